@@ -1,0 +1,1 @@
+"""Tiercel: a queue manager that speaks Microsoft Message Queuing natively on Linux."""

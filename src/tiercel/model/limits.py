@@ -1,0 +1,59 @@
+"""Every limit and default of the model and of the packets, each with its reason beside it.
+
+A maximum is itself still allowed. Names end in their unit; only MAX_PACKET_SIZE (bytes) and
+DEFAULT_WINDOW_SIZE (messages) keep the names of their fields.
+"""
+
+INFINITE = 0xFFFF_FFFF  # "no limit" in every 32-bit time-out and quota
+
+# Packets ([MS-MQMQ] 2.2.18 to 2.2.20)
+
+MAX_PACKET_SIZE = 0x0040_0000  # 4 MiB is the protocol's own limit; a larger PacketSize ends the session
+ROUTING_HOPS_MAX = 29  # UserHeader.RC has five bits, of which 0x1E and 0x1F are not allowed
+TRANSACTION_ID_BITS = 20  # TransactionHeader.ID; it names a transaction to one sender only
+TRANSACTION_ID_MAX = (1 << TRANSACTION_ID_BITS) - 1
+SENDER_CERT_MAX_BYTES = 0xFFFF  # SecurityHeader.SenderCertSize is 32 bits wide, but bounded to 16
+DIRECT_NAME_MAX_BYTES = 0xFFFF  # the count before a direct name has 16 bits; the NUL counts
+
+# Messages ([MS-MQDMPR] 3.1.1.12)
+
+LABEL_MAX_UTF16_UNITS = 249  # LabelLength counts the NUL too and goes to 250 (DMPR T-16)
+PRIORITY_MIN = 0
+PRIORITY_MAX = 7
+PRIORITY_DEFAULT = 3
+TIME_TO_REACH_QUEUE_DEFAULT_S = 345_600  # four days, as Windows since Vista; before, ninety
+TIME_TO_BE_RECEIVED_DEFAULT_S = INFINITE
+LONG_LIVED = 0xFFFF_FFFE  # "the enterprise's default": an API value, replaced before it reaches a packet
+PROPERTIES_PER_CALL_MAX = 128  # the API's own limit (mq.h)
+
+# Names ([MS-MQMQ] 2.1)
+
+COMPUTER_NAME_MAX_CHARACTERS = 256
+NETBIOS_NAME_MAX_CHARACTERS = 15  # ComputerName is a NetBIOS name
+QUEUE_NAME_MAX_CHARACTERS = 124
+SUBQUEUE_NAME_MAX_CHARACTERS = 32  # SubqueueHeader has 64 bytes for it
+DOMAIN_NAME_MAX_CHARACTERS = 255  # after the "@" of a DL= name
+
+# Queues and their quotas; INFINITE is unlimited ([MS-MQDMPR] 3.1.1.1, 3.1.7.1.33)
+
+QUEUE_LABEL_MAX_UTF16_UNITS = 124
+QUOTA_DEFAULT_KIB = INFINITE
+JOURNAL_QUOTA_DEFAULT_KIB = INFINITE
+# The text says bytes, which would be 1 MiB for a whole computer; as KiB it is 1 GiB (DMPR T-12).
+QUEUE_MANAGER_QUOTA_DEFAULT_KIB = 0x0010_0000
+
+# Sessions ([MS-MQQB] 2.2.2.1, 3.1.3.2)
+
+DEFAULT_WINDOW_SIZE = 64  # unacknowledged messages in flight, as Windows
+WINDOW_SIZE_MAX = 0xFFFF  # WindowSize has 16 bits
+ACK_TIMEOUT_MIN_MS = 20_000
+ACK_TIMEOUT_MAX_MS = 120_000
+RECOVERABLE_ACK_TIMEOUT_MIN_MS = 500
+RECOVERABLE_ACK_TIMEOUT_MAX_MS = 120_000
+
+# The rest of the model ([MS-MQDMPR] 3.1.1.1, 3.1.1.8, 3.1.1.15)
+
+ROUTING_LINK_COST_MIN = 1
+ROUTING_LINK_COST_MAX = 999_999
+CERTIFICATE_DIGEST_BYTES = 16  # an MD5
+INITIALIZATION_RETRY_DEFAULT_S = 120

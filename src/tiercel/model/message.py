@@ -1,0 +1,265 @@
+"""A message and all its properties: [MS-MQDMPR] 3.1.1.12.
+
+The names are the specification's, shortened where users say less; the comments give the specification's name
+where it differs. Times are whole seconds, points in time since 1970-01-01 UTC.
+"""
+
+from dataclasses import dataclass, field, fields
+from uuid import UUID
+
+from tiercel.model.codes import (
+    AdministrationQueueType,
+    AuthenticationLevel,
+    DeliveryGuarantee,
+    DestinationQueueType,
+    EncryptionAlgorithm,
+    HashAlgorithm,
+    MessageClass,
+    PrivacyLevel,
+    ResponseQueueType,
+    SenderIdType,
+)
+from tiercel.model.errors import (
+    IllegalPropertySizeError,
+    IllegalPropertyValueError,
+    IllegalPropertyVariantTypeError,
+    LabelTooLongError,
+    UnsupportedFormatNameOperationError,
+)
+from tiercel.model.format_name import (
+    DirectFormatName,
+    FormatName,
+    PrivateFormatName,
+    PublicFormatName,
+    UnreadableFormatName,
+)
+from tiercel.model.identifiers import NO_SEQUENCE, NULL_GUID, MessageId, TxSequenceId
+from tiercel.model.limits import (
+    INFINITE,
+    LABEL_MAX_UTF16_UNITS,
+    PRIORITY_DEFAULT,
+    PRIORITY_MAX,
+    SENDER_CERT_MAX_BYTES,
+    TIME_TO_REACH_QUEUE_DEFAULT_S,
+    TRANSACTION_ID_MAX,
+)
+from tiercel.model.path_name import PathName, utf16_length
+
+CORRELATION_ID_BYTES = 20
+NO_MESSAGE = MessageId()
+
+
+@dataclass(slots=True, kw_only=True)
+class Message:
+    # What the sender says.
+    body: bytes = field(default=b"", kw_only=False)
+    label: str = ""
+    priority: int = PRIORITY_DEFAULT
+    delivery: int = DeliveryGuarantee.EXPRESS  # DeliveryGuarantee
+    body_type: int = 0
+    extension: bytes = b""
+    application_tag: int = 0
+    correlation_id: bytes = bytes(CORRELATION_ID_BYTES)
+    message_class: int = MessageClass.NORMAL  # Class: a MessageClass or an application's own number
+    time_to_reach_queue: int = TIME_TO_REACH_QUEUE_DEFAULT_S
+    time_to_be_received: int = INFINITE
+    acknowledgements: int = 0  # AcknowledgementsRequested
+    positive_journaling: bool = False  # PositiveJournalingRequested
+    negative_journaling: bool = False  # NegativeJournalingRequested
+    tracing: bool = False  # TracingRequested
+    tracing_queue: UUID = NULL_GUID  # TracingQueueIdentifier
+    dead_letter_queue: PathName | None = None  # ApplicationDeadletterQueue
+
+    # The queues that it names.
+    destination_queue: FormatName | None = None
+    administration_queue: FormatName | None = None
+    response_queue: FormatName | None = None
+    destination_queues: tuple[FormatName, ...] = ()  # DestinationMultiQueueFormatName
+    administration_queues: tuple[FormatName, ...] = ()  # AdministrationMultiQueueFormatName
+    response_queues: tuple[FormatName, ...] = ()  # ResponseMultiQueueFormatName
+    destination_queue_manager: UUID = NULL_GUID  # of a public queue; a private name has it in itself
+    transaction_status_queue: FormatName | None = None
+
+    # What the queue managers add.
+    id: MessageId = NO_MESSAGE  # Identifier; its lineage is the SourceMachineIdentifier
+    lookup_id: int = 0  # LookupIdentifier
+    sent_time: int = 0
+    arrival_time: int = 0
+    abort_count: int = 0  # [MS-MQRR] 2.2.5.3, as the two below
+    move_count: int = 0
+    last_move_time: int = 0
+    allow_peek_when_locked: bool = False
+
+    # Its place in a transaction; transaction_id is None outside of one.
+    transaction_id: int | None = None
+    tx_sequence_id: TxSequenceId = NO_SEQUENCE  # TransactionalMessageSequenceIdentifier
+    tx_sequence_number: int = 0
+    previous_tx_sequence_number: int = 0
+    first_in_transaction: bool = False
+    last_in_transaction: bool = False
+    final_ack_required: bool = False
+
+    # Who sent it, and how it is protected.
+    sender_id: bytes = b""
+    sender_id_type: int = SenderIdType.NONE
+    sender_certificate: bytes = b""
+    authentication_level: int = AuthenticationLevel.NONE
+    privacy_level: int = PrivacyLevel.NONE
+    hash_algorithm: int = HashAlgorithm.SHA1
+    encryption_algorithm: int = EncryptionAlgorithm.RC4
+    symmetric_key: bytes = b""
+    signature: bytes = b""
+    multiple_destination_signature: bytes = b""
+    authentication_provider_type: int = 0
+    authentication_provider_name: str = ""
+
+    # Connectors and SOAP.
+    connector_type: UUID = NULL_GUID  # ConnectorTypeIdentifier
+    connector_queue_manager: UUID = NULL_GUID  # ConnectorQueueManagerIdentifier
+    soap_envelope: str = ""
+    soap_compound_message: bytes = b""
+    soap_header: str = ""
+    soap_body: str = ""
+
+    def __post_init__(self) -> None:
+        # What people get wrong is told at once; the rest when the message is encoded, where it costs nothing.
+        try:
+            if 0 <= self.priority <= PRIORITY_MAX and len(self.label) <= LABEL_MAX_UTF16_UNITS // 2:
+                return
+        except TypeError:
+            pass
+        self.check()
+
+    @property
+    def source_queue_manager(self) -> UUID:
+        """SourceMachineIdentifier: the queue manager that first accepted the message."""
+        return self.id.lineage
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.transaction_id is not None
+
+    @property
+    def is_recoverable(self) -> bool:
+        return self.delivery == DeliveryGuarantee.RECOVERABLE or self.transaction_id is not None
+
+    @property
+    def destination_host(self) -> UUID:
+        """The queue manager of the destination, as far as its name tells; a direct name does not."""
+        queue = self.destination_queue
+        if isinstance(queue, PrivateFormatName):
+            return queue.queue_manager
+        return self.destination_queue_manager if isinstance(queue, PublicFormatName) else NULL_GUID
+
+    @property
+    def destination_queue_type(self) -> DestinationQueueType:
+        queue = self.destination_queue
+        if isinstance(queue, DirectFormatName | UnreadableFormatName):
+            return DestinationQueueType.DIRECT_QUEUE
+        if isinstance(queue, PrivateFormatName) and not queue.journal:
+            return DestinationQueueType.PRIVATE_QUEUE
+        if isinstance(queue, PublicFormatName) and not queue.journal:
+            return DestinationQueueType.PUBLIC_QUEUE
+        raise _not_in_a_packet("destination_queue", queue)
+
+    @property
+    def administration_queue_type(self) -> AdministrationQueueType:
+        return AdministrationQueueType(self._type_of("administration_queue", self.administration_queue))
+
+    @property
+    def response_queue_type(self) -> ResponseQueueType:
+        queue, admin = self.response_queue, self.administration_queue
+        if queue is not None and queue == admin:
+            return ResponseQueueType.SAME_AS_ADMINISTRATION_QUEUE
+        kind = ResponseQueueType(self._type_of("response_queue", queue))
+        if kind is not ResponseQueueType.PRIVATE_QUEUE_ON_OTHER or not isinstance(admin, PrivateFormatName):
+            return kind
+        is_on_admin = isinstance(queue, PrivateFormatName) and queue.queue_manager == admin.queue_manager
+        return ResponseQueueType.PRIVATE_QUEUE_ON_ADMIN if is_on_admin else kind
+
+    def _type_of(self, name: str, queue: FormatName | None) -> int:
+        if queue is None:
+            return AdministrationQueueType.NONE
+        if isinstance(queue, DirectFormatName | UnreadableFormatName):
+            return AdministrationQueueType.DIRECT_QUEUE
+        if isinstance(queue, PublicFormatName) and not queue.journal:
+            return AdministrationQueueType.PUBLIC_QUEUE
+        if not isinstance(queue, PrivateFormatName) or queue.journal:
+            raise _not_in_a_packet(name, queue)
+        if queue.queue_manager == self.id.lineage:
+            return AdministrationQueueType.PRIVATE_QUEUE_ON_SOURCE
+        if queue.queue_manager == self.destination_host:
+            return AdministrationQueueType.PRIVATE_QUEUE_ON_DESTINATION
+        return AdministrationQueueType.PRIVATE_QUEUE_ON_OTHER
+
+    def check(self) -> None:
+        """Raises the error that names the property with an impossible value, the value and the limit."""
+        for name, default in _DEFAULTS.items():
+            _check_type(name, getattr(self, name), default)
+        for name, limit in _LARGEST.items():
+            if not 0 <= (value := getattr(self, name) or 0) <= limit:
+                raise IllegalPropertyValueError(f"message {name}", limit=f"0 to {limit}", present=value)
+        if (length := utf16_length(self.label)) > LABEL_MAX_UTF16_UNITS:
+            raise LabelTooLongError("message label", limit=LABEL_MAX_UTF16_UNITS, present=length)
+        if (size := len(self.correlation_id)) != CORRELATION_ID_BYTES:
+            raise IllegalPropertySizeError("message correlation_id", limit=CORRELATION_ID_BYTES, present=size)
+        for name, limit in _LONGEST.items():
+            if (size := len(getattr(self, name))) > limit:
+                raise IllegalPropertySizeError(f"message {name}", limit=limit, present=size)
+
+
+def _not_in_a_packet(name: str, queue: FormatName | None) -> UnsupportedFormatNameOperationError:
+    problem = "no packet can name this queue" if queue else "the message has no destination"
+    return UnsupportedFormatNameOperationError(f"message {name} {queue or ''}".rstrip(), problem=problem)
+
+
+def _check_type(name: str, value: object, default: object) -> None:
+    """A property has the type of its default; None stands for a name or for a number that may be missing."""
+    if default is None:
+        kinds: tuple[type, ...] = (FormatName, PathName, int, type(None))
+    else:
+        kinds = (int,) if isinstance(default, int) else (type(default),)
+    if not isinstance(value, kinds):
+        expected = " or ".join(kind.__name__ for kind in kinds)
+        raise IllegalPropertyVariantTypeError(
+            f"message {name}", present=type(value).__name__, limit=expected, fix=f"pass {expected}"
+        )
+
+
+_U16 = 0xFFFF
+_U32 = 0xFFFF_FFFF
+
+_DEFAULTS = {item.name: item.default for item in fields(Message)}
+# The largest value of each number; the smallest is 0.
+_LARGEST = {
+    "priority": PRIORITY_MAX,
+    "delivery": DeliveryGuarantee.RECOVERABLE,
+    "message_class": _U16,
+    "acknowledgements": 0xF,
+    "body_type": _U32,
+    "application_tag": _U32,
+    "time_to_reach_queue": _U32,
+    "time_to_be_received": _U32,
+    "sent_time": _U32,
+    "arrival_time": _U32,
+    "lookup_id": 0xFFFF_FFFF_FFFF_FFFF,
+    "abort_count": _U32,
+    "move_count": _U32,
+    "last_move_time": _U32,
+    "transaction_id": TRANSACTION_ID_MAX,
+    "tx_sequence_number": _U32,
+    "previous_tx_sequence_number": _U32,
+    "sender_id_type": SenderIdType.QM,
+    "authentication_level": 0xF,
+    "privacy_level": _U32,
+    "hash_algorithm": _U32,
+    "encryption_algorithm": _U32,
+    "authentication_provider_type": _U32,
+}
+# The most bytes of each field whose size has 16 bits in the packet.
+_LONGEST = {
+    "sender_id": _U16,
+    "symmetric_key": _U16,
+    "signature": _U16,
+    "sender_certificate": SENDER_CERT_MAX_BYTES,
+}

@@ -1,0 +1,399 @@
+"""Message properties to packet and back: [MS-MQDMPR] 3.1.7.1.30 to 3.1.7.1.32, with its traps T-14 to T-17.
+
+`encode_message` packs the fixed headers in two calls: it runs once for every message that is sent. The SOAP
+properties are read from a packet and not written: they belong to the SRMP form of a message.
+"""
+
+import struct
+from functools import lru_cache
+from uuid import UUID
+
+from tiercel.model.codes import DeliveryGuarantee, PrivacyLevel, QueueFormatType, SenderIdType
+from tiercel.model.errors import (
+    IllegalFormatNameError,
+    IllegalPropertySizeError,
+    UnsupportedFormatNameOperationError,
+)
+from tiercel.model.format_name import (
+    DirectFormatName,
+    DistributionListFormatName,
+    FormatName,
+    PrivateFormatName,
+    PublicFormatName,
+    UnreadableFormatName,
+)
+from tiercel.model.identifiers import NULL_GUID
+from tiercel.model.limits import LABEL_MAX_UTF16_UNITS, MAX_PACKET_SIZE, TRANSACTION_ID_BITS
+from tiercel.model.message import CORRELATION_ID_BYTES, Message
+from tiercel.wire import base_header, security_header, transaction_header, user_header
+from tiercel.wire import multi_queue_format_header as mqf
+from tiercel.wire.debug_header import PUBLIC_QUEUE, DebugHeader
+from tiercel.wire.multi_queue_format_header import (
+    MQFAddressHeader,
+    MQFDirectQueueFormatName,
+    MQFDistributionQueueFormatName,
+    MQFFormatName,
+    MQFFormatNameElement,
+    MQFSignatureHeader,
+    MultiQueueFormatHeader,
+)
+from tiercel.wire.queue_names import (
+    DirectQueueFormatName,
+    PrivateQueueFormatName,
+    PrivateQueueFormatNameId,
+    PublicQueueFormatName,
+    QueueName,
+)
+from tiercel.wire.security_header import SecurityHeader, encode_provider_info
+from tiercel.wire.soap_header import CompoundMessageHeader, SoapHeader, SRMPEnvelopeHeader
+from tiercel.wire.structure import Structure, encode_guid, encode_text_nul
+from tiercel.wire.transaction_header import TransactionHeader
+from tiercel.wire.user_message import FIXED, PROPERTIES, UserMessage
+
+_NULL_GUID = bytes(16)
+_PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
+_LABEL_MAX_BYTES = 2 * (LABEL_MAX_UTF16_UNITS + 1)
+_DIRECT_DESTINATION = QueueFormatType.DIRECT << user_header.DESTINATION_SHIFT
+
+
+def encode_message(message: Message) -> bytes:
+    """The UserMessage packet of a message; a property that has no place in one gives its own error."""
+    try:
+        return _encode(message)
+    except (struct.error, TypeError, ValueError, AttributeError, OverflowError):
+        message.check()  # says which property it was
+        raise
+
+
+def _encode(message: Message) -> bytes:
+    queue_flags, names, address = _encode_queue_names(message)
+    header_flags, before = _encode_headers_before(message)
+    base_flags, more_flags, after = _encode_headers_after(message)
+    delivery = message.delivery
+    if message.transaction_id is None:
+        base_flags |= message.priority
+    else:  # recoverable by nature, and without a priority ([MS-MQDMPR] 3.1.7.1.32)
+        delivery = DeliveryGuarantee.RECOVERABLE
+    label = encode_text_nul(message.label) if message.label else b""
+    if (
+        message.priority >> 3 | message.delivery >> 1 | message.acknowledgements >> 4
+        or len(label) > _LABEL_MAX_BYTES
+        or len(message.correlation_id) != CORRELATION_ID_BYTES
+    ):
+        message.check()  # struct would let these pass
+    body, extension = message.body, message.extension
+    properties = PROPERTIES.pack(
+        message.acknowledgements,
+        len(label) >> 1,
+        message.message_class,
+        message.correlation_id,
+        message.body_type,
+        message.application_tag,
+        len(body),
+        len(body),
+        message.privacy_level,
+        message.hash_algorithm,
+        message.encryption_algorithm,
+        len(extension),
+    )
+    padding = _PADDING[len(label) + len(extension) + len(body) & 3]
+    rest = b"".join((names, before, properties, label, extension, body, padding, after))
+    size = FIXED.size + len(rest)
+    if size > MAX_PACKET_SIZE:
+        fix = "split the body over several messages, or keep it elsewhere and send its address"
+        raise IllegalPropertySizeError("message packet", limit=MAX_PACKET_SIZE, present=size, fix=fix)
+    flags = (
+        delivery << user_header.DELIVERY_SHIFT
+        | (user_header.NEGATIVE_JOURNALING if message.negative_journaling else 0)
+        | (user_header.POSITIVE_JOURNALING if message.positive_journaling else 0)
+        | user_header.MESSAGE_PROPERTIES_HEADER  # always there (DMPR T-16)
+        | queue_flags
+        | header_flags
+        | more_flags
+    )
+    fixed = FIXED.pack(
+        base_header.VERSION,
+        0,
+        base_flags,
+        base_header.SIGNATURE,
+        size,
+        message.time_to_reach_queue,
+        encode_guid(message.id.lineage),
+        address,
+        message.time_to_be_received,
+        message.sent_time,
+        message.id.uniquifier,
+        flags,
+    )
+    return fixed + rest
+
+
+def _encode_queue_names(message: Message) -> tuple[int, bytes, bytes]:
+    """The kinds as UserHeader.Flags, the names and the connector type, and the QueueManagerAddress."""
+    destination = message.destination_queue
+    if isinstance(destination, DirectFormatName):
+        flags, names, address = _DIRECT_DESTINATION, _encode_direct(destination.wire_name), _NULL_GUID
+    else:
+        kind = message.destination_queue_type
+        flags, names = kind << user_header.DESTINATION_SHIFT, _encode_name(kind, destination)
+        address = encode_guid(message.destination_host)
+    if message.administration_queue is not None:
+        admin_kind = message.administration_queue_type
+        flags |= admin_kind << user_header.ADMIN_SHIFT
+        names += _encode_name(admin_kind, message.administration_queue)
+    if message.response_queue is not None:
+        response_kind = message.response_queue_type
+        flags |= response_kind << user_header.RESPONSE_SHIFT
+        names += _encode_name(response_kind, message.response_queue)
+    if message.connector_type is not NULL_GUID and message.connector_type != NULL_GUID:
+        flags |= user_header.CONNECTOR_TYPE
+        names += encode_guid(message.connector_type)
+    return flags, names, address
+
+
+def _encode_name(kind: int, queue: FormatName | None) -> bytes:
+    if kind == QueueFormatType.SAME_AS_ADMINISTRATION_QUEUE:
+        return b""
+    match queue:
+        case DirectFormatName() | UnreadableFormatName():
+            return _encode_direct(queue.wire_name)
+        case PublicFormatName():
+            return encode_guid(queue.queue)
+        case PrivateFormatName() if kind == QueueFormatType.PRIVATE_ON_OTHER:
+            return PrivateQueueFormatName(queue.queue_manager, queue.number).encode()
+        case PrivateFormatName():
+            return PrivateQueueFormatNameId(queue.number).encode()
+    raise AssertionError(f"{queue} has a kind, so it has a form in the packet")
+
+
+@lru_cache(1024)  # a sender names the same few queues in all its messages
+def _encode_direct(wire_name: str) -> bytes:
+    return DirectQueueFormatName.of(wire_name).encode()
+
+
+def _encode_headers_before(message: Message) -> tuple[int, bytes]:
+    """The transaction and security headers, which stand before the properties, and their flags."""
+    flags, data = 0, b""
+    if message.transaction_id is not None:
+        flags = user_header.TRANSACTION_HEADER
+        data = _transaction_header(message).encode()
+    if (
+        message.sender_id
+        or message.signature
+        or message.privacy_level
+        or message.sender_certificate
+        or message.symmetric_key
+        or message.authentication_provider_name
+    ):
+        flags |= user_header.SECURITY_HEADER
+        data += _security_header(message).encode()
+    return flags, data
+
+
+def _transaction_header(message: Message) -> TransactionHeader:
+    transaction_id = message.transaction_id or 0
+    if transaction_id >> TRANSACTION_ID_BITS:
+        message.check()
+    connector = None if message.connector_queue_manager == NULL_GUID else message.connector_queue_manager
+    flags = (
+        (transaction_header.CONNECTOR_GUID if connector else 0)
+        | (transaction_header.FINAL_ACK_REQUIRED if message.final_ack_required else 0)
+        | (transaction_header.FIRST_IN_TRANSACTION if message.first_in_transaction else 0)
+        | (transaction_header.LAST_IN_TRANSACTION if message.last_in_transaction else 0)
+        | transaction_id << transaction_header.TRANSACTION_ID_SHIFT
+    )
+    return TransactionHeader(
+        flags,
+        message.tx_sequence_id,
+        message.tx_sequence_number,
+        message.previous_tx_sequence_number,
+        connector,
+    )
+
+
+def _security_header(message: Message) -> SecurityHeader:
+    """AU and AS stay 0: only the receiver sets them, when it has verified the signature (DMPR T-15)."""
+    provider, kind = message.authentication_provider_name, message.sender_id_type
+    if kind >> 2:
+        message.check()
+    flags = kind if message.sender_id else SenderIdType.NONE
+    if message.privacy_level != PrivacyLevel.NONE:
+        flags |= security_header.ENCRYPTED_BODY
+    if message.signature and not provider:
+        flags |= security_header.DEFAULT_PROVIDER
+    return SecurityHeader.of(
+        flags | security_header.SECURITY_DATA_PRESENT,
+        security_id=message.sender_id,
+        encryption_key=message.symmetric_key,
+        signature=message.signature,
+        sender_cert=message.sender_certificate,
+        provider_info=encode_provider_info(message.authentication_provider_type, provider)
+        if provider
+        else b"",
+    )
+
+
+def _encode_headers_after(message: Message) -> tuple[int, int, bytes]:
+    """The debug and multiple-destination headers with their flags, in the BaseHeader and the UserHeader."""
+    base_flags, flags, data = 0, 0, b""
+    if message.tracing:  # both bits are the BaseHeader's (DMPR T-16)
+        base_flags = base_header.TRACING | base_header.DEBUG_HEADER
+        queue = message.tracing_queue
+        data = (DebugHeader() if queue == NULL_GUID else DebugHeader(PUBLIC_QUEUE, 0, queue)).encode()
+    if (
+        message.destination_queues
+        or message.administration_queues
+        or message.response_queues
+        or message.multiple_destination_signature
+    ):
+        flags = user_header.MULTI_QUEUE_FORMAT_HEADER
+        data += _multi_queue_format_header(message).encode()
+    return base_flags, flags, data
+
+
+def _multi_queue_format_header(message: Message) -> MultiQueueFormatHeader:
+    return MultiQueueFormatHeader(
+        MQFAddressHeader.of(mqf.DESTINATION, tuple(map(_element, message.destination_queues))),
+        MQFAddressHeader.of(mqf.ADMINISTRATION, tuple(map(_element, message.administration_queues))),
+        MQFAddressHeader.of(mqf.RESPONSE, tuple(map(_element, message.response_queues))),
+        MQFSignatureHeader.of(message.multiple_destination_signature),
+    )
+
+
+def _element(queue: FormatName) -> MQFFormatNameElement:
+    match queue:
+        case DirectFormatName() | UnreadableFormatName():
+            return MQFFormatNameElement(mqf.DIRECT, b"", MQFDirectQueueFormatName(queue.wire_name))
+        case PublicFormatName(journal=False):
+            return MQFFormatNameElement(mqf.PUBLIC, b"", PublicQueueFormatName(queue.queue))
+        case PrivateFormatName(journal=False):
+            private = PrivateQueueFormatName(queue.queue_manager, queue.number)
+            return MQFFormatNameElement(mqf.PRIVATE, b"", private)
+        case DistributionListFormatName():
+            group = MQFDistributionQueueFormatName(queue.list_id)
+            return MQFFormatNameElement(mqf.DISTRIBUTION_LIST, b"", group)
+    raise UnsupportedFormatNameOperationError(f"{queue}", problem="no list of queues in a packet can name it")
+
+
+def decode_message(packet: UserMessage) -> Message:
+    """The message of a packet: properties of headers that are absent keep their defaults."""
+    message = Message(
+        packet.body,
+        label=packet.label,
+        priority=packet.priority,
+        delivery=int(packet.is_recoverable),
+        extension=packet.extension,
+        message_class=packet.message_class,
+        time_to_reach_queue=packet.time_to_reach_queue,
+        time_to_be_received=packet.time_to_be_received,
+        positive_journaling=bool(packet.flags & user_header.POSITIVE_JOURNALING),
+        negative_journaling=bool(packet.flags & user_header.NEGATIVE_JOURNALING),
+        tracing=packet.is_traced,
+        destination_queue_manager=packet.queue_manager_address,
+        id=packet.id,
+        sent_time=packet.sent_time,
+        acknowledgements=packet.acknowledgements,
+        correlation_id=packet.correlation_id,
+        body_type=packet.body_type,
+        application_tag=packet.application_tag,
+        privacy_level=packet.privacy_level,
+        hash_algorithm=packet.hash_algorithm,
+        encryption_algorithm=packet.encryption_algorithm,
+    )
+    _decode_queue_names(packet, message)
+    if transaction := packet.transaction:
+        _decode_transaction(transaction, message)
+    if security := packet.security:
+        _decode_security(security, message)
+    for header in packet.others:
+        _decode_other(header, message)
+    return message
+
+
+def _decode_queue_names(packet: UserMessage, message: Message) -> None:
+    source, host = packet.source_queue_manager, packet.queue_manager_address
+    message.destination_queue = _decode_name(packet.destination_queue, host)
+    if packet.admin_queue is not None:
+        on_source = packet.kind_of(user_header.ADMIN_SHIFT) == QueueFormatType.PRIVATE_ON_SOURCE
+        message.administration_queue = _decode_name(packet.admin_queue, source if on_source else host)
+    admin = message.administration_queue
+    match packet.kind_of(user_header.RESPONSE_SHIFT):
+        case QueueFormatType.SAME_AS_ADMINISTRATION_QUEUE:
+            message.response_queue = admin
+        case QueueFormatType.PRIVATE_ON_SOURCE:
+            message.response_queue = _decode_name(packet.response_queue, source)
+        case QueueFormatType.PRIVATE_ON_ADMIN:
+            # Only a private name tells its host; which one another name means, only a directory knows.
+            on = admin.queue_manager if isinstance(admin, PrivateFormatName) else NULL_GUID
+            message.response_queue = _decode_name(packet.response_queue, on)
+        case _:
+            message.response_queue = _decode_name(packet.response_queue, host)
+    if packet.flags & user_header.CONNECTOR_TYPE:
+        message.connector_type = packet.user.connector_type or NULL_GUID
+
+
+def _decode_name(name: QueueName | MQFFormatName | None, host: UUID) -> FormatName | None:
+    """The format name of a queue; `host` is where a name that is only a number lives."""
+    match name:
+        case DirectQueueFormatName() | MQFDirectQueueFormatName():
+            return _decode_direct(name.direct_format_name)
+        case PrivateQueueFormatNameId():
+            return PrivateFormatName(host, name.private_queue_identifier)
+        case PrivateQueueFormatName():
+            return PrivateFormatName(name.source_queue_manager, name.private_queue_identifier)
+        case MQFDistributionQueueFormatName():
+            return DistributionListFormatName(name.public_queue_identifier)
+        case PublicQueueFormatName():
+            return PublicFormatName(name.public_queue_identifier)
+    return None
+
+
+def _decode_direct(wire_name: str) -> FormatName:
+    """A name that follows no grammar is kept: who opens it gets the error, and the message stays readable."""
+    try:
+        return DirectFormatName.from_wire(wire_name)
+    except IllegalFormatNameError:
+        return UnreadableFormatName(wire_name)
+
+
+def _decode_transaction(header: TransactionHeader, message: Message) -> None:
+    message.transaction_id = header.transaction_id
+    message.tx_sequence_id = header.tx_sequence_id
+    message.tx_sequence_number = header.tx_sequence_number
+    message.previous_tx_sequence_number = header.previous_tx_sequence_number
+    message.first_in_transaction = bool(header.flags & transaction_header.FIRST_IN_TRANSACTION)
+    message.last_in_transaction = bool(header.flags & transaction_header.LAST_IN_TRANSACTION)
+    message.final_ack_required = bool(header.flags & transaction_header.FINAL_ACK_REQUIRED)
+    message.connector_queue_manager = header.connector_qm_guid or NULL_GUID
+
+
+def _decode_security(header: SecurityHeader, message: Message) -> None:
+    message.sender_id = header.security_id
+    message.sender_id_type = header.flags & security_header.SENDER_ID_TYPE
+    message.sender_certificate = header.sender_cert
+    message.signature = header.signature
+    message.symmetric_key = header.encryption_key
+    message.authentication_level = header.signature_type
+    message.authentication_provider_type, message.authentication_provider_name = header.provider
+
+
+def _decode_other(header: Structure, message: Message) -> None:
+    match header:
+        case DebugHeader():
+            message.tracing_queue = header.queue_identifier or NULL_GUID
+        case MultiQueueFormatHeader():
+            message.destination_queues = _names(header.destination)
+            message.administration_queues = _names(header.administration)
+            message.response_queues = _names(header.response)
+            message.multiple_destination_signature = header.signature.signature
+        case SRMPEnvelopeHeader():
+            message.soap_envelope = header.data
+        case CompoundMessageHeader():
+            message.soap_compound_message = header.data
+        case SoapHeader():
+            message.soap_header, message.soap_body = header.header.data, header.body.data
+
+
+def _names(header: MQFAddressHeader) -> tuple[FormatName, ...]:
+    names = (_decode_name(element.format_name, NULL_GUID) for element in header.elements)
+    return tuple(name for name in names if name is not None)

@@ -1,0 +1,87 @@
+r"""OrderAck and FinalAck: what became of transactional messages, told end to end. [MS-MQQB] 2.2.4 and 2.2.5.
+
+Both travel as messages to the peer's `order_queue$`, so both are a UserMessage and a body of 36 bytes.
+"""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from tiercel.model.codes import MessageClass
+from tiercel.model.identifiers import NO_SEQUENCE, NULL_GUID, TxSequenceId
+from tiercel.wire.queue_names import DirectQueueFormatName, PrivateQueueFormatNameId
+from tiercel.wire.structure import Layout, Structure
+from tiercel.wire.user_message import UserMessage
+
+LABEL = "QM Ordering Ack"
+ORDER_QUEUE_NUMBER = 4
+ORDER_QUEUE_NAME = r"\private$\order_queue$"
+BODY_SIZE = 0x24
+FINAL_ACK_CLASSES_FROM = 0x4000
+
+
+@dataclass(frozen=True, slots=True)
+class OrderAckBody(Structure):
+    """[MS-MQQB] 2.2.4.1; the sequence is that of the acknowledged, incoming messages (MQQB T04)."""
+
+    tx_sequence_id: TxSequenceId = NO_SEQUENCE
+    tx_sequence_number: int = 0
+    tx_previous_sequence_number: int = 0
+    reserved: bytes = bytes(20)
+
+    LAYOUT = Layout("TXID I I 20s")
+
+
+@dataclass(frozen=True, slots=True)
+class FinalAckBody(Structure):
+    """[MS-MQQB] 2.2.5.1"""
+
+    tx_sequence_id: TxSequenceId = NO_SEQUENCE
+    tx_sequence_number: int = 0
+    tx_previous_sequence_number: int = 0
+    source_guid: UUID = NULL_GUID
+    message_id: int = 0
+
+    LAYOUT = Layout("TXID I I GUID I")
+
+
+@dataclass(frozen=True, slots=True)
+class OrderAck:
+    message: UserMessage
+    body: OrderAckBody
+
+
+@dataclass(frozen=True, slots=True)
+class FinalAck:
+    message: UserMessage
+    body: FinalAckBody
+
+    @property
+    def message_class(self) -> int:
+        """ACK_RECEIVE, or the negative class that says why the message ended."""
+        return self.message.message_class
+
+
+def recognise(message: UserMessage) -> UserMessage | OrderAck | FinalAck:
+    """The acknowledgement that a message is ([MS-MQQB] 3.1.5.1.1), or the message itself.
+
+    Any class from 0x4000 up counts as a FinalAck: the list in 2.2.5 leaves some out (MQQB T31).
+    """
+    kind = message.message_class
+    if kind != MessageClass.ORDER_ACK and kind < FINAL_ACK_CLASSES_FROM:
+        return message
+    if message.body_size != BODY_SIZE or not _is_to_order_queue(message):
+        return message
+    if kind == MessageClass.ORDER_ACK:
+        return OrderAck(message, OrderAckBody.decode(message.body))
+    return FinalAck(message, FinalAckBody.decode(message.body))
+
+
+def _is_to_order_queue(message: UserMessage) -> bool:
+    if message.has_base_flags or message.label != LABEL:
+        return False
+    queue = message.destination_queue
+    if isinstance(queue, PrivateQueueFormatNameId):
+        return queue.private_queue_identifier == ORDER_QUEUE_NUMBER
+    return isinstance(queue, DirectQueueFormatName) and queue.direct_format_name.casefold().endswith(
+        ORDER_QUEUE_NAME
+    )

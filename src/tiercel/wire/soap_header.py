@@ -1,0 +1,101 @@
+"""The headers that carry SOAP text: SoapHeader [MS-MQMQ] 2.2.20.7, the SRMP headers [MS-MQRR] 2.2.5.1.2."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self
+
+from tiercel.wire.structure import Layout, Part, Reader, Structure, encode_text_nul, padding
+
+HEADER_SECTION = 0x0320
+BODY_SECTION = 0x0384
+
+
+@dataclass(frozen=True, slots=True)
+class TextSection(Structure):
+    """An id, a count of characters with the NUL, the text (none for count 0), and alignment to 4."""
+
+    header_id: int = 0
+    reserved: int = 0
+    data_length: int = 0
+    data: str = ""
+    padding: bytes = b""
+
+    LAYOUT = Layout("H H I")
+
+    @classmethod
+    def of(cls, header_id: int, text: str) -> Self:
+        return cls(header_id, 0, len(encode_text_nul(text)) // 2, text)
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        header_id, reserved, length = reader.fixed(cls)
+        text = reader.text(length * 2, "data") if length else ""
+        return cls(header_id, reserved, length, text, reader.padding(length * 2))
+
+    def variable(self) -> Iterator[Part]:
+        data = encode_text_nul(self.data) if self.data_length else b""
+        yield Part("data", data, self.data)
+        yield Part("padding", padding(len(data), self.padding), self.padding)
+
+
+@dataclass(frozen=True, slots=True)
+class SRMPEnvelopeHeader(TextSection):
+    """The SOAP envelope of a message that came over HTTP; its length counts characters as the bytes show."""
+
+
+@dataclass(frozen=True, slots=True)
+class SoapHeader(Structure):
+    header: TextSection = TextSection(HEADER_SECTION)
+    body: TextSection = TextSection(BODY_SECTION)
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        return cls(_section(reader, "header", HEADER_SECTION), _section(reader, "body", BODY_SECTION))
+
+    def variable(self) -> Iterator[Part]:
+        for name in ("header", "body"):
+            section: TextSection = getattr(self, name)
+            yield from (part._replace(name=f"{name}.{part.name}") for part in section.parts())
+
+
+def _section(reader: Reader, name: str, header_id: int) -> TextSection:
+    at = reader.at
+    section = TextSection.read(reader)
+    if section.header_id != header_id:
+        reader.structure = "SoapHeader"
+        raise reader.error(f"{name}_section_id", f"is 0x{section.header_id:04x}, not 0x{header_id:04x}", at)
+    return section
+
+
+@dataclass(frozen=True, slots=True)
+class CompoundMessageHeader(Structure):
+    """The whole HTTP request of an SRMP message, and where in it the body stands: [MS-MQRR] 2.2.5.1.2.2."""
+
+    header_id: int = 0
+    reserved: int = 0
+    http_body_size: int = 0
+    msg_body_size: int = 0
+    msg_body_offset: int = 0
+    data: bytes = b""
+    padding: bytes = b""
+
+    LAYOUT = Layout("H H I I I")
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        at = reader.at
+        fixed = reader.fixed(cls)
+        size, body_size, body_offset = fixed[2:]
+        if body_offset + body_size > size:
+            problem = f"the body at {body_offset} of {body_size} bytes passes http_body_size {size}"
+            raise reader.error("msg_body_offset", problem, at + 12)
+        data = reader.take(size, "data")
+        return cls.make(fixed, data, reader.padding(size))
+
+    def variable(self) -> Iterator[Part]:
+        yield Part("data", self.data, self.data)
+        yield Part("padding", padding(len(self.data), self.padding), self.padding)
+
+    @property
+    def message_body(self) -> bytes:
+        return self.data[self.msg_body_offset : self.msg_body_offset + self.msg_body_size]
