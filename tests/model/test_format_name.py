@@ -73,6 +73,7 @@ EXAMPLES = [
         direct("TCP", "2001:db8::9", PRIVATE, "order_queue$"),
         r"DIRECT=TCP:2001:db8::9\private$\order_queue$",
     ),
+    (r"DIRECT=TCP:linux-host\q", direct("TCP", "linux-host", PUBLIC, "q"), r"DIRECT=TCP:linux-host\q"),
     (r"DIRECT=TCP:[::1]\q", direct("TCP", "::1", PUBLIC, "q"), r"DIRECT=TCP:::1\q"),
     (
         r"DIRECT=IPX:00000012:00a0234f7500\q",
@@ -182,9 +183,7 @@ ILLEGAL = [
     (r"DIRECT=OS:h\SYSTEM$;ORDERS", "no system queue ORDERS"),
     ("DIRECT=OS:h\\" + "q" * 125, "queue name is too long (present: 125, limit: 124)"),
     ("DIRECT=OS:h\\q\x00", r"queue name holds the character '\x00'"),
-    (r"DIRECT=TCP:linux-host\q", "no address of the protocol TCP"),
     (r"DIRECT=TCP:10.0.0.1:1801\q", "no address of the protocol TCP"),
-    (r"DIRECT=TCP:10.0.0\q", "no address of the protocol TCP"),
     (r"DIRECT=TCP:[]\q", "computer name is empty"),
     (r"DIRECT=SPX:12.34\q", "no address of the protocol SPX"),
     (r"DIRECT=HTTP:h\q", "no URL of a queue"),

@@ -40,7 +40,7 @@ _SYSTEM_QUEUES = {queue.casefold() for queue in SystemQueue}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FormatName(CaselessName):
-    """The base of the kinds below; each prints as text that `parse` reads back as an equal of it."""
+    """The base of the kinds below; each but the unreadable one prints as text that `parse` reads back."""
 
     @staticmethod
     def parse(text: str) -> "FormatName":
@@ -334,7 +334,7 @@ _READERS: dict[str, Callable[[str], FormatName]] = {
 _PROTOCOLS = {protocol.casefold(): protocol for protocol in DirectProtocol}
 _ADDRESS_FORMS = {
     DirectProtocol.OS: "write DIRECT=OS:computer\\queue",
-    DirectProtocol.TCP: "write DIRECT=TCP: and an IP address; names of computers go with DIRECT=OS:",
+    DirectProtocol.TCP: "write DIRECT=TCP: and an IP address, or a computer name without a port",
     DirectProtocol.HTTP: "write DIRECT=HTTP://host/msmq/queue or DIRECT=HTTP://host:port/msmq/private$/queue",
     DirectProtocol.HTTPS: "write DIRECT=HTTPS://host/msmq/queue or DIRECT=HTTPS://host:port/msmq/private$/queue",
     DirectProtocol.IPX: "write DIRECT=IPX: and 8 hexadecimal digits, a colon and 12 more",
@@ -381,7 +381,8 @@ def _parse_direct_path(protocol: DirectProtocol, text: str) -> PathName:
 
 def _is_address(protocol: DirectProtocol, text: str) -> bool:
     if protocol is DirectProtocol.TCP:
-        return _is_ip(text)
+        # The grammar wants an IP address, but people write names here too, and one can only mean the host.
+        return _is_ip(text) or ":" not in text
     if protocol in {DirectProtocol.IPX, DirectProtocol.SPX}:
         return _IPX_ADDRESS.fullmatch(text) is not None
     if protocol.is_http:

@@ -23,7 +23,12 @@ from tiercel.model.format_name import (
     UnreadableFormatName,
 )
 from tiercel.model.identifiers import NULL_GUID
-from tiercel.model.limits import LABEL_MAX_UTF16_UNITS, MAX_PACKET_SIZE, TRANSACTION_ID_BITS
+from tiercel.model.limits import (
+    LABEL_MAX_UTF16_UNITS,
+    MAX_PACKET_SIZE,
+    SENDER_CERT_MAX_BYTES,
+    TRANSACTION_ID_BITS,
+)
 from tiercel.model.message import CORRELATION_ID_BYTES, Message
 from tiercel.wire import base_header, security_header, transaction_header, user_header
 from tiercel.wire import multi_queue_format_header as mqf
@@ -46,7 +51,7 @@ from tiercel.wire.queue_names import (
 )
 from tiercel.wire.security_header import SecurityHeader, encode_provider_info
 from tiercel.wire.soap_header import CompoundMessageHeader, SoapHeader, SRMPEnvelopeHeader
-from tiercel.wire.structure import Structure, encode_guid, encode_text_nul
+from tiercel.wire.structure import Structure, encode_guid, encode_text_nul, encode_tx_sequence_id
 from tiercel.wire.transaction_header import TransactionHeader
 from tiercel.wire.user_message import FIXED, PROPERTIES, UserMessage
 
@@ -176,7 +181,7 @@ def _encode_headers_before(message: Message) -> tuple[int, bytes]:
     flags, data = 0, b""
     if message.transaction_id is not None:
         flags = user_header.TRANSACTION_HEADER
-        data = _transaction_header(message).encode()
+        data = _encode_transaction_header(message, message.transaction_id)
     if (
         message.sender_id
         or message.signature
@@ -186,51 +191,46 @@ def _encode_headers_before(message: Message) -> tuple[int, bytes]:
         or message.authentication_provider_name
     ):
         flags |= user_header.SECURITY_HEADER
-        data += _security_header(message).encode()
+        data += _encode_security_header(message)
     return flags, data
 
 
-def _transaction_header(message: Message) -> TransactionHeader:
-    transaction_id = message.transaction_id or 0
+def _encode_transaction_header(message: Message, transaction_id: int) -> bytes:
     if transaction_id >> TRANSACTION_ID_BITS:
         message.check()
-    connector = None if message.connector_queue_manager == NULL_GUID else message.connector_queue_manager
+    connector = message.connector_queue_manager
+    guid = b"" if connector is NULL_GUID or connector == NULL_GUID else encode_guid(connector)
     flags = (
-        (transaction_header.CONNECTOR_GUID if connector else 0)
+        (transaction_header.CONNECTOR_GUID if guid else 0)
         | (transaction_header.FINAL_ACK_REQUIRED if message.final_ack_required else 0)
         | (transaction_header.FIRST_IN_TRANSACTION if message.first_in_transaction else 0)
         | (transaction_header.LAST_IN_TRANSACTION if message.last_in_transaction else 0)
         | transaction_id << transaction_header.TRANSACTION_ID_SHIFT
     )
-    return TransactionHeader(
-        flags,
-        message.tx_sequence_id,
-        message.tx_sequence_number,
-        message.previous_tx_sequence_number,
-        connector,
-    )
+    sequence = encode_tx_sequence_id(message.tx_sequence_id)
+    numbers = message.tx_sequence_number, message.previous_tx_sequence_number
+    return TransactionHeader.LAYOUT.struct.pack(flags, sequence, *numbers) + guid
 
 
-def _security_header(message: Message) -> SecurityHeader:
+def _encode_security_header(message: Message) -> bytes:
     """AU and AS stay 0: only the receiver sets them, when it has verified the signature (DMPR T-15)."""
-    provider, kind = message.authentication_provider_name, message.sender_id_type
-    if kind >> 2:
+    provider = message.authentication_provider_name
+    if message.sender_id_type >> 2 or len(message.sender_certificate) > SENDER_CERT_MAX_BYTES:
         message.check()
-    flags = kind if message.sender_id else SenderIdType.NONE
+    flags = message.sender_id_type if message.sender_id else SenderIdType.NONE
     if message.privacy_level != PrivacyLevel.NONE:
         flags |= security_header.ENCRYPTED_BODY
     if message.signature and not provider:
         flags |= security_header.DEFAULT_PROVIDER
-    return SecurityHeader.of(
-        flags | security_header.SECURITY_DATA_PRESENT,
-        security_id=message.sender_id,
-        encryption_key=message.symmetric_key,
-        signature=message.signature,
-        sender_cert=message.sender_certificate,
-        provider_info=encode_provider_info(message.authentication_provider_type, provider)
-        if provider
-        else b"",
+    items = (
+        message.sender_id,
+        message.symmetric_key,
+        message.signature,
+        message.sender_certificate,
+        encode_provider_info(message.authentication_provider_type, provider) if provider else b"",
     )
+    sizes = SecurityHeader.LAYOUT.struct.pack(flags | security_header.SECURITY_DATA_PRESENT, *map(len, items))
+    return sizes + b"".join([item + _PADDING[len(item) & 3] for item in items if item])
 
 
 def _encode_headers_after(message: Message) -> tuple[int, int, bytes]:
@@ -277,6 +277,9 @@ def _element(queue: FormatName) -> MQFFormatNameElement:
 
 def decode_message(packet: UserMessage) -> Message:
     """The message of a packet: properties of headers that are absent keep their defaults."""
+    properties = PROPERTIES.unpack_from(packet.data, packet.properties_at)
+    _, _, _, correlation_id, body_type, application_tag = properties[:6]
+    privacy_level, hash_algorithm, encryption_algorithm = properties[8:11]
     message = Message(
         packet.body,
         label=packet.label,
@@ -288,17 +291,17 @@ def decode_message(packet: UserMessage) -> Message:
         time_to_be_received=packet.time_to_be_received,
         positive_journaling=bool(packet.flags & user_header.POSITIVE_JOURNALING),
         negative_journaling=bool(packet.flags & user_header.NEGATIVE_JOURNALING),
-        tracing=packet.is_traced,
+        tracing=bool(packet.base_flags & base_header.TRACING),
         destination_queue_manager=packet.queue_manager_address,
         id=packet.id,
         sent_time=packet.sent_time,
         acknowledgements=packet.acknowledgements,
-        correlation_id=packet.correlation_id,
-        body_type=packet.body_type,
-        application_tag=packet.application_tag,
-        privacy_level=packet.privacy_level,
-        hash_algorithm=packet.hash_algorithm,
-        encryption_algorithm=packet.encryption_algorithm,
+        correlation_id=correlation_id,
+        body_type=body_type,
+        application_tag=application_tag,
+        privacy_level=privacy_level,
+        hash_algorithm=hash_algorithm,
+        encryption_algorithm=encryption_algorithm,
     )
     _decode_queue_names(packet, message)
     if transaction := packet.transaction:
@@ -314,10 +317,10 @@ def _decode_queue_names(packet: UserMessage, message: Message) -> None:
     source, host = packet.source_queue_manager, packet.queue_manager_address
     message.destination_queue = _decode_name(packet.destination_queue, host)
     if packet.admin_queue is not None:
-        on_source = packet.kind_of(user_header.ADMIN_SHIFT) == QueueFormatType.PRIVATE_ON_SOURCE
+        on_source = packet.flags >> user_header.ADMIN_SHIFT & 7 == QueueFormatType.PRIVATE_ON_SOURCE
         message.administration_queue = _decode_name(packet.admin_queue, source if on_source else host)
     admin = message.administration_queue
-    match packet.kind_of(user_header.RESPONSE_SHIFT):
+    match packet.flags >> user_header.RESPONSE_SHIFT & 7:
         case QueueFormatType.SAME_AS_ADMINISTRATION_QUEUE:
             message.response_queue = admin
         case QueueFormatType.PRIVATE_ON_SOURCE:

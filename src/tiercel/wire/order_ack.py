@@ -8,6 +8,7 @@ from uuid import UUID
 
 from tiercel.model.codes import MessageClass
 from tiercel.model.identifiers import NO_SEQUENCE, NULL_GUID, TxSequenceId
+from tiercel.wire.base_header import SESSION_HEADER
 from tiercel.wire.queue_names import DirectQueueFormatName, PrivateQueueFormatNameId
 from tiercel.wire.structure import Layout, Structure
 from tiercel.wire.user_message import UserMessage
@@ -77,7 +78,7 @@ def recognise(message: UserMessage) -> UserMessage | OrderAck | FinalAck:
 
 
 def _is_to_order_queue(message: UserMessage) -> bool:
-    if message.has_base_flags or message.label != LABEL:
+    if message.base_flags & ~SESSION_HEADER or message.label != LABEL:
         return False
     queue = message.destination_queue
     if isinstance(queue, PrivateQueueFormatNameId):

@@ -47,18 +47,18 @@ def align4(size: int) -> int:
     return (size + 3) & ~3
 
 
-def _decode_tx_sequence_id(value: int) -> TxSequenceId:
+def decode_tx_sequence_id(value: int) -> TxSequenceId:
     return TxSequenceId(value >> 32, value & 0xFFFFFFFF)
 
 
-def _encode_tx_sequence_id(sequence_id: TxSequenceId) -> int:
+def encode_tx_sequence_id(sequence_id: TxSequenceId) -> int:
     return sequence_id.timestamp << 32 | sequence_id.ordinal
 
 
 # Codes beyond those of the struct module: how they are packed, read and written.
 _CODES: dict[str, tuple[str, Any, Any]] = {
     "GUID": ("16s", decode_guid, encode_guid),
-    "TXID": ("Q", _decode_tx_sequence_id, _encode_tx_sequence_id),
+    "TXID": ("Q", decode_tx_sequence_id, encode_tx_sequence_id),
 }
 
 
