@@ -67,16 +67,18 @@ def main() -> None:
         for _ in framer.packets():
             pass
 
-    measured = rates({
-        "struct unpack of 30 fields": lambda: THIRTY_FIELDS.unpack_from(packet),
-        "struct pack of 30 fields + body": lambda: THIRTY_FIELDS.pack(*values) + MESSAGE.body,
-        "decode for routing and storing": lambda: route(packet),
-        "decode, transactional with sender SID": lambda: route(transactional),
-        "decode all properties": lambda: decode_message(UserMessage(packet)),
-        "encode": lambda: encode_message(MESSAGE),
-        "encode, transactional with sender SID": lambda: encode_message(TRANSACTIONAL),
-        "make a message": lambda: Message(b"x", label="order 7"),
-    })
+    measured = rates(
+        {
+            "struct unpack of 30 fields": lambda: THIRTY_FIELDS.unpack_from(packet),
+            "struct pack of 30 fields + body": lambda: THIRTY_FIELDS.pack(*values) + MESSAGE.body,
+            "decode for routing and storing": lambda: route(packet),
+            "decode, transactional with sender SID": lambda: route(transactional),
+            "decode all properties": lambda: decode_message(UserMessage(packet)),
+            "encode": lambda: encode_message(MESSAGE),
+            "encode, transactional with sender SID": lambda: encode_message(TRANSACTIONAL),
+            "make a message": lambda: Message(b"x", label="order 7"),
+        }
+    )
     measured["framer, packets of 1 KiB"] = 100 * rates({"frame": frame})["frame"]
     bare = measured["struct unpack of 30 fields"]
     print(f"{'1 KiB recoverable message, direct name':<42}{'per second':>14}{'of bare struct':>18}")

@@ -1,1 +1,25 @@
 """Tiercel: a queue manager that speaks Microsoft Message Queuing natively on Linux."""
+
+from tiercel.client.embedded import Cursor, Queue, QueueManager, Transaction, open  # noqa: A004  # see there
+from tiercel.model import errors as _errors
+from tiercel.model.codes import Acknowledgements, DeliveryGuarantee, MessageClass, MessageSeekAction
+from tiercel.model.errors import *  # noqa: F403  # every error is part of the API, by its own name
+from tiercel.model.format_name import FormatName
+from tiercel.model.message import Message
+from tiercel.model.path_name import PathName
+
+__all__ = [
+    "Acknowledgements",
+    "Cursor",
+    "DeliveryGuarantee",
+    "FormatName",
+    "Message",
+    "MessageClass",
+    "MessageSeekAction",
+    "PathName",
+    "Queue",
+    "QueueManager",
+    "Transaction",
+    "open",
+]
+__all__ += [name for name in vars(_errors) if name.endswith("Error")]

@@ -916,4 +916,28 @@ class StoreFullError(MqError):
     fix = "free disk space, or let the store grow further"
 
 
+class StoreFailedError(MqError):
+    code, name = 0xE00E0002, "TIERCEL_ERROR_STORE_FAILED"
+    meaning = "the store cannot be read or written"
+    fix = "mend the cause, then start the queue manager again: it goes on from the last commit"
+
+
+class StoreDamagedError(MqError):
+    code, name = 0xE00E0003, "TIERCEL_ERROR_STORE_DAMAGED"
+    meaning = "the file of the store is damaged"
+    fix = "run tiercel check on the directory, or put a backup in its place"
+
+
+class StoreVersionError(MqError):
+    code, name = 0xE00E0004, "TIERCEL_ERROR_STORE_VERSION"
+    meaning = "the store has a format that this version of Tiercel does not know"
+    fix = "open it with the version of Tiercel that wrote it, or a later one"
+
+
+class StoreInUseError(MqError):
+    code, name = 0xE00E0005, "TIERCEL_ERROR_STORE_IN_USE"
+    meaning = "the store is open already"
+    fix = "stop the process that has it open, or name another directory"
+
+
 _BY_CODE = _classes_by_code(MqError)

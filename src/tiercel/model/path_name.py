@@ -123,6 +123,10 @@ class PathName(CaselessName):
         """The same place on another computer; with the full computer name, the qualified path name."""
         return replace(self, computer=computer)
 
+    def without_subqueue(self) -> Self:
+        """The queue that a subqueue belongs to."""
+        return replace(self, subqueue=None)
+
     def _check(self) -> None:
         self._check_part("computer name", self.computer, COMPUTER_NAME_MAX_CHARACTERS, NOT_IN_COMPUTER)
         self._check_part("queue name", self.queue, QUEUE_NAME_MAX_CHARACTERS, NOT_IN_QUEUE)

@@ -70,7 +70,7 @@ def recognise(message: UserMessage) -> UserMessage | OrderAck | FinalAck:
     kind = message.message_class
     if kind != MessageClass.ORDER_ACK and kind < FINAL_ACK_CLASSES_FROM:
         return message
-    if message.body_size != BODY_SIZE or not _is_to_order_queue(message):
+    if len(message.body) != BODY_SIZE or not _is_to_order_queue(message):
         return message
     if kind == MessageClass.ORDER_ACK:
         return OrderAck(message, OrderAckBody.decode(message.body))

@@ -276,6 +276,13 @@ class UserMessage:
         size = self._reserved_body_size if self.security_flags & ENCRYPTED_BODY else self.body_size
         return self.data[start : start + size]
 
+    def with_sequence(self, sequence_id: int, number: int, previous: int, flags: int) -> bytes:
+        """The packet of a transactional message with its place in its stream; `flags` are added."""
+        data, at = bytearray(self.data), self._transaction_at
+        flags |= int.from_bytes(data[at : at + 4], "little")
+        data[at : at + 20] = TransactionHeader.LAYOUT.struct.pack(flags, sequence_id, number, previous)
+        return bytes(data)
+
     # The headers as structures.
 
     @property

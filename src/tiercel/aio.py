@@ -1,0 +1,248 @@
+r"""The embedded queue manager for asyncio: the same names, with `await` where a call may wait or write.
+
+    async with await tiercel.aio.open("data") as qm:
+        orders = await qm.create_queue(r".\private$\orders")
+        message = await orders.receive(timeout=5)
+
+Everything runs on the thread of the event loop, commits too: a worker thread would be slower. A read that is
+cancelled while it waits loses nothing: what had come to it goes back into its queue.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from tiercel.client import embedded
+from tiercel.client.driver import Clock, message_of
+from tiercel.client.embedded import Transaction
+from tiercel.engine.discards import Discard
+from tiercel.engine.handles import Found, Waiter
+from tiercel.model.codes import MessageSeekAction, QueueAccess
+from tiercel.model.errors import IoTimeoutError, OperationCancelledError
+from tiercel.model.identifiers import MessageId
+from tiercel.model.message import Message
+from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES
+
+_CURRENT = MessageSeekAction.SEEK_CURRENT
+
+
+async def open(  # noqa: A001  # the same name as tiercel.open
+    directory: str | os.PathLike[str],
+    *,
+    computer_name: str | None = None,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+    clock: Clock = time.time,
+) -> "QueueManager":
+    return QueueManager(_OnLoop(directory, computer_name=computer_name, max_bytes=max_bytes, clock=clock))
+
+
+class _OnLoop(embedded.QueueManager):
+    """Tells futures instead of threads, and has the loop wake it when a time-out is due."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._futures: dict[Waiter, asyncio.Future[None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def _completed(self, waiter: Waiter) -> None:
+        future = self._futures.pop(waiter, None)
+        if future is not None and not future.done():
+            future.set_result(None)
+
+    async def wait_for(self, waiter: Waiter) -> Found:
+        if not waiter.is_done:
+            future = self._futures[waiter] = asyncio.get_running_loop().create_future()
+            self._arm()
+            try:
+                await future
+            except asyncio.CancelledError:
+                self._withdraw(waiter)
+                raise
+        return waiter.result()
+
+    def _withdraw(self, waiter: Waiter) -> None:
+        self._futures.pop(waiter, None)
+        reading = self.driver.engine.reading
+        if waiter.found is not None:
+            found = waiter.found
+            if waiter.two_phase:
+                self.driver.run(lambda: reading.end_receive(waiter.opened, found.lookup_id, delete=False))
+        else:
+            error = OperationCancelledError(str(waiter.opened.format_name))
+            self.driver.run(lambda: reading.stop_waiting(waiter, error))
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        seconds = self.driver.seconds_to_deadline()
+        self._timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self._tick)
+
+    def _tick(self) -> None:
+        if self.driver.is_open:
+            self.driver.run(lambda: None)  # lets the time pass
+            self._arm()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        super().close()
+
+
+class QueueManager:
+    def __init__(self, manager: _OnLoop) -> None:
+        self._manager = manager
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        self._manager.close()
+
+    async def create_queue(
+        self, path_name: str, *, transactional: bool = False, **properties: Any
+    ) -> "Queue":
+        queue = self._manager.create_queue(path_name, transactional=transactional, **properties)
+        return Queue(self._manager, queue)
+
+    async def delete_queue(self, path_name: str) -> None:
+        self._manager.delete_queue(path_name)
+
+    def queue(self, name: str) -> "Queue":
+        return Queue(self._manager, self._manager.queue(name))
+
+    def queues(self) -> "list[Queue]":
+        return [Queue(self._manager, queue) for queue in self._manager.queues()]
+
+    @property
+    def journal(self) -> "Queue":
+        return Queue(self._manager, self._manager.journal)
+
+    @property
+    def dead_letters(self) -> "Queue":
+        return Queue(self._manager, self._manager.dead_letters)
+
+    @property
+    def transactional_dead_letters(self) -> "Queue":
+        return Queue(self._manager, self._manager.transactional_dead_letters)
+
+    def discards(self) -> list[Discard]:
+        return self._manager.discards()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        with self._manager.transaction() as transaction:
+            yield transaction
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """One write for everything in the block, which must not `await` anything that waits."""
+        with self._manager.batch():
+            yield
+
+
+class Queue:
+    def __init__(self, manager: _OnLoop, queue: embedded.Queue) -> None:
+        self._manager = manager
+        self._queue = queue
+        self._reading = manager.driver.engine.reading
+
+    def __repr__(self) -> str:
+        return repr(self._queue)
+
+    def __getattr__(self, name: str) -> Any:
+        # What a queue is (path_name, count, label, ...) needs no await.
+        if name in {"format_name", "path_name", "count", "size_bytes", "label", "transactional"}:
+            return getattr(self._queue, name)
+        raise AttributeError(name)
+
+    async def set_properties(self, **properties: Any) -> None:
+        self._queue.set_properties(**properties)
+
+    @property
+    def journal(self) -> "Queue":
+        return Queue(self._manager, self._queue.journal)
+
+    def subqueue(self, name: str) -> "Queue":
+        return Queue(self._manager, self._queue.subqueue(name))
+
+    async def delete(self) -> None:
+        self._queue.delete()
+
+    async def close(self) -> None:
+        self._queue.close()
+
+    async def send(self, message: Message | bytes, *, transaction: Transaction | None = None) -> MessageId:
+        return self._queue.send(message, transaction=transaction)
+
+    async def receive(
+        self,
+        timeout: float | None = None,
+        *,
+        lookup_id: int | None = None,
+        seek: MessageSeekAction = _CURRENT,
+        transaction: Transaction | None = None,
+    ) -> Message:
+        if lookup_id is not None:
+            return self._queue.receive(lookup_id=lookup_id, seek=seek, transaction=transaction)
+        seconds = embedded.check_timeout(timeout)
+        try:
+            return self._queue.receive(0, transaction=transaction)
+        except IoTimeoutError:
+            if seconds == 0:
+                raise
+        within = None if transaction is None else transaction.of(self._manager)
+        opened = self._queue.opened(QueueAccess.RECEIVE)
+        # In two phases, so that a task which is cancelled just then gives the message back.
+        waiter = self._start(
+            lambda: self._reading.receive(opened, seconds, transaction=within, two_phase=within is None)
+        )
+        found = await self._manager.wait_for(waiter)
+        if within is None:
+            self._manager.driver.run(lambda: self._reading.end_receive(opened, found.lookup_id, delete=True))
+        return message_of(found)
+
+    async def peek(
+        self,
+        timeout: float | None = None,
+        *,
+        lookup_id: int | None = None,
+        seek: MessageSeekAction = _CURRENT,
+    ) -> Message:
+        if lookup_id is not None:
+            return self._queue.peek(lookup_id=lookup_id, seek=seek)
+        seconds = embedded.check_timeout(timeout)
+        try:
+            return self._queue.peek(0)
+        except IoTimeoutError:
+            if seconds == 0:
+                raise
+        opened = self._queue.opened(QueueAccess.PEEK)
+        return message_of(
+            await self._manager.wait_for(self._start(lambda: self._reading.peek(opened, seconds)))
+        )
+
+    def _start(self, command: Callable[[], Found | Waiter]) -> Waiter:
+        result = self._manager.driver.run(command)
+        assert isinstance(result, Waiter)  # on one thread nothing can have come since the last look
+        return result
+
+    async def move(
+        self, message: Message | int, subqueue: str | None, *, transaction: Transaction | None = None
+    ) -> None:
+        self._queue.move(message, subqueue, transaction=transaction)
+
+    async def purge(self) -> int:
+        return self._queue.purge()
+
+    def cursor(self) -> embedded.Cursor:
+        """A cursor for reads that do not wait."""
+        return self._queue.cursor()

@@ -1,0 +1,214 @@
+"""Bytes of any kind that `tiercel decode` takes to the packets in them, and to what is wrong with them.
+
+A packet that does not decode is a `Problem`, and the next one follows as long as the sizes still say where it
+begins. Offsets count from the start of the file, or of the stream in a capture.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from itertools import count
+from typing import NamedTuple
+
+from tiercel.cli.hex_text import decode_hex_text
+from tiercel.model.errors import DecodeError
+from tiercel.wire import base_header, ping
+from tiercel.wire.base_header import BaseHeader
+from tiercel.wire.capture import Capture, Gap, Stream, is_capture, read_capture
+from tiercel.wire.dump import AnyPacket, list_packet, reencode
+from tiercel.wire.framer import Framer
+from tiercel.wire.packet import decode_packet
+from tiercel.wire.ping import Ping
+from tiercel.wire.structure import Reader
+
+_PING_SIZE = Ping.LAYOUT.size
+_PING_SIGNATURE = ping.SIGNATURE.to_bytes(2, "little")
+_BASE_SIGNATURE = base_header.SIGNATURE.to_bytes(4, "little")
+
+
+class Place(NamedTuple):
+    """Which packet of which stream. A file that is no capture has no stream, a gap has no packet."""
+
+    stream: str | None
+    number: int | None
+    offset: int
+
+    def __str__(self) -> str:
+        packet = f"packet {self.number} " if self.number else ""
+        return f"{self.stream}, " * bool(self.stream) + f"{packet}at {self.offset:#06x}"
+
+
+class Found(NamedTuple):
+    place: Place
+    data: bytes
+    packet: AnyPacket
+
+
+class Problem(NamedTuple):
+    """Bytes that gave no packet, and why; without a place when it is the file that is broken."""
+
+    place: Place | None
+    text: str
+
+
+class Note(NamedTuple):
+    """Something to know that is no failure."""
+
+    text: str
+
+
+Item = Found | Problem | Note
+
+
+class Contents(NamedTuple):
+    """What a file turned out to be, how many bytes, and what is in it."""
+
+    kind: str
+    size: int
+    items: Iterator[Item]
+
+
+def read_contents(data: bytes, tcp_ports: Collection[int], udp_ports: Collection[int]) -> Contents:
+    """Everything in a file; a DecodeError when it is hexadecimal text with a part missing."""
+    kind = "raw bytes"
+    text = decode_hex_text(data)
+    if text is not None:
+        kind, data = "hexadecimal text", text
+    if is_capture(data):
+        capture = read_capture(data, tcp_ports, udp_ports)
+        frames = "1 frame" if capture.frames == 1 else f"{capture.frames} frames"
+        return Contents(f"capture of {frames}", len(data), _read_capture(capture))
+    return Contents(kind, len(data), _read_raw(data))
+
+
+def _read_raw(data: bytes) -> Iterator[Item]:
+    """Pings, if the file begins with them, then the packets of a session."""
+    numbers = count(1)
+    at = 0
+    while _is_ping(data[at : at + _PING_SIZE]):
+        yield _read_ping(data[at : at + _PING_SIZE], Place(None, next(numbers), at))
+        at += _PING_SIZE
+    yield from _read_packets(data[at:], None, at, numbers)
+
+
+def _is_ping(data: bytes) -> bool:
+    return len(data) == _PING_SIZE and data[2:4] == _PING_SIGNATURE and data[4:8] != _BASE_SIGNATURE
+
+
+def _read_ping(data: bytes, place: Place) -> Found | Problem:
+    try:
+        return Found(place, data, Ping.decode(data))
+    except DecodeError as error:
+        return _problem(place, error)
+
+
+def _read_packets(
+    data: bytes, stream: str | None, at: int, numbers: Iterator[int]
+) -> Iterator[Found | Problem]:
+    """The packets of a stream that has no hole; `at` is where its first byte stands."""
+    framer = Framer()
+    framer.receive(data)
+    end = at + len(data)
+    try:
+        for packet in framer.packets():
+            yield _read_packet(packet, Place(stream, next(numbers), at))
+            at += len(packet)
+    except DecodeError as error:
+        place = Place(stream, next(numbers), at)
+        text = _problem(place, error).text
+        yield Problem(place, f"{text}; no telling where the next packet begins, {end - at} bytes left out")
+        return
+    if at < end:
+        yield Problem(Place(stream, next(numbers), at), _what_is_cut(data[len(data) - (end - at) :]))
+
+
+def _read_packet(data: bytes, place: Place) -> Found | Problem:
+    try:
+        return Found(place, data, decode_packet(data))
+    except DecodeError as error:
+        return _problem(place, error)
+
+
+def _problem(place: Place, error: DecodeError) -> Problem:
+    at = place.offset + error.offset
+    return Problem(place, f"{error.structure}.{error.field} at {at:#06x}: {error.problem}")
+
+
+def _what_is_cut(data: bytes) -> str:
+    if len(data) < BaseHeader.LAYOUT.size:
+        return f"cut in its BaseHeader after {len(data)} of {BaseHeader.LAYOUT.size} bytes"
+    return f"cut after {len(data)} of {BaseHeader.read(Reader(data)).packet_size} bytes"
+
+
+def _read_capture(capture: Capture) -> Iterator[Item]:
+    numbers: Counter[str] = Counter()
+    for flow, data in capture.datagrams:
+        stream = f"UDP {flow}"
+        numbers[stream] += 1
+        yield _read_ping(data, Place(stream, numbers[stream], 0))
+    connections: Counter[str] = Counter()
+    for stream_of_flow in capture.streams:
+        stream = f"TCP {stream_of_flow.flow}"
+        connections[stream] += 1
+        again = f", connection {connections[stream]}" if connections[stream] > 1 else ""
+        yield from _read_stream(stream_of_flow, stream + again)
+    yield from _remarks(capture)
+
+
+def _read_stream(stream: Stream, name: str) -> Iterator[Item]:
+    numbers = count(1)
+    for part in stream.parts:
+        if isinstance(part, Gap):
+            yield Problem(Place(name, None, part.offset), _gap(part))
+        else:
+            yield from _read_packets(part.data, name, part.offset, numbers)
+
+
+def _gap(gap: Gap) -> str:
+    if not gap.lost:
+        return f"the capture begins inside a packet, {gap.size} bytes left out"
+    unused = (
+        f" and {gap.size - gap.lost} behind them belong to no known packet" if gap.size > gap.lost else ""
+    )
+    return f"{gap.lost} bytes are missing from the capture{unused}"
+
+
+def _remarks(capture: Capture) -> Iterator[Item]:
+    if capture.fragments:
+        yield Note(f"IP fragments are not put together: {capture.fragments} were left out")
+    if capture.cut_frames:
+        yield Note(
+            f"{capture.cut_frames} frames are cut: capture with a larger snapshot length (tcpdump -s 0)"
+        )
+    if capture.unreadable_frames:
+        yield Note(f"{capture.unreadable_frames} frames are too short for their headers and were left out")
+    for link_type in sorted(capture.unknown_link_types):
+        yield Problem(None, f"frames of link type {link_type} cannot be read and were left out")
+    if capture.damage is not None:
+        damage = capture.damage
+        text = f"{damage.structure}.{damage.field} at {damage.offset:#06x}: {damage.problem}"
+        yield Problem(None, f"the capture breaks off, {text}")
+
+
+def verify(found: Found) -> str | None:
+    """What differs when the packet is encoded again from its structures; None when nothing does."""
+    try:
+        again = reencode(found.packet)
+    except ValueError as problem:
+        return f"cannot be encoded again: {problem}"
+    if again == found.data:
+        return None
+    for at, (old, new) in enumerate(zip(found.data, again, strict=False)):
+        if old != new:
+            name = _field_at(found.packet, at)
+            place = f"{found.place.offset + at:#06x} ({name})"
+            return f"encoded again, the byte at {place} is 0x{new:02x} instead of 0x{old:02x}"
+    end = found.place.offset + min(len(again), len(found.data))
+    return f"encoded again, it has {len(again)} bytes instead of {len(found.data)}, the same up to {end:#06x}"
+
+
+def _field_at(packet: AnyPacket, at: int) -> str:
+    for listing in list_packet(packet):
+        for field in listing.fields:
+            if field.offset <= at < field.offset + field.size:
+                return f"{listing.name}.{field.name}"
+    return "behind the last field"

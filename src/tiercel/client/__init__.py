@@ -1,0 +1,1 @@
+"""The Python API. `embedded` runs a queue manager inside the program that uses it: `tiercel.open`."""

@@ -1,0 +1,468 @@
+r"""The embedded queue manager: the whole engine inside one program, and the fixture that tests use.
+
+    with tiercel.open("data") as qm:
+        orders = qm.create_queue(r".\private$\orders", transactional=True)
+        with qm.transaction() as tx:
+            orders.send(tiercel.Message(b"..."), transaction=tx)
+        message = orders.receive(timeout=0)
+
+Threads may share it; a read that waits lets the others work.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Condition
+from types import TracebackType
+from typing import Any, Self
+
+from tiercel.client.driver import Clock, Driver, check_exists, format_name, message_of
+from tiercel.engine import cursor as engine_cursor
+from tiercel.engine import transaction as engine_transaction
+from tiercel.engine.discards import Discard
+from tiercel.engine.handles import Found, OpenQueue, Waiter
+from tiercel.engine.queue_state import QueueState
+from tiercel.model.codes import MessageSeekAction, QueueAccess
+from tiercel.model.errors import (
+    IllegalPropertyVariantTypeError,
+    InvalidHandleError,
+    InvalidParameterError,
+    IoTimeoutError,
+    MessageNotFoundError,
+)
+from tiercel.model.format_name import DirectFormatName, FormatName
+from tiercel.model.identifiers import MessageId
+from tiercel.model.message import Message
+from tiercel.model.path_name import PathName, SystemQueue
+from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES
+
+
+def open(  # noqa: A001  # tiercel.open is what users will look for, as with gzip.open and shelve.open
+    directory: str | os.PathLike[str],
+    *,
+    computer_name: str | None = None,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+    clock: Clock = time.time,
+) -> "QueueManager":
+    """Opens the queue manager whose data is in `directory`, and makes it on first use."""
+    return QueueManager(directory, computer_name=computer_name, max_bytes=max_bytes, clock=clock)
+
+
+class QueueManager:
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        computer_name: str | None = None,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        clock: Clock = time.time,
+    ) -> None:
+        self._driver = Driver(
+            directory,
+            clock=clock,
+            completed=self._completed,
+            computer_name=computer_name,
+            max_bytes=max_bytes,
+        )
+        self._woken = Condition(self._driver.lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends every wait and lets go of the store; express messages are gone with it."""
+        with self._driver.lock:
+            self._driver.close()
+            self._woken.notify_all()
+
+    # Queues.
+
+    def create_queue(self, path_name: str, *, transactional: bool = False, **properties: Any) -> "Queue":
+        r"""Makes a queue such as `.\private$\orders`; the properties are those of `model.queue.Queue`."""
+        path = _path(path_name)
+        owner = self._driver.owner
+        state = self._driver.run(
+            lambda: self._driver.engine.create_queue(path, owner, transactional=transactional, **properties)
+        )
+        return Queue(self, self._driver.engine.format_name(state))
+
+    def delete_queue(self, path_name: str) -> None:
+        self.queue(path_name).delete()
+
+    def queue(self, name: str) -> "Queue":
+        """The queue of a path name or a format name; one on another computer can be sent to."""
+        parsed = format_name(_text("name of the queue", name))
+        self._driver.run(lambda: check_exists(self._driver, parsed))
+        return Queue(self, parsed)
+
+    def queues(self) -> "list[Queue]":
+        """The queues that applications have made, and those that messages wait in to be sent."""
+        engine = self._driver.engine
+        states = self._driver.run(lambda: [state for state in engine.queues() if engine.is_visible(state)])
+        return [Queue(self, engine.format_name(state)) for state in states]
+
+    @property
+    def journal(self) -> "Queue":
+        """Copies of messages that were sent with positive journaling and have arrived."""
+        return self._system(SystemQueue.JOURNAL)
+
+    @property
+    def dead_letters(self) -> "Queue":
+        return self._system(SystemQueue.DEADLETTER)
+
+    @property
+    def transactional_dead_letters(self) -> "Queue":
+        return self._system(SystemQueue.DEADXACT)
+
+    def _system(self, queue: SystemQueue) -> "Queue":
+        return self.queue(rf".\system$;{queue}")
+
+    def discards(self) -> list[Discard]:
+        """Every message that ended without being received, oldest first: nothing is dropped silently."""
+        return self._driver.run(lambda: list(self._driver.engine.discards()))
+
+    # Transactions and batches.
+
+    @contextmanager
+    def transaction(self) -> "Iterator[Transaction]":
+        """Commits when the block ends, aborts when it raises."""
+        transaction = self.begin_transaction()
+        try:
+            yield transaction
+        except BaseException:
+            if transaction.is_active:
+                transaction.abort()
+            raise
+        if transaction.is_active:
+            transaction.commit()
+
+    def begin_transaction(self) -> "Transaction":
+        begun = self._driver.run(self._driver.engine.transactions.begin)
+        return Transaction(self, begun)
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Makes everything in the block durable with one write: many sends for the price of one.
+
+        What was done before an error in the block stays done; for all or nothing there is `transaction`.
+        """
+        with self._driver.batch():
+            yield
+
+    # For queues, cursors and transactions.
+
+    def _completed(self, _waiter: Waiter) -> None:
+        self._woken.notify_all()
+
+    @property
+    def driver(self) -> Driver:
+        return self._driver
+
+    def wait(self, result: Found | Waiter) -> Found:
+        """Blocks until a wait has ended; the caller holds the lock and has left its batch."""
+        while isinstance(result, Waiter):
+            if result.is_done:
+                return result.result()
+            self._woken.wait(self._driver.seconds_to_deadline())
+            if self._driver.is_open:
+                self._driver.run(lambda: None)  # lets the time pass
+        return result
+
+
+class Transaction:
+    """Sends, receives and moves that happen all together or not at all."""
+
+    def __init__(self, manager: QueueManager, transaction: engine_transaction.Transaction) -> None:
+        self._manager = manager
+        self._transaction = transaction
+
+    @property
+    def id(self) -> object:
+        return self._transaction.id
+
+    @property
+    def is_active(self) -> bool:
+        return self._transaction.state is engine_transaction.TransactionState.ACTIVE
+
+    def commit(self) -> None:
+        driver = self._manager.driver
+        driver.run(lambda: driver.engine.transactions.commit(self._transaction.id))
+
+    def abort(self) -> None:
+        driver = self._manager.driver
+        driver.run(lambda: driver.engine.transactions.abort(self._transaction.id))
+
+    def of(self, manager: QueueManager) -> engine_transaction.Transaction:
+        if self._manager is not manager:
+            problem = "it belongs to another queue manager"
+            raise InvalidHandleError("transaction", problem=problem, fix="begin one where the queue is")
+        return self._transaction
+
+
+class Queue:
+    """A queue, opened when it is first used; `close` ends what was opened."""
+
+    def __init__(self, manager: QueueManager, name: FormatName) -> None:
+        self._manager = manager
+        self.driver = manager.driver
+        self.format_name = name
+        self._opened: dict[QueueAccess, OpenQueue] = {}
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.format_name}>"
+
+    # What it is.
+
+    @property
+    def path_name(self) -> str:
+        name = self.format_name
+        return str(name.path) if isinstance(name, DirectFormatName) else str(name)
+
+    @property
+    def count(self) -> int:
+        return self._state().count
+
+    @property
+    def size_bytes(self) -> int:
+        return self._state().size_bytes
+
+    @property
+    def label(self) -> str:
+        return self._state().queue.label
+
+    @property
+    def transactional(self) -> bool:
+        return self._state().queue.transactional
+
+    def set_properties(self, **properties: Any) -> None:
+        """Changes the label, quotas, journaling and the like, for good."""
+        engine, owner = self.driver.engine, self.driver.token
+        self.driver.run(lambda: engine.set_queue_properties(self._state(), owner, **properties))
+
+    @property
+    def journal(self) -> "Queue":
+        """Copies of the messages that were received from this queue while `journaling` was on."""
+        return self._manager.queue(f"{self.path_name};JOURNAL")
+
+    def subqueue(self, name: str) -> "Queue":
+        path = f"{self.path_name};{_text('name of the subqueue', name)}"
+        return Queue(self._manager, format_name(path))
+
+    def delete(self) -> None:
+        engine, token = self.driver.engine, self.driver.token
+        self.driver.run(lambda: engine.delete_queue(self._state(), token))
+
+    def close(self) -> None:
+        opened, self._opened = self._opened, {}
+        for each in opened.values():
+            self.driver.run(lambda each=each: self.driver.engine.close_queue(each))  # type: ignore[misc]
+
+    # Messages.
+
+    def send(self, message: Message | bytes, *, transaction: Transaction | None = None) -> MessageId:
+        """Sends a message; on return it is safe if it is recoverable, and has its id and time."""
+        if isinstance(message, bytes):
+            message = Message(message)
+        if not isinstance(message, Message):
+            kind = type(message).__name__
+            raise IllegalPropertyVariantTypeError("message", present=kind, limit="Message or bytes")
+        sent, engine, within = message, self.driver.engine, self.within(transaction)
+        return self.driver.run(lambda: engine.send(self.opened(QueueAccess.SEND), sent, within))
+
+    def receive(
+        self,
+        timeout: float | None = None,
+        *,
+        lookup_id: int | None = None,
+        seek: MessageSeekAction = MessageSeekAction.SEEK_CURRENT,
+        transaction: Transaction | None = None,
+    ) -> Message:
+        """Takes the first message, and waits `timeout` seconds for one (None: for ever).
+
+        With a lookup id it takes that message, or with `seek` the one before or after it, and never waits.
+        """
+        reading, within = self.driver.engine.reading, self.within(transaction)
+        if lookup_id is not None:
+            return self._read_at(lookup_id, seek, peek=False, transaction=within)
+        seconds = check_timeout(timeout)
+        return self.read(
+            lambda: reading.receive(self.opened(QueueAccess.RECEIVE), seconds, transaction=within)
+        )
+
+    def peek(
+        self,
+        timeout: float | None = None,
+        *,
+        lookup_id: int | None = None,
+        seek: MessageSeekAction = MessageSeekAction.SEEK_CURRENT,
+    ) -> Message:
+        """Looks at the first message, or that of a lookup id, and leaves it where it is."""
+        if lookup_id is not None:
+            return self._read_at(lookup_id, seek, peek=True)
+        reading, seconds = self.driver.engine.reading, check_timeout(timeout)
+        return self.read(lambda: reading.peek(self.opened(QueueAccess.PEEK), seconds))
+
+    @contextmanager
+    def receiving(self, timeout: float | None = None) -> Iterator[Message]:
+        """A message to work on: received when the block ends well, given back when it raises."""
+        reading, seconds = self.driver.engine.reading, check_timeout(timeout)
+        message = self.read(
+            lambda: reading.receive(self.opened(QueueAccess.RECEIVE), seconds, two_phase=True)
+        )
+        try:
+            yield message
+        except BaseException:
+            self._end_receive(message, delete=False)
+            raise
+        self._end_receive(message, delete=True)
+
+    def cursor(self) -> "Cursor":
+        opened = self.driver.run(lambda: self.opened(QueueAccess.RECEIVE))
+        return Cursor(self, opened, self.driver.run(lambda: self.driver.engine.open_cursor(opened)))
+
+    def move(
+        self, message: Message | int, subqueue: str | None, *, transaction: Transaction | None = None
+    ) -> None:
+        """Moves a message, named by itself or by its lookup id, into a subqueue; None is the queue itself."""
+        lookup_id = message.lookup_id if isinstance(message, Message) else message
+        path = PathName.parse(self.path_name).without_subqueue()
+        target = self._manager.queue(str(path)) if subqueue is None else self._sibling(path, subqueue)
+        within, engine = self.within(transaction), self.driver.engine
+
+        def move() -> None:
+            source = self.opened(QueueAccess.RECEIVE)
+            engine.move(source, lookup_id, target.opened(QueueAccess.MOVE), within)
+            target.close()
+
+        self.driver.run(move)
+
+    def purge(self) -> int:
+        """Ends every message in the queue, each with a line in the discards; how many there were."""
+        return self.driver.run(lambda: self.driver.engine.purge(self.opened(QueueAccess.RECEIVE)))
+
+    # For cursors and for asyncio.
+
+    def opened(self, access: QueueAccess) -> OpenQueue:
+        opened = self._opened.get(access)
+        if opened is None or not opened.is_open:
+            engine, token = self.driver.engine, self.driver.token
+            opened = self._opened[access] = engine.open_queue(self.format_name, access, token=token)
+        return opened
+
+    def _state(self) -> QueueState:
+        return self.driver.run(lambda: self.driver.engine.queue_state(self.format_name))
+
+    def _sibling(self, path: PathName, subqueue: str) -> "Queue":
+        return Queue(self._manager, format_name(f"{path};{_text('name of the subqueue', subqueue)}"))
+
+    def within(self, transaction: Transaction | None) -> engine_transaction.Transaction | None:
+        if transaction is None:
+            return None
+        if not isinstance(transaction, Transaction):
+            present = type(transaction).__name__
+            raise InvalidParameterError("transaction", present=present, fix="pass what qm.transaction() gave")
+        return transaction.of(self._manager)
+
+    def read(self, command: Callable[[], Found | Waiter]) -> Message:
+        with self.driver.lock:
+            result = self.driver.run(command)
+            if isinstance(result, Waiter):
+                self.driver.refuse_to_wait_in_batch(result)
+            return message_of(self._manager.wait(result))
+
+    def _read_at(
+        self,
+        lookup_id: int,
+        seek: MessageSeekAction,
+        *,
+        peek: bool,
+        transaction: engine_transaction.Transaction | None = None,
+    ) -> Message:
+        access = QueueAccess.PEEK if peek else QueueAccess.RECEIVE
+        read = self.driver.engine.reading.read_by_lookup_id
+        number = _number("lookup_id", lookup_id)
+        return message_of(
+            self.driver.run(
+                lambda: read(self.opened(access), number, seek, peek=peek, transaction=transaction)
+            )
+        )
+
+    def _end_receive(self, message: Message, *, delete: bool) -> None:
+        end, opened = self.driver.engine.reading.end_receive, self._opened[QueueAccess.RECEIVE]
+        self.driver.run(lambda: end(opened, message.lookup_id, delete=delete))
+
+
+class Cursor:
+    """A place in a queue that moves on by reading; iterating peeks at every message once."""
+
+    def __init__(self, queue: Queue, opened: OpenQueue, cursor: engine_cursor.Cursor) -> None:
+        self._queue = queue
+        self._opened = opened
+        self._cursor = cursor
+        self._reading = queue.driver.engine.reading
+
+    def peek(self, timeout: float | None = 0) -> Message:
+        """The message under the cursor; at first, the first one."""
+        seconds = check_timeout(timeout)
+        return self._queue.read(lambda: self._reading.peek(self._opened, seconds, cursor=self._cursor))
+
+    def peek_next(self, timeout: float | None = 0) -> Message:
+        seconds = check_timeout(timeout)
+        return self._queue.read(lambda: self._reading.peek_next(self._opened, seconds, self._cursor))
+
+    def receive(self, timeout: float | None = 0, *, transaction: Transaction | None = None) -> Message:
+        """Takes the message under the cursor, or the next one that is there."""
+        seconds, within = check_timeout(timeout), self._queue.within(transaction)
+        return self._queue.read(
+            lambda: self._reading.receive(self._opened, seconds, cursor=self._cursor, transaction=within)
+        )
+
+    def __iter__(self) -> Iterator[Message]:
+        read = self.peek
+        while True:
+            try:
+                message = read(0)
+            except (IoTimeoutError, MessageNotFoundError):
+                return
+            yield message
+            read = self.peek_next
+
+    def close(self) -> None:
+        driver = self._queue.driver
+        driver.run(lambda: driver.engine.close_cursor(self._opened, self._cursor))
+
+
+def _path(path_name: str) -> PathName:
+    return PathName.parse(_text("path name", path_name))
+
+
+def _text(what: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise IllegalPropertyVariantTypeError(what, present=type(value).__name__, limit="str")
+    return value
+
+
+def _number(what: str, value: object) -> int:
+    if not isinstance(value, int):
+        raise IllegalPropertyVariantTypeError(what, present=type(value).__name__, limit="int")
+    return value
+
+
+def check_timeout(timeout: object) -> float | None:
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+        raise IllegalPropertyVariantTypeError(
+            "timeout", present=type(timeout).__name__, limit="seconds or None"
+        )
+    if not timeout >= 0:
+        raise InvalidParameterError(
+            "timeout", present=timeout, limit="0 or more", fix="pass seconds, or None"
+        )
+    return float(timeout)

@@ -1,0 +1,80 @@
+"""Who may do what with a queue: every check of a security descriptor goes through here (DMPR T-35)."""
+
+from functools import lru_cache
+
+from tiercel.engine.catalog import Catalog
+from tiercel.engine.queue_state import QueueState
+from tiercel.model.codes import QueueAccess, QueueAccessMask
+from tiercel.model.errors import AccessDeniedError
+from tiercel.model.sid import ADMINISTRATORS, EVERYONE, LOCAL_SYSTEM
+from tiercel.security.access import QUEUE_MAPPING, Token, allows
+from tiercel.security.defaults import default_queue_descriptor
+from tiercel.security.descriptor import SecurityDescriptor
+from tiercel.security.unix import is_known_owner
+
+_NEEDED = {
+    QueueAccess.RECEIVE: QueueAccessMask.RECEIVE_MESSAGE,
+    QueueAccess.PEEK: QueueAccessMask.PEEK_MESSAGE,
+    QueueAccess.SEND: QueueAccessMask.WRITE_MESSAGE,
+    QueueAccess.MOVE: QueueAccessMask.RECEIVE_MESSAGE,
+}
+
+
+class Access:
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def default_descriptor(self, token: Token, supplied: bytes | None = None) -> bytes:
+        """The descriptor of a new queue ([MS-MQDMPR] 3.1.7.1.3.1)."""
+        given = None if supplied is None else SecurityDescriptor.decode(supplied)
+        return default_queue_descriptor(
+            token.user,
+            supplied=given,
+            is_domain_user=lambda sid: is_known_owner(sid) or sid == LOCAL_SYSTEM,
+            srmp=self._catalog.queue_manager.srmp_http_support,
+        ).encode()
+
+    def check_open(self, state: QueueState, access: QueueAccess, token: Token) -> None:
+        wanted = access & ~QueueAccess.ADMIN
+        needed = QueueAccessMask(0)
+        for kind, mask in _NEEDED.items():
+            if wanted & kind:
+                needed |= mask
+        if state.parent is not None and state.keeps_messages and wanted & QueueAccess.RECEIVE:
+            needed |= QueueAccessMask.RECEIVE_JOURNAL_MESSAGE
+        self.check(state, needed, token)
+
+    def check(self, state: QueueState, needed: QueueAccessMask, token: Token) -> None:
+        if token.unrestricted:
+            return
+        if state.is_outgoing and needed == QueueAccessMask.WRITE_MESSAGE:
+            return  # the other computer decides
+        security = state.queue.security
+        if security is None or not allows(_decode(security), token, int(needed), QUEUE_MAPPING):
+            names = needed.name or hex(needed)
+            raise AccessDeniedError(
+                str(state),
+                problem=f"{token.user} lacks a right on it",
+                present=f"needed {names}",
+                fix="ask the owner of the queue to grant the right",
+            )
+
+    def may_write(self, state: QueueState, token: Token) -> bool:
+        try:
+            self.check(state, QueueAccessMask.WRITE_MESSAGE, token)
+        except AccessDeniedError:
+            return False
+        return True
+
+
+@lru_cache(256)  # a queue's descriptor is checked again with every opening
+def _decode(security: bytes) -> SecurityDescriptor:
+    return SecurityDescriptor.decode(security)
+
+
+def system_descriptor(owner: Token) -> bytes:
+    """What journals and dead-letter queues of the computer have: its owner and administrators read them."""
+    rights = QueueAccessMask.QUEUE_GENERIC_ALL
+    everyone = QueueAccessMask.GET_QUEUE_PROPERTIES
+    aces = f"(A;;0x{rights:x};;;{owner.user})(A;;0x{rights:x};;;{ADMINISTRATORS})"
+    return SecurityDescriptor.parse(f"O:{owner.user}D:{aces}(A;;0x{everyone:x};;;{EVERYONE})").encode()

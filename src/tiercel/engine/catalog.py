@@ -1,0 +1,215 @@
+r"""Which queues there are: by name, by number, by GUID; and how they are kept. [MS-MQDMPR] 3.1.7.1.3 and .4.
+
+A queue has a slot, a number that is never used twice; its journal has the same slot with the highest bit set.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+from tiercel.engine.attributes import decode_attributes, encode_attributes
+from tiercel.engine.core import Core, Counter
+from tiercel.engine.queue_state import QueueState
+from tiercel.engine.records import decode_stats, slot_key
+from tiercel.model.codes import QueueType
+from tiercel.model.errors import QueueExistsError
+from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
+from tiercel.model.path_name import PathKind, PathName, SystemQueue
+from tiercel.model.queue import OutgoingQueue, Queue
+from tiercel.model.queue_manager import QueueManager
+from tiercel.store.interface import Keyspace
+
+JOURNAL_SLOT = 0x8000_0000
+ORDER_QUEUE = "order_queue$"
+ORDER_QUEUE_NUMBER = 4  # [MS-MQQB] 2.2.4
+NOTIFY_QUEUE = "notify_queue$"
+NOTIFY_QUEUE_NUMBER = 5
+_FIRST_SLOT = 16
+_SYSTEM_SLOTS = {SystemQueue.JOURNAL: 1, SystemQueue.DEADLETTER: 2, SystemQueue.DEADXACT: 3}
+_INTERNAL_QUEUES = {ORDER_QUEUE: ORDER_QUEUE_NUMBER, NOTIFY_QUEUE: NOTIFY_QUEUE_NUMBER}
+
+
+class Catalog:
+    def __init__(self, core: Core, queue_manager: QueueManager) -> None:
+        self._core = core
+        self.queue_manager = queue_manager
+        self.by_slot: dict[int, QueueState] = {}
+        self._by_name: dict[str, QueueState] = {}
+        self._by_number: dict[int, QueueState] = {}
+        self._by_identifier: dict[UUID, QueueState] = {}
+        self._outgoing: dict[FormatName, QueueState] = {}
+        self._slots = Counter(core, "slot")
+
+    # Finding.
+
+    def find(self, path: PathName) -> QueueState | None:
+        """The queue at a place on this computer; the computer of the path is not looked at."""
+        return self._by_name.get(path.local_name.casefold())
+
+    def by_number(self, number: int) -> QueueState | None:
+        return self._by_number.get(number)
+
+    def by_identifier(self, identifier: UUID) -> QueueState | None:
+        return self._by_identifier.get(identifier)
+
+    def outgoing(self, name: FormatName) -> QueueState | None:
+        return self._outgoing.get(name)
+
+    def system(self, queue: SystemQueue) -> QueueState:
+        return self.by_slot[_SYSTEM_SLOTS[queue]]
+
+    def all(self) -> Iterator[QueueState]:
+        """Every queue, but for journals: those are reached through their queues."""
+        return (state for state in self.by_slot.values() if state.slot < JOURNAL_SLOT)
+
+    def format_name(self, state: QueueState) -> FormatName:
+        """The name that a message to this queue carries."""
+        queue = state.queue
+        if isinstance(queue, OutgoingQueue):
+            return queue.destination_format_name
+        assert queue.pathname is not None
+        return DirectFormatName(DirectProtocol.OS, queue.pathname)
+
+    def is_internal(self, state: QueueState) -> bool:
+        """Whether only the protocols may use the queue: order_queue$ and notify_queue$."""
+        return state.slot in _INTERNAL_QUEUES.values()
+
+    # Making and unmaking.
+
+    def create_system_queues(self, security: bytes) -> None:
+        for system, slot in _SYSTEM_SLOTS.items():
+            queue = self._new_queue(self._path(PathKind.SYSTEM, system), QueueType.SYSTEM, security=security)
+            queue.transactional = system is SystemQueue.DEADXACT
+            self.add(QueueState(slot, queue))
+        for name, number in _INTERNAL_QUEUES.items():
+            queue = self._new_queue(self._path(PathKind.PRIVATE, name), QueueType.PRIVATE)
+            queue.private_queue_number = number
+            self.add(QueueState(number, queue))
+
+    def create(self, queue: Queue) -> QueueState:
+        """Adds a queue that has all its attributes; the same name must not exist."""
+        path = queue.pathname
+        assert path is not None
+        if self.find(path) is not None:
+            raise QueueExistsError(f"queue {path}")
+        slot = self._new_slot()
+        if queue.queue_type is QueueType.PRIVATE:
+            queue.private_queue_number = slot
+        queue.qualified_pathname = path.with_computer(self.queue_manager.qualified_computer_name)
+        queue.create_time = queue.modify_time = self._core.seconds
+        return self.add(QueueState(slot, queue))
+
+    def create_subqueue(self, parent: QueueState, name: str) -> QueueState:
+        """A subqueue has what its queue has, but no journal and no subqueues ([MS-MQDMPR] 3.1.7.1.3)."""
+        assert parent.queue.pathname is not None
+        path = PathName(
+            parent.queue.pathname.computer, parent.queue.pathname.kind, parent.queue.pathname.queue, name
+        )
+        queue = self._new_queue(path, parent.queue.queue_type)
+        queue.transactional = parent.queue.transactional
+        queue.security = parent.queue.security
+        return self.add(QueueState(self._new_slot(), queue, parent))
+
+    def create_outgoing(self, name: FormatName, *, is_multicast: bool) -> QueueState:
+        queue = OutgoingQueue(
+            identifier=self._core.new_guid(),
+            label=str(name),
+            destination_format_name=name,
+            multicast=is_multicast,
+            create_time=self._core.seconds,
+            modify_time=self._core.seconds,
+        )
+        return self.add(QueueState(self._new_slot(), queue))
+
+    def add(self, state: QueueState) -> QueueState:
+        self._index(state)
+        self.save(state)
+        return state
+
+    def save(self, state: QueueState) -> None:
+        parent = 0 if state.parent is None else state.parent.slot
+        self._core.batch.put(
+            Keyspace.QUEUES, slot_key(state.slot), encode_attributes(state.queue, parent=parent)
+        )
+
+    def remove(self, state: QueueState) -> None:
+        state.is_deleted = True
+        queue = state.queue
+        self._by_identifier.pop(queue.identifier, None)
+        if isinstance(queue, OutgoingQueue):
+            self._outgoing.pop(queue.destination_format_name, None)
+        if queue.private_queue_number is not None:
+            self._by_number.pop(queue.private_queue_number, None)
+        if queue.pathname is not None:
+            self._by_name.pop(queue.pathname.local_name.casefold(), None)
+            if state.parent is not None:
+                state.parent.subqueues.pop((queue.pathname.subqueue or "").casefold(), None)
+        self.by_slot.pop(state.slot, None)
+        self._core.batch.delete(Keyspace.QUEUES, slot_key(state.slot))
+        self._core.batch.delete(Keyspace.STATS, slot_key(state.slot))
+
+    # Starting.
+
+    def load(self) -> None:
+        """Reads every queue and its counts; messages are read when somebody asks for them."""
+        children: list[tuple[int, Queue, int]] = []
+        for key, data in self._core.batch.range(Keyspace.QUEUES, b"", slot_key(JOURNAL_SLOT)):
+            slot = int.from_bytes(key, "big")
+            values = decode_attributes(data)
+            parent = values.pop("parent")
+            queue = (OutgoingQueue if "destination_format_name" in values else Queue)(**values)
+            if parent:
+                children.append((slot, queue, parent))
+            else:
+                self._index(QueueState(slot, queue))
+        for slot, queue, parent in children:
+            self._index(QueueState(slot, queue, self.by_slot[parent]))
+        for state in list(self.by_slot.values()):
+            stats = self._core.batch.get(Keyspace.STATS, slot_key(state.slot))
+            state.stored_count, state.stored_bytes = decode_stats(stats) if stats else (0, 0)
+            self._core.total_bytes += state.stored_bytes
+
+    def _index(self, state: QueueState) -> None:
+        queue = state.queue
+        self.by_slot[state.slot] = state
+        queue.queue_manager = self.queue_manager
+        if isinstance(queue, OutgoingQueue):
+            self._outgoing[queue.destination_format_name] = state
+            return
+        path = queue.pathname
+        assert path is not None
+        self._by_name[path.local_name.casefold()] = state
+        self._by_identifier[queue.identifier] = state
+        if queue.private_queue_number is not None:
+            self._by_number[queue.private_queue_number] = state
+        if state.parent is not None:
+            state.parent.subqueues[(path.subqueue or "").casefold()] = state
+        elif queue.queue_type in {QueueType.PRIVATE, QueueType.PUBLIC}:
+            self._index_journal(state, path)
+
+    def _index_journal(self, state: QueueState, path: PathName) -> None:
+        """The journal of a queue: a queue of its own that nobody but the engine writes to."""
+        journal_path = PathName(path.computer, path.kind, path.queue, journal=True)
+        journal = self._new_queue(journal_path, QueueType.SYSTEM, quota_kib=state.queue.journal_quota_kib)
+        journal.transactional = state.queue.transactional
+        journal.security = state.queue.security
+        state.journal = QueueState(state.slot | JOURNAL_SLOT, journal, state)
+        state.queue.journal_queue = journal
+        self.by_slot[state.journal.slot] = state.journal
+        self._by_name[journal_path.local_name.casefold()] = state.journal
+
+    def _path(self, kind: PathKind, name: str) -> PathName:
+        return PathName(self.queue_manager.computer_name, kind, name)
+
+    def _new_queue(self, path: PathName, kind: QueueType, **attributes: Any) -> Queue:
+        return Queue(
+            identifier=self._core.new_guid(),
+            pathname=path,
+            queue_type=kind,
+            create_time=self._core.seconds,
+            modify_time=self._core.seconds,
+            **attributes,
+        )
+
+    def _new_slot(self) -> int:
+        return _FIRST_SLOT + self._slots.next()

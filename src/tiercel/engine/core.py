@@ -1,0 +1,117 @@
+"""What all parts of the engine share while a batch runs: the store's batch, the time, the effects."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from tiercel.engine.discards import Ledger
+from tiercel.engine.records import Record, encode_stats, message_key, slot_key, stored_packet_size
+from tiercel.model.codes import MessageClass
+from tiercel.model.errors import StoreDamagedError
+from tiercel.store.interface import Batch, Keyspace, Store
+
+if TYPE_CHECKING:
+    from tiercel.engine.handles import Waiter
+    from tiercel.engine.queue_state import QueueState
+
+# Numbers are taken from the store in blocks, so that giving one out costs no write of its own.
+COUNTER_BLOCK = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A waiting read has its message, or the error that ended the wait."""
+
+    waiter: "Waiter"
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A message left its queue, and why: protocols owe the sender an acknowledgement for it."""
+
+    queue: "QueueState"
+    record: Record
+    reason: MessageClass
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyToSend:
+    """An outgoing queue has a new message for its next hop."""
+
+    queue: "QueueState"
+
+
+Effect = Completed | Removed | ReadyToSend
+
+
+class Counter:
+    """Numbers that never come twice, not even after a crash; a restart may leave a gap."""
+
+    __slots__ = ("_core", "_key", "_reserved", "_value")
+
+    def __init__(self, core: "Core", name: str) -> None:
+        self._core = core
+        self._key = name.encode()
+        stored = core.batch.get(Keyspace.META, self._key)
+        self._value = self._reserved = int.from_bytes(stored or b"", "big")
+
+    def next(self) -> int:
+        if self._value == self._reserved:
+            self._reserved += COUNTER_BLOCK
+            self._core.batch.put(Keyspace.META, self._key, self._reserved.to_bytes(8, "big"))
+        self._value += 1
+        return self._value
+
+
+class Core:
+    def __init__(self, store: Store, new_guid: Callable[[], UUID]) -> None:
+        self.new_guid = new_guid
+        self.now = 0.0
+        self.total_bytes = 0  # of all messages in all queues, and of sends that wait for their commit
+        self.effects: list[Effect] = []
+        self._store = store
+        self._batch: Batch | None = None
+        self._touched: set[QueueState] = set()
+        self.ledger = Ledger(self)
+
+    @property
+    def batch(self) -> Batch:
+        """The store's batch, begun when it is first needed: express messages need none."""
+        if self._batch is None:
+            self._batch = self._store.begin()
+        return self._batch
+
+    @property
+    def seconds(self) -> int:
+        return int(self.now)
+
+    def touch(self, queue: "QueueState") -> None:
+        """Have the queue's count and size written when the batch is committed."""
+        self._touched.add(queue)
+
+    def set_aside(self, queue: "QueueState", lookup_id: int, data: bytes, problem: StoreDamagedError) -> None:
+        """Takes a damaged record out of its queue and keeps its bytes for whoever can make sense of them."""
+        key = message_key(queue.slot, lookup_id)
+        self.batch.put(Keyspace.DAMAGED, key, data)
+        self.batch.delete(Keyspace.MESSAGES, key)
+        size = min(stored_packet_size(data), queue.stored_bytes)
+        queue.stored_count -= 1
+        queue.stored_bytes -= size
+        self.total_bytes -= size
+        self.touch(queue)
+        self.ledger.add_damaged(queue, lookup_id, len(data), problem)
+
+    def commit(self) -> list[Effect]:
+        """Makes everything since the last commit durable; only then do its effects leave."""
+        self.ledger.flush()
+        for queue in self._touched:
+            if not queue.is_deleted:
+                stats = encode_stats(queue.stored_count, queue.stored_bytes)
+                self.batch.put(Keyspace.STATS, slot_key(queue.slot), stats)
+        self._touched.clear()
+        if self._batch is not None:
+            batch, self._batch = self._batch, None
+            batch.commit()
+        effects, self.effects = self.effects, []
+        return effects

@@ -1,0 +1,289 @@
+"""How a message comes into a queue and how it ends: checks, quotas, acknowledgements, journals, dead letters.
+
+Every message that enters passes `accept` or `refuse`, every message that leaves passes `finish`. What a
+sender is told and what is kept of the message is decided there and nowhere else. [MS-MQDMPR] 3.1.7.1.9,
+3.1.7.2.1; [MS-MQQB] 3.1.7.15.
+"""
+
+from collections.abc import Callable
+
+from tiercel.engine.catalog import Catalog
+from tiercel.engine.core import Core, Counter, ReadyToSend, Removed
+from tiercel.engine.expiry import Expiry
+from tiercel.engine.queue_state import QueueState
+from tiercel.engine.records import Record
+from tiercel.model.codes import Acknowledgements, MessageClass, PrivacyLevel, QueuePrivacyLevel
+from tiercel.model.errors import (
+    ComputerDoesNotSupportEncryptionError,
+    InsufficientResourcesError,
+    MessageNotAuthenticatedError,
+    MqError,
+    QueueNotFoundError,
+    StoreFullError,
+    TransactionUsageError,
+)
+from tiercel.model.format_name import FormatName
+from tiercel.model.identifiers import MessageId, lookup_id
+from tiercel.model.limits import INFINITE
+from tiercel.model.message import Message
+from tiercel.model.path_name import PathName, SystemQueue
+from tiercel.wire import user_header
+from tiercel.wire.message import decode_message, encode_message
+from tiercel.wire.security_header import ENCRYPTED_BODY
+from tiercel.wire.structure import encode_guid
+from tiercel.wire.user_message import UserMessage
+
+# Acknowledgements that would tell a stranger what there is on this computer ([MS-MQQB] 3.1.7.15).
+INSECURE_NACKS = frozenset(
+    {
+        MessageClass.NACK_BAD_DST_Q,
+        MessageClass.NACK_BAD_ENCRYPTION,
+        MessageClass.NACK_BAD_SIGNATURE,
+        MessageClass.NACK_ACCESS_DENIED,
+        MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER,
+    }
+)
+
+
+class Delivery:
+    def __init__(self, core: Core, catalog: Catalog, expiry: Expiry) -> None:
+        self._core = core
+        self._catalog = catalog
+        self._expiry = expiry
+        self._sequential_id = Counter(core, "sequential_id")
+        self._message_ordinal = Counter(core, "message_ordinal")
+        self.send_insecure_nacks = False
+        # Set by the reading part: it serves whoever waits for a message of the queue.
+        self.offer: Callable[[QueueState, int, Record], None] = lambda _queue, _lookup_id, _record: None
+        # Set by the opening part: the queue, local or outgoing, that a format name leads to.
+        self.destination: Callable[[FormatName], QueueState]
+
+    # Coming in.
+
+    def new_message_id(self) -> MessageId:
+        return MessageId(self._catalog.queue_manager.identifier, self._message_ordinal.next())
+
+    def new_lookup_id(self, priority: int) -> int:
+        return lookup_id(priority, self._sequential_id.next())
+
+    def check_transaction(self, queue: QueueState, *, is_transactional: bool) -> MessageClass | None:
+        """A transactional queue takes transactional messages only, and another queue none (DMPR-038)."""
+        if queue.is_outgoing or queue.queue.transactional == is_transactional:
+            return None
+        if is_transactional:
+            return MessageClass.NACK_NOT_TRANSACTIONAL_Q
+        return MessageClass.NACK_NOT_TRANSACTIONAL_MSG
+
+    def check_protection(
+        self, queue: QueueState, *, is_signed: bool, is_encrypted: bool
+    ) -> MessageClass | None:
+        """What the queue demands of signatures and encryption (DMPR-036, DMPR-037)."""
+        if queue.is_outgoing:
+            return None
+        if queue.queue.authentication and not is_signed:
+            return MessageClass.NACK_BAD_SIGNATURE
+        wanted = queue.queue.privacy_level
+        if (is_encrypted and wanted == QueuePrivacyLevel.NONE) or (
+            not is_encrypted and wanted == QueuePrivacyLevel.BODY
+        ):
+            return MessageClass.NACK_BAD_ENCRYPTION
+        return None
+
+    def check_quota(self, queue: QueueState, size: int) -> None:
+        """The queue manager's own limits come first ([MS-MQDMPR] 3.1.7.1.9)."""
+        manager = self._catalog.queue_manager
+        if manager.throttled:
+            problem = "it takes no messages while flow control is on"
+            raise InsufficientResourcesError(str(manager), problem=problem, fix="wait until it has recovered")
+        _check_quota(str(manager), self._core.total_bytes, size, manager.queue_manager_quota_kib)
+        used = queue.size_bytes + queue.reserved_bytes
+        _check_quota(str(queue), used, size, queue.queue.quota_kib)
+
+    def accept(self, queue: QueueState, record: Record, packet: UserMessage | None = None) -> None:
+        """Puts a message that passed the checks into a queue and tells whoever must know."""
+        packet = packet or UserMessage(record.packet)
+        lookup_id = self._insert(queue, record, packet)
+        if queue.is_outgoing:
+            self._core.effects.append(ReadyToSend(queue))
+            return
+        if packet.acknowledgements & Acknowledgements.POS_ARRIVAL:
+            self._acknowledge(packet, MessageClass.ACK_REACH_QUEUE)
+        if packet.flags & user_header.POSITIVE_JOURNALING and not packet.is_transactional:
+            self._journal_at_source(packet, record)
+        if not self._expiry.is_over(packet):
+            self.offer(queue, lookup_id, record)
+
+    def _insert(self, queue: QueueState, record: Record, packet: UserMessage) -> int:
+        lookup_id = self.new_lookup_id(packet.priority)
+        queue.insert(self._core, lookup_id, record, recoverable=packet.is_recoverable)
+        self._expiry.watch(queue, lookup_id, packet)
+        return lookup_id
+
+    def arrive(self, queue: QueueState | None, packet: UserMessage, name: str = "") -> MessageClass | None:
+        """Takes a message from another queue manager; gives the class that refuses it, if any does."""
+        reason = self._refusal(queue, packet)
+        if reason is not None or queue is None:
+            reason = reason or MessageClass.NACK_BAD_DST_Q
+            self.refuse(str(queue or name), packet, reason)
+            return reason
+        self.accept(queue, Record(packet.data, self._core.seconds), packet)
+        return None
+
+    def _refusal(self, queue: QueueState | None, packet: UserMessage) -> MessageClass | None:
+        if queue is None or queue.is_deleted:
+            return MessageClass.NACK_BAD_DST_Q
+        if self._expiry.is_late(packet):
+            return MessageClass.NACK_REACH_QUEUE_TIMEOUT
+        if (reason := self.check_transaction(queue, is_transactional=packet.is_transactional)) is not None:
+            return reason
+        is_encrypted = bool(packet.security_flags & ENCRYPTED_BODY)
+        # No signature is verified yet, so none counts: a queue that demands one refuses (see the README).
+        reason = self.check_protection(queue, is_signed=False, is_encrypted=is_encrypted)
+        if reason is not None:
+            return reason
+        try:
+            self.check_quota(queue, packet.packet_size)
+            if packet.is_recoverable:
+                self._core.batch.reserve(packet.packet_size)
+        except (InsufficientResourcesError, StoreFullError):
+            return MessageClass.NACK_Q_EXCEED_QUOTA
+        return None
+
+    # Ending.
+
+    def refuse(self, queue: str, packet: UserMessage, reason: MessageClass) -> None:
+        """A message that never came into its queue."""
+        self._core.ledger.add(queue, packet, reason)
+        self._tell_failure(packet, Record(packet.data, self._core.seconds), reason)
+
+    def finish(self, queue: QueueState, lookup_id: int, record: Record, reason: MessageClass) -> None:
+        """Takes a message out of its queue for good: received, or the negative class that says why not."""
+        packet = UserMessage(record.packet)
+        if not queue.is_deleted:
+            self.detach(queue, lookup_id, record, packet)
+        self._core.effects.append(Removed(queue, record, reason))
+        if reason != MessageClass.ACK_RECEIVE:
+            self._core.ledger.add(str(queue), packet, reason)
+            self._tell_failure(packet, record, reason)
+            return
+        if packet.acknowledgements & Acknowledgements.POS_RECEIVE:
+            self._acknowledge(packet, reason)
+        if packet.flags & user_header.POSITIVE_JOURNALING and packet.is_transactional:
+            self._journal_at_source(packet, record)
+        root = queue.parent or queue
+        if root.queue.journaling and root.journal not in {None, queue}:
+            self.file(root.journal, record, packet)
+
+    def detach(
+        self, queue: QueueState, lookup_id: int, record: Record, packet: UserMessage | None = None
+    ) -> None:
+        """Takes a message out of the list and stops its clock; what it means, the caller knows."""
+        queue.remove(self._core, lookup_id, record)
+        self._expiry.forget(queue, lookup_id, packet or UserMessage(record.packet))
+
+    def _tell_failure(self, packet: UserMessage, record: Record, reason: MessageClass) -> None:
+        wanted = Acknowledgements.NEG_RECEIVE if reason.is_receive else Acknowledgements.NEG_ARRIVAL
+        if packet.acknowledgements & wanted:
+            self._acknowledge(packet, reason)
+        is_ours = packet.source_queue_manager == self._catalog.queue_manager.identifier
+        if is_ours and packet.flags & user_header.NEGATIVE_JOURNALING and _is_dead_letter(packet, reason):
+            self.file(self._dead_letter_queue(packet, record), record, packet)
+
+    def _dead_letter_queue(self, packet: UserMessage, record: Record) -> QueueState:
+        """The application's own dead-letter queue if it fits the message, else the system's (DMPR-078)."""
+        if record.dead_letter_queue:
+            own = self._catalog.find(PathName.parse(record.dead_letter_queue))
+            if own is not None and own.queue.transactional == packet.is_transactional:
+                return own
+        system = SystemQueue.DEADXACT if packet.is_transactional else SystemQueue.DEADLETTER
+        return self._catalog.system(system)
+
+    def _journal_at_source(self, packet: UserMessage, record: Record) -> None:
+        if packet.source_queue_manager == self._catalog.queue_manager.identifier:
+            self.file(self._catalog.system(SystemQueue.JOURNAL), record, packet)
+
+    def file(self, queue: QueueState, record: Record, packet: UserMessage) -> None:
+        """Keeps a copy in a journal or dead-letter queue; a full one takes none, and the ledger says so."""
+        size = len(record.packet)
+        try:
+            self.check_quota(queue, size)
+            if packet.is_recoverable:
+                self._core.batch.reserve(size)
+        except (InsufficientResourcesError, StoreFullError) as problem:
+            detail = f"no copy was kept: {problem.problem}"
+            self._core.ledger.add(str(queue), packet, MessageClass.NACK_Q_EXCEED_QUOTA, detail)
+            return
+        kept = record._replace(arrival_time=self._core.seconds)
+        lookup_id = self.new_lookup_id(packet.priority)
+        queue.insert(self._core, lookup_id, kept, recoverable=packet.is_recoverable)
+        self.offer(queue, lookup_id, kept)
+
+    def transfer(
+        self, queue: QueueState, lookup_id: int, record: Record, packet: UserMessage, target: QueueState
+    ) -> None:
+        """Takes a message out of one queue and puts it into another; its sender hears nothing of it."""
+        if not queue.is_deleted:
+            self.detach(queue, lookup_id, record, packet)
+        new_lookup_id = self._insert(target, record, packet)
+        self.offer(target, new_lookup_id, record)
+
+    # Telling the sender.
+
+    def _acknowledge(self, packet: UserMessage, reason: MessageClass) -> None:
+        """Send Administration Acknowledgment: a message of its own to the administration queue."""
+        if packet.admin_queue is None or (reason in INSECURE_NACKS and not self.send_insecure_nacks):
+            return
+        original = decode_message(packet)
+        name = original.administration_queue
+        assert name is not None
+        acknowledgement = _acknowledgement(original, reason)
+        acknowledgement.destination_queue = name
+        acknowledgement.id = self.new_message_id()
+        acknowledgement.sent_time = self._core.seconds
+        sent = UserMessage(encode_message(acknowledgement))
+        try:
+            queue = self.destination(name)
+        except MqError as problem:  # what cannot be delivered gets no acknowledgement of its own
+            detail = f"the acknowledgement has no queue: {problem.problem}"
+            self._core.ledger.add(str(name), sent, MessageClass.NACK_BAD_DST_Q, detail)
+            return
+        self.arrive(queue, sent)
+
+
+def _acknowledgement(original: Message, reason: MessageClass) -> Message:
+    lineage, uniquifier = original.id
+    is_negative_and_clear = reason.is_negative and original.privacy_level == PrivacyLevel.NONE
+    return Message(
+        original.body if is_negative_and_clear else b"",
+        message_class=reason,
+        correlation_id=encode_guid(lineage) + uniquifier.to_bytes(4, "little"),
+        response_queue=original.destination_queue,
+        delivery=original.delivery,
+        time_to_reach_queue=INFINITE,
+    )
+
+
+def _is_dead_letter(packet: UserMessage, reason: MessageClass) -> bool:
+    """Not a message that was delivered and then purged or lost its queue, unless it is transactional."""
+    return packet.is_transactional or not reason.is_receive or reason == MessageClass.NACK_RECEIVE_TIMEOUT
+
+
+def _check_quota(subject: str, used: int, size: int, quota_kib: int) -> None:
+    if quota_kib != INFINITE and used + size > quota_kib * 1024:
+        present = f"{used} bytes used, {size} more wanted"
+        fix = "receive or purge messages, or raise the quota"
+        raise InsufficientResourcesError(subject, present=present, limit=f"{quota_kib} KiB", fix=fix)
+
+
+# The error that an application gets where a peer would get the negative class.
+_ERRORS: dict[MessageClass, type[MqError]] = {
+    MessageClass.NACK_BAD_DST_Q: QueueNotFoundError,
+    MessageClass.NACK_NOT_TRANSACTIONAL_Q: TransactionUsageError,
+    MessageClass.NACK_NOT_TRANSACTIONAL_MSG: TransactionUsageError,
+    MessageClass.NACK_BAD_SIGNATURE: MessageNotAuthenticatedError,
+    MessageClass.NACK_BAD_ENCRYPTION: ComputerDoesNotSupportEncryptionError,
+}
+
+
+def refusal_error(queue: QueueState, reason: MessageClass) -> MqError:
+    return _ERRORS[reason](str(queue), problem=reason.meaning)

@@ -1,0 +1,88 @@
+"""The discard ledger: nothing is dropped silently.
+
+Whenever a message ends without being received, a line stays here: when, where, which message, and why in a
+plain sentence. The ledger is bounded: the newest lines push out the oldest.
+"""
+
+import json
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from tiercel.model.codes import MessageClass
+from tiercel.model.errors import StoreDamagedError
+from tiercel.store.interface import Keyspace
+from tiercel.wire.user_message import UserMessage
+
+if TYPE_CHECKING:
+    from tiercel.engine.core import Core
+    from tiercel.engine.queue_state import QueueState
+
+LEDGER_LINES = 10_000  # a few megabytes: days of ordinary trouble, and no trouble of its own
+_FIRST, _LAST = bytes(8), b"\xff" * 8
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    time: int
+    queue: str
+    message_id: str
+    label: str
+    size: int
+    message_class: int
+    reason: str
+
+
+class Ledger:
+    """Lines are written with the batch that discards the message, so the one is never without the other."""
+
+    def __init__(self, core: "Core") -> None:
+        self._core = core
+        self._new: deque[Discard] = deque(maxlen=LEDGER_LINES)
+        self._last: int | None = None
+
+    def add(self, queue: str, packet: UserMessage, reason: MessageClass, detail: str = "") -> None:
+        self._new.append(
+            Discard(
+                time=self._core.seconds,
+                queue=queue,
+                message_id=str(packet.id),
+                label=packet.label,
+                size=packet.packet_size,
+                message_class=reason,
+                reason=detail or reason.meaning,
+            )
+        )
+
+    def add_damaged(self, queue: "QueueState", lookup_id: int, size: int, problem: StoreDamagedError) -> None:
+        sentence = f"the record of the message with lookup id {lookup_id} is damaged: {problem.problem}"
+        self._new.append(Discard(self._core.seconds, str(queue), "", "", size, 0, sentence))
+
+    def flush(self) -> None:
+        """Writes the new lines into the batch and takes the oldest out."""
+        if not self._new:
+            return
+        batch = self._core.batch
+        last = self._last_number()
+        for line in self._new:
+            last += 1
+            batch.put(Keyspace.DISCARDS, last.to_bytes(8, "big"), json.dumps(asdict(line)).encode())
+        self._new.clear()
+        self._last = last
+        while batch.count(Keyspace.DISCARDS) > LEDGER_LINES:
+            oldest = batch.first(Keyspace.DISCARDS, _FIRST, _LAST)
+            assert oldest is not None
+            batch.delete(Keyspace.DISCARDS, oldest[0])
+
+    def lines(self) -> Iterator[Discard]:
+        """The ledger, oldest line first; those of the running batch are in it too."""
+        for _, data in self._core.batch.range(Keyspace.DISCARDS, _FIRST, _LAST):
+            yield Discard(**json.loads(data))
+        yield from self._new
+
+    def _last_number(self) -> int:
+        if self._last is None:
+            newest = self._core.batch.last(Keyspace.DISCARDS, _FIRST, _LAST)
+            self._last = 0 if newest is None else int.from_bytes(newest[0], "big")
+        return self._last

@@ -1,0 +1,485 @@
+"""The queue manager's rules behind one door.
+
+    engine = Engine(store, identity)
+    engine.begin(now); ...commands...; effects = engine.commit()
+
+Commands check before they change anything: one that raises has done nothing. Between `begin` and `commit`
+many commands may run; their results count, and their effects leave, only when `commit` has returned.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID, uuid4
+
+from tiercel.engine.access import Access, system_descriptor
+from tiercel.engine.attributes import decode_attributes, encode_attributes
+from tiercel.engine.catalog import Catalog
+from tiercel.engine.core import Core, Effect
+from tiercel.engine.cursor import Cursor
+from tiercel.engine.delivery import Delivery, refusal_error
+from tiercel.engine.discards import Discard
+from tiercel.engine.expiry import Expiry
+from tiercel.engine.handles import OpenQueue
+from tiercel.engine.opening import Opening
+from tiercel.engine.queue_state import START, Lock, QueueState
+from tiercel.engine.reading import Reading, check_transaction
+from tiercel.engine.records import Record
+from tiercel.engine.transaction import Operation, Transaction
+from tiercel.engine.transactions import Transactions
+from tiercel.model.codes import (
+    MessageClass,
+    OutgoingQueueState,
+    QueueAccess,
+    QueueAccessMask,
+    QueueManagerState,
+    QueueType,
+    TransactionalOperationType,
+)
+from tiercel.model.errors import (
+    IllegalOperationError,
+    IllegalQueuePathNameError,
+    InsufficientResourcesError,
+    MessageNotFoundError,
+    PropertyNotAllowedError,
+    QueueDeletedError,
+    QueueNotFoundError,
+    ServiceNotAvailableError,
+    UnsupportedOperationError,
+)
+from tiercel.model.format_name import FormatName
+from tiercel.model.identifiers import MessageId
+from tiercel.model.limits import LONG_LIVED, TIME_TO_REACH_QUEUE_DEFAULT_S
+from tiercel.model.message import Message
+from tiercel.model.path_name import PathKind, PathName, SystemQueue
+from tiercel.model.queue import OutgoingQueue, Queue
+from tiercel.model.queue_manager import QueueManager
+from tiercel.security.access import Token
+from tiercel.store.interface import Keyspace, Store
+from tiercel.wire.message import encode_message
+from tiercel.wire.user_message import UserMessage
+
+_QUEUE_MANAGER = b"queue_manager"
+_TYPE_OF_KIND = {PathKind.PRIVATE: QueueType.PRIVATE, PathKind.PUBLIC: QueueType.PUBLIC}
+# What an administrator may change of a queue that exists; the rest belongs to the queue manager.
+_SETTABLE = frozenset(
+    {
+        "label",
+        "type",
+        "journaling",
+        "quota_kib",
+        "journal_quota_kib",
+        "authentication",
+        "privacy_level",
+        "multicast_address",
+        "security",
+        "base_priority",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this computer is; the engine itself asks nobody."""
+
+    computer_name: str
+    qualified_computer_name: str = ""
+    addresses: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> Iterable[str]:
+        return filter(None, (self.computer_name, self.qualified_computer_name, *self.addresses))
+
+
+class Engine:
+    def __init__(
+        self,
+        store: Store,
+        identity: Identity,
+        *,
+        now: float,
+        owner: Token,
+        new_guid: Callable[[], UUID] = uuid4,
+        long_lived_s: int = TIME_TO_REACH_QUEUE_DEFAULT_S,
+    ) -> None:
+        self._core = Core(store, new_guid)
+        self._core.now = now
+        self._long_lived_s = long_lived_s
+        self.queue_manager = self._load_queue_manager(identity)
+        self.queue_manager.queue_manager_state = QueueManagerState.INITIALIZING
+        self._catalog = Catalog(self._core, self.queue_manager)
+        self._expiry = Expiry(self._core)
+        self._delivery = Delivery(self._core, self._catalog, self._expiry)
+        self._reading = Reading(self._core, self._delivery)
+        self._transactions = Transactions(self._core, self._catalog, self._delivery, self._reading)
+        self._access = Access(self._catalog)
+        self._opening = Opening(
+            self._core, self._catalog, self._delivery, self._reading, self._access, identity.names
+        )
+        self._catalog.load()
+        if SystemQueue.JOURNAL not in self._system_queues():
+            self._catalog.create_system_queues(system_descriptor(owner))
+        self._transactions.load()
+        self._drop_empty_subqueues()
+        self._set_system_queues()
+        self.queue_manager.queue_manager_state = QueueManagerState.READY
+        self.begin(now)
+        self.commit()
+
+    # Batches and time.
+
+    def begin(self, now: float) -> None:
+        """Starts a batch; time never runs backwards, whatever the clock does."""
+        if self.queue_manager.queue_manager_state is not QueueManagerState.READY:
+            state = self.queue_manager.queue_manager_state.value
+            raise ServiceNotAvailableError(str(self.queue_manager), present=state)
+        self._core.now = max(self._core.now, now)
+        self._expire()
+
+    def commit(self) -> list[Effect]:
+        """Makes the batch durable and gives what may leave now."""
+        self._expire()
+        return self._core.commit()
+
+    def stop(self) -> list[Effect]:
+        """Ends every wait and closes the queue manager for commands; what is durable stays."""
+        self.queue_manager.queue_manager_state = QueueManagerState.STOPPING
+        for state in list(self._catalog.by_slot.values()):
+            for opened in list(state.handles.values()):
+                self._opening.close(opened)
+        effects = self._core.commit()
+        self.queue_manager.queue_manager_state = QueueManagerState.STOPPED
+        return effects
+
+    @property
+    def next_deadline(self) -> float | None:
+        """When something will happen by itself; call `begin` and `commit` then."""
+        deadlines = [
+            each for each in (self._expiry.next_deadline, self._reading.next_deadline) if each is not None
+        ]
+        return min(deadlines, default=None)
+
+    def _expire(self) -> None:
+        self._reading.expire_waits()
+        deadline = self._expiry.next_deadline
+        if deadline is None or deadline > self._core.now:
+            return
+        for slot, lookup_id in self._expiry.due():
+            queue = self._catalog.by_slot.get(slot)
+            record = None if queue is None else queue.get(self._core, lookup_id)
+            if queue is not None and record is not None:
+                self._expire_message(queue, lookup_id, record)
+
+    def _expire_message(self, queue: QueueState, lookup_id: int, record: Record) -> None:
+        reason = MessageClass.NACK_RECEIVE_TIMEOUT
+        if queue.is_outgoing:
+            reason = MessageClass.NACK_REACH_QUEUE_TIMEOUT
+        lock = queue.locks.get(lookup_id)
+        if lock is None:
+            self._delivery.finish(queue, lookup_id, record, reason)
+        elif lock.doom is None:
+            lock.doom = reason
+
+    # Queues.
+
+    def create_queue(self, path: PathName, token: Token, **attributes: Any) -> QueueState:
+        """Create Queue ([MS-MQDMPR] 3.1.7.1.3) with the defaults of 3.1.7.1.33."""
+        kind = _TYPE_OF_KIND.get(path.kind)
+        if kind is None or path.subqueue is not None or path.journal:
+            problem = "only private and public queues are created; the others come by themselves"
+            raise IllegalQueuePathNameError(f"path name {path}", problem=problem)
+        if path.computer.casefold() not in self._opening.local_names:
+            problem = "queues are created on this computer only"
+            raise IllegalQueuePathNameError(f"path name {path}", problem=problem, fix="use . as the computer")
+        transactional = bool(attributes.pop("transactional", False))
+        _check_settable(path, attributes)
+        local = path.with_computer(self.queue_manager.computer_name)
+        security = self._access.default_descriptor(token, attributes.pop("security", None))
+        queue = Queue(
+            identifier=self._core.new_guid(),
+            pathname=local,
+            queue_type=kind,
+            transactional=transactional,
+            security=security,
+            **attributes,
+        )
+        self._core.batch.reserve(len(security) + 4096)
+        return self._catalog.create(queue)
+
+    def set_queue_properties(self, state: QueueState, token: Token, **attributes: Any) -> None:
+        self._access.check(state, QueueAccessMask.SET_QUEUE_PROPERTIES, token)
+        _check_settable(state, attributes)
+        queue = state.queue
+        before = {name: getattr(queue, name) for name in attributes}
+        for name, value in attributes.items():
+            setattr(queue, name, value)
+        try:
+            queue.validate()
+        except Exception:
+            for name, value in before.items():
+                setattr(queue, name, value)
+            raise
+        queue.modify_time = self._core.seconds
+        if state.journal is not None:
+            state.journal.queue.quota_kib = queue.journal_quota_kib
+            state.journal.queue.security = queue.security
+        self._catalog.save(state)
+
+    def delete_queue(self, state: QueueState, token: Token) -> None:
+        """Delete Queue: every message in it ends, every wait on it is told, every handle goes stale."""
+        self._access.check(state, QueueAccessMask.DELETE_QUEUE, token)
+        if state.keeps_messages or self._catalog.is_internal(state):
+            raise IllegalOperationError(str(state), problem="a system queue cannot be deleted")
+        for child in [*state.subqueues.values(), *([state.journal] if state.journal else [])]:
+            self._empty_and_remove(child)
+        self._empty_and_remove(state)
+
+    def _empty_and_remove(self, state: QueueState) -> None:
+        for waiter in list(state.waiters):
+            self._reading.stop_waiting(waiter, QueueDeletedError(str(state)))
+        for lookup_id, lock in list(state.locks.items()):
+            record = state.get(self._core, lookup_id)
+            if record is not None and isinstance(lock.owner, Transaction):
+                # Its transaction still decides: received if it commits, deleted if it aborts (DMPR T-21).
+                self._delivery.detach(state, lookup_id, record)
+                state.lock(lookup_id, Lock(lock.owner, doom=MessageClass.NACK_Q_DELETED))
+            elif record is not None:
+                self._delivery.finish(state, lookup_id, record, MessageClass.NACK_Q_DELETED)
+        self._finish_available(state, MessageClass.NACK_Q_DELETED)
+        self._catalog.remove(state)
+
+    def _finish_available(self, state: QueueState, reason: MessageClass) -> int:
+        count = 0
+        while (found := state.next_available(self._core, START)) is not None:
+            self._delivery.finish(state, *found, reason)
+            count += 1
+        return count
+
+    def is_local(self, name: FormatName) -> bool:
+        return self._opening.is_local(name)
+
+    def find(self, name: FormatName) -> QueueState | None:
+        """The queue of this computer, local or outgoing, that a name means."""
+        return self._opening.find(name) if self._opening.is_local(name) else self._catalog.outgoing(name)
+
+    def queue_state(self, name: FormatName) -> QueueState:
+        state = self.find(name)
+        if state is None:
+            raise QueueNotFoundError(str(name))
+        return state
+
+    def format_name(self, state: QueueState) -> FormatName:
+        return self._catalog.format_name(state)
+
+    def queues(self) -> Iterator[QueueState]:
+        return self._catalog.all()
+
+    def is_visible(self, state: QueueState) -> bool:
+        """Whether it is a queue of applications: not one of the system's, nor a part of another queue."""
+        is_part = state.parent is not None or state.keeps_messages
+        return not is_part and not self._catalog.is_internal(state)
+
+    def discards(self) -> Iterator[Discard]:
+        return self._core.ledger.lines()
+
+    # Handles.
+
+    @property
+    def open_queue(self) -> Callable[..., OpenQueue]:
+        return self._opening.open
+
+    def close_queue(self, opened: OpenQueue) -> None:
+        self._opening.close(opened)
+
+    def open_cursor(self, opened: OpenQueue) -> Cursor:
+        state = opened.queue_for(QueueAccess.RECEIVE | QueueAccess.PEEK)
+        cursor = Cursor(self._opening.new_handle(), state)
+        opened.cursors[cursor.handle] = cursor
+        return cursor
+
+    def close_cursor(self, opened: OpenQueue, cursor: Cursor) -> None:
+        self._opening.close_cursor(opened, cursor)
+
+    # Messages.
+
+    def send(self, opened: OpenQueue, message: Message, transaction: Transaction | None = None) -> MessageId:
+        """Enqueue Message To An Open Queue: gives the message its id and time, and a place in the queue."""
+        if opened.is_multiple:
+            return self._send_to_each(opened, message, transaction)
+        queue = opened.queue_for(QueueAccess.SEND)
+        if transaction is not None:
+            check_transaction(queue, None if queue.is_outgoing else transaction)
+        self._refuse_misfit(queue, transaction, message)
+        self._address(opened, message, transaction)
+        packet = encode_message(message)
+        try:
+            self._delivery.check_quota(queue, len(packet))
+        except InsufficientResourcesError:
+            self._core.ledger.add(str(queue), UserMessage(packet), MessageClass.NACK_Q_EXCEED_QUOTA)
+            raise
+        if message.is_recoverable:
+            self._core.batch.reserve(len(packet))
+        dead_letters = "" if message.dead_letter_queue is None else str(message.dead_letter_queue)
+        record = Record(packet, self._core.seconds, dead_letter_queue=dead_letters)
+        if transaction is None:
+            self._delivery.accept(queue, record)
+        else:
+            queue.reserve(self._core, len(packet))
+            transaction.operations.append(Operation(TransactionalOperationType.ENQUEUE, queue, record))
+        return message.id
+
+    def _refuse_misfit(self, queue: QueueState, transaction: Transaction | None, message: Message) -> None:
+        reason = self._delivery.check_transaction(queue, is_transactional=transaction is not None)
+        if reason is None:
+            reason = self._delivery.check_protection(
+                queue, is_signed=bool(message.signature), is_encrypted=bool(message.privacy_level)
+            )
+        if reason is not None:
+            raise refusal_error(queue, reason)
+
+    def _address(self, opened: OpenQueue, message: Message, transaction: Transaction | None) -> None:
+        message.destination_queue = opened.format_name
+        message.transaction_id = None if transaction is None else transaction.number
+        message.id = self._delivery.new_message_id()
+        message.sent_time = self._core.seconds
+        if message.time_to_reach_queue > self._long_lived_s or message.time_to_reach_queue == LONG_LIVED:
+            message.time_to_reach_queue = self._long_lived_s
+
+    def _send_to_each(
+        self, opened: OpenQueue, message: Message, transaction: Transaction | None
+    ) -> MessageId:
+        """One copy for each queue of the list; the first that fails ends it (DMPR-194)."""
+        message.destination_queues = tuple(child.format_name for child in opened.children)
+        for child in opened.children:
+            copy = replace(message)
+            self.send(child, copy, transaction)
+            message.id, message.sent_time = copy.id, copy.sent_time
+        return message.id
+
+    def arrive(self, packet: UserMessage, queue: QueueState | None, name: str = "") -> MessageClass | None:
+        """A message from another queue manager; gives the class with which it was refused, if it was."""
+        return self._delivery.arrive(queue, packet, name)
+
+    @property
+    def reading(self) -> Reading:
+        """Receive, peek, lookup, two-phase reads, cancel."""
+        return self._reading
+
+    def purge(self, opened: OpenQueue) -> int:
+        """Purge Queue: what is available ends now, what is taken ends when it is given back (DMPR T-22)."""
+        state = opened.queue_for(QueueAccess.RECEIVE)
+        for lock in state.locks.values():
+            lock.doom = lock.doom or MessageClass.NACK_Q_PURGED
+        return self._finish_available(state, MessageClass.NACK_Q_PURGED)
+
+    def move(
+        self, opened: OpenQueue, lookup_id: int, target: OpenQueue, transaction: Transaction | None = None
+    ) -> None:
+        """Move Message, between a queue and its subqueues."""
+        queue, goal = opened.queue_for(QueueAccess.RECEIVE), target.queue_for(QueueAccess.MOVE)
+        if queue is goal or (queue.parent or queue) is not (goal.parent or goal):
+            problem = f"messages move between a queue and its subqueues only, not to {goal}"
+            raise UnsupportedOperationError(str(queue), problem=problem)
+        check_transaction(queue, transaction)
+        record = None if lookup_id in queue.locks else queue.get(self._core, lookup_id)
+        if record is None:
+            raise MessageNotFoundError(f"message {lookup_id} of {queue}")
+        if transaction is None:
+            self._transactions.move(queue, lookup_id, record, goal)
+            return
+        queue.lock(lookup_id, Lock(transaction))
+        kind = TransactionalOperationType.MOVE
+        transaction.operations.append(Operation(kind, queue, record, lookup_id, goal))
+
+    # Transactions.
+
+    @property
+    def transactions(self) -> Transactions:
+        """Begin, prepare, commit, abort."""
+        return self._transactions
+
+    # Administration.
+
+    def pause(self, state: QueueState) -> None:
+        self._outgoing(state).state = OutgoingQueueState.ON_HOLD
+
+    def resume(self, state: QueueState) -> None:
+        self._outgoing(state).state = OutgoingQueueState.INACTIVE
+
+    def _outgoing(self, state: QueueState) -> OutgoingQueue:
+        if not isinstance(state.queue, OutgoingQueue):
+            problem = "only outgoing queues can be paused and resumed"
+            raise IllegalOperationError(str(state), problem=problem)
+        return state.queue
+
+    def begin_flow_control(self) -> None:
+        self.queue_manager.throttled = True
+
+    def end_flow_control(self) -> None:
+        self.queue_manager.throttled = False
+
+    def take_offline(self) -> None:
+        self.queue_manager.connection_active = False
+
+    def bring_online(self) -> None:
+        self.queue_manager.connection_active = True
+
+    def set_properties(self, **attributes: Any) -> None:
+        """Changes attributes of the queue manager, for good."""
+        before = {name: getattr(self.queue_manager, name) for name in attributes}
+        for name, value in attributes.items():
+            setattr(self.queue_manager, name, value)
+        try:
+            self.queue_manager.validate()
+        except Exception:
+            for name, value in before.items():
+                setattr(self.queue_manager, name, value)
+            raise
+        self.queue_manager.modify_time = self._core.seconds
+        self._save_queue_manager()
+
+    # Starting.
+
+    def _load_queue_manager(self, identity: Identity) -> QueueManager:
+        stored = self._core.batch.get(Keyspace.META, _QUEUE_MANAGER)
+        if stored is not None:
+            return QueueManager(**decode_attributes(stored))
+        name = identity.computer_name.partition(".")[0][:15].upper()
+        manager = QueueManager(
+            identifier=self._core.new_guid(),
+            computer_name=name,
+            qualified_computer_name=identity.qualified_computer_name or identity.computer_name,
+            create_time=self._core.seconds,
+            modify_time=self._core.seconds,
+        )
+        self._core.batch.put(Keyspace.META, _QUEUE_MANAGER, encode_attributes(manager))
+        return manager
+
+    def _save_queue_manager(self) -> None:
+        self._core.batch.put(Keyspace.META, _QUEUE_MANAGER, encode_attributes(self.queue_manager))
+
+    def _system_queues(self) -> dict[SystemQueue, QueueState]:
+        found = {}
+        for system in SystemQueue:
+            state = self._catalog.find(PathName(".", PathKind.SYSTEM, system))
+            if state is not None:
+                found[system] = state
+        return found
+
+    def _set_system_queues(self) -> None:
+        system = self._system_queues()
+        self.queue_manager.system_journal_queue = system[SystemQueue.JOURNAL].queue
+        self.queue_manager.system_deadletter_queue = system[SystemQueue.DEADLETTER].queue
+        self.queue_manager.system_transactional_deadletter_queue = system[SystemQueue.DEADXACT].queue
+
+    def _drop_empty_subqueues(self) -> None:
+        for state in list(self._catalog.all()):
+            if state.parent is not None:
+                self._opening.drop_empty_subqueue(state)
+
+
+def _check_settable(subject: object, attributes: dict[str, Any]) -> None:
+    for name in attributes:
+        if name not in _SETTABLE:
+            names = ", ".join(sorted(_SETTABLE))
+            raise PropertyNotAllowedError(f"property {name} of {subject}", fix=f"set one of {names}")

@@ -1,0 +1,85 @@
+"""Messages whose time is over: in a queue by time-to-be-received, on the way by time-to-reach-queue.
+
+Deadlines of stored messages are keys in the store, sorted by time, so that a restart reads none of the
+messages. [MS-MQDMPR] 3.1.2.4, 3.1.7.2.7; which message is removed is decided by its position, not by the
+transaction that sent it (DMPR T-04).
+"""
+
+import heapq
+
+from tiercel.engine.core import Core
+from tiercel.engine.queue_state import QueueState
+from tiercel.engine.records import expiry_key, split_expiry_key
+from tiercel.model.limits import INFINITE
+from tiercel.store.interface import Keyspace
+from tiercel.wire.user_message import UserMessage
+
+_NEVER = 1 << 63
+
+
+class Expiry:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._express: list[tuple[int, int, int]] = []  # a heap of (deadline, slot, lookup id)
+        first = core.batch.first(Keyspace.EXPIRIES, b"", expiry_key(_NEVER, 0, 0))
+        self._next_stored = _NEVER if first is None else split_expiry_key(first[0])[0]
+
+    def watch(self, queue: QueueState, lookup_id: int, packet: UserMessage) -> None:
+        deadline = _deadline(queue, packet)
+        if deadline is None:
+            return
+        if packet.is_recoverable:
+            self._core.batch.put(Keyspace.EXPIRIES, expiry_key(deadline, queue.slot, lookup_id), b"")
+            self._next_stored = min(self._next_stored, deadline)
+        else:
+            heapq.heappush(self._express, (deadline, queue.slot, lookup_id))
+
+    def forget(self, queue: QueueState, lookup_id: int, packet: UserMessage) -> None:
+        deadline = _deadline(queue, packet)
+        if deadline is not None and packet.is_recoverable:
+            self._core.batch.delete(Keyspace.EXPIRIES, expiry_key(deadline, queue.slot, lookup_id))
+
+    @property
+    def next_deadline(self) -> int | None:
+        express = self._express[0][0] if self._express else _NEVER
+        earliest = min(express, self._next_stored)
+        return None if earliest == _NEVER else earliest
+
+    def due(self) -> list[tuple[int, int]]:
+        """The (slot, lookup id) of every message whose time is over by now; each is told once."""
+        now = self._core.seconds
+        found: list[tuple[int, int]] = []
+        while self._express and self._express[0][0] <= now:
+            found.append(heapq.heappop(self._express)[1:])
+        if self._next_stored <= now:
+            rows = list(self._core.batch.range(Keyspace.EXPIRIES, b"", expiry_key(now + 1, 0, 0)))
+            for key, _ in rows:
+                self._core.batch.delete(Keyspace.EXPIRIES, key)
+                found.append(split_expiry_key(key)[1:])
+            first = self._core.batch.first(Keyspace.EXPIRIES, b"", expiry_key(_NEVER, 0, 0))
+            self._next_stored = _NEVER if first is None else split_expiry_key(first[0])[0]
+        return found
+
+    def is_over(self, packet: UserMessage) -> bool:
+        """Whether nobody may receive the message any more, though no timer has removed it yet."""
+        limit = packet.time_to_be_received
+        return limit != INFINITE and packet.sent_time + limit <= self._core.seconds
+
+    def is_late(self, packet: UserMessage) -> bool:
+        """Whether the message ran out of time on its way here.
+
+        Nothing is subtracted: a sender whose clock is ahead must not kill its message (MQQB T71).
+        """
+        limit = packet.time_to_reach_queue
+        return self.is_over(packet) or (limit != INFINITE and packet.sent_time + limit < self._core.seconds)
+
+
+def _deadline(queue: QueueState, packet: UserMessage) -> int | None:
+    """When the message leaves this queue by itself; journals and dead-letter queues keep theirs."""
+    if queue.is_outgoing:
+        limit = min(packet.time_to_reach_queue, packet.time_to_be_received)
+    elif queue.keeps_messages:
+        return None
+    else:
+        limit = packet.time_to_be_received
+    return None if limit == INFINITE else packet.sent_time + limit

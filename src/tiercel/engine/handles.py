@@ -1,0 +1,87 @@
+"""Open queues and the reads that wait on them: [MS-MQDMPR] 3.1.1.10 and 3.1.1.16."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tiercel.engine.cursor import Cursor
+from tiercel.engine.queue_state import QueueState
+from tiercel.engine.records import Record
+from tiercel.engine.transaction import Transaction
+from tiercel.model.codes import QueueAccess, RemoteReadState, ShareMode
+from tiercel.model.errors import AccessDeniedError, InvalidHandleError, MqError, QueueNotAvailableError
+from tiercel.model.format_name import FormatName
+
+
+class Found(NamedTuple):
+    """A message that a read came upon."""
+
+    queue: QueueState
+    lookup_id: int
+    record: Record
+
+
+@dataclass(slots=True, eq=False)
+class OpenQueue:
+    """OpenQueueDescriptor: one opening of a queue, and what it may do."""
+
+    handle: int
+    format_name: FormatName
+    access: QueueAccess
+    share: ShareMode = ShareMode.DENY_NONE
+    state: QueueState | None = None  # None for a list of queues, and after the queue was deleted
+    children: tuple["OpenQueue", ...] = ()
+    cursors: dict[int, Cursor] = field(default_factory=dict)
+    remote_read_state: RemoteReadState = RemoteReadState.NONE
+    is_open: bool = True
+
+    @property
+    def is_multiple(self) -> bool:
+        return bool(self.children)
+
+    def queue_for(self, needed: QueueAccess) -> QueueState:
+        """The queue, if this opening may do what is needed and the queue is still there."""
+        if not self.is_open:
+            raise InvalidHandleError(
+                f"{self.format_name}", problem="the queue was closed", fix="open it again"
+            )
+        if not self.access & needed:
+            names = f"{needed!r}"
+            raise AccessDeniedError(
+                f"{self.format_name}",
+                problem=f"it was opened with {self.access!r}, the operation needs {names}",
+                fix=f"open the queue with {names}",
+            )
+        if self.state is None or self.state.is_deleted:
+            raise QueueNotAvailableError(
+                f"{self.format_name}",
+                problem="the queue was deleted",
+                fix="close the handle, and create the queue again if it is still wanted",
+            )
+        return self.state
+
+
+@dataclass(slots=True, eq=False)
+class Waiter:
+    """WaitingMessageReadOperation: a read that has not found its message yet."""
+
+    opened: OpenQueue
+    is_receive: bool
+    deadline: float | None  # None waits for ever
+    cursor: Cursor | None = None
+    transaction: Transaction | None = None
+    two_phase: bool = False
+    allow_peek: bool = False
+    tag: int | None = None
+    found: Found | None = None
+    error: MqError | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self.found is not None or self.error is not None
+
+    def result(self) -> Found:
+        """The message of a wait that is done; raises the error that ended it."""
+        if self.error is not None:
+            raise self.error
+        assert self.found is not None
+        return self.found

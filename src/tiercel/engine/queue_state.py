@@ -1,0 +1,214 @@
+"""A queue at work: its messages in their order, what is locked, and who waits. [MS-MQDMPR] 3.1.1.2, 3.1.1.11.
+
+Recoverable messages are in the store under (queue, lookup id), express messages in memory under the lookup
+id; reading merges the two. Locks live in memory only: those of a crash are gone after it, as they must be
+(DMPR T-24), and those of prepared transactions are set again from the transactions.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sortedcontainers import SortedDict
+
+from tiercel.engine.core import Core
+from tiercel.engine.records import (
+    LAST_LOOKUP_ID,
+    Record,
+    decode_record,
+    lookup_id_of,
+    message_key,
+)
+from tiercel.model.codes import MessageClass, QueueType
+from tiercel.model.errors import StoreDamagedError
+from tiercel.model.queue import OutgoingQueue, Queue
+from tiercel.store.interface import Keyspace
+
+if TYPE_CHECKING:
+    from tiercel.engine.handles import OpenQueue, Waiter
+    from tiercel.engine.transaction import Transaction
+
+START = -1  # before every message: where a cursor begins
+
+
+@dataclass(slots=True)
+class Lock:
+    """A message that somebody has taken and not yet kept or given back."""
+
+    owner: "Transaction | OpenQueue"
+    allow_peek: bool = False
+    # What becomes of the message when it is given back: purged, expired or without its queue meanwhile.
+    doom: MessageClass | None = None
+
+
+class QueueState:
+    def __init__(self, slot: int, queue: Queue, parent: "QueueState | None" = None) -> None:
+        self.slot = slot
+        self.queue = queue
+        self.parent = parent  # of a subqueue or of a queue journal
+        self.journal: QueueState | None = None
+        self.subqueues: dict[str, QueueState] = {}
+        self.stored_count = 0
+        self.stored_bytes = 0
+        self.express: SortedDict[int, Record] = SortedDict()
+        self.express_bytes = 0
+        self.reserved_bytes = 0  # of sends whose transaction has not ended
+        self.locks: dict[int, Lock] = {}
+        self.waiters: list[Waiter] = []
+        self.handles: dict[int, OpenQueue] = {}
+        self.is_deleted = False
+        self._end = message_key(slot + 1, 0)
+        # No available message has a smaller lookup id: what many locked messages cost is paid once.
+        self._available_from = 0
+        self._peekable_locks = 0
+
+    def __str__(self) -> str:
+        return str(self.queue)
+
+    @property
+    def count(self) -> int:
+        return self.stored_count + len(self.express)
+
+    @property
+    def size_bytes(self) -> int:
+        return self.stored_bytes + self.express_bytes
+
+    @property
+    def is_outgoing(self) -> bool:
+        return isinstance(self.queue, OutgoingQueue)
+
+    @property
+    def keeps_messages(self) -> bool:
+        """Whether it is a journal or dead-letter queue, where messages stay until somebody takes them."""
+        return self.queue.queue_type is QueueType.SYSTEM and not self.is_outgoing
+
+    def reserve(self, core: Core, size: int) -> None:
+        """Counts a send of a transaction that has not ended: its commit must not pass a quota (DMPR T-08)."""
+        self.reserved_bytes += size
+        core.total_bytes += size
+
+    # The list of messages.
+
+    def insert(self, core: Core, lookup_id: int, record: Record, *, recoverable: bool) -> None:
+        size = len(record.packet)
+        if recoverable:
+            core.batch.put(Keyspace.MESSAGES, message_key(self.slot, lookup_id), record.encode())
+            self.stored_count += 1
+            self.stored_bytes += size
+            core.touch(self)
+        else:
+            self.express[lookup_id] = record
+            self.express_bytes += size
+        core.total_bytes += size
+        self._available_from = min(self._available_from, lookup_id)
+
+    def remove(self, core: Core, lookup_id: int, record: Record) -> None:
+        self._drop_lock(lookup_id)
+        size = len(record.packet)
+        if self.express.pop(lookup_id, None) is not None:
+            self.express_bytes -= size
+        elif core.batch.delete(Keyspace.MESSAGES, message_key(self.slot, lookup_id)):
+            self.stored_count -= 1
+            self.stored_bytes -= size
+            core.touch(self)
+        else:
+            return
+        core.total_bytes -= size
+
+    def rewrite(self, core: Core, lookup_id: int, record: Record) -> None:
+        """Stores a message again whose counters have changed; its packet is the same."""
+        if lookup_id in self.express:
+            self.express[lookup_id] = record
+        else:
+            core.batch.put(Keyspace.MESSAGES, message_key(self.slot, lookup_id), record.encode())
+
+    def get(self, core: Core, lookup_id: int) -> Record | None:
+        express: Record | None = self.express.get(lookup_id)
+        if express is not None or not self.stored_count or not 0 <= lookup_id <= LAST_LOOKUP_ID:
+            return express
+        data = core.batch.get(Keyspace.MESSAGES, message_key(self.slot, lookup_id))
+        return None if data is None else self._decode(core, lookup_id, data)
+
+    def lock(self, lookup_id: int, lock: Lock) -> None:
+        self.locks[lookup_id] = lock
+        self._peekable_locks += lock.allow_peek
+
+    def unlock(self, lookup_id: int) -> Lock | None:
+        self._available_from = min(self._available_from, lookup_id)
+        return self._drop_lock(lookup_id)
+
+    def _drop_lock(self, lookup_id: int) -> Lock | None:
+        lock = self.locks.pop(lookup_id, None)
+        if lock is not None:
+            self._peekable_locks -= lock.allow_peek
+        return lock
+
+    # Seek Available Message Position ([MS-MQDMPR] 3.1.7.3.2); nothing found is None either way (DMPR T-03).
+
+    def next_available(self, core: Core, after: int, *, peek: bool = False) -> tuple[int, Record] | None:
+        if after >= self._available_from or (peek and self._peekable_locks):
+            return self._seek(core, after + 1, peek=peek)
+        found = self._seek(core, self._available_from, peek=False)
+        self._available_from = LAST_LOOKUP_ID if found is None else found[0]
+        return found
+
+    def _seek(self, core: Core, at: int, *, peek: bool) -> tuple[int, Record] | None:
+        while (found := self._at_or_after(core, at)) is not None:
+            lookup_id, data = found
+            at = lookup_id + 1
+            if self._is_hidden(lookup_id, peek=peek):
+                continue
+            record = data if isinstance(data, Record) else self._decode(core, lookup_id, data)
+            if record is not None:
+                return lookup_id, record
+        return None
+
+    def previous_available(self, core: Core, before: int, *, peek: bool = False) -> tuple[int, Record] | None:
+        while (found := self._before(core, before)) is not None:
+            lookup_id, data = found
+            before = lookup_id
+            if self._is_hidden(lookup_id, peek=peek):
+                continue
+            record = data if isinstance(data, Record) else self._decode(core, lookup_id, data)
+            if record is not None:
+                return lookup_id, record
+        return None
+
+    def last_lookup_id(self, core: Core) -> int:
+        """Where the tail stands, whether available or not; START when the queue is empty."""
+        found = self._before(core, LAST_LOOKUP_ID + 1)
+        return START if found is None else found[0]
+
+    def _is_hidden(self, lookup_id: int, *, peek: bool) -> bool:
+        lock = self.locks.get(lookup_id)
+        return lock is not None and not (peek and lock.allow_peek)
+
+    def _at_or_after(self, core: Core, at: int) -> tuple[int, bytes | Record] | None:
+        stored = None
+        if self.stored_count and at <= LAST_LOOKUP_ID:
+            stored = core.batch.first(Keyspace.MESSAGES, message_key(self.slot, at), self._end)
+        index = self.express.bisect_left(at) if self.express else 0
+        express = self.express.peekitem(index) if index < len(self.express) else None
+        if stored is None:
+            return express
+        lookup_id = lookup_id_of(stored[0])
+        return express if express is not None and express[0] < lookup_id else (lookup_id, stored[1])
+
+    def _before(self, core: Core, before: int) -> tuple[int, bytes | Record] | None:
+        stored = None
+        if self.stored_count and before > 0:
+            end = self._end if before > LAST_LOOKUP_ID else message_key(self.slot, before)
+            stored = core.batch.last(Keyspace.MESSAGES, message_key(self.slot, 0), end)
+        index = self.express.bisect_left(before) if self.express else 0
+        express = self.express.peekitem(index - 1) if index else None
+        if stored is None:
+            return express
+        lookup_id = lookup_id_of(stored[0])
+        return express if express is not None and express[0] > lookup_id else (lookup_id, stored[1])
+
+    def _decode(self, core: Core, lookup_id: int, data: bytes) -> Record | None:
+        """The record; a damaged one is set aside, told of, and never delivered."""
+        try:
+            return decode_record(data)
+        except StoreDamagedError as problem:
+            core.set_aside(self, lookup_id, data, problem)
+            return None

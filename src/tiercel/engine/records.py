@@ -1,0 +1,90 @@
+"""What is stored under which key: the durable form of messages, queues, expiries and counters."""
+
+import struct
+import zlib
+from typing import NamedTuple
+
+from tiercel.model.errors import StoreDamagedError
+
+LAST_LOOKUP_ID = 0xFFFF_FFFF_FFFF_FFFF
+
+_HEAD = struct.Struct("<IBxHIIII")  # checksum, version, size of the dead-letter name, four numbers
+_VERSION = 1
+_MESSAGE_KEY = struct.Struct(">IQ")
+_EXPIRY_KEY = struct.Struct(">QIQ")
+_SLOT = struct.Struct(">I")
+_STATS = struct.Struct("<QQ")
+
+
+class Record(NamedTuple):
+    """A message in a queue: its packet, untouched, and the little that changes."""
+
+    packet: bytes
+    arrival_time: int
+    abort_count: int = 0
+    move_count: int = 0
+    last_move_time: int = 0
+    dead_letter_queue: str = ""
+
+    def encode(self) -> bytes:
+        name = self.dead_letter_queue.encode()
+        head = _HEAD.pack(0, _VERSION, len(name), *self[1:5])
+        checksum = zlib.crc32(self.packet, zlib.crc32(name, zlib.crc32(head[4:])))
+        return b"".join((checksum.to_bytes(4, "little"), head[4:], name, self.packet))
+
+
+def decode_record(data: bytes) -> Record:
+    """The record; one that is not what was written is a StoreDamagedError."""
+    if len(data) < _HEAD.size:
+        raise StoreDamagedError(
+            "message record", present=f"{len(data)} bytes", limit=f"at least {_HEAD.size}"
+        )
+    checksum, version, name_size, arrival, aborts, moves, moved = _HEAD.unpack_from(data)
+    if zlib.crc32(memoryview(data)[4:]) != checksum:
+        raise StoreDamagedError("message record", problem="its checksum is wrong")
+    if version != _VERSION:
+        raise StoreDamagedError("message record", problem="its version is unknown", present=version)
+    start = _HEAD.size + name_size
+    name = data[_HEAD.size : start].decode() if name_size else ""
+    return Record(data[start:], arrival, aborts, moves, moved, name)
+
+
+def stored_packet_size(data: bytes) -> int:
+    """How much of a record is its packet, as far as a damaged one tells."""
+    return max(len(data) - _HEAD.size, 0)
+
+
+def message_key(slot: int, lookup_id: int) -> bytes:
+    """Sorts by queue, then by priority, then by arrival: the next message is one range read."""
+    return _MESSAGE_KEY.pack(slot, lookup_id)
+
+
+def split_message_key(key: bytes) -> tuple[int, int]:
+    slot, lookup_id = _MESSAGE_KEY.unpack(key)
+    return slot, lookup_id
+
+
+def lookup_id_of(key: bytes) -> int:
+    return int.from_bytes(key[4:], "big")
+
+
+def expiry_key(deadline: int, slot: int, lookup_id: int) -> bytes:
+    return _EXPIRY_KEY.pack(deadline, slot, lookup_id)
+
+
+def split_expiry_key(key: bytes) -> tuple[int, int, int]:
+    deadline, slot, lookup_id = _EXPIRY_KEY.unpack(key)
+    return deadline, slot, lookup_id
+
+
+def slot_key(slot: int) -> bytes:
+    return _SLOT.pack(slot)
+
+
+def encode_stats(count: int, size: int) -> bytes:
+    return _STATS.pack(count, size)
+
+
+def decode_stats(data: bytes) -> tuple[int, int]:
+    count, size = _STATS.unpack(data)
+    return count, size

@@ -1,0 +1,60 @@
+"""A transaction and what it will do when it commits: [MS-MQDMPR] 3.1.1.13 and 3.1.1.14."""
+
+import struct
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from tiercel.engine.records import Record, decode_record
+from tiercel.model.codes import TransactionalOperationType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tiercel.engine.queue_state import QueueState
+
+_OPERATION = struct.Struct(">BIQI")
+
+
+class TransactionState(Enum):
+    ACTIVE = "active"
+    PREPARED = "prepared"
+    ENDED = "ended"
+
+
+@dataclass(slots=True)
+class Operation:
+    """One send, receive or move; a move has a target, and only a send has no lookup id yet."""
+
+    kind: TransactionalOperationType
+    queue: "QueueState"
+    record: Record
+    lookup_id: int = 0
+    target: "QueueState | None" = None
+
+    def encode(self) -> bytes:
+        target = 0 if self.target is None else self.target.slot
+        head = _OPERATION.pack(self.kind, self.queue.slot, self.lookup_id, target)
+        return head + (self.record.encode() if self.kind == TransactionalOperationType.ENQUEUE else b"")
+
+
+def decode_operation(data: bytes, queue_of: "Callable[[int], QueueState | None]") -> Operation | None:
+    """The operation, or None when its queue is gone and there is nothing left to do."""
+    kind, slot, lookup_id, target_slot = _OPERATION.unpack_from(data)
+    queue = queue_of(slot)
+    if queue is None:
+        return None
+    packet = data[_OPERATION.size :]
+    record = decode_record(packet) if packet else Record(b"", 0)
+    target = queue_of(target_slot) if target_slot else None
+    return Operation(TransactionalOperationType(kind), queue, record, lookup_id, target)
+
+
+@dataclass(slots=True, eq=False)
+class Transaction:
+    id: UUID
+    number: int  # TransactionHeader.ID: 20 bits, unique among the living transactions of this queue manager
+    operations: list[Operation] = field(default_factory=list)
+    state: TransactionState = TransactionState.ACTIVE
+    single_phase: bool = True  # False when an outside coordinator decides

@@ -1,0 +1,167 @@
+"""Internal transactions, and those that an outside coordinator decides: [MS-MQDMPR] 3.1.4.3 to 3.1.4.11.
+
+What a transaction does is kept in memory until it commits; then all of it goes into one batch of the store,
+and is there wholly or not at all. Only a prepared transaction is stored before: it must outlive a crash,
+because somebody else knows its outcome. A message that is sent in a transaction gets its place in the queue
+at the commit, so that a cursor which has read on never misses it.
+"""
+
+import struct
+from collections.abc import Iterator
+from itertools import count
+from uuid import UUID
+
+from tiercel.engine.catalog import Catalog
+from tiercel.engine.core import Core
+from tiercel.engine.delivery import Delivery
+from tiercel.engine.queue_state import Lock, QueueState
+from tiercel.engine.reading import Reading
+from tiercel.engine.records import Record, slot_key
+from tiercel.engine.transaction import Operation, Transaction, TransactionState, decode_operation
+from tiercel.model.codes import MessageClass, TransactionalOperationType
+from tiercel.model.errors import TransactionSequenceError
+from tiercel.model.identifiers import TxSequenceId
+from tiercel.model.limits import TRANSACTION_ID_MAX
+from tiercel.store.interface import Keyspace
+from tiercel.wire.transaction_header import FIRST_IN_TRANSACTION, LAST_IN_TRANSACTION
+from tiercel.wire.user_message import UserMessage
+
+_ENQUEUE = TransactionalOperationType.ENQUEUE
+_MOVE = TransactionalOperationType.MOVE
+_SEQUENCE = struct.Struct("<QI")
+
+
+class Transactions:
+    def __init__(self, core: Core, catalog: Catalog, delivery: Delivery, reading: Reading) -> None:
+        self._core = core
+        self._catalog = catalog
+        self._delivery = delivery
+        self._reading = reading
+        self._living: dict[UUID, Transaction] = {}
+        self._numbers = count(1)
+
+    def begin(self, identifier: UUID | None = None) -> Transaction:
+        identifier = identifier or self._core.new_guid()
+        if identifier in self._living:
+            raise TransactionSequenceError(f"transaction {identifier}", problem="it was begun already")
+        number = next(self._numbers) % (TRANSACTION_ID_MAX + 1)
+        transaction = self._living[identifier] = Transaction(identifier, number)
+        return transaction
+
+    def find(self, identifier: UUID) -> Transaction:
+        try:
+            return self._living[identifier]
+        except KeyError:
+            raise TransactionSequenceError(f"transaction {identifier}", problem="it is not known") from None
+
+    def in_doubt(self) -> Iterator[Transaction]:
+        """The prepared transactions, whose outcome only their coordinator knows."""
+        return (each for each in self._living.values() if each.state is TransactionState.PREPARED)
+
+    def prepare(self, identifier: UUID) -> None:
+        """Stores what the transaction will do; after the batch, commit and abort are both still possible."""
+        transaction = self.find(identifier)
+        if transaction.state is TransactionState.PREPARED:
+            return
+        transaction.single_phase = False
+        transaction.state = TransactionState.PREPARED
+        for index, operation in enumerate(transaction.operations):
+            key = _operation_key(identifier, index)
+            self._core.batch.put(Keyspace.TRANSACTIONS, key, operation.encode())
+
+    def commit(self, identifier: UUID) -> None:
+        transaction = self._end(identifier)
+        streams: dict[QueueState, list[Operation]] = {}
+        for operation in transaction.operations:
+            if operation.kind == _ENQUEUE and not operation.queue.is_deleted:
+                streams.setdefault(operation.queue, []).append(operation)
+        for queue, operations in streams.items():
+            self._number(queue, operations)
+        for operation in transaction.operations:
+            self._commit(operation)
+
+    def abort(self, identifier: UUID) -> None:
+        for operation in self._end(identifier).operations:
+            if operation.kind == _ENQUEUE:
+                operation.queue.reserve(self._core, -len(operation.record.packet))
+            else:
+                self._give_back(operation)
+
+    def _end(self, identifier: UUID) -> Transaction:
+        transaction = self.find(identifier)
+        del self._living[identifier]
+        if transaction.state is TransactionState.PREPARED:
+            end = identifier.bytes + b"\xff" * 5
+            stored = list(self._core.batch.range(Keyspace.TRANSACTIONS, identifier.bytes, end))
+            for key, _ in stored:
+                self._core.batch.delete(Keyspace.TRANSACTIONS, key)
+        transaction.state = TransactionState.ENDED
+        return transaction
+
+    def _commit(self, operation: Operation) -> None:
+        queue, record = operation.queue, operation.record
+        if operation.kind == _ENQUEUE:
+            queue.reserve(self._core, -len(record.packet))
+            self._deliver(queue, record)
+        elif operation.kind == _MOVE and operation.target is not None and not operation.target.is_deleted:
+            self.move(queue, operation.lookup_id, record, operation.target)
+        else:
+            self._delivery.finish(queue, operation.lookup_id, record, MessageClass.ACK_RECEIVE)
+
+    def _deliver(self, queue: QueueState, record: Record) -> None:
+        arrived = record._replace(arrival_time=self._core.seconds)
+        packet = UserMessage(arrived.packet)
+        if queue.is_deleted:
+            self._delivery.refuse(str(queue), packet, MessageClass.NACK_BAD_DST_Q)
+        else:
+            self._delivery.accept(queue, arrived, packet)
+
+    def _give_back(self, operation: Operation) -> None:
+        if operation.lookup_id in operation.queue.locks:
+            self._reading.give_back(operation.queue, operation.lookup_id, operation.record)
+
+    def move(self, queue: QueueState, lookup_id: int, record: Record, target: QueueState) -> None:
+        """Gives a message a place in another queue: a new lookup id, and no acknowledgement (DMPR T-09)."""
+        packet = UserMessage(record.packet)
+        moved = record._replace(move_count=record.move_count + 1, last_move_time=self._core.seconds)
+        self._delivery.transfer(queue, lookup_id, moved, packet, target)
+
+    def _number(self, queue: QueueState, operations: list[Operation]) -> None:
+        """Gives the messages of one stream their numbers, once and durably (MQQB T02), and marks its ends."""
+        key = slot_key(queue.slot)
+        stored = self._core.batch.get(Keyspace.SEQUENCES, key)
+        created = self._catalog.queue_manager.create_time & 0xFFFF_FFFF
+        first = TxSequenceId(created, queue.slot)
+        sequence, number = _SEQUENCE.unpack(stored) if stored else (first.timestamp << 32 | first.ordinal, 0)
+        for operation in operations:
+            flags = FIRST_IN_TRANSACTION if operation is operations[0] else 0
+            flags |= LAST_IN_TRANSACTION if operation is operations[-1] else 0
+            packet = UserMessage(operation.record.packet).with_sequence(sequence, number + 1, number, flags)
+            operation.record = operation.record._replace(packet=packet)
+            number += 1
+        self._core.batch.put(Keyspace.SEQUENCES, key, _SEQUENCE.pack(sequence, number))
+
+    def load(self) -> None:
+        """Brings back the prepared transactions with their locks and reservations (DMPR T-24)."""
+        for key, data in self._core.batch.range(Keyspace.TRANSACTIONS, b"", b"\xff" * 21):
+            identifier = UUID(bytes=key[:16])
+            transaction = self._living.get(identifier) or self.begin(identifier)
+            transaction.state, transaction.single_phase = TransactionState.PREPARED, False
+            operation = decode_operation(data, self._catalog.by_slot.get)
+            if operation is not None:
+                self._restore(transaction, operation)
+
+    def _restore(self, transaction: Transaction, operation: Operation) -> None:
+        if operation.kind == _ENQUEUE:
+            operation.queue.reserve(self._core, len(operation.record.packet))
+        else:
+            record = operation.queue.get(self._core, operation.lookup_id)
+            if record is None:
+                return
+            operation.record = record
+            operation.queue.lock(operation.lookup_id, Lock(transaction))
+        transaction.operations.append(operation)
+
+
+def _operation_key(identifier: UUID, index: int) -> bytes:
+    return identifier.bytes + index.to_bytes(4, "big")

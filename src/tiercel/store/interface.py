@@ -1,0 +1,87 @@
+"""What the engine may ask of a store, whichever it is.
+
+One thread uses a store, and one batch is open at a time. A batch is the transaction: everything in it becomes
+durable together when `commit` returns, or never happened.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from enum import StrEnum
+from typing import Final, Protocol
+
+MAX_KEY_SIZE: Final = 511  # bytes; LMDB's limit, and no key of ours comes near it
+
+
+class Keyspace(StrEnum):
+    """One ordered map from bytes to bytes per kind of thing.
+
+    The value is the name on disk and never changes. A new member needs no new format version: a store that
+    lacks it gets it when it is opened.
+    """
+
+    META = "meta"
+    QUEUES = "queues"
+    STATS = "stats"
+    MESSAGES = "messages"
+    EXPIRIES = "expiries"
+    TRANSACTIONS = "transactions"
+    SEQUENCES = "sequences"
+    DISCARDS = "discards"
+    DAMAGED = "damaged"
+
+
+class View(Protocol):
+    """A consistent view of the whole store, ordered by key as bytes compare."""
+
+    def get(self, space: Keyspace, key: bytes) -> bytes | None: ...
+
+    def first(self, space: Keyspace, at_least: bytes, below: bytes) -> tuple[bytes, bytes] | None:
+        """The record with the smallest key in [at_least, below)."""
+
+    def last(self, space: Keyspace, at_least: bytes, below: bytes) -> tuple[bytes, bytes] | None:
+        """The record with the largest key in [at_least, below)."""
+
+    def range(self, space: Keyspace, at_least: bytes, below: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The records in [at_least, below) in order.
+
+        A batch may be written to meanwhile: what changes ahead of the iterator is seen, what changes
+        behind it is not.
+        """
+
+    def count(self, space: Keyspace) -> int:
+        """How many records the keyspace holds."""
+
+
+class Batch(View, Protocol):
+    """The write transaction; it sees its own writes. Every batch ends in `commit` or `abort`."""
+
+    def put(self, space: Keyspace, key: bytes, value: bytes) -> None:
+        """Write a record, in place of the one that has the key; a key has 1 to 511 bytes."""
+
+    def delete(self, space: Keyspace, key: bytes) -> bool:
+        """Remove a record; False when there was none."""
+
+    def reserve(self, size: int) -> None:
+        """Raise `StoreFullError` unless `size` more bytes fit, beside what receiving and deleting need.
+
+        Whoever adds to the store calls this before the puts, so that a full store refuses what comes in and
+        never what goes out. The batch stays usable when it raises.
+        """
+
+    def commit(self) -> None:
+        """Make the batch durable. A failure is `StoreFailedError`, and the store refuses all that follows."""
+
+    def abort(self) -> None:
+        """Forget the batch; does nothing when it has ended."""
+
+
+class Store(Protocol):
+    """A set of keyspaces that outlives the process."""
+
+    def begin(self) -> Batch: ...
+
+    def snapshot(self) -> AbstractContextManager[View]:
+        """The last committed state; what is committed meanwhile does not change it."""
+
+    def close(self) -> None:
+        """Abort the open batch, if there is one, and let go of everything."""

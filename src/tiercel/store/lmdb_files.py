@@ -1,0 +1,175 @@
+"""The files of an LMDB store: made whole or not at all, and looked at before they are opened for writing."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+import lmdb
+
+from tiercel.model.errors import MqError, StoreDamagedError, StoreFailedError, StoreVersionError
+from tiercel.store.directory_lock import LOCK_NAME
+from tiercel.store.interface import Keyspace
+
+FORMAT_VERSION: Final = 1
+FORMAT_KEY: Final = b"format version"  # in Keyspace.META; decimal digits
+DATA_NAME: Final = "data.mdb"
+
+_NEW_NAME: Final = "data.mdb.new"
+_OURS: Final = frozenset(
+    {
+        LOCK_NAME,
+        DATA_NAME,
+        "lock.mdb",
+        _NEW_NAME,
+        f"{_NEW_NAME}-lock",
+        "lost+found",
+    }  # the last: a mount point
+)
+_ENGINE: Final = (
+    0  # LMDB 0.9, the stable format; the binding brings 1.0 as well, and would take an environment
+)
+_MAX_DATABASES: Final = 64  # variable's word for it. More keyspaces than there are, so that later ones fit
+_MAX_READERS: Final = 254  # of other processes; a slot costs 64 bytes
+
+
+def database_name(space: Keyspace) -> bytes:
+    return space.value.encode("ascii")
+
+
+def open_to_write(directory: Path, map_size: int) -> lmdb.Environment:
+    return lmdb.open(
+        str(directory),
+        map_size=map_size,
+        mode=0o700,  # LMDB drops the execute bits for its files
+        create=False,
+        max_dbs=_MAX_DATABASES,
+        max_readers=_MAX_READERS,
+        lib_version=_ENGINE,
+    )
+
+
+def open_to_read(directory: Path, *, lock: bool = True) -> lmdb.Environment:
+    """Open for reading; without a lock it touches no file, and nobody may write meanwhile."""
+    return lmdb.open(
+        str(directory),
+        map_size=0,  # as large as the writer's
+        readonly=True,
+        create=False,
+        lock=lock,
+        max_dbs=_MAX_DATABASES,
+        max_readers=_MAX_READERS,
+        lib_version=_ENGINE,
+    )
+
+
+def used_bytes(environment: lmdb.Environment, page_size: int) -> int:
+    """How far LMDB has ever written; pages that became free below that are not taken off."""
+    return (environment.info()["last_pgno"] + 1) * page_size
+
+
+def prepare(directory: Path, *, create: bool) -> None:
+    """Have a directory that holds a store, or may hold one; raise before anything is made otherwise."""
+    if directory.exists() and not directory.is_dir():
+        raise StoreFailedError(
+            f"store {directory}", problem="this is a file, and a store is a directory", fix="name a directory"
+        )
+    if (directory / DATA_NAME).exists():
+        return
+    if not create:
+        raise StoreFailedError(
+            f"store {directory}", problem="there is no store here", fix="check the name, or create the store"
+        )
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    foreign = sorted({entry.name for entry in directory.iterdir()} - _OURS)
+    if foreign:
+        raise StoreFailedError(
+            f"store {directory}",
+            problem=f"the directory holds other things ({', '.join(foreign[:3])}) and no store",
+            fix="name an empty directory, or one that does not exist",
+        )
+
+
+def make(directory: Path) -> None:
+    """Make an empty store under another name and rename it, so that no crash leaves half of one."""
+    new = directory / _NEW_NAME
+    _remove_new(new)
+    environment = lmdb.open(
+        str(new), subdir=False, map_size=2**20, mode=0o600, max_dbs=_MAX_DATABASES, lib_version=_ENGINE
+    )
+    try:
+        meta = environment.open_db(database_name(Keyspace.META))
+        with environment.begin(write=True) as transaction:
+            transaction.put(FORMAT_KEY, b"%d" % FORMAT_VERSION, db=meta)
+        environment.sync(force=True)
+    finally:
+        environment.close()
+    new.rename(directory / DATA_NAME)
+    _remove_new(new)
+    _sync_directory(directory)
+
+
+def check(directory: Path) -> None:
+    """Raise unless the file is a store of a known format and as long as it says; touches nothing.
+
+    The caller holds the lock of the directory.
+    """
+    path = directory / DATA_NAME
+    with path.open("r+b"):  # the operating system's word on access, before LMDB's
+        pass
+    if path.stat().st_size == 0:
+        raise _damaged(directory, "the data file is empty")
+    try:
+        environment = open_to_read(directory, lock=False)
+    except lmdb.Error as error:
+        raise _damaged(
+            directory, f"the data file is no LMDB file, or its head is damaged ({error})"
+        ) from error
+    try:
+        check_readable(directory, environment)
+    finally:
+        environment.close()
+
+
+def check_readable(directory: Path, environment: lmdb.Environment) -> None:
+    _check_length(directory, environment)
+    _check_format(directory, environment)
+
+
+def _check_length(directory: Path, environment: lmdb.Environment) -> None:
+    # LMDB would read beyond the end of the file, and the kernel would kill the process for it.
+    used = used_bytes(environment, environment.stat()["psize"])
+    size = (directory / DATA_NAME).stat().st_size
+    if size < used:
+        raise _damaged(directory, "the data file was cut off", present=f"{size} bytes", limit=f"{used} bytes")
+
+
+def _check_format(directory: Path, environment: lmdb.Environment) -> None:
+    try:
+        meta = environment.open_db(database_name(Keyspace.META), create=False)
+        with environment.begin(db=meta) as transaction:
+            written = transaction.get(FORMAT_KEY)
+    except lmdb.Error as error:
+        raise _damaged(directory, f"the data file is no store of Tiercel ({error})") from error
+    if written is None or not written.isdigit():
+        raise _damaged(directory, "the data file is no store of Tiercel: it has no format version")
+    if int(written) != FORMAT_VERSION:
+        raise StoreVersionError(f"store {directory}", present=int(written), limit=FORMAT_VERSION)
+
+
+def _damaged(
+    directory: Path, problem: str, *, present: str | None = None, limit: str | None = None
+) -> MqError:
+    return StoreDamagedError(f"store {directory}", problem=problem, present=present, limit=limit)
+
+
+def _remove_new(new: Path) -> None:
+    new.unlink(missing_ok=True)
+    new.with_name(f"{new.name}-lock").unlink(missing_ok=True)
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

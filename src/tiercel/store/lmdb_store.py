@@ -1,0 +1,397 @@
+"""The store on disk: one LMDB environment, one named database per keyspace, synced at every commit.
+
+**Room.** LMDB spoils a write transaction that meets the end of its map, and a commit that meets the end of
+the disk is fatal. Both are found out before, in `reserve`. The store keeps one number, `room`: bytes that are
+certain to fit. Every write takes from it, rather too much than too little; every commit sets it anew from the
+unused end of the file. When it no longer covers a send and the reserve, there are three ways on, each dearer
+than the last:
+
+1. the file is allocated further ahead (`DataFile.grow`), up to the limit;
+2. a trial in a nested transaction fills pages until the wanted room is proven, and is aborted: this finds the
+   pages inside the file that receiving has set free, which LMDB does not tell of otherwise;
+3. `StoreFullError`.
+
+When the disk refuses to give more, LMDB's map is cut at what is allocated, from the next batch on: then a
+full disk is a full map, and the trial is exact again.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Final, Never, Self
+
+import lmdb
+import lmdb.verify
+
+from tiercel.model.errors import MqError, StoreDamagedError, StoreFailedError, StoreFullError, StoreInUseError
+from tiercel.store import lmdb_files
+from tiercel.store.data_file import DataFile
+from tiercel.store.directory_lock import DirectoryLock
+from tiercel.store.interface import Keyspace, View
+from tiercel.store.lmdb_view import Databases, LmdbView, SnapshotView
+
+DEFAULT_MAX_BYTES: Final = 64 * 2**30
+MIN_MAX_BYTES: Final = 2**20
+
+# What a batch takes from the room. A write copies its leaf page, and a batch copies the paths from the roots
+# and lists what it set free; what random keys copy above the leaves is the reserve's to bear.
+_WRITE_COST: Final = 4096
+_BATCH_COST: Final = 64 * 1024
+_TURN_KEY: Final = b"turn"  # in Keyspace.META; means nothing
+
+
+class LmdbStore:
+    """Open with `LmdbStore.open`; one process writes, others may read by `LmdbStore.open_snapshot`."""
+
+    def __init__(self, directory: Path, lock: DirectoryLock, max_bytes: int) -> None:
+        self.name = f"store {directory}"
+        self._lock = lock
+        self._failure: str | None = None
+        self._batch: LmdbBatch | None = None
+        self._snapshots = 0
+        self._closed = False
+        self.reserve_bytes = min(max(max_bytes // 16, 128 * 1024), 32 * 2**20)
+        path = directory / lmdb_files.DATA_NAME
+        # With a limit below what is in use there must still be room to receive in, and to add a keyspace.
+        widest = max(max_bytes, path.stat().st_size) + 2 * self.reserve_bytes
+        self._environment = lmdb_files.open_to_write(directory, widest)
+        try:
+            self._databases = _open_databases(self._environment)
+            self.page_size = self._environment.stat()["psize"]
+            limit = max(max_bytes, self._used() + 2 * self.reserve_bytes)
+            self._file = DataFile(path, self._used(), limit, self.reserve_bytes)
+        except BaseException:
+            self._environment.close()
+            raise
+        self._environment.reader_check()
+        self._room = self._file.allocated - self._used()
+        self._refused = False  # whether a send was refused in the last batch
+        self._was_full = False  # whether none was taken since one was refused
+        self._last_spent = 0  # what the last commit wrote or freed, as batches count it
+        self._turned_at = 0  # LMDB's number of the commit that only turned the page
+
+    @classmethod
+    def open(cls, directory: Path, *, max_bytes: int = DEFAULT_MAX_BYTES, create: bool = True) -> Self:
+        """Open the store in a directory, and make it first if there is none and `create` allows.
+
+        Raises `StoreInUseError`, `StoreVersionError`, `StoreDamagedError`, or `StoreFailedError` and why.
+        """
+        if max_bytes < MIN_MAX_BYTES:
+            raise ValueError(f"max_bytes: {max_bytes} is below {MIN_MAX_BYTES}")
+        directory = Path(directory)
+        try:
+            lmdb_files.prepare(directory, create=create)
+            lock = DirectoryLock(directory)
+            try:
+                return cls._open_locked(directory, lock, max_bytes)
+            except BaseException:
+                lock.release()
+                raise
+        except (OSError, lmdb.Error) as error:
+            raise StoreFailedError(
+                f"store {directory}",
+                problem=f"it cannot be opened ({error})",
+                fix="mend that, then try again",
+            ) from error
+
+    @classmethod
+    def _open_locked(cls, directory: Path, lock: DirectoryLock, max_bytes: int) -> Self:
+        if not (directory / lmdb_files.DATA_NAME).exists():
+            lmdb_files.make(directory)
+        lmdb_files.check(directory)
+        lock.sign()
+        return cls(directory, lock, max_bytes)
+
+    @staticmethod
+    @contextmanager
+    def open_snapshot(directory: Path) -> Iterator[View]:
+        """The last committed state, for another process than the one that writes, while that goes on.
+
+        Pages that the snapshot shows are not used again before it ends: do not keep one for hours.
+        """
+        directory = Path(directory)
+        lmdb_files.prepare(directory, create=False)
+        with _reading(directory) as (transaction, databases):
+            yield SnapshotView(f"store {directory}", transaction, databases)
+
+    @staticmethod
+    def verify(directory: Path) -> list[str]:
+        """What is wrong with the pages of a store that nobody has open, in sentences; none when sound."""
+        directory = Path(directory)
+        lmdb_files.prepare(directory, create=False)
+        lock = DirectoryLock(directory)
+        try:
+            found: list[str] = lmdb.verify.verify(str(directory))  # type: ignore[no-untyped-call]
+        except lmdb.verify.VerifyError as error:
+            return [str(error)]
+        else:
+            return found
+        finally:
+            lock.release()
+
+    def begin(self) -> "LmdbBatch":
+        self.raise_if_failed()
+        if self._batch is not None:
+            raise RuntimeError(f"{self.name}: a batch is open; commit or abort it first")
+        try:
+            self._follow_the_disk()
+            self._turn_the_page()
+            self._refused = False
+            transaction = self._environment.begin(write=True)
+        except lmdb.Error as error:
+            self.fail(f"no batch can be started ({error})", error)
+        self._batch = LmdbBatch(self, transaction, self._databases)
+        return self._batch
+
+    @contextmanager
+    def snapshot(self) -> Iterator[View]:
+        self.raise_if_failed()
+        self._snapshots += 1
+        try:
+            with self._environment.begin() as transaction:
+                yield LmdbView(self.name, transaction, self._databases)
+        finally:
+            self._snapshots -= 1
+
+    def close(self) -> None:
+        if self._batch is not None:
+            self._batch.abort()
+        if not self._closed:
+            self._closed = True
+            self._failure = self._failure or "it was closed"
+            self._environment.close()
+            self._file.close()
+            self._lock.release()
+
+    # For the batch
+
+    @property
+    def room(self) -> int:
+        return self._room
+
+    def ended(self) -> None:
+        self._batch = None
+
+    def committed(self, spent: int) -> None:
+        self._last_spent = spent
+        used = self._used()
+        self._file.keep_ahead(used)
+        self._room = max(self._room - spent, self._file.allocated - used)
+
+    def fail(self, problem: str, error: Exception) -> Never:
+        """Refuse everything from now on: what reached the disk is known only after a new start."""
+        self._failure = problem
+        raise StoreFailedError(self.name, problem=problem) from error
+
+    def raise_if_failed(self) -> None:
+        if self._failure is not None:
+            raise StoreFailedError(self.name, problem=self._failure)
+
+    def extend(self, missing: int) -> bool:
+        """Allocate `missing` more bytes at the end of the file; False when limit or disk do not allow it."""
+        if self._file.refusal is not None:
+            return False  # asked again when the next batch begins: a refusal can take the disk a while
+        before = self._file.allocated
+        self._file.grow(before + missing)
+        gained = self._file.allocated - before
+        self._room += gained
+        return gained >= missing
+
+    def can_prove(self) -> bool:
+        """Whether LMDB's map ends where the file does, so that a trial promises only what the disk has."""
+        return self._environment.info()["map_size"] <= self._file.allocated
+
+    def forget_dead_readers(self) -> None:
+        self._environment.reader_check()  # a reader that was killed would keep its pages from us for ever
+
+    def begin_trial(self, batch: "lmdb.Transaction[bytes]") -> "lmdb.Transaction[bytes]":
+        return self._environment.begin(write=True, parent=batch)
+
+    def proven(self, room: int) -> None:
+        self._was_full = False
+        self._room = max(self._room, room)
+
+    def full(self) -> StoreFullError:
+        self._refused = self._was_full = True
+        present = _mebibytes(self._used())
+        limit = _mebibytes(self._file.allocated)
+        refusal = self._file.refusal
+        if refusal is None:
+            problem, fix = "the store has reached its limit", "receive or purge messages, or raise the limit"
+        else:
+            problem = f"the disk gives no more space ({os.strerror(refusal.errno or 0)})"
+            fix = "free disk space, or receive or purge messages"
+        return StoreFullError(self.name, problem=problem, present=present, limit=limit, fix=fix)
+
+    def _used(self) -> int:
+        return lmdb_files.used_bytes(self._environment, self.page_size)
+
+    def _follow_the_disk(self) -> None:
+        """Let LMDB's map end at the limit, or at what is allocated while the disk gives no more."""
+        if self._refused and self._file.refusal is not None:
+            self._file.grow_after_refusal()
+        self._map_to(self._file.limit if self._file.refusal is None else self._file.allocated)
+
+    def _turn_the_page(self) -> None:
+        """Commit next to nothing, when a send may need the pages that the last commit has set free.
+
+        LMDB gives them out again in the second transaction after that. When every send is refused there would
+        be no such transaction, and the store would stay full after it was emptied.
+        """
+        if not (self._refused or (self._was_full and self._last_spent > self.reserve_bytes // 4)):
+            return
+        if self._turned_at == self._environment.info()["last_txnid"]:
+            return
+        with self._environment.begin(write=True) as transaction:
+            transaction.put(_TURN_KEY, b"", db=self._databases[Keyspace.META])
+        self._turned_at = self._environment.info()["last_txnid"]
+
+    def _map_to(self, size: int) -> None:
+        # A snapshot of this process would lose its map; then a trial is not possible before it ends.
+        if size != self._environment.info()["map_size"] and not self._snapshots:
+            self._environment.set_mapsize(size)
+
+
+class LmdbBatch(LmdbView):
+    __slots__ = ("_ended", "_full", "_store")
+
+    def __init__(
+        self, store: LmdbStore, transaction: "lmdb.Transaction[bytes]", databases: Databases
+    ) -> None:
+        super().__init__(store.name, transaction, databases)
+        self._store = store
+        self._spent = _BATCH_COST
+        self._ended = False
+        self._full = False
+
+    def put(self, space: Keyspace, key: bytes, value: bytes) -> None:
+        self._spent += len(value) + _WRITE_COST
+        try:
+            self._cursors[space].put(key, value)
+        except lmdb.Error as error:
+            self._explain(error)
+
+    def delete(self, space: Keyspace, key: bytes) -> bool:
+        self._spent += _WRITE_COST
+        try:
+            cursor = self._cursors[space]
+            return cursor.set_key(key) and cursor.delete()
+        except lmdb.Error as error:
+            self._explain(error)
+
+    def reserve(self, size: int) -> None:
+        need = self._spent + size + self._store.reserve_bytes
+        if need > self._store.room:
+            self._find_room(size, need)
+
+    def commit(self) -> None:
+        if self._ended:
+            self._refuse()
+        spent = self._spent
+        missing = spent - self._store.room
+        if missing > 0:  # nobody reserved this much; if the disk refuses, the pages inside the file may do
+            self._store.extend(missing)
+        self._end()
+        try:
+            self._transaction.commit()
+        except lmdb.Error as error:
+            self._store.fail(f"a commit failed ({error})", error)
+        self._store.committed(spent)
+
+    def abort(self) -> None:
+        if not self._ended:
+            self._end()
+            self._transaction.abort()
+
+    def _end(self) -> None:
+        self._ended = True
+        self._spent = 2**63  # more than any room: `reserve` needs no look of its own at the end
+        self._store.ended()
+
+    def _find_room(self, size: int, need: int) -> None:
+        store = self._store
+        if self._ended:
+            self._refuse()
+        if store.extend(need - store.room):
+            return
+        if not store.can_prove():
+            raise store.full()
+        store.forget_dead_readers()
+        room = self._measure_room(size, store.reserve_bytes + store.reserve_bytes // 4)
+        if room < store.reserve_bytes:
+            raise store.full()
+        store.proven(self._spent + size + room)
+
+    def _measure_room(self, size: int, enough: int) -> int:
+        """How many bytes of single pages find a place beside a record of `size` bytes; at most `enough`.
+
+        More than is asked for, so that the next sends need no trial of their own.
+        """
+        page_size = self._store.page_size
+        page = bytes(page_size - 16)  # with its header, exactly one page of its own
+        trial = self._store.begin_trial(self._transaction)
+        pages = 0
+        try:
+            put = trial.cursor(self._databases[Keyspace.META]).put
+            put(b"\xfftrial", bytes(size))
+            for pages in range(enough // page_size):
+                put(b"\xfftrial%8d" % pages, page)
+        except lmdb.Error:  # the map is full; or the transaction is, and that is no better
+            pass
+        finally:
+            trial.abort()  # the batch itself is as it was
+        return pages * page_size
+
+    def _refuse(self) -> Never:
+        self._store.raise_if_failed()
+        raise RuntimeError(f"{self._name}: this batch has ended")
+
+    def _explain(self, error: lmdb.Error) -> Never:
+        if self._ended:
+            self._refuse()
+        self._full = self._full or isinstance(error, lmdb.MapFullError | lmdb.TxnFullError)
+        if self._full:  # from here on LMDB refuses everything but the abort
+            raise self._store.full() from error
+        super()._explain(error)
+
+
+def _open_databases(environment: lmdb.Environment) -> Databases:
+    with environment.begin(write=True) as transaction:
+        return {
+            space: environment.open_db(lmdb_files.database_name(space), txn=transaction) for space in Keyspace
+        }
+
+
+@contextmanager
+def _reading(directory: Path) -> Iterator[tuple["lmdb.Transaction[bytes]", Databases]]:
+    with ExitStack() as stack:
+        try:
+            environment = stack.enter_context(lmdb_files.open_to_read(directory))
+            lmdb_files.check_readable(directory, environment)
+            databases = _known_databases(environment)
+            transaction = stack.enter_context(environment.begin())
+        except (OSError, lmdb.Error) as error:
+            raise _cannot_read(directory, error) from error
+        yield transaction, databases
+
+
+def _known_databases(environment: lmdb.Environment) -> Databases:
+    databases: Databases = {}
+    for space in Keyspace:
+        with suppress(lmdb.NotFoundError):
+            databases[space] = environment.open_db(lmdb_files.database_name(space), create=False)
+    return databases
+
+
+def _cannot_read(directory: Path, error: Exception) -> MqError:
+    name = f"store {directory}"
+    if "already open" in str(error):
+        fix = "use the snapshot() of the store that is open"
+        return StoreInUseError(name, present=f"process {os.getpid()}", fix=fix)
+    kind = StoreDamagedError if isinstance(error, lmdb.InvalidError) else StoreFailedError
+    return kind(name, problem=f"it cannot be read ({error})")
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / 2**20:.1f} MiB"

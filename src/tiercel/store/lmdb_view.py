@@ -1,0 +1,105 @@
+"""Reading from an LMDB transaction, through one cursor per keyspace.
+
+A receive is one `first` and one `delete`, so these few lines are the hot path of the store. A cursor that is
+used again finds the next key on the page where it stands, and needs no keyword arguments: measured, this is a
+fifth faster than the methods of the transaction.
+"""
+
+from collections.abc import Iterator
+from typing import Never
+
+import lmdb
+
+from tiercel.model.errors import StoreDamagedError, StoreFailedError
+from tiercel.store.interface import Keyspace
+
+Databases = dict[Keyspace, "lmdb._Database"]  # noqa: SLF001 -- the binding has no other name for it
+
+
+class LmdbView:
+    __slots__ = ("_cursors", "_databases", "_name", "_spent", "_transaction")
+
+    def __init__(self, name: str, transaction: "lmdb.Transaction[bytes]", databases: Databases) -> None:
+        self._name = name
+        self._transaction = transaction
+        self._databases = databases
+        self._cursors = {space: transaction.cursor(database) for space, database in databases.items()}
+        self._spent = 0  # counts up with every write; a view has none
+
+    def get(self, space: Keyspace, key: bytes) -> bytes | None:
+        try:
+            return self._cursors[space].get(key)
+        except lmdb.Error as error:
+            self._explain(error)
+
+    def first(self, space: Keyspace, at_least: bytes, below: bytes) -> tuple[bytes, bytes] | None:
+        try:
+            cursor = self._cursors[space]
+            if not cursor.set_range(at_least):
+                return None
+            key = cursor.key()
+            # The value is copied out after the test: the neighbour's may have four megabytes.
+            return (key, cursor.value()) if key < below else None
+        except lmdb.Error as error:
+            self._explain(error)
+
+    def last(self, space: Keyspace, at_least: bytes, below: bytes) -> tuple[bytes, bytes] | None:
+        try:
+            cursor = self._cursors[space]
+            if not (cursor.prev() if cursor.set_range(below) else cursor.last()):
+                return None
+            key = cursor.key()
+            return (key, cursor.value()) if key >= at_least else None
+        except lmdb.Error as error:
+            self._explain(error)
+
+    def range(self, space: Keyspace, at_least: bytes, below: bytes) -> Iterator[tuple[bytes, bytes]]:
+        try:
+            with self._transaction.cursor(self._databases[space]) as cursor:
+                while cursor.set_range(at_least):
+                    spent = self._spent
+                    for key, value in cursor:
+                        if key >= below:
+                            return
+                        yield key, value
+                        if self._spent != spent:  # a write may have moved the cursor: find the place again
+                            break
+                    else:
+                        return
+                    at_least = key + b"\0"
+        except lmdb.Error as error:
+            self._explain(error)
+
+    def count(self, space: Keyspace) -> int:
+        try:
+            return self._transaction.stat(self._databases[space])["entries"]
+        except lmdb.Error as error:
+            self._explain(error)
+
+    def _explain(self, error: lmdb.Error) -> Never:
+        if isinstance(error, lmdb.BadValsizeError):
+            raise ValueError("a key of the store has 1 to 511 bytes") from error  # noqa: TRY004 -- a value
+        if isinstance(error, lmdb.CorruptedError | lmdb.PageNotFoundError):
+            raise StoreDamagedError(self._name, problem=f"a page cannot be read ({error})") from error
+        raise StoreFailedError(self._name, problem=f"the store gave no answer ({error})") from error
+
+
+class SnapshotView(LmdbView):
+    """A view for other processes: a keyspace that an older store lacks is empty, for readers add none."""
+
+    __slots__ = ()
+
+    def get(self, space: Keyspace, key: bytes) -> bytes | None:
+        return super().get(space, key) if space in self._databases else None
+
+    def first(self, space: Keyspace, at_least: bytes, below: bytes) -> tuple[bytes, bytes] | None:
+        return super().first(space, at_least, below) if space in self._databases else None
+
+    def last(self, space: Keyspace, at_least: bytes, below: bytes) -> tuple[bytes, bytes] | None:
+        return super().last(space, at_least, below) if space in self._databases else None
+
+    def range(self, space: Keyspace, at_least: bytes, below: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return super().range(space, at_least, below) if space in self._databases else iter(())
+
+    def count(self, space: Keyspace) -> int:
+        return super().count(space) if space in self._databases else 0

@@ -1,0 +1,257 @@
+"""A store in memory, with faults on demand: for the simulator and for tests.
+
+It behaves as `LmdbStore` does, and the same tests hold both to it. A batch writes in place and remembers what
+stood there before, so that an abort or a crash leads back to the last commit.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+
+from sortedcontainers import SortedDict
+
+from tiercel.model.errors import StoreFailedError, StoreFullError
+from tiercel.store.interface import MAX_KEY_SIZE, Keyspace, View
+
+Space = SortedDict[bytes, bytes]
+
+_RESERVE = 64 * 1024  # bytes; what receiving needs is nothing here, but a sender must leave something
+
+
+class Write(StrEnum):
+    """What the fault hook is asked about, before it happens."""
+
+    PUT = "put"
+    DELETE = "delete"
+    COMMIT = "commit"
+
+
+class Crash(Exception):  # noqa: N818 -- it is the plug that is pulled, and no part of the tree of errors
+    """Raised by a fault hook: the machine stops here. `store.crash()` then starts from what the disk holds.
+
+    At a commit, `kept` says that it had reached the disk, and only nobody was told.
+    """
+
+    def __init__(self, *, kept: bool = False) -> None:
+        super().__init__(kept)
+        self.kept = kept
+
+
+class CommitFails(Exception):  # noqa: N818 -- the same
+    """Raised by a fault hook at a commit: the disk reports an error, after writing everything or nothing."""
+
+    def __init__(self, *, kept: bool = False) -> None:
+        super().__init__(kept)
+        self.kept = kept
+
+
+Faults = Callable[[Write, int], None]
+
+
+class MemoryStore:
+    """`faults` is called before every put, delete and commit with a number that counts them from 1."""
+
+    name = "store in memory"
+
+    def __init__(
+        self,
+        contents: Mapping[Keyspace, Mapping[bytes, bytes]] | None = None,
+        *,
+        max_bytes: int | None = None,
+        faults: Faults | None = None,
+    ) -> None:
+        self.spaces: dict[Keyspace, Space] = {
+            space: SortedDict((contents or {}).get(space, {})) for space in Keyspace
+        }
+        self.max_bytes = max_bytes
+        self.faults = faults
+        self.writes = 0
+        self.size = sum(_cost(key, value) for space in self.spaces.values() for key, value in space.items())
+        self._failure: str | None = None
+        self._batch: MemoryBatch | None = None
+
+    def begin(self) -> "MemoryBatch":
+        self.raise_if_failed()
+        if self._batch is not None:
+            raise RuntimeError(f"{self.name}: a batch is open; commit or abort it first")
+        self._batch = MemoryBatch(self)
+        return self._batch
+
+    @contextmanager
+    def snapshot(self) -> Iterator[View]:
+        self.raise_if_failed()
+        yield MemoryView(self._committed())
+
+    def close(self) -> None:
+        if self._batch is not None:
+            self._batch.abort()
+        self._failure = self._failure or "it was closed"
+
+    def crash(self) -> "MemoryStore":
+        """The store as the next start finds it: the last commit, and no faults. This one is dead."""
+        contents = self._committed()
+        self._batch = None
+        self._failure = "the machine has stopped"
+        return MemoryStore(contents, max_bytes=self.max_bytes)
+
+    def _committed(self) -> dict[Keyspace, Space]:
+        copy = {space: SortedDict(records) for space, records in self.spaces.items()}
+        if self._batch is not None:
+            self._batch.undo(copy)
+        return copy
+
+    # For the batch
+
+    def meet_fault(self, write: Write) -> None:
+        self.writes += 1
+        if self.faults is not None:
+            self.faults(write, self.writes)
+
+    def ended(self) -> None:
+        self._batch = None
+
+    def fail(self, problem: str, error: Exception) -> StoreFailedError:
+        self._failure = problem
+        failure = StoreFailedError(self.name, problem=problem)
+        failure.__cause__ = error
+        return failure
+
+    def raise_if_failed(self) -> None:
+        if self._failure is not None:
+            raise StoreFailedError(self.name, problem=self._failure)
+
+
+class MemoryView:
+    def __init__(self, spaces: dict[Keyspace, Space]) -> None:
+        self._spaces = spaces
+
+    def get(self, space: Keyspace, key: bytes) -> bytes | None:
+        _refuse_empty(key)
+        return self._spaces[space].get(key)
+
+    def first(self, space: Keyspace, at_least: bytes, below: bytes) -> tuple[bytes, bytes] | None:
+        records = self._spaces[space]
+        position = records.bisect_left(at_least)
+        if position == len(records):
+            return None
+        key, value = records.peekitem(position)
+        return (key, value) if key < below else None
+
+    def last(self, space: Keyspace, at_least: bytes, below: bytes) -> tuple[bytes, bytes] | None:
+        records = self._spaces[space]
+        position = records.bisect_left(below)
+        if position == 0:
+            return None
+        key, value = records.peekitem(position - 1)
+        return (key, value) if key >= at_least else None
+
+    def range(self, space: Keyspace, at_least: bytes, below: bytes) -> Iterator[tuple[bytes, bytes]]:
+        while (found := self.first(space, at_least, below)) is not None:
+            yield found
+            at_least = found[0] + b"\0"
+
+    def count(self, space: Keyspace) -> int:
+        return len(self._spaces[space])
+
+
+class MemoryBatch(MemoryView):
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store.spaces)
+        self._store = store
+        self._before: dict[tuple[Keyspace, bytes], bytes | None] = {}
+        self._size_before = store.size
+        self._ended = False
+
+    def get(self, space: Keyspace, key: bytes) -> bytes | None:
+        self._raise_if_ended()
+        return super().get(space, key)
+
+    def first(self, space: Keyspace, at_least: bytes, below: bytes) -> tuple[bytes, bytes] | None:
+        self._raise_if_ended()
+        return super().first(space, at_least, below)
+
+    def last(self, space: Keyspace, at_least: bytes, below: bytes) -> tuple[bytes, bytes] | None:
+        self._raise_if_ended()
+        return super().last(space, at_least, below)
+
+    def count(self, space: Keyspace) -> int:
+        self._raise_if_ended()
+        return super().count(space)
+
+    def put(self, space: Keyspace, key: bytes, value: bytes) -> None:
+        self._raise_if_ended()
+        if not 0 < len(key) <= MAX_KEY_SIZE:
+            raise ValueError("a key of the store has 1 to 511 bytes")
+        self._store.meet_fault(Write.PUT)
+        self._remember(space, key)
+        self._spaces[space][bytes(key)] = bytes(value)
+        self._store.size += _cost(key, value)
+
+    def delete(self, space: Keyspace, key: bytes) -> bool:
+        self._raise_if_ended()
+        _refuse_empty(key)
+        self._store.meet_fault(Write.DELETE)
+        if key not in self._spaces[space]:
+            return False
+        self._remember(space, key)
+        del self._spaces[space][key]
+        return True
+
+    def reserve(self, size: int) -> None:
+        self._raise_if_ended()
+        store = self._store
+        if store.max_bytes is not None and store.size + size + _RESERVE > store.max_bytes:
+            raise StoreFullError(store.name, present=store.size, limit=store.max_bytes)
+
+    def commit(self) -> None:
+        self._raise_if_ended()
+        try:
+            self._store.meet_fault(Write.COMMIT)
+        except Crash as crash:
+            if crash.kept:
+                self._before.clear()
+            raise
+        except CommitFails as failure:
+            self._end(keep=failure.kept)
+            raise self._store.fail("a commit failed (a fault on demand)", failure) from failure
+        self._end(keep=True)
+
+    def abort(self) -> None:
+        if not self._ended:
+            self._end(keep=False)
+
+    def undo(self, spaces: dict[Keyspace, Space]) -> None:
+        """Bring `spaces` back to what they were when the batch began."""
+        for (space, key), value in self._before.items():
+            if value is None:
+                spaces[space].pop(key, None)
+            else:
+                spaces[space][key] = value
+
+    def _remember(self, space: Keyspace, key: bytes) -> None:
+        """Note what stands under the key, the first time; it is about to go."""
+        value = self._spaces[space].get(key)
+        self._before.setdefault((space, key), value)
+        if value is not None:
+            self._store.size -= _cost(key, value)
+
+    def _end(self, *, keep: bool) -> None:
+        if not keep:
+            self.undo(self._spaces)
+            self._store.size = self._size_before
+        self._ended = True
+        self._store.ended()
+
+    def _raise_if_ended(self) -> None:
+        if self._ended:
+            self._store.raise_if_failed()
+            raise RuntimeError(f"{self._store.name}: this batch has ended")
+
+
+def _cost(key: bytes, value: bytes) -> int:
+    return len(key) + len(value) + 16  # what LMDB needs for a record, roughly
+
+
+def _refuse_empty(key: bytes) -> None:
+    if not key:
+        raise ValueError("a key of the store has 1 to 511 bytes")

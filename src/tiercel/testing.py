@@ -1,0 +1,21 @@
+r"""Pytest fixtures with a real queue manager in a folder of the test's own.
+
+pytest_plugins = ["tiercel.testing"]
+
+def test_order(queue_manager):
+    orders = queue_manager.create_queue(r".\private$\orders")
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tiercel.client import embedded
+
+
+@pytest.fixture
+def queue_manager(tmp_path: Path) -> Iterator[embedded.QueueManager]:
+    """A queue manager that is empty at first and closed after the test."""
+    with embedded.open(tmp_path / "queue-manager", computer_name="TEST") as manager:
+        yield manager

@@ -1,0 +1,398 @@
+"""pcap and pcapng captures to the byte streams of TCP 1801 and the datagrams of UDP 3527.
+
+A capture is evidence, so nothing is guessed. Frames that cannot be read are counted. Bytes that are missing
+from a stream become a `Gap`, and what follows one is taken up again only at a segment that begins with a
+BaseHeader: anywhere else the packets could not be told apart. Why this is written by hand:
+docs/decisions/0002-reading-captures.md.
+"""
+
+import struct
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import NamedTuple
+
+from tiercel.model.errors import DecodeError
+from tiercel.wire.base_header import BaseHeader
+from tiercel.wire.structure import Reader
+
+TCP_PORT = 1801
+UDP_PORT = 3527
+
+# The byte order of the file by its first bytes; the second pair of magics means nanoseconds.
+_PCAP_ORDER = {
+    b"\xd4\xc3\xb2\xa1": "<",
+    b"\xa1\xb2\xc3\xd4": ">",
+    b"\x4d\x3c\xb2\xa1": "<",
+    b"\xa1\xb2\x3c\x4d": ">",
+}
+_PCAPNG_ORDER = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
+_SECTION_HEADER = b"\x0a\x0d\x0d\x0a"  # the same in both byte orders
+_INTERFACE_DESCRIPTION, _SIMPLE_PACKET, _ENHANCED_PACKET = 1, 3, 6
+
+_NULL, _ETHERNET, _LOOP, _LINUX_SLL, _LINUX_SLL2 = 0, 1, 108, 113, 276
+_RAW_IP = frozenset({12, 14, 101, 228, 229})  # RAW as BSD and OpenBSD number it, RAW, IPV4, IPV6
+_LINK_TYPES = _RAW_IP | {_NULL, _ETHERNET, _LOOP, _LINUX_SLL, _LINUX_SLL2}
+_VLAN_TAGS = frozenset({0x8100, 0x88A8, 0x9100})
+_IP_ETHERTYPES = frozenset({0x0800, 0x86DD})
+
+_TCP, _UDP = 6, 17
+_FRAGMENT, _AUTHENTICATION = 44, 51
+_IPV6_EXTENSIONS = frozenset({0, 43, _FRAGMENT, _AUTHENTICATION, 60, 135, 139, 140})
+_FIN, _SYN, _RST = 0x01, 0x02, 0x04
+
+
+class Endpoint(NamedTuple):
+    address: bytes
+    port: int
+
+    def __str__(self) -> str:
+        text = str(ip_address(self.address))
+        return f"[{text}]:{self.port}" if ":" in text else f"{text}:{self.port}"
+
+
+class Flow(NamedTuple):
+    """One direction of a connection."""
+
+    source: Endpoint
+    destination: Endpoint
+
+    def __str__(self) -> str:
+        return f"{self.source} -> {self.destination}"
+
+    @property
+    def reverse(self) -> "Flow":
+        return Flow(self.destination, self.source)
+
+
+class Run(NamedTuple):
+    """Bytes without a hole, the first of which begins a packet."""
+
+    offset: int
+    data: bytes
+
+
+class Gap(NamedTuple):
+    """`size` bytes of a stream that are no use: `lost` of them were not captured, the rest are cut off."""
+
+    offset: int
+    size: int
+    lost: int
+
+
+class Stream(NamedTuple):
+    """One direction of one connection; offsets count from its first byte, or the first one captured."""
+
+    flow: Flow
+    parts: tuple[Run | Gap, ...]
+
+
+class Datagram(NamedTuple):
+    flow: Flow
+    data: bytes
+
+
+@dataclass(slots=True)
+class Capture:
+    streams: list[Stream] = field(default_factory=list)
+    datagrams: list[Datagram] = field(default_factory=list)
+    frames: int = 0
+    # IP fragments are not reassembled: MSMQ's TCP never makes them, and a Ping is too small for it.
+    fragments: int = 0
+    # Frames of which the capture kept only the beginning, and frames too short for their own headers.
+    cut_frames: int = 0
+    unreadable_frames: int = 0
+    unknown_link_types: set[int] = field(default_factory=set)
+    # Where the file itself is broken; everything before that place has been read.
+    damage: DecodeError | None = None
+
+
+def is_capture(data: bytes) -> bool:
+    return data[:4] in _PCAP_ORDER or data[:4] == _SECTION_HEADER
+
+
+def read_capture(
+    data: bytes, tcp_ports: Collection[int] = (TCP_PORT,), udp_ports: Collection[int] = (UDP_PORT,)
+) -> Capture:
+    """What went to and from these ports; bytes that are no capture at all are a DecodeError."""
+    if not is_capture(data):
+        raise DecodeError("Capture", "magic", 0, f"{data[:4].hex()!r} begins neither pcap nor pcapng")
+    capture = Capture()
+    connections = _Connections()
+    try:
+        for link_type, frame in _pcapng_frames(data) if data[:4] == _SECTION_HEADER else _pcap_frames(data):
+            capture.frames += 1
+            packet = _read_frame(link_type, frame, capture)
+            if packet is None:
+                continue
+            if packet.protocol == _TCP:
+                _read_segment(packet, tcp_ports, connections)
+            else:
+                _read_datagram(packet, udp_ports, capture)
+    except DecodeError as damage:
+        capture.damage = damage
+    capture.streams = [half.stream() for half in connections.halves if half.segments]
+    return capture
+
+
+# Files to frames
+
+
+def _pcap_frames(data: bytes) -> Iterator[tuple[int, bytes]]:
+    order = _PCAP_ORDER[data[:4]]
+    if len(data) < 24:
+        raise DecodeError("PcapHeader", "network", 20, f"the header needs 24 bytes, the file has {len(data)}")
+    (network,) = struct.unpack_from(order + "I", data, 20)
+    record = struct.Struct(order + "IIII")
+    at = 24
+    while at < len(data):
+        if at + record.size > len(data):
+            raise DecodeError("PcapRecord", "orig_len", at, f"needs 16 bytes, {len(data) - at} are left")
+        size = record.unpack_from(data, at)[2]
+        at += record.size
+        if size > len(data) - at:
+            raise DecodeError("PcapRecord", "incl_len", at - 8, f"is {size}, {len(data) - at} are left")
+        yield network & 0xFFFF, data[at : at + size]  # the upper bits tell of a checksum at the end
+        at += size
+
+
+def _pcapng_frames(data: bytes) -> Iterator[tuple[int, bytes]]:
+    interfaces: list[tuple[int, int]] = []
+    for at, order, kind, body in _pcapng_blocks(data):
+        try:
+            if kind == _INTERFACE_DESCRIPTION:
+                interfaces.append(struct.unpack_from(order + "HxxI", body))
+            elif kind == _ENHANCED_PACKET:
+                interface, _, _, size, _ = struct.unpack_from(order + "IIIII", body)
+                yield interfaces[interface][0], struct.unpack_from(f"{size}s", body, 20)[0]
+            elif kind == _SIMPLE_PACKET:
+                (size,) = struct.unpack_from(order + "I", body)
+                link_type, snap_length = interfaces[0]
+                yield link_type, body[4 : 4 + min(size, snap_length or size)]
+            elif kind is None:
+                interfaces = []
+        except (struct.error, IndexError):
+            problem = f"block type {kind} is shorter than what it announces, or of an unknown interface"
+            raise DecodeError("PcapngBlock", "body", at + 8, problem) from None
+
+
+def _pcapng_blocks(data: bytes) -> Iterator[tuple[int, str, int | None, bytes]]:
+    """Offset, byte order, type (None for the header of a section) and body of each block."""
+    at = 0
+    order = "<"
+    while at < len(data):
+        is_section = data[at : at + 4] == _SECTION_HEADER
+        if is_section:
+            magic = data[at + 8 : at + 12]
+            if magic not in _PCAPNG_ORDER:
+                raise DecodeError("SectionHeaderBlock", "byte_order_magic", at + 8, f"is {magic.hex()!r}")
+            order = _PCAPNG_ORDER[magic]
+        if len(data) - at < 12:
+            raise DecodeError("PcapngBlock", "length", at, f"needs 12 bytes, {len(data) - at} are left")
+        kind, size = struct.unpack_from(order + "II", data, at)
+        if size < 12 or size % 4 or size > len(data) - at:
+            raise DecodeError("PcapngBlock", "length", at + 4, f"is {size}, {len(data) - at} are left")
+        yield at, order, None if is_section else kind, data[at + 8 : at + size - 4]
+        at += size
+
+
+# Frames to TCP and UDP
+
+
+class _Packet(NamedTuple):
+    protocol: int
+    source: bytes
+    destination: bytes
+    data: bytes
+
+
+def _read_frame(link_type: int, frame: bytes, capture: Capture) -> _Packet | None:
+    """The TCP or UDP of a frame; None when it holds another thing, or when that was counted."""
+    if link_type not in _LINK_TYPES:
+        capture.unknown_link_types.add(link_type)
+        return None
+    try:
+        packet = _network_packet(link_type, frame)
+        if packet is None:
+            return None
+        return (_read_ipv6 if packet[0] >> 4 == 6 else _read_ipv4)(packet, capture)
+    except (struct.error, IndexError):
+        capture.unreadable_frames += 1
+        return None
+
+
+def _network_packet(link_type: int, frame: bytes) -> bytes | None:
+    if link_type in _RAW_IP:
+        return frame
+    if link_type in {_NULL, _LOOP}:
+        return frame[4:]  # an address family, whose numbers differ by system: the IP version says it too
+    type_at, at = {_ETHERNET: (12, 14), _LINUX_SLL: (14, 16), _LINUX_SLL2: (0, 20)}[link_type]
+    (ethertype,) = struct.unpack_from("!H", frame, type_at)
+    while ethertype in _VLAN_TAGS:
+        (ethertype,) = struct.unpack_from("!H", frame, at + 2)
+        at += 4
+    return frame[at:] if ethertype in _IP_ETHERTYPES else None
+
+
+def _read_ipv4(packet: bytes, capture: Capture) -> _Packet | None:
+    first, total, fragment, protocol, source, destination = struct.unpack_from("!BxHxxHxBxx4s4s", packet)
+    header_size = (first & 15) * 4
+    if protocol not in {_TCP, _UDP} or first >> 4 != 4 or header_size < 20:
+        return None
+    if fragment & 0x3FFF:
+        capture.fragments += 1
+        return None
+    # A network card that cuts segments itself shows the whole before it, with length 0.
+    capture.cut_frames += len(packet) < total
+    return _Packet(protocol, source, destination, packet[header_size : total or len(packet)])
+
+
+def _read_ipv6(packet: bytes, capture: Capture) -> _Packet | None:
+    size, protocol, source, destination = struct.unpack_from("!4xHBx16s16s", packet)
+    end = 40 + size if size else len(packet)
+    at = 40
+    while protocol in _IPV6_EXTENSIONS:
+        following, length, offset = struct.unpack_from("!BBH", packet, at)
+        if protocol == _FRAGMENT and offset & 0xFFF9:
+            capture.fragments += 1
+            return None
+        if protocol == _FRAGMENT:
+            at += 8
+        else:
+            at += (length + 2) * 4 if protocol == _AUTHENTICATION else (length + 1) * 8
+        protocol = following
+    if protocol not in {_TCP, _UDP}:
+        return None
+    capture.cut_frames += len(packet) < end
+    return _Packet(protocol, source, destination, packet[at:end])
+
+
+def _flow(packet: _Packet, ports: Collection[int]) -> Flow | None:
+    if len(packet.data) < 4:
+        return None
+    source, destination = struct.unpack_from("!HH", packet.data)
+    if source not in ports and destination not in ports:
+        return None
+    return Flow(Endpoint(packet.source, source), Endpoint(packet.destination, destination))
+
+
+def _read_datagram(packet: _Packet, ports: Collection[int], capture: Capture) -> None:
+    flow = _flow(packet, ports)
+    if flow is not None:
+        size = int.from_bytes(packet.data[4:6], "big")
+        capture.datagrams.append(Datagram(flow, packet.data[8:size]))
+
+
+def _read_segment(packet: _Packet, ports: Collection[int], connections: "_Connections") -> None:
+    flow = _flow(packet, ports)
+    if flow is not None and len(packet.data) >= 20:
+        sequence, acknowledged, offset, flags = struct.unpack_from("!4xIIBB", packet.data)
+        data = packet.data[max(offset >> 4, 5) * 4 :]
+        connections.add(flow, _Segment(sequence, acknowledged, flags, data))
+
+
+# Segments to streams
+
+
+class _Segment(NamedTuple):
+    sequence: int
+    acknowledged: int
+    flags: int
+    data: bytes
+
+
+class _Connections:
+    """The halves of all connections in the order of their first segments, and which of them are open."""
+
+    def __init__(self) -> None:
+        self.halves: list[_Half] = []
+        self._open: dict[Flow, _Half] = {}
+
+    def add(self, flow: Flow, segment: _Segment) -> None:
+        half = self._open.get(flow)
+        if half is not None and half.is_followed_by(segment):
+            half = None
+            answered = self._open.get(flow.reverse)
+            if answered is not None and not answered.is_answered_by(segment):
+                del self._open[flow.reverse]
+        if half is None:
+            half = self._open[flow] = _Half(flow, segment.sequence)
+            self.halves.append(half)
+        half.add(segment)
+
+
+class _Half:
+    """The segments of one direction, their sequence numbers counted on beyond 2^32."""
+
+    def __init__(self, flow: Flow, sequence: int) -> None:
+        self.flow = flow
+        self.segments: list[tuple[int, bytes]] = []
+        self._begin: int | None = None  # known when the SYN was captured
+        self._latest = self._lowest = self._highest = sequence
+        self._end: int | None = None  # known when a FIN or RST was
+
+    def _unwrap(self, sequence: int) -> int:
+        """The number nearest to the latest one that is `sequence` modulo 2^32."""
+        return self._latest + (sequence - self._latest + 0x8000_0000 & 0xFFFF_FFFF) - 0x8000_0000
+
+    def is_followed_by(self, segment: _Segment) -> bool:
+        """Whether a segment belongs to a later connection between the same ports."""
+        at = self._unwrap(segment.sequence)
+        if segment.flags & _SYN:
+            return at + 1 != (self._lowest if self._begin is None else self._begin)
+        return bool(segment.data) and self._end is not None and not self._lowest <= at < self._end
+
+    def is_answered_by(self, segment: _Segment) -> bool:
+        """Whether a segment is the SYN of the other side to the SYN of this one."""
+        return bool(segment.flags & _SYN) and self._begin == self._unwrap(segment.acknowledged)
+
+    def add(self, segment: _Segment) -> None:
+        at = self._unwrap(segment.sequence)
+        if segment.flags & _SYN:
+            at += 1
+            self._begin = at
+        end = at + len(segment.data)
+        if segment.data:
+            self.segments.append((at, segment.data))
+        # A reset that does not stand at the end of what was sent is one that the receiver ignores.
+        if segment.flags & (_FIN | _RST) and end >= self._highest:
+            self._end = end
+        self._latest = at
+        self._lowest = min(self._lowest, at)
+        self._highest = max(self._highest, end)
+
+    def stream(self) -> Stream:
+        """The segments in order. Where two overlap, TCP promises the same bytes; those of the first stay."""
+        segments = sorted(self.segments, key=lambda segment: segment[0])
+        begin = segments[0][0] if self._begin is None else self._begin
+        parts: list[Run | Gap] = []
+        run = None if self._begin is None else bytearray()
+        run_at = gap_at = expected = begin
+        lost = 0
+        for at, data in segments:
+            if at > expected:
+                if run:
+                    parts.append(Run(run_at - begin, bytes(run)))
+                if run is not None:
+                    run, gap_at, lost = None, expected, 0
+                lost += at - expected
+            if run is None and _begins_packet(data):
+                if at > gap_at:
+                    parts.append(Gap(gap_at - begin, at - gap_at, lost))
+                run, run_at, expected = bytearray(), at, at
+            if run is not None and at + len(data) > expected:
+                run += data[expected - at :]
+            expected = max(expected, at + len(data))
+        if run:
+            parts.append(Run(run_at - begin, bytes(run)))
+        elif run is None:
+            parts.append(Gap(gap_at - begin, expected - gap_at, lost))
+        return Stream(self.flow, tuple(parts))
+
+
+def _begins_packet(data: bytes) -> bool:
+    try:
+        BaseHeader.read(Reader(data))
+    except DecodeError:
+        return False
+    return True

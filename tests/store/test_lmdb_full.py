@@ -1,0 +1,310 @@
+"""The end of the map and the end of the disk: senders hear of it, and nobody else does."""
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import lmdb
+import pytest
+
+from tiercel.model.errors import StoreFullError
+from tiercel.store import LmdbStore
+from tiercel.store.data_file import STEP, DataFile
+
+from .helpers import HIGHEST, LOWEST, MESSAGES, MIB, committed, fill, key, program, record, run
+
+
+class TestWhatLmdbDoes:
+    """The facts that the store is built on, asked of the binding itself."""
+
+    def test_a_full_map_spoils_the_transaction(self, tmp_path: Path) -> None:
+        with lmdb.open(str(tmp_path), map_size=MIB, lib_version=0) as environment:
+            transaction = environment.begin(write=True)
+            with pytest.raises(lmdb.MapFullError):
+                fill_up(transaction)
+            with pytest.raises(lmdb.BadTxnError):
+                transaction.delete(b"\0" * 8)
+            transaction.abort()
+
+    def test_but_in_a_nested_one_the_parent_is_as_it_was(self, tmp_path: Path) -> None:
+        with lmdb.open(str(tmp_path), map_size=MIB, lib_version=0) as environment:
+            transaction = environment.begin(write=True)
+            for number in range(100):
+                transaction.put(key(1, number), record(number))
+            cursor = transaction.cursor()
+            assert cursor.set_key(key(1, 50))
+            for _ in range(10):
+                trial = environment.begin(write=True, parent=transaction)
+                with pytest.raises(lmdb.MapFullError):
+                    fill_up(trial)
+                trial.abort()
+                assert cursor.item() == (key(1, 50), record(50))
+            transaction.delete(key(1, 0))
+            transaction.commit()
+            with environment.begin() as view:
+                assert list(view.cursor()) == [(key(1, number), record(number)) for number in range(1, 100)]
+
+    def test_a_file_that_is_longer_than_needed_is_no_matter(self, tmp_path: Path) -> None:
+        with lmdb.open(str(tmp_path), map_size=MIB, lib_version=0) as environment:
+            with environment.begin(write=True) as transaction:
+                transaction.put(b"a", b"1")
+        with (tmp_path / "data.mdb").open("r+b") as data:
+            data.truncate(8 * MIB)
+        with lmdb.open(str(tmp_path), map_size=MIB, lib_version=0) as environment:
+            with environment.begin(write=True) as transaction:
+                assert transaction.get(b"a") == b"1"
+                transaction.put(b"b", b"2")
+            assert environment.info()["map_size"] == MIB
+        assert (tmp_path / "data.mdb").stat().st_size == 8 * MIB
+
+
+class TestAFullMap:
+    def test_large_messages_among_small_ones(self, directory: Path) -> None:
+        """Free pages lie scattered then; a large record needs them side by side."""
+        store = LmdbStore.open(directory, max_bytes=16 * MIB)
+        kept: dict[bytes, bytes] = {}
+        refused = 0
+        for number in range(900):
+            batch = store.begin()
+            size = (1300, 300_000, 5000, 60_000)[number % 4]
+            try:
+                batch.reserve(size)
+                batch.put(MESSAGES, key(number % 7, number), record(number, size))
+                kept[key(number % 7, number)] = record(number, size)
+            except StoreFullError:
+                refused += 1
+                for name in sorted(kept)[::5]:  # from here and there
+                    assert batch.delete(MESSAGES, name)
+                    del kept[name]
+            batch.commit()
+        assert refused > 5
+        assert committed(store)[MESSAGES] == kept
+        store.close()
+        assert LmdbStore.verify(directory) == []
+
+    def test_after_it_was_full_once_sends_are_not_slow_for_ever(self, directory: Path) -> None:
+        """LMDB does not shrink: without credit from a trial, every send would need one of its own."""
+        store = LmdbStore.open(directory, max_bytes=16 * MIB)
+        batch = store.begin()
+        with pytest.raises(StoreFullError):
+            for number in range(20_000):
+                batch.reserve(1300)
+                fill(batch, range(number, number + 1))
+        batch.commit()
+        batch = store.begin()
+        for name, _ in batch.range(MESSAGES, LOWEST, HIGHEST):
+            batch.delete(MESSAGES, name)
+        batch.commit()
+        trials = count_trials(store)
+        for start in range(0, 1000, 100):
+            batch = store.begin()
+            for number in range(start, start + 100):
+                batch.reserve(1300)
+                fill(batch, range(number, number + 1))
+            batch.commit()
+        assert 0 < len(trials) < 60
+        store.close()
+
+    def test_without_a_reservation_the_batch_is_lost_but_not_the_store(self, directory: Path) -> None:
+        store = LmdbStore.open(directory, max_bytes=MIB)
+        batch = store.begin()
+        with pytest.raises(StoreFullError):
+            fill(batch, range(2000))
+        with pytest.raises(StoreFullError):
+            batch.delete(MESSAGES, key(1, 0))
+        batch.abort()
+        assert committed(store)[MESSAGES] == {}
+        store.begin().commit()
+        store.close()
+
+    def test_a_reader_does_not_stop_receiving(self, directory: Path) -> None:
+        """A snapshot keeps the pages that receiving would set free; the reserve is for that."""
+        store, count = filled(directory)
+        with store.snapshot() as view:
+            for number in range(0, 300, 10):
+                batch = store.begin()
+                for each in range(number, number + 10):
+                    assert batch.delete(MESSAGES, key(1, each))
+                batch.commit()
+            assert view.count(MESSAGES) == count
+        store.close()
+
+    def test_a_killed_reader_keeps_no_pages(self, directory: Path) -> None:
+        store, count = filled(directory)
+        text = """
+            import sys, time
+            from pathlib import Path
+            from tiercel.store import LmdbStore
+            with LmdbStore.open_snapshot(Path(sys.argv[1])):
+                print("reading", flush=True)
+                time.sleep(60)
+        """
+        with subprocess.Popen(program(text, directory), stdout=subprocess.PIPE, text=True) as reader:  # noqa: S603
+            assert reader.stdout is not None
+            assert reader.stdout.readline() == "reading\n"
+            reader.send_signal(signal.SIGKILL)
+        for start in range(0, count, 100):
+            batch = store.begin()
+            for number in range(start, min(start + 100, count)):
+                batch.delete(MESSAGES, key(1, number))
+            batch.commit()
+            batch = store.begin()
+            batch.reserve(1300)
+            batch.abort()
+        batch = store.begin()
+        batch.reserve(10 * MIB)  # nearly all of it: the dead reader's pages are among them
+        batch.commit()
+        store.close()
+
+
+class TestAFullDisk:
+    """RLIMIT_FSIZE stands for the disk: the kernel refuses to allocate or write beyond it (EFBIG)."""
+
+    def test_refuses_sends_only_and_goes_on_when_there_is_space(self, directory: Path) -> None:
+        found = json.loads(run(FILL_THE_DISK, directory))
+        assert "the disk gives no more space (File too large)" in found["error"]
+        assert found["sent"] > 15_000
+        assert found["received"] == list(range(found["sent"]))
+        assert found["sent again"] > 0.9 * found["sent"]
+        assert found["sent with more disk"] > found["sent"]
+        assert found["size"] <= found["limit"]
+        assert LmdbStore.verify(directory) == []
+
+    def test_met_when_opening_does_not_hinder_receiving(self, directory: Path) -> None:
+        run(FILL_THE_DISK, directory, "only fill")
+        left = run(
+            """
+            import resource, signal, sys
+            from pathlib import Path
+            from store.helpers import *
+            from tiercel.model.errors import StoreFullError
+            from tiercel.store import LmdbStore
+            resource.setrlimit(resource.RLIMIT_FSIZE, (40 * MIB, resource.RLIM_INFINITY))
+            store = LmdbStore.open(Path(sys.argv[1]), max_bytes=128 * MIB)
+            batch = store.begin()
+            try:
+                batch.reserve(20 * MIB)
+            except StoreFullError:
+                print("full")
+            batch.commit()
+            while True:
+                batch = store.begin()
+                found = [name for name, _ in zip(batch.range(MESSAGES, LOWEST, HIGHEST), range(500))]
+                for name, _ in found:
+                    batch.delete(MESSAGES, name)
+                batch.commit()
+                if not found:
+                    break
+            print("empty")
+            """,
+            directory,
+        )
+        assert left == "full\nempty\n"
+
+    def test_the_file_is_allocated_in_steps_and_to_the_limit(self, tmp_path: Path) -> None:
+        path = tmp_path / "data"
+        path.write_bytes(b"x" * 8192)
+        file = DataFile(path, 8192, 3 * STEP + 4096, 4096)
+        assert file.allocated == path.stat().st_size == STEP
+        assert path.stat().st_blocks * 512 >= STEP
+        assert file.grow(STEP + 1)
+        assert file.allocated == 2 * STEP
+        assert file.grow(100 * STEP)
+        assert file.allocated == path.stat().st_size == 3 * STEP + 4096
+        file.close()
+        again = DataFile(path, 8192, 100 * STEP, 4096)
+        assert again.allocated == 3 * STEP + 4096
+        again.close()
+
+
+FILL_THE_DISK = """
+    import json, resource, sys
+    from pathlib import Path
+    from store.helpers import *
+    from tiercel.model.errors import StoreFullError
+    from tiercel.store import LmdbStore
+
+    def limit_disk(size):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+    def send_until_full(number):
+        refused = 0
+        while True:
+            batch = store.begin()
+            try:
+                for _ in range(200):
+                    batch.reserve(1300)
+                    fill(batch, range(number, number + 1))
+                    number += 1
+            except StoreFullError as error:
+                refused += 1
+                if refused == 3:  # the first may be the disk's word, the next are the exact one
+                    return number, str(error)
+            finally:
+                batch.commit()
+
+    def drain():
+        numbers = []
+        while True:
+            batch = store.begin()
+            found = [item for item, _ in zip(batch.range(MESSAGES, LOWEST, HIGHEST), range(200))]
+            for name, value in found:
+                batch.delete(MESSAGES, name)
+                numbers.append(int.from_bytes(value[:8], "big"))
+                assert value == record(numbers[-1])
+            batch.commit()
+            if not found:
+                return numbers
+
+    directory = Path(sys.argv[1])
+    limit_disk(40 * MIB)
+    store = LmdbStore.open(directory, max_bytes=128 * MIB)
+    sent, error = send_until_full(0)
+    if len(sys.argv) > 2:
+        sys.exit()
+    received = drain()
+    again, _ = send_until_full(sent)
+    limit_disk(90 * MIB)
+    more, _ = send_until_full(again)
+    store.close()
+    print(json.dumps({
+        "sent": sent, "error": error, "received": received, "sent again": again - sent,
+        "sent with more disk": more - again, "limit": 90 * MIB,
+        "size": (directory / "data.mdb").stat().st_size,
+    }))
+"""
+
+
+def filled(directory: Path) -> tuple[LmdbStore, int]:
+    """A store of 16 MiB that takes no more, and how many messages it holds."""
+    store = LmdbStore.open(directory, max_bytes=16 * MIB)
+    number = 0
+    while True:
+        batch = store.begin()
+        try:
+            for _ in range(500):
+                batch.reserve(1300)
+                fill(batch, range(number, number + 1))
+                number += 1
+        except StoreFullError:
+            return store, number
+        finally:
+            batch.commit()
+
+
+def fill_up(transaction: "lmdb.Transaction[bytes]") -> None:
+    for number in range(10_000):
+        transaction.put(number.to_bytes(8, "big"), b"x" * 4000)
+
+
+def count_trials(store: LmdbStore) -> list[object]:
+    trials: list[object] = []
+    begin = store.begin_trial
+
+    def counted(batch: "lmdb.Transaction[bytes]") -> "lmdb.Transaction[bytes]":
+        trials.append(batch)
+        return begin(batch)
+
+    store.begin_trial = counted  # type: ignore[method-assign]
+    return trials
