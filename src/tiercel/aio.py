@@ -22,7 +22,7 @@ from tiercel.client.embedded import Transaction
 from tiercel.engine.discards import Discard
 from tiercel.engine.handles import Found, Waiter
 from tiercel.model.codes import MessageSeekAction, QueueAccess
-from tiercel.model.errors import IoTimeoutError, OperationCancelledError
+from tiercel.model.errors import IoTimeoutError
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES
@@ -60,20 +60,10 @@ class _OnLoop(embedded.QueueManager):
             try:
                 await future
             except asyncio.CancelledError:
-                self._withdraw(waiter)
+                self._futures.pop(waiter, None)
+                self.driver.withdraw(waiter)
                 raise
         return waiter.result()
-
-    def _withdraw(self, waiter: Waiter) -> None:
-        self._futures.pop(waiter, None)
-        reading = self.driver.engine.reading
-        if waiter.found is not None:
-            found = waiter.found
-            if waiter.two_phase:
-                self.driver.run(lambda: reading.end_receive(waiter.opened, found.lookup_id, delete=False))
-        else:
-            error = OperationCancelledError(str(waiter.opened.format_name))
-            self.driver.run(lambda: reading.stop_waiting(waiter, error))
 
     def _arm(self) -> None:
         if self._timer is not None:

@@ -271,18 +271,18 @@ def _user_messages() -> list[bytes]:
         UserMessage.build(BaseHeader(), UserHeader(flags=flags), plain, *_soap(), MultiQueueFormatHeader()),
     ]
     full = encode_message(_full_message())
-    with_trailer = bytearray(full + _extension_headers())
-    struct.pack_into("<I", with_trailer, 8, len(with_trailer))
-    longest_label = encode_message(
-        Message(bytes(64), label="x" * 249, destination_queue=PublicFormatName(_GUID))
-    )
+    longest_label = Message(bytes(64), label="x" * 249, destination_queue=PublicFormatName(_GUID))
     return [
         full,
-        bytes(with_trailer),
-        longest_label,
+        _with_trailer(full, _extension_headers()),
+        _with_trailer(encode_message(longest_label), bytes(16)),
         *(message.data for message in built),
         *_vectors("mqqb/frame7*"),
     ]
+
+
+def _with_trailer(packet: bytes, trailer: bytes) -> bytes:
+    return packet[:8] + struct.pack("<I", len(packet + trailer)) + packet[12:] + trailer
 
 
 def _packets() -> list[bytes]:

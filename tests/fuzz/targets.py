@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
         return 2
     corpus = write_corpus(name, targets[name].seeds())
     prefix = f"-artifact_prefix={corpus.parent}/{name}-"
-    atheris.Setup([sys.argv[0], str(corpus), prefix, *flags], targets[name].check)
+    atheris.Setup([sys.argv[0], str(corpus), prefix, "-keep_seed=1", *flags], targets[name].check)
     atheris.Fuzz()
     return 0
 

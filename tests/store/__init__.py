@@ -1,1 +1,1 @@
-"""Tests of the stores. Both are held to the same behaviour; the faults of disks are met for real where they can be."""
+"""Tests of the stores. Both are held to the same behaviour; faults of the disk are real where they can be."""

@@ -22,8 +22,8 @@ KILLS = 20
 class TestTornCommits:
     """A commit writes its pages, syncs, and then writes one of the two meta pages at the head of the file.
 
-    When the machine stops before the meta page, any part of the other pages may have reached the disk, and pages
-    may be torn. The old state must stand in all of these files, and the new one in the file with everything.
+    When the machine stops before the meta page, any part of the other pages may have reached the disk, and
+    pages may be torn. The old state must stand in all of these files, and the new one in the whole file.
     """
 
     BATCHES = 25

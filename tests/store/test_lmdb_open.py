@@ -212,11 +212,10 @@ class TestWhatIsThere:
 class TestOneWriter:
     def test_in_this_process(self, lmdb_store: LmdbStore, directory: Path) -> None:
         for path in (directory, directory.parent / "." / "data" / ".." / "data"):
-            with pytest.raises(StoreInUseError, match=f"process {os.getpid()}"):
+            with pytest.raises(StoreInUseError, match=f"data: .*process {os.getpid()}"):
                 LmdbStore.open(path)
             with pytest.raises(StoreInUseError, match=f"process {os.getpid()}"):
                 LmdbStore.verify(path)
-        assert str(directory) in str(pytest.raises(StoreInUseError, LmdbStore.open, directory).value)
         assert run(TRY_TO_OPEN, directory).startswith("in use")  # the attempts above gave nothing up
         lmdb_store.close()
         assert run(TRY_TO_OPEN, directory) == "opened\n"
@@ -289,9 +288,9 @@ class TestReadersInOtherProcesses:
         lmdb_store.begin().commit()
 
     def test_need_a_store(self, directory: Path) -> None:
-        with pytest.raises(StoreFailedError, match="there is no store here"):
-            with LmdbStore.open_snapshot(directory):
-                pass
+        missing = pytest.raises(StoreFailedError, match="there is no store here")
+        with missing, LmdbStore.open_snapshot(directory):
+            pass
         assert not directory.exists()
 
     def test_refuse_junk(self, closed: Path) -> None:

@@ -1,5 +1,6 @@
 """What every store does, in memory and on disk."""
 
+import random
 from collections.abc import Callable
 
 import pytest
@@ -84,6 +85,26 @@ class TestReading:
             if len(seen) % 3:
                 batch.delete(MESSAGES, name)
         assert seen == [key(1, number) for number in range(2000)]
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_a_walk_among_writes_on_both_sides_misses_nothing(self, store: Store, seed: int) -> None:
+        rand = random.Random(seed)
+        batch = store.begin()
+        fill(batch, range(0, 400, 2))
+        there = {key(1, number) for number in range(0, 400, 2)}
+        at = b""
+        for name, _ in batch.range(MESSAGES, LOWEST, HIGHEST):
+            assert name == min(each for each in there if each > at)
+            at = name
+            for _ in range(rand.choice([0, 1, 4, 20])):
+                number = max(0, int.from_bytes(at[4:], "big") + rand.randint(-8, 8))
+                if rand.random() < 0.6:
+                    batch.delete(MESSAGES, key(1, number))
+                    there.discard(key(1, number))
+                else:
+                    fill(batch, range(number, number + 1), size=rand.choice([20, 1300, 3000]))
+                    there.add(key(1, number))
+        assert not [each for each in there if each > at]
 
     def test_empty_and_large_values(self, batch: Batch) -> None:
         large = bytes(range(256)) * (4 * MIB // 256 + 1)
@@ -245,7 +266,7 @@ def send_until_full(store: Store, start: int) -> int:
 
 def drain(store: Store, count: int) -> list[int]:
     """Receives in batches of 40; the numbers in the order in which they came."""
-    received = []
+    received: list[int] = []
     while len(received) < count:
         batch = store.begin()
         for _ in range(min(40, count - len(received))):

@@ -2,7 +2,6 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -151,7 +150,7 @@ class MemoryMachine(StoreAgainstDictionaries):
 
 
 @pytest.mark.parametrize("machine", [LmdbMachine, MemoryMachine])
-def test_against_dictionaries(machine: Callable[[], StoreAgainstDictionaries]) -> None:
+def test_against_dictionaries(machine: type[StoreAgainstDictionaries]) -> None:
     run_state_machine_as_test(
         machine, settings=settings(max_examples=60, stateful_step_count=60, deadline=None)
     )

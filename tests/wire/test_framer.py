@@ -56,6 +56,13 @@ class TestFraming:
         assert list(framer.packets()) == [frame(5)]
         assert framer.is_between_packets
 
+    def test_packets_may_be_taken_one_at_a_time(self) -> None:
+        framer = Framer()
+        framer.receive(frame(7) + frame(8) + frame(5))
+        assert next(framer.packets()) == frame(7)
+        assert next(framer.packets()) == frame(8)
+        assert list(framer.packets()) == [frame(5)]
+
     def test_a_packet_of_16_bytes(self) -> None:
         assert cut(base(16) + frame(5)) == [base(16), frame(5)]
 
@@ -113,6 +120,15 @@ class TestBadStreams:
         with pytest.raises(DecodeError) as caught:
             next(packets)
         assert (caught.value.structure, caught.value.field) == ("BaseHeader", field)
+
+    def test_a_broken_stream_stays_broken(self) -> None:
+        framer = Framer()
+        framer.receive(frame(7) + b"\x11" * 16)
+        with pytest.raises(DecodeError):
+            list(framer.packets())
+        framer.receive(frame(5))
+        with pytest.raises(DecodeError):
+            list(framer.packets())
 
     def test_sixteen_bytes_are_enough_to_see_it(self) -> None:
         framer = Framer()

@@ -57,6 +57,12 @@ class TestInternalHeader:
         with pytest.raises(DecodeError, match=f"PT {packet_type} "):
             decode_packet(replaced(frame(number), 18, bytes([packet_type])))
 
+    @pytest.mark.conformance("MQQB-016")
+    def test_a_session_ack_never_has_cs(self) -> None:
+        with pytest.raises(ValueError, match="never a SessionAck"):
+            SessionAck.of(SessionHeader(), refused=True)
+
+    @pytest.mark.conformance("MQQB-016")
     def test_a_refusal_has_cs(self) -> None:
         establish = EstablishConnection.of(EstablishConnectionHeader(), refused=True)
         parameters = ConnectionParameters.of(ConnectionParametersHeader(), refused=True)

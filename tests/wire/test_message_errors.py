@@ -10,7 +10,8 @@ from tiercel.model.errors import (
     MqError,
     UnsupportedFormatNameOperationError,
 )
-from tiercel.model.format_name import DirectFormatName, FormatName
+from tiercel.model.format_name import DirectFormatName, FormatName, UnreadableFormatName
+from tiercel.model.identifiers import NULL_GUID, MessageId, TxSequenceId
 from tiercel.model.message import Message
 from tiercel.wire.message import encode_message
 
@@ -77,11 +78,29 @@ def test_numbers_of_a_transaction(name: str, limit: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "limit"), [("privacy_level", 1 << 32, U32), ("sender_id_type", 4, 2)]
+    ("name", "value", "limit"),
+    [("privacy_level", 1 << 32, U32), ("sender_id_type", 3, 2), ("sender_id_type", 4, 2)],
 )
 def test_numbers_of_the_security_header(name: str, value: int, limit: int) -> None:
     message = message_with(**{"sender_id": b"s", name: value})
     assert_refused(message, IllegalPropertyValueError, f"limit: 0 to {limit}", f"present: {value}")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "present"),
+    [
+        ({"id": MessageId(NULL_GUID, 2**32)}, 2**32),
+        ({"id": MessageId(NULL_GUID, -1)}, -1),
+        ({"transaction_id": 1, "tx_sequence_id": TxSequenceId(timestamp=2, ordinal=2**32)}, 2**32),
+        ({"transaction_id": 1, "tx_sequence_id": TxSequenceId(timestamp=2, ordinal=-1)}, -1),
+        ({"transaction_id": 1, "tx_sequence_id": TxSequenceId(timestamp=2**32, ordinal=1)}, 2**32),
+    ],
+    ids=["uniquifier", "uniquifier -1", "ordinal", "ordinal -1", "timestamp"],
+)
+def test_numbers_inside_identifiers(attributes: dict[str, object], present: int) -> None:
+    message = message_with(**attributes)
+    words = ("limit: 0 to 4294967295", f"present: {present}")
+    assert_refused(message, IllegalPropertyValueError, *words)
 
 
 def test_provider_type() -> None:
@@ -141,6 +160,13 @@ class TestSizes:
         ("extension", [1], "bytes"),
         ("label", b"bytes", "str"),
         ("label", 5, "str"),
+        ("label", None, "str"),
+        ("body", memoryview(b"12345678").cast("I"), "bytes"),
+        ("extension", bytearray(b"e"), "bytes"),
+        ("destination_queue", r"DIRECT=OS:h\q", "a FormatName"),
+        ("administration_queue", r"DIRECT=OS:h\q", "a FormatName"),
+        ("response_queue", r"DIRECT=OS:h\q", "a FormatName"),
+        ("id", MessageId("no guid", 1), "UUID"),  # type: ignore[arg-type]
         ("priority", "3", "int"),
         ("priority", 3.0, "int"),
         ("delivery", None, "int"),
@@ -156,13 +182,32 @@ class TestSizes:
 )
 def test_wrong_types(name: str, value: object, expected: str) -> None:
     message = message_with(tracing=True, **{name: value})
-    words = (f"message {name}", f"present: {type(value).__name__}", expected)
+    present = "str" if isinstance(value, MessageId) else type(value).__name__
+    words = (f"message {name}", f"present: {present}", expected)
     assert_refused(message, IllegalPropertyVariantTypeError, *words)
 
 
 class TestQueues:
     def test_a_message_needs_a_destination(self) -> None:
         assert_refused(Message(), UnsupportedFormatNameOperationError, "the message has no destination")
+
+    @pytest.mark.parametrize("name", [r"DIRECT=OS:h\q;JOURNAL", r"DIRECT=OS:h\SYSTEM$;DEADLETTER"])
+    def test_nobody_sends_to_a_read_only_queue(self, name: str) -> None:
+        message = message_with(destination_queue=FormatName.parse(name))
+        assert_refused(message, UnsupportedFormatNameOperationError, "message destination_queue")
+
+    def test_a_subqueue_is_no_journal(self) -> None:
+        assert encode_message(message_with(destination_queue=FormatName.parse(r"DIRECT=OS:h\q;sub")))
+
+    def test_a_name_longer_than_its_count_can_say(self) -> None:
+        message = message_with(destination_queue=UnreadableFormatName("x" * 32767))
+        words = ("message destination_queue", "limit: 65535", "present: 65536")
+        assert_refused(message, IllegalPropertySizeError, *words)
+        assert encode_message(message_with(destination_queue=UnreadableFormatName("x" * 32766)))
+
+    def test_a_listed_name_cannot_hold_a_nul(self) -> None:
+        message = message_with(response_queues=(UnreadableFormatName("OS:a\0b"),))
+        assert_refused(message, UnsupportedFormatNameOperationError, "no list of queues")
 
     @pytest.mark.parametrize("attribute", ["destination_queue", "administration_queue", "response_queue"])
     @pytest.mark.parametrize(

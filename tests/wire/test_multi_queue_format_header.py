@@ -104,7 +104,16 @@ class TestMQFAddressHeader:
 
     def test_more_elements_than_fit_are_refused(self) -> None:
         with pytest.raises(DecodeError, match="format_type at byte 20"):
-            MQFAddressHeader.decode(bytes.fromhex(f"14000000 6400 0000 ffffffff {WIRE_DIRECT}"))
+            MQFAddressHeader.decode(bytes.fromhex(f"14000000 6400 0000 02000000 {WIRE_DIRECT}"))
+
+    def test_a_list_that_is_no_address_is_refused(self) -> None:
+        """1024 is ours: a million empty names in one packet would cost seconds and hundreds of megabytes."""
+        one = bytes.fromhex("0300 0000")
+        largest = struct.pack("<IHHI", 12 + 4 * 1024, 0x64, 0, 1024) + one * 1024
+        assert len(MQFAddressHeader.decode(largest).elements) == 1024
+        larger = struct.pack("<IHHI", 12 + 4 * 1025, 0x64, 0, 1025) + one * 1025
+        with pytest.raises(DecodeError, match="element_count at byte 8: is 1025, the most is 1024"):
+            MQFAddressHeader.decode(larger)
 
     def test_an_element_may_not_pass_its_header(self) -> None:
         inside = f"10000000 6400 0000 01000000 0300 6100 {NO_SIGNATURE}"

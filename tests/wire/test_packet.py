@@ -93,7 +93,7 @@ class TestMalformedPackets:
             (0x62, 2, "signature"),
             (0x64, 4, "sender_cert"),
             (0x68, 4, "provider_info"),
-            (0x89, 1, "label"),
+            (0x89, 1, "label_length"),
             (0xA8, 4, "message_body"),
             (0xAC, 4, "message_body"),
             (0xBC, 4, "extension_data"),

@@ -16,7 +16,7 @@ from tiercel.wire.session_header import SessionHeader
 from tiercel.wire.soap_header import CompoundMessageHeader, SoapHeader, SRMPEnvelopeHeader, TextSection
 from tiercel.wire.transaction_header import TransactionHeader
 from tiercel.wire.user_header import UserHeader
-from tiercel.wire.user_message import UnknownTrailer, UserMessage
+from tiercel.wire.user_message import UnknownTrailer, UserMessage, _direct_name
 
 from .packets import (
     AH,
@@ -196,6 +196,14 @@ class TestOrderOfHeaders:
     ) -> None:
         assert kinds(packet(user(HH | MQ), properties(), *headers))[3:] == expected
 
+    @pytest.mark.parametrize("length", [98, 99, 100])
+    def test_a_soap_text_whose_length_looks_like_the_other_header(self, length: int) -> None:
+        """99 characters and the NUL are 0x64, which is also the id of a list of destinations."""
+        text = utf16("x" * length + "\0")
+        section = from_hex("2003 0000") + struct.pack("<I", length + 1) + text + bytes(-len(text) % 4)
+        data = packet(user(HH | MQ), properties(), section, from_hex("8403 0000 00000000"), MULTI_QUEUE)
+        assert kinds(data)[3:] == [SoapHeader, MultiQueueFormatHeader]
+
     @pytest.mark.parametrize("size", [0, 1, 2, 3])
     def test_headers_after_an_odd_body_stand_on_a_boundary(self, size: int) -> None:
         data = packet(user(MQ), properties(body=b"x" * size, extension=b"e"), DEBUG, MULTI_QUEUE, flags=0x20)
@@ -224,6 +232,13 @@ class TestQueueNames:
         data = packet(user(dq(7), direct(name)), properties(body=b"after it"))
         assert UserMessage(data).destination_queue == DirectQueueFormatName.of(name)
         assert UserMessage(data).body == b"after it"
+
+    def test_long_names_are_not_kept_in_memory(self) -> None:
+        """A peer chooses the names: 1024 of 64 KiB would be 64 MiB."""
+        before = _direct_name.cache_info().currsize
+        for letter in "abc":
+            UserMessage(packet(user(dq(7), direct(letter * 300)), properties()))
+        assert _direct_name.cache_info().currsize == before
 
     @pytest.mark.parametrize("flags", [dq(1), dq(2), dq(4), dq(6), aq(1), aq(4)])
     def test_kinds_that_a_queue_cannot_have(self, flags: int) -> None:
@@ -261,6 +276,21 @@ class TestProperties:
     def test_label_extension_and_body_are_cut_at_their_sizes(self) -> None:
         message = UserMessage(packet(user(), properties(label="lab", extension=b"ext", body=b"body!")))
         assert (message.label, message.extension, message.body) == ("lab", b"ext", b"body!")
+
+    @pytest.mark.parametrize("length", [251, 255])
+    def test_a_label_longer_than_249_characters_is_refused(self, length: int) -> None:
+        with pytest.raises(DecodeError, match=f"label_length at byte 65: is {length}, the most is 250"):
+            UserMessage(packet(user(), properties(label="x" * (length - 1))))
+        assert len(UserMessage(packet(user(), properties(label="x" * 249))).label) == 249
+
+    def test_a_transactional_message_is_recoverable_whatever_dm_says(self) -> None:
+        assert UserMessage(packet(user(TH), transaction(), properties())).is_recoverable
+        assert not UserMessage(PLAIN).is_recoverable
+
+    def test_a_label_without_its_nul_is_refused(self) -> None:
+        data = packet(user(), replaced(properties(label="lab", body=b"body"), 62, b"x"))
+        with pytest.raises(DecodeError, match="label at byte 120: is not a NUL-terminated"):
+            UserMessage(data)
 
     def test_an_encrypted_body_is_its_ciphertext(self) -> None:
         encrypted = replaced(SECURITY, 0, b"\x21")

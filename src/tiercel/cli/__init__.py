@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
-from tiercel.cli import decode
+from tiercel.cli import check, decode
 
-COMMANDS = (decode,)
+COMMANDS = (check, decode)
 
 # What a shell reports of a program that SIGINT or SIGPIPE has ended: 128 and the signal's number.
 INTERRUPTED = 130

@@ -12,15 +12,28 @@ from tiercel.engine.core import Completed
 from tiercel.engine.engine import Engine, Identity
 from tiercel.engine.handles import Found, OpenQueue, Waiter
 from tiercel.model.codes import QueueAccess
-from tiercel.model.errors import IllegalOperationError, QueueNotFoundError, ServiceNotAvailableError
+from tiercel.model.errors import (
+    IllegalOperationError,
+    IllegalPropertyVariantTypeError,
+    InvalidParameterError,
+    MqError,
+    OperationCancelledError,
+    QueueNotFoundError,
+    ServiceNotAvailableError,
+    StoreDamagedError,
+    StoreFailedError,
+)
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
 from tiercel.model.message import Message
-from tiercel.model.path_name import PathName
+from tiercel.model.path_name import PathKind, PathName
 from tiercel.security.access import Token
 from tiercel.security.unix import token_of_process
-from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES, LmdbStore
+from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES, MIN_MAX_BYTES, LmdbStore
 from tiercel.wire.message import decode_message
 from tiercel.wire.user_message import UserMessage
+
+_LONGEST_SLEEP_S = 3600.0
+MAX_MAX_BYTES = 2**46  # 64 TiB: what a process can map
 
 T = TypeVar("T")
 Clock = Callable[[], float]
@@ -38,6 +51,7 @@ class Driver:
         computer_name: str | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
     ) -> None:
+        _check_arguments(directory, computer_name, max_bytes)
         self._store = LmdbStore.open(Path(directory), max_bytes=max_bytes)
         self._clock = clock
         self._completed = completed
@@ -55,9 +69,22 @@ class Driver:
             raise
 
     def run(self, command: Callable[[], T]) -> T:
-        """Runs one command; what it did is durable when this returns, unless a batch is open."""
+        """Runs one command; what it did is durable when this returns, unless a batch is open.
+
+        An MqError means that the command did nothing. Whatever else ends it may have ended it half-way: then
+        nothing of the batch counts, and the engine takes no more commands.
+        """
         with self.batch():
-            return command()
+            try:
+                return command()
+            except (StoreFailedError, StoreDamagedError) as problem:
+                self.engine.fail(f"the store failed it ({problem})")
+                raise
+            except MqError:
+                raise
+            except BaseException as problem:
+                self.engine.fail(f"a command ended half-way ({problem!r})")
+                raise
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -71,13 +98,22 @@ class Driver:
                 yield
             finally:
                 self._batches -= 1
-                if not self._batches:
+                if not self._batches and not self.engine.has_failed:
                     self._release()
 
     def _release(self) -> None:
         for effect in self.engine.commit():
             if isinstance(effect, Completed):
                 self._completed(effect.waiter)
+
+    def withdraw(self, waiter: Waiter) -> None:
+        """Ends a wait that nobody waits for any more; a message that had come to it goes back."""
+        reading, found = self.engine.reading, waiter.found
+        if found is None:
+            error = OperationCancelledError(str(waiter.opened.format_name))
+            self.run(lambda: reading.stop_waiting(waiter, error))
+        elif waiter.two_phase:
+            self.run(lambda: reading.end_receive(waiter.opened, found.lookup_id, delete=False))
 
     def refuse_to_wait_in_batch(self, waiter: Waiter) -> None:
         if self._batches:
@@ -87,8 +123,9 @@ class Driver:
             raise error
 
     def seconds_to_deadline(self) -> float | None:
+        """How long to sleep at the most; bounded, because no clock can count to what people may write."""
         deadline = self.engine.next_deadline
-        return None if deadline is None else max(deadline - self._clock(), 0.0)
+        return None if deadline is None else min(max(deadline - self._clock(), 0.0), _LONGEST_SLEEP_S)
 
     def open_queue(self, name: FormatName, access: QueueAccess) -> OpenQueue:
         return self.run(lambda: self.engine.open_queue(name, access, token=self.token))
@@ -104,6 +141,22 @@ class Driver:
                         self._completed(effect.waiter)
             finally:
                 self._store.close()
+
+
+def _check_arguments(directory: object, computer_name: object, max_bytes: object) -> None:
+    kinds = (("directory", directory, (str, os.PathLike)), ("max_bytes", max_bytes, (int,)))
+    for name, value, allowed in (*kinds, ("computer_name", computer_name, (str, type(None)))):
+        if not isinstance(value, allowed) or isinstance(value, bool):
+            expected = " or ".join(kind.__name__ for kind in allowed)
+            raise IllegalPropertyVariantTypeError(name, present=type(value).__name__, limit=expected)
+    text = str(directory)
+    if "\0" in text or not text.isprintable():
+        raise InvalidParameterError("directory", present=ascii(text), fix="pass the name of a folder")
+    if isinstance(max_bytes, int) and not MIN_MAX_BYTES <= max_bytes <= MAX_MAX_BYTES:
+        limit = f"{MIN_MAX_BYTES} to {MAX_MAX_BYTES}"
+        raise InvalidParameterError("max_bytes", present=max_bytes, limit=limit, fix="pass a size in bytes")
+    if isinstance(computer_name, str):
+        PathName(computer_name, PathKind.PUBLIC, "q")  # says what is wrong with the name
 
 
 def format_name(name: str) -> FormatName:

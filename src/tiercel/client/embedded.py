@@ -37,6 +37,8 @@ from tiercel.model.message import Message
 from tiercel.model.path_name import PathName, SystemQueue
 from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES
 
+_LIFETIME_S = 1e10  # beyond three hundred years nobody waits
+
 
 def open(  # noqa: A001  # tiercel.open is what users will look for, as with gzip.open and shelve.open
     directory: str | os.PathLike[str],
@@ -166,13 +168,17 @@ class QueueManager:
 
     def wait(self, result: Found | Waiter) -> Found:
         """Blocks until a wait has ended; the caller holds the lock and has left its batch."""
-        while isinstance(result, Waiter):
-            if result.is_done:
-                return result.result()
-            self._woken.wait(self._driver.seconds_to_deadline())
-            if self._driver.is_open:
-                self._driver.run(lambda: None)  # lets the time pass
-        return result
+        if isinstance(result, Found):
+            return result
+        try:
+            while not result.is_done:
+                self._woken.wait(self._driver.seconds_to_deadline())
+                if self._driver.is_open:
+                    self._driver.run(lambda: None)  # lets the time pass
+        except BaseException:  # Ctrl-C, or a signal handler that raises
+            self._driver.withdraw(result)
+            raise
+        return result.result()
 
 
 class Transaction:
@@ -288,12 +294,16 @@ class Queue:
         With a lookup id it takes that message, or with `seek` the one before or after it, and never waits.
         """
         reading, within = self.driver.engine.reading, self.within(transaction)
-        if lookup_id is not None:
+        if _seeks(lookup_id, seek):
             return self._read_at(lookup_id, seek, peek=False, transaction=within)
         seconds = check_timeout(timeout)
-        return self.read(
-            lambda: reading.receive(self.opened(QueueAccess.RECEIVE), seconds, transaction=within)
-        )
+        opened = self.driver.run(lambda: self.opened(QueueAccess.RECEIVE))
+        # A read that may wait is ended in a second step: who is interrupted meanwhile loses no message.
+        two_phase = within is None and seconds != 0
+        message = self.read(lambda: reading.receive(opened, seconds, transaction=within, two_phase=two_phase))
+        if two_phase:
+            self._end_receive(opened, message, delete=True)
+        return message
 
     def peek(
         self,
@@ -303,7 +313,7 @@ class Queue:
         seek: MessageSeekAction = MessageSeekAction.SEEK_CURRENT,
     ) -> Message:
         """Looks at the first message, or that of a lookup id, and leaves it where it is."""
-        if lookup_id is not None:
+        if _seeks(lookup_id, seek):
             return self._read_at(lookup_id, seek, peek=True)
         reading, seconds = self.driver.engine.reading, check_timeout(timeout)
         return self.read(lambda: reading.peek(self.opened(QueueAccess.PEEK), seconds))
@@ -312,15 +322,14 @@ class Queue:
     def receiving(self, timeout: float | None = None) -> Iterator[Message]:
         """A message to work on: received when the block ends well, given back when it raises."""
         reading, seconds = self.driver.engine.reading, check_timeout(timeout)
-        message = self.read(
-            lambda: reading.receive(self.opened(QueueAccess.RECEIVE), seconds, two_phase=True)
-        )
+        opened = self.driver.run(lambda: self.opened(QueueAccess.RECEIVE))
+        message = self.read(lambda: reading.receive(opened, seconds, two_phase=True))
         try:
             yield message
         except BaseException:
-            self._end_receive(message, delete=False)
+            self._end_receive(opened, message, delete=False)
             raise
-        self._end_receive(message, delete=True)
+        self._end_receive(opened, message, delete=True)
 
     def cursor(self) -> "Cursor":
         opened = self.driver.run(lambda: self.opened(QueueAccess.RECEIVE))
@@ -330,15 +339,16 @@ class Queue:
         self, message: Message | int, subqueue: str | None, *, transaction: Transaction | None = None
     ) -> None:
         """Moves a message, named by itself or by its lookup id, into a subqueue; None is the queue itself."""
-        lookup_id = message.lookup_id if isinstance(message, Message) else message
+        number = _number("message", message.lookup_id if isinstance(message, Message) else message)
         path = PathName.parse(self.path_name).without_subqueue()
         target = self._manager.queue(str(path)) if subqueue is None else self._sibling(path, subqueue)
         within, engine = self.within(transaction), self.driver.engine
 
         def move() -> None:
-            source = self.opened(QueueAccess.RECEIVE)
-            engine.move(source, lookup_id, target.opened(QueueAccess.MOVE), within)
-            target.close()
+            try:
+                engine.move(self.opened(QueueAccess.RECEIVE), number, target.opened(QueueAccess.MOVE), within)
+            finally:
+                target.close()
 
         self.driver.run(move)
 
@@ -378,7 +388,7 @@ class Queue:
 
     def _read_at(
         self,
-        lookup_id: int,
+        lookup_id: int | None,
         seek: MessageSeekAction,
         *,
         peek: bool,
@@ -386,15 +396,15 @@ class Queue:
     ) -> Message:
         access = QueueAccess.PEEK if peek else QueueAccess.RECEIVE
         read = self.driver.engine.reading.read_by_lookup_id
-        number = _number("lookup_id", lookup_id)
+        number = _number("lookup_id", 0 if lookup_id is None else lookup_id)
         return message_of(
             self.driver.run(
                 lambda: read(self.opened(access), number, seek, peek=peek, transaction=transaction)
             )
         )
 
-    def _end_receive(self, message: Message, *, delete: bool) -> None:
-        end, opened = self.driver.engine.reading.end_receive, self._opened[QueueAccess.RECEIVE]
+    def _end_receive(self, opened: OpenQueue, message: Message, *, delete: bool) -> None:
+        end = self.driver.engine.reading.end_receive
         self.driver.run(lambda: end(opened, message.lookup_id, delete=delete))
 
 
@@ -454,15 +464,27 @@ def _number(what: str, value: object) -> int:
     return value
 
 
+def _seeks(lookup_id: int | None, seek: MessageSeekAction) -> bool:
+    """Whether a read goes by lookup id; first and last need none."""
+    if not isinstance(seek, MessageSeekAction):
+        kind = type(seek).__name__
+        raise IllegalPropertyVariantTypeError("seek", present=kind, limit="MessageSeekAction")
+    if lookup_id is not None or seek in {MessageSeekAction.SEEK_FIRST, MessageSeekAction.SEEK_LAST}:
+        return True
+    if seek is not MessageSeekAction.SEEK_CURRENT:
+        raise InvalidParameterError("seek", problem="it starts from a message", fix="pass its lookup_id")
+    return False
+
+
 def check_timeout(timeout: object) -> float | None:
+    """The seconds to wait; None, and more than a lifetime, mean for ever."""
     if timeout is None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
-        raise IllegalPropertyVariantTypeError(
-            "timeout", present=type(timeout).__name__, limit="seconds or None"
-        )
+        kind = type(timeout).__name__
+        raise IllegalPropertyVariantTypeError("timeout", present=kind, limit="seconds or None")
     if not timeout >= 0:
         raise InvalidParameterError(
             "timeout", present=timeout, limit="0 or more", fix="pass seconds, or None"
         )
-    return float(timeout)
+    return float(timeout) if timeout < _LIFETIME_S else None

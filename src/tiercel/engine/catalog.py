@@ -12,7 +12,7 @@ from tiercel.engine.core import Core, Counter
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import decode_stats, slot_key
 from tiercel.model.codes import QueueType
-from tiercel.model.errors import QueueExistsError
+from tiercel.model.errors import MqError, QueueExistsError, StoreDamagedError
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
 from tiercel.model.path_name import PathKind, PathName, SystemQueue
 from tiercel.model.queue import OutgoingQueue, Queue
@@ -147,6 +147,7 @@ class Catalog:
         self.by_slot.pop(state.slot, None)
         self._core.batch.delete(Keyspace.QUEUES, slot_key(state.slot))
         self._core.batch.delete(Keyspace.STATS, slot_key(state.slot))
+        self._core.batch.delete(Keyspace.SEQUENCES, slot_key(state.slot))
 
     # Starting.
 
@@ -155,9 +156,7 @@ class Catalog:
         children: list[tuple[int, Queue, int]] = []
         for key, data in self._core.batch.range(Keyspace.QUEUES, b"", slot_key(JOURNAL_SLOT)):
             slot = int.from_bytes(key, "big")
-            values = decode_attributes(data)
-            parent = values.pop("parent")
-            queue = (OutgoingQueue if "destination_format_name" in values else Queue)(**values)
+            queue, parent = _decode_queue(slot, data)
             if parent:
                 children.append((slot, queue, parent))
             else:
@@ -213,3 +212,14 @@ class Catalog:
 
     def _new_slot(self) -> int:
         return _FIRST_SLOT + self._slots.next()
+
+
+def _decode_queue(slot: int, data: bytes) -> tuple[Queue, int]:
+    """A queue and the slot of the one that it belongs to."""
+    try:
+        values = decode_attributes(data)
+        parent: int = values.pop("parent")
+        return (OutgoingQueue if "destination_format_name" in values else Queue)(**values), parent
+    except (ValueError, TypeError, KeyError, MqError) as problem:
+        sentence = f"its attributes cannot be read ({problem})"
+        raise StoreDamagedError(f"queue number {slot}", problem=sentence) from problem

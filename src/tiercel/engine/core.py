@@ -8,7 +8,7 @@ from uuid import UUID
 from tiercel.engine.discards import Ledger
 from tiercel.engine.records import Record, encode_stats, message_key, slot_key, stored_packet_size
 from tiercel.model.codes import MessageClass
-from tiercel.model.errors import StoreDamagedError
+from tiercel.model.errors import StoreDamagedError, StoreFailedError
 from tiercel.store.interface import Batch, Keyspace, Store
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class Core:
     def __init__(self, store: Store, new_guid: Callable[[], UUID]) -> None:
         self.new_guid = new_guid
         self.now = 0.0
+        self.failure: StoreFailedError | None = None
         self.total_bytes = 0  # of all messages in all queues, and of sends that wait for their commit
         self.effects: list[Effect] = []
         self._store = store
@@ -93,17 +94,34 @@ class Core:
     def set_aside(self, queue: "QueueState", lookup_id: int, data: bytes, problem: StoreDamagedError) -> None:
         """Takes a damaged record out of its queue and keeps its bytes for whoever can make sense of them."""
         key = message_key(queue.slot, lookup_id)
-        self.batch.put(Keyspace.DAMAGED, key, data)
+        self.batch.put(Keyspace.DAMAGED, Keyspace.MESSAGES.encode() + key, data)
         self.batch.delete(Keyspace.MESSAGES, key)
-        size = min(stored_packet_size(data), queue.stored_bytes)
         queue.stored_count -= 1
+        size = min(stored_packet_size(data), queue.stored_bytes) if queue.stored_count else queue.stored_bytes
         queue.stored_bytes -= size
         self.total_bytes -= size
         self.touch(queue)
         self.ledger.add_damaged(queue, lookup_id, len(data), problem)
 
+    def fail(self, problem: str) -> None:
+        """Gives the batch up: memory no longer is what the store says, so nothing goes on from here."""
+        self.failure = StoreFailedError("queue manager", problem=problem, fix="close it, and open it again")
+        self.effects.clear()
+        if self._batch is not None:
+            batch, self._batch = self._batch, None
+            batch.abort()
+
     def commit(self) -> list[Effect]:
         """Makes everything since the last commit durable; only then do its effects leave."""
+        try:
+            self._write()
+        except BaseException as problem:
+            self.fail(f"the last batch could not be made durable ({problem})")
+            raise
+        effects, self.effects = self.effects, []
+        return effects
+
+    def _write(self) -> None:
         self.ledger.flush()
         for queue in self._touched:
             if not queue.is_deleted:
@@ -113,5 +131,3 @@ class Core:
         if self._batch is not None:
             batch, self._batch = self._batch, None
             batch.commit()
-        effects, self.effects = self.effects, []
-        return effects

@@ -77,8 +77,8 @@ class Ledger:
 
     def lines(self) -> Iterator[Discard]:
         """The ledger, oldest line first; those of the running batch are in it too."""
-        for _, data in self._core.batch.range(Keyspace.DISCARDS, _FIRST, _LAST):
-            yield Discard(**json.loads(data))
+        for key, data in self._core.batch.range(Keyspace.DISCARDS, _FIRST, _LAST):
+            yield _decode_line(key, data)
         yield from self._new
 
     def _last_number(self) -> int:
@@ -86,3 +86,11 @@ class Ledger:
             newest = self._core.batch.last(Keyspace.DISCARDS, _FIRST, _LAST)
             self._last = 0 if newest is None else int.from_bytes(newest[0], "big")
         return self._last
+
+
+def _decode_line(key: bytes, data: bytes) -> Discard:
+    try:
+        return Discard(**json.loads(data))
+    except (ValueError, TypeError) as problem:
+        number = int.from_bytes(key, "big")
+        return Discard(0, "", "", "", 0, 0, f"line {number} of the ledger is damaged ({problem})")

@@ -9,6 +9,7 @@ many commands may run; their results count, and their effects leave, only when `
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from types import NoneType
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -33,11 +34,13 @@ from tiercel.model.codes import (
     QueueAccess,
     QueueAccessMask,
     QueueManagerState,
+    QueuePrivacyLevel,
     QueueType,
     TransactionalOperationType,
 )
 from tiercel.model.errors import (
     IllegalOperationError,
+    IllegalPropertyVariantTypeError,
     IllegalQueuePathNameError,
     InsufficientResourcesError,
     MessageNotFoundError,
@@ -61,21 +64,19 @@ from tiercel.wire.user_message import UserMessage
 
 _QUEUE_MANAGER = b"queue_manager"
 _TYPE_OF_KIND = {PathKind.PRIVATE: QueueType.PRIVATE, PathKind.PUBLIC: QueueType.PUBLIC}
-# What an administrator may change of a queue that exists; the rest belongs to the queue manager.
-_SETTABLE = frozenset(
-    {
-        "label",
-        "type",
-        "journaling",
-        "quota_kib",
-        "journal_quota_kib",
-        "authentication",
-        "privacy_level",
-        "multicast_address",
-        "security",
-        "base_priority",
-    }
-)
+# What an administrator may change of a queue that exists, and its type; the rest is the queue manager's.
+_SETTABLE: dict[str, tuple[type, ...]] = {
+    "label": (str,),
+    "type": (UUID,),
+    "journaling": (bool,),
+    "quota_kib": (int,),
+    "journal_quota_kib": (int,),
+    "authentication": (bool,),
+    "privacy_level": (QueuePrivacyLevel,),
+    "multicast_address": (str, NoneType),
+    "security": (bytes, NoneType),
+    "base_priority": (int,),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,8 @@ class Engine:
 
     def begin(self, now: float) -> None:
         """Starts a batch; time never runs backwards, whatever the clock does."""
+        if self._core.failure is not None:
+            raise self._core.failure
         if self.queue_manager.queue_manager_state is not QueueManagerState.READY:
             state = self.queue_manager.queue_manager_state.value
             raise ServiceNotAvailableError(str(self.queue_manager), present=state)
@@ -141,8 +144,18 @@ class Engine:
         self._expire()
         return self._core.commit()
 
+    @property
+    def has_failed(self) -> bool:
+        return self._core.failure is not None
+
+    def fail(self, problem: str) -> None:
+        """For whoever drives the engine: a command ended half-way, and nothing of its batch may count."""
+        self._core.fail(problem)
+
     def stop(self) -> list[Effect]:
         """Ends every wait and closes the queue manager for commands; what is durable stays."""
+        if self._core.failure is not None:
+            return []
         self.queue_manager.queue_manager_state = QueueManagerState.STOPPING
         for state in list(self._catalog.by_slot.values()):
             for opened in list(state.handles.values()):
@@ -182,7 +195,9 @@ class Engine:
 
     # Queues.
 
-    def create_queue(self, path: PathName, token: Token, **attributes: Any) -> QueueState:
+    def create_queue(
+        self, path: PathName, token: Token, *, transactional: bool = False, **attributes: Any
+    ) -> QueueState:
         """Create Queue ([MS-MQDMPR] 3.1.7.1.3) with the defaults of 3.1.7.1.33."""
         kind = _TYPE_OF_KIND.get(path.kind)
         if kind is None or path.subqueue is not None or path.journal:
@@ -191,8 +206,10 @@ class Engine:
         if path.computer.casefold() not in self._opening.local_names:
             problem = "queues are created on this computer only"
             raise IllegalQueuePathNameError(f"path name {path}", problem=problem, fix="use . as the computer")
-        transactional = bool(attributes.pop("transactional", False))
         _check_settable(path, attributes)
+        if type(transactional) is not bool:
+            kind = type(transactional).__name__
+            raise IllegalPropertyVariantTypeError(f"transactional of {path}", present=kind, limit="bool")
         local = path.with_computer(self.queue_manager.computer_name)
         security = self._access.default_descriptor(token, attributes.pop("security", None))
         queue = Queue(
@@ -230,9 +247,12 @@ class Engine:
         self._access.check(state, QueueAccessMask.DELETE_QUEUE, token)
         if state.keeps_messages or self._catalog.is_internal(state):
             raise IllegalOperationError(str(state), problem="a system queue cannot be deleted")
-        for child in [*state.subqueues.values(), *([state.journal] if state.journal else [])]:
-            self._empty_and_remove(child)
-        self._empty_and_remove(state)
+        doomed = [*state.subqueues.values(), *([state.journal] if state.journal else []), state]
+        if any(self._transactions.is_in_doubt(each) for each in doomed):
+            problem = "a prepared transaction will still do something with it"
+            raise IllegalOperationError(str(state), problem=problem, fix="have it committed or aborted first")
+        for each in doomed:
+            self._empty_and_remove(each)
 
     def _empty_and_remove(self, state: QueueState) -> None:
         for waiter in list(state.waiters):
@@ -338,6 +358,10 @@ class Engine:
             raise refusal_error(queue, reason)
 
     def _address(self, opened: OpenQueue, message: Message, transaction: Transaction | None) -> None:
+        if not isinstance(message.time_to_reach_queue, int) or message.time_to_reach_queue >> 32:
+            message.check()
+        if message.dead_letter_queue is not None and not isinstance(message.dead_letter_queue, PathName):
+            message.check()
         message.destination_queue = opened.format_name
         message.transaction_id = None if transaction is None else transaction.number
         message.id = self._delivery.new_message_id()
@@ -479,7 +503,16 @@ class Engine:
 
 
 def _check_settable(subject: object, attributes: dict[str, Any]) -> None:
-    for name in attributes:
-        if name not in _SETTABLE:
+    for name, value in attributes.items():
+        kinds = _SETTABLE.get(name)
+        if kinds is None:
             names = ", ".join(sorted(_SETTABLE))
             raise PropertyNotAllowedError(f"property {name} of {subject}", fix=f"set one of {names}")
+        if type(value) not in kinds:
+            expected = " or ".join(kind.__name__ for kind in kinds)
+            raise IllegalPropertyVariantTypeError(
+                f"property {name} of {subject}",
+                present=type(value).__name__,
+                limit=expected,
+                fix=f"pass {expected}",
+            )

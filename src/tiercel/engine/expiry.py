@@ -46,17 +46,19 @@ class Expiry:
         return None if earliest == _NEVER else earliest
 
     def due(self) -> list[tuple[int, int]]:
-        """The (slot, lookup id) of every message whose time is over by now; each is told once."""
+        """The (slot, lookup id) of every message whose time is over by now.
+
+        A key stays until its message ends: one that is locked just now must expire after a crash, too.
+        """
         now = self._core.seconds
         found: list[tuple[int, int]] = []
         while self._express and self._express[0][0] <= now:
             found.append(heapq.heappop(self._express)[1:])
         if self._next_stored <= now:
-            rows = list(self._core.batch.range(Keyspace.EXPIRIES, b"", expiry_key(now + 1, 0, 0)))
-            for key, _ in rows:
-                self._core.batch.delete(Keyspace.EXPIRIES, key)
-                found.append(split_expiry_key(key)[1:])
-            first = self._core.batch.first(Keyspace.EXPIRIES, b"", expiry_key(_NEVER, 0, 0))
+            later = expiry_key(now + 1, 0, 0)
+            keys = (key for key, _ in self._core.batch.range(Keyspace.EXPIRIES, b"", later))
+            found += [split_expiry_key(key)[1:] for key in keys]
+            first = self._core.batch.first(Keyspace.EXPIRIES, later, expiry_key(_NEVER, 0, 0))
             self._next_stored = _NEVER if first is None else split_expiry_key(first[0])[0]
         return found
 

@@ -51,7 +51,9 @@ def decode_record(data: bytes) -> Record:
 
 def stored_packet_size(data: bytes) -> int:
     """How much of a record is its packet, as far as a damaged one tells."""
-    return max(len(data) - _HEAD.size, 0)
+    rest = max(len(data) - _HEAD.size, 0)
+    name_size: int = _HEAD.unpack_from(data)[2] if rest else 0
+    return rest - name_size if name_size <= rest else rest
 
 
 def message_key(slot: int, lookup_id: int) -> bytes:
@@ -86,5 +88,7 @@ def encode_stats(count: int, size: int) -> bytes:
 
 
 def decode_stats(data: bytes) -> tuple[int, int]:
+    if len(data) != _STATS.size:
+        raise StoreDamagedError("counts of a queue", present=f"{len(data)} bytes", limit=_STATS.size)
     count, size = _STATS.unpack(data)
     return count, size

@@ -29,6 +29,7 @@ from tiercel.wire.user_message import UserMessage
 _ENQUEUE = TransactionalOperationType.ENQUEUE
 _MOVE = TransactionalOperationType.MOVE
 _SEQUENCE = struct.Struct("<QI")
+_HEAD = 0xFFFF_FFFF  # the key of a prepared transaction itself, which may have no operations
 
 
 class Transactions:
@@ -58,6 +59,11 @@ class Transactions:
         """The prepared transactions, whose outcome only their coordinator knows."""
         return (each for each in self._living.values() if each.state is TransactionState.PREPARED)
 
+    def is_in_doubt(self, queue: QueueState) -> bool:
+        """Whether a prepared transaction will still do something with the queue."""
+        operations = (operation for each in self.in_doubt() for operation in each.operations)
+        return any(queue in {operation.queue, operation.target} for operation in operations)
+
     def prepare(self, identifier: UUID) -> None:
         """Stores what the transaction will do; after the batch, commit and abort are both still possible."""
         transaction = self.find(identifier)
@@ -65,6 +71,7 @@ class Transactions:
             return
         transaction.single_phase = False
         transaction.state = TransactionState.PREPARED
+        self._core.batch.put(Keyspace.TRANSACTIONS, _operation_key(identifier, _HEAD), b"")
         for index, operation in enumerate(transaction.operations):
             key = _operation_key(identifier, index)
             self._core.batch.put(Keyspace.TRANSACTIONS, key, operation.encode())
@@ -147,7 +154,7 @@ class Transactions:
             identifier = UUID(bytes=key[:16])
             transaction = self._living.get(identifier) or self.begin(identifier)
             transaction.state, transaction.single_phase = TransactionState.PREPARED, False
-            operation = decode_operation(data, self._catalog.by_slot.get)
+            operation = decode_operation(data, self._catalog.by_slot.get) if data else None
             if operation is not None:
                 self._restore(transaction, operation)
 

@@ -24,6 +24,7 @@ from tiercel.model.errors import (
     IllegalPropertyValueError,
     IllegalPropertyVariantTypeError,
     LabelTooLongError,
+    MqError,
     UnsupportedFormatNameOperationError,
 )
 from tiercel.model.format_name import (
@@ -35,6 +36,7 @@ from tiercel.model.format_name import (
 )
 from tiercel.model.identifiers import NO_SEQUENCE, NULL_GUID, MessageId, TxSequenceId
 from tiercel.model.limits import (
+    DIRECT_NAME_MAX_BYTES,
     INFINITE,
     LABEL_MAX_UTF16_UNITS,
     PRIORITY_DEFAULT,
@@ -154,7 +156,7 @@ class Message:
     @property
     def destination_queue_type(self) -> DestinationQueueType:
         queue = self.destination_queue
-        if isinstance(queue, DirectFormatName | UnreadableFormatName):
+        if isinstance(queue, DirectFormatName | UnreadableFormatName) and not queue.is_read_only:
             return DestinationQueueType.DIRECT_QUEUE
         if isinstance(queue, PrivateFormatName) and not queue.journal:
             return DestinationQueueType.PRIVATE_QUEUE
@@ -203,12 +205,38 @@ class Message:
             raise LabelTooLongError("message label", limit=LABEL_MAX_UTF16_UNITS, present=length)
         if (size := len(self.correlation_id)) != CORRELATION_ID_BYTES:
             raise IllegalPropertySizeError("message correlation_id", limit=CORRELATION_ID_BYTES, present=size)
+        self._check_identifiers()
+        for name in ("destination_queue", "administration_queue", "response_queue"):
+            _check_direct_name(name, getattr(self, name))
         for name, limit in _LONGEST.items():
             if (size := len(getattr(self, name))) > limit:
                 raise IllegalPropertySizeError(f"message {name}", limit=limit, present=size)
 
+    def _check_identifiers(self) -> None:
+        numbers = (("id", self.id.uniquifier), *(("tx_sequence_id", each) for each in self.tx_sequence_id))
+        for name, number in numbers:
+            _check_type(name, number, 0)
+            if not 0 <= number <= _U32:
+                raise IllegalPropertyValueError(f"message {name}", limit=f"0 to {_U32}", present=number)
+        _check_type("id", self.id.lineage, NULL_GUID)
 
-def _not_in_a_packet(name: str, queue: FormatName | None) -> UnsupportedFormatNameOperationError:
+
+def _check_direct_name(name: str, queue: object) -> None:
+    if isinstance(queue, DirectFormatName | UnreadableFormatName):
+        size = 2 * utf16_length(queue.wire_name) + 2
+        if size > DIRECT_NAME_MAX_BYTES:
+            raise IllegalPropertySizeError(f"message {name}", limit=DIRECT_NAME_MAX_BYTES, present=size)
+
+
+def _wrong_type(name: str, value: object, expected: str) -> IllegalPropertyVariantTypeError:
+    return IllegalPropertyVariantTypeError(
+        f"message {name}", present=type(value).__name__, limit=expected, fix=f"pass {expected}"
+    )
+
+
+def _not_in_a_packet(name: str, queue: FormatName | None) -> MqError:
+    if queue is not None and not isinstance(queue, FormatName):
+        return _wrong_type(name, queue, "a FormatName, as FormatName.parse gives it")
     problem = "no packet can name this queue" if queue else "the message has no destination"
     return UnsupportedFormatNameOperationError(f"message {name} {queue or ''}".rstrip(), problem=problem)
 
@@ -218,12 +246,10 @@ def _check_type(name: str, value: object, default: object) -> None:
     if default is None:
         kinds: tuple[type, ...] = (FormatName, PathName, int, type(None))
     else:
-        kinds = (int,) if isinstance(default, int) else (type(default),)
+        is_number = isinstance(default, int) and not isinstance(default, bool)
+        kinds = (int,) if is_number else (type(default),)
     if not isinstance(value, kinds):
-        expected = " or ".join(kind.__name__ for kind in kinds)
-        raise IllegalPropertyVariantTypeError(
-            f"message {name}", present=type(value).__name__, limit=expected, fix=f"pass {expected}"
-        )
+        raise _wrong_type(name, value, " or ".join(kind.__name__ for kind in kinds))
 
 
 _U16 = 0xFFFF

@@ -47,6 +47,7 @@ class Framer:
                     return
                 packet = data[at : at + self._wanted]
                 at += self._wanted
+                self._wanted = _BASE_SIZE
                 yield packet
         finally:
             del self._buffer[:at]

@@ -78,6 +78,8 @@ class InternalPacket(Generic[H]):
 
     @classmethod
     def of(cls, header: H, *, refused: bool = False, reserved: int = 0) -> Self:
+        if refused and cls.TYPE == SESSION_ACK:
+            raise ValueError("only a connection is refused, never a SessionAck (MQQB-016)")
         size = BaseHeader.LAYOUT.size + InternalHeader.LAYOUT.size + header.LAYOUT.size
         base = BaseHeader(reserved=reserved, flags=cls.BASE_FLAGS, packet_size=size)
         return cls(base, InternalHeader(flags=cls.TYPE | (CONNECTION_REFUSED if refused else 0)), header)

@@ -79,14 +79,20 @@ def _encode(message: Message) -> bytes:
         base_flags |= message.priority
     else:  # recoverable by nature, and without a priority ([MS-MQDMPR] 3.1.7.1.32)
         delivery = DeliveryGuarantee.RECOVERABLE
-    label = encode_text_nul(message.label) if message.label else b""
+    label = encode_text_nul(message.label) if message.label != "" else b""
+    body, extension = message.body, message.extension
     if (
         message.priority >> 3 | message.delivery >> 1 | message.acknowledgements >> 4
         or len(label) > _LABEL_MAX_BYTES
         or len(message.correlation_id) != CORRELATION_ID_BYTES
+        or type(body) is not bytes
+        or type(extension) is not bytes
+        or not type(message.tracing)
+        is type(message.positive_journaling)
+        is type(message.negative_journaling)
+        is bool
     ):
         message.check()  # struct would let these pass
-    body, extension = message.body, message.extension
     properties = PROPERTIES.pack(
         message.acknowledgements,
         len(label) >> 1,
@@ -136,7 +142,7 @@ def _encode(message: Message) -> bytes:
 def _encode_queue_names(message: Message) -> tuple[int, bytes, bytes]:
     """The kinds as UserHeader.Flags, the names and the connector type, and the QueueManagerAddress."""
     destination = message.destination_queue
-    if isinstance(destination, DirectFormatName):
+    if isinstance(destination, DirectFormatName) and ";" not in destination.wire_name:
         flags, names, address = _DIRECT_DESTINATION, _encode_direct(destination.wire_name), _NULL_GUID
     else:
         kind = message.destination_queue_type
@@ -196,7 +202,7 @@ def _encode_headers_before(message: Message) -> tuple[int, bytes]:
 
 
 def _encode_transaction_header(message: Message, transaction_id: int) -> bytes:
-    if transaction_id >> TRANSACTION_ID_BITS:
+    if transaction_id >> TRANSACTION_ID_BITS or message.tx_sequence_id.ordinal >> 32:
         message.check()
     connector = message.connector_queue_manager
     guid = b"" if connector is NULL_GUID or connector == NULL_GUID else encode_guid(connector)
@@ -215,7 +221,7 @@ def _encode_transaction_header(message: Message, transaction_id: int) -> bytes:
 def _encode_security_header(message: Message) -> bytes:
     """AU and AS stay 0: only the receiver sets them, when it has verified the signature (DMPR T-15)."""
     provider = message.authentication_provider_name
-    if message.sender_id_type >> 2 or len(message.sender_certificate) > SENDER_CERT_MAX_BYTES:
+    if message.sender_id_type > SenderIdType.QM or len(message.sender_certificate) > SENDER_CERT_MAX_BYTES:
         message.check()
     flags = message.sender_id_type if message.sender_id else SenderIdType.NONE
     if message.privacy_level != PrivacyLevel.NONE:
@@ -262,7 +268,7 @@ def _multi_queue_format_header(message: Message) -> MultiQueueFormatHeader:
 
 def _element(queue: FormatName) -> MQFFormatNameElement:
     match queue:
-        case DirectFormatName() | UnreadableFormatName():
+        case DirectFormatName() | UnreadableFormatName() if "\0" not in queue.wire_name:
             return MQFFormatNameElement(mqf.DIRECT, b"", MQFDirectQueueFormatName(queue.wire_name))
         case PublicFormatName(journal=False):
             return MQFFormatNameElement(mqf.PUBLIC, b"", PublicQueueFormatName(queue.queue))

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
+from tiercel.model.limits import LABEL_MAX_UTF16_UNITS
 from tiercel.wire.structure import Layout, Part, Reader, Structure, encode_text_nul, flag_words, padding
 
 ACKNOWLEDGEMENTS = 0x0F
+LABEL_LENGTH_MAX = LABEL_MAX_UTF16_UNITS + 1  # with the NUL
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class MessagePropertiesHeader(Structure):
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
+        at = reader.at
         fixed = reader.fixed(cls)
         label_length, message_size, allocation_body_size, extension_size = (
             fixed[1],
@@ -41,6 +44,9 @@ class MessagePropertiesHeader(Structure):
             fixed[7],
             fixed[11],
         )
+        if label_length > LABEL_LENGTH_MAX:
+            problem = f"is {label_length}, the most is {LABEL_LENGTH_MAX}"
+            raise reader.error("label_length", problem, at + 1)
         label = reader.text(label_length * 2, "label") if label_length else ""
         extension = reader.take(extension_size, "extension_data")
         body = reader.take(max(message_size, allocation_body_size), "message_body")

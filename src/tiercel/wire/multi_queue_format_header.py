@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
+from tiercel.model.format_name import MAX_ELEMENTS
 from tiercel.wire.queue_names import PrivateQueueFormatName, PublicQueueFormatName
 from tiercel.wire.structure import (
     Layout,
@@ -123,6 +124,8 @@ class MQFAddressHeader(Structure):
         if header_size < cls.LAYOUT.size or after > reader.end:
             limits = f"{cls.LAYOUT.size} to {reader.end - start}"
             raise reader.error("header_size", f"is {header_size}, allowed are {limits}", start)
+        if count > MAX_ELEMENTS:
+            raise reader.error("element_count", f"is {count}, the most is {MAX_ELEMENTS}", start + 8)
         inner = Reader(reader.data, reader.at, after)
         elements = tuple(MQFFormatNameElement.read(inner) for _ in range(count))
         reader.at = after

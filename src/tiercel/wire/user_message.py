@@ -26,12 +26,21 @@ from tiercel.wire.base_header import (
 )
 from tiercel.wire.debug_header import DebugHeader
 from tiercel.wire.extension_headers import ExtensionHeader, read_extension_headers
-from tiercel.wire.message_properties_header import ACKNOWLEDGEMENTS, MessagePropertiesHeader
-from tiercel.wire.multi_queue_format_header import DESTINATION, MultiQueueFormatHeader
+from tiercel.wire.message_properties_header import (
+    ACKNOWLEDGEMENTS,
+    LABEL_LENGTH_MAX,
+    MessagePropertiesHeader,
+)
+from tiercel.wire.multi_queue_format_header import MultiQueueFormatHeader
 from tiercel.wire.queue_names import STRUCTURE_OF_KIND, DirectQueueFormatName, QueueName
 from tiercel.wire.security_header import ENCRYPTED_BODY, SecurityHeader
 from tiercel.wire.session_header import SessionHeader
-from tiercel.wire.soap_header import CompoundMessageHeader, SoapHeader, SRMPEnvelopeHeader
+from tiercel.wire.soap_header import (
+    HEADER_SECTION,
+    CompoundMessageHeader,
+    SoapHeader,
+    SRMPEnvelopeHeader,
+)
 from tiercel.wire.structure import Part, Reader, Structure, decode_guid, decode_text
 from tiercel.wire.transaction_header import CONNECTOR_GUID, TransactionHeader
 from tiercel.wire.user_header import (
@@ -198,7 +207,7 @@ class UserMessage:
         self._reserved_body_size = reserved
         label_end = at + PROPERTIES.size + 2 * label_length
         at = label_end + extension + reserved + 3 & ~3
-        if at > end or (label_length and data[label_end - 2 : label_end] != b"\0\0"):
+        if at > end or (label_length and not _is_label(data, label_length, label_end)):
             self._raise_overrun(end)
         return at
 
@@ -233,7 +242,8 @@ class UserMessage:
 
     @property
     def is_recoverable(self) -> bool:
-        return bool(self.flags & DELIVERY)
+        """A transactional message always is, though a packet could say otherwise."""
+        return bool(self.flags & (DELIVERY | TRANSACTION_HEADER))
 
     @property
     def is_transactional(self) -> bool:
@@ -359,6 +369,10 @@ def _direct_name(data: bytes) -> DirectQueueFormatName:
     return DirectQueueFormatName.read(Reader(data))
 
 
+def _is_label(data: bytes, length: int, end: int) -> bool:
+    return length <= LABEL_LENGTH_MAX and data[end - 2 : end] == b"\0\0"
+
+
 def _read_others(reader: Reader, base_flags: int, flags: int) -> Iterator[Structure]:
     if base_flags & DEBUG_HEADER:
         yield DebugHeader.read(reader)
@@ -367,12 +381,9 @@ def _read_others(reader: Reader, base_flags: int, flags: int) -> Iterator[Struct
         yield CompoundMessageHeader.read(reader)
     soap = bool(flags & SOAP_HEADER)
     multi_queue = bool(flags & MULTI_QUEUE_FORMAT_HEADER)
-    # The specifications print Soap first, one sender writes it last: whichever it is says so itself.
-    if (
-        soap
-        and multi_queue
-        and reader.data[reader.at + 4 : reader.at + 6] == DESTINATION.to_bytes(2, "little")
-    ):
+    # The specifications print Soap first, one sender writes it last: the first word tells which it is.
+    begins_with_soap = reader.data[reader.at : reader.at + 2] == HEADER_SECTION.to_bytes(2, "little")
+    if multi_queue and soap and not begins_with_soap:
         yield MultiQueueFormatHeader.read(reader)
         multi_queue = False
     if soap:

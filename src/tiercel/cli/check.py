@@ -1,0 +1,123 @@
+"""`tiercel check`: verifies the store of a queue manager and names what is damaged."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from tiercel.engine.check import Checker, Counts, Problem
+from tiercel.model.errors import (
+    MqError,
+    StoreDamagedError,
+    StoreFailedError,
+    StoreInUseError,
+    StoreVersionError,
+)
+from tiercel.store.lmdb_files import DATA_NAME
+from tiercel.store.lmdb_store import LmdbStore
+
+NAME = "check"
+HELP = "verify a store and name what is damaged"
+DESCRIPTION = """\
+Verifies the store in DIR: the pages of its file, and every record in it: messages against their checksums,
+and queues, counts, expiries, transactions, sequences and discards against each other. Nothing is changed.
+
+A queue manager may have the store open meanwhile. Then its last commit is checked, but not the pages of the
+file, which stand still only while nobody writes: stop the queue manager to have them verified too.
+"""
+EPILOG = """\
+exit codes: 0 the store is sound, 1 something is damaged (one line each), 2 wrong usage or no store in DIR
+"""
+
+SOUND, DAMAGED, UNUSABLE = 0, 1, 2
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("directory", metavar="DIR", type=Path, help="where the queue manager keeps its data")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object per problem and line, then one with the counts"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    directory: Path = arguments.directory
+    if not (directory / DATA_NAME).is_file():
+        return _give_up(directory, "there is no store here")
+    check = _Check(directory)
+    problems = 0
+    try:
+        for problem in check.problems():
+            problems += 1
+            print(json.dumps(problem._asdict()) if arguments.json else problem)
+    except (OSError, StoreFailedError) as error:
+        return _give_up(directory, str(error))
+    for note in check.notes:
+        print(f"tiercel check: {directory}: {note}", file=sys.stderr)
+    print(_summary_json(check, problems) if arguments.json else _summary(check, problems))
+    return DAMAGED if problems else SOUND
+
+
+def _give_up(directory: Path, problem: str) -> int:
+    print(f"tiercel check: {directory}: {problem}", file=sys.stderr)
+    return UNUSABLE
+
+
+class _Check:
+    def __init__(self, directory: Path) -> None:
+        self.notes: list[str] = []
+        self.pages_verified = False
+        self.counts: Counts | None = None
+        self._directory = directory
+
+    def problems(self) -> Iterator[Problem]:
+        pages = self._verify_pages()
+        for text in pages:
+            yield Problem("pages", text)
+        if pages:  # LMDB trusts its pages: reading through damaged ones can end the process
+            self.notes.append("the records were not checked, for the pages that lead to them are damaged")
+            return
+        try:
+            with LmdbStore.open_snapshot(self._directory) as view:
+                checker = Checker(view)
+                self.counts = checker.counts
+                yield from checker.problems()
+        except (StoreDamagedError, StoreVersionError) as error:
+            yield Problem("pages", _words(error))
+
+    def _verify_pages(self) -> list[str]:
+        try:
+            found = LmdbStore.verify(self._directory)
+        except StoreInUseError as error:
+            self.notes.append(f"it is open ({error.present}): its last commit is checked, its pages are not")
+            return []
+        self.pages_verified = True
+        return found
+
+
+def _words(error: MqError) -> str:
+    known = [
+        f"{name}: {value}" for name, value in (("present", error.present), ("limit", error.limit)) if value
+    ]
+    return f"{error.problem} ({', '.join(known)})" if known else error.problem
+
+
+def _summary(check: _Check, problems: int) -> str:
+    result = f"{problems} problem{'' if problems == 1 else 's'}" if problems else "sound"
+    counts = check.counts
+    if counts is None:
+        return result
+    amounts = (
+        (counts.queues, "queues"),
+        (counts.messages, f"messages ({counts.message_bytes} bytes)"),
+        (counts.transactions, "prepared transactions"),
+        (counts.discards, "discards"),
+        (counts.set_aside, "records set aside"),
+    )
+    return f"{result}: {', '.join(f'{amount} {noun}' for amount, noun in amounts)}"
+
+
+def _summary_json(check: _Check, problems: int) -> str:
+    counts = None if check.counts is None else asdict(check.counts)
+    return json.dumps({"problems": problems, "pages_verified": check.pages_verified, "counts": counts})

@@ -1,0 +1,373 @@
+"""Whether the records of a store make sense, each for itself and all together: what `tiercel check` tells.
+
+Everything is read once and in order, and what belongs together is looked up by its key: memory grows with the
+number of queues, never with the number of messages. Nothing is written.
+"""
+
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from uuid import UUID
+
+from tiercel.engine.attributes import decode_attributes
+from tiercel.engine.catalog import JOURNAL_SLOT
+from tiercel.engine.discards import Discard
+from tiercel.engine.queue_state import QueueState
+from tiercel.engine.records import (
+    Record,
+    decode_record,
+    decode_stats,
+    expiry_key,
+    message_key,
+    slot_key,
+    split_expiry_key,
+    split_message_key,
+)
+from tiercel.engine.transaction import decode_operation
+from tiercel.model.codes import QueueType, TransactionalOperationType
+from tiercel.model.errors import MqError, TiercelError
+from tiercel.model.identifiers import LOOKUP_SEQUENCE_BITS, NULL_GUID, lookup_id_sequence
+from tiercel.model.limits import INFINITE
+from tiercel.model.queue import OutgoingQueue, Queue
+from tiercel.model.queue_manager import QueueManager
+from tiercel.store.interface import MAX_KEY_SIZE, Keyspace, View
+from tiercel.wire.message import decode_message
+from tiercel.wire.user_message import UserMessage
+
+_LOWEST, _HIGHEST = b"", b"\xff" * (MAX_KEY_SIZE + 1)
+_COUNTERS = ("slot", "sequential_id", "message_ordinal")
+_SYSTEM_SLOTS = 16  # numbers below belong to the queues that every queue manager has
+_SIGNATURE = b"LIOR"  # of every packet, at its byte 4 ([MS-MQMQ] 2.2.19.1)
+# What decoding a record of the wrong bytes can raise; each of these is a finding, and the check goes on.
+_UNREADABLE = (TiercelError, ValueError, TypeError, KeyError, AttributeError, struct.error)
+
+
+class Problem(NamedTuple):
+    """One damaged or missing thing, named as far as it still can be read."""
+
+    keyspace: str
+    text: str
+    queue: str = ""
+    lookup_id: int | None = None
+    message_id: str = ""
+    label: str = ""
+
+    def __str__(self) -> str:
+        words = [self.keyspace]
+        if self.queue:
+            words.append(f"queue {self.queue}")
+        if self.lookup_id is not None:
+            words.append(f"lookup id {self.lookup_id}")
+        if self.message_id:
+            words.append(f"message {self.message_id}")
+        if self.label:
+            words.append(f"label {self.label!r}")
+        return f"{', '.join(words)}: {self.text}"
+
+
+@dataclass(slots=True)
+class _Queue:
+    name: str
+    is_outgoing: bool = False
+    keeps_messages: bool = False
+    parent: int = 0
+    is_readable: bool = True
+    count: int = 0
+    size_bytes: int = 0
+    has_damaged: bool = False
+
+
+@dataclass(slots=True)
+class Counts:
+    """What there is in the store."""
+
+    queues: int = 0
+    messages: int = 0
+    message_bytes: int = 0
+    transactions: int = 0
+    discards: int = 0
+    set_aside: int = 0
+
+
+@dataclass(slots=True)
+class Checker:
+    """Use once: iterate over `problems`, then read `counts`."""
+
+    view: View
+    counts: Counts = field(default_factory=Counts)
+    _queues: dict[int, _Queue] = field(default_factory=dict)
+    _counters: dict[str, int] = field(default_factory=dict)
+    _identifier: UUID | None = None
+
+    def problems(self) -> Iterator[Problem]:
+        yield from self._check_meta()
+        yield from self._check_queues()
+        yield from self._check_messages()
+        yield from self._check_stats()
+        yield from self._check_expiries()
+        yield from self._check_transactions()
+        yield from self._check_sequences()
+        yield from self._check_discards()
+        yield from self._list_damaged()
+
+    def _records(self, space: Keyspace) -> Iterator[tuple[bytes, bytes]]:
+        return self.view.range(space, _LOWEST, _HIGHEST)
+
+    def _name(self, slot: int) -> str:
+        queue = self._queues.get(slot)
+        return f"number {slot}" if queue is None else queue.name
+
+    # The queue manager and its counters.
+
+    def _check_meta(self) -> Iterator[Problem]:
+        data = self.view.get(Keyspace.META, b"queue_manager")
+        if data is None:
+            if self.view.count(Keyspace.QUEUES):
+                yield Problem("meta", "the record of the queue manager is missing")
+        else:
+            try:
+                self._identifier = QueueManager(**decode_attributes(data)).identifier
+            except _UNREADABLE as error:
+                yield Problem("meta", f"the record of the queue manager cannot be read ({_why(error)})")
+        for name in _COUNTERS:
+            value = self.view.get(Keyspace.META, name.encode()) or bytes(8)
+            if len(value) != 8:
+                yield Problem("meta", f"the counter {name} has {len(value)} bytes instead of 8")
+            self._counters[name] = int.from_bytes(value, "big")
+
+    def _check_counter(self, name: str, value: int, problem: Problem) -> Iterator[Problem]:
+        """Every number in use must have been reserved, or it would be given out again."""
+        if value > self._counters[name]:
+            text = f"{name} {value} is beyond the {self._counters[name]} that the counter has reserved"
+            yield problem._replace(text=text)
+
+    # Queues.
+
+    def _check_queues(self) -> Iterator[Problem]:
+        for key, data in self._records(Keyspace.QUEUES):
+            if len(key) != 4:
+                yield Problem("queues", f"the key {key.hex()} is none of a queue")
+                continue
+            slot = int.from_bytes(key, "big")
+            self.counts.queues += 1
+            try:
+                self._add_queue(slot, data)
+            except _UNREADABLE as error:
+                self._queues[slot] = _Queue(f"number {slot}", is_readable=False)
+                self._queues[slot | JOURNAL_SLOT] = _Queue(f"number {slot};JOURNAL", is_readable=False)
+                yield Problem("queues", f"its record cannot be read ({_why(error)})", f"number {slot}")
+            problem = Problem("queues", "", self._name(slot))
+            yield from self._check_counter("slot", slot - _SYSTEM_SLOTS, problem)
+        for queue in self._queues.values():
+            if queue.parent and queue.parent not in self._queues:
+                yield Problem(
+                    "queues", f"the queue that it belongs to, {queue.parent}, is missing", queue.name
+                )
+
+    def _add_queue(self, slot: int, data: bytes) -> None:
+        values = decode_attributes(data)
+        parent: int = values.pop("parent")
+        if "destination_format_name" in values:
+            outgoing = OutgoingQueue(**values)
+            self._queues[slot] = _Queue(str(outgoing.destination_format_name), is_outgoing=True)
+            return
+        queue = Queue(**values)
+        name = str(queue.pathname)
+        is_system = queue.queue_type is QueueType.SYSTEM
+        self._queues[slot] = _Queue(name, keeps_messages=is_system, parent=parent)
+        if not parent and not is_system:
+            self._queues[slot | JOURNAL_SLOT] = _Queue(f"{name};JOURNAL", keeps_messages=True)
+
+    # Messages.
+
+    def _check_messages(self) -> Iterator[Problem]:
+        for key, data in self._records(Keyspace.MESSAGES):
+            self.counts.messages += 1
+            if len(key) != 12:
+                yield Problem("messages", f"the key {key.hex()} is none of a message")
+                continue
+            slot, lookup_id = split_message_key(key)
+            queue = self._queues.get(slot)
+            problem = Problem("messages", "", self._name(slot), lookup_id)
+            if queue is None:
+                yield problem._replace(text="the message belongs to no queue")
+                queue = self._queues[slot] = _Queue(f"number {slot}", is_readable=False)
+            queue.count += 1
+            try:
+                record = decode_record(data)
+            except _UNREADABLE as error:
+                queue.has_damaged = True
+                yield _named(problem, data)._replace(text=f"the record is damaged ({_why(error)})")
+                continue
+            queue.size_bytes += len(record.packet)
+            self.counts.message_bytes += len(record.packet)
+            yield from self._check_message(problem, slot, queue, record)
+
+    def _check_message(self, problem: Problem, slot: int, queue: _Queue, record: Record) -> Iterator[Problem]:
+        lookup_id = problem.lookup_id or 0
+        try:
+            packet = UserMessage(record.packet)
+            message = decode_message(packet)
+        except _UNREADABLE as error:
+            yield problem._replace(text=f"the packet cannot be read ({_why(error)})")
+            return
+        problem = problem._replace(message_id=str(message.id), label=message.label)
+        if lookup_id >> LOOKUP_SEQUENCE_BITS != 7 - packet.priority:
+            yield problem._replace(text=f"it does not stand where its priority {packet.priority} belongs")
+        if not packet.is_recoverable:
+            yield problem._replace(text="an express message is stored")
+        yield from self._check_counter("sequential_id", lookup_id_sequence(lookup_id), problem)
+        if message.id.lineage == self._identifier:
+            yield from self._check_counter("message_ordinal", message.id.uniquifier, problem)
+        deadline = _deadline(queue, record, packet)
+        if deadline is not None:
+            key = expiry_key(deadline, slot, lookup_id)
+            if self.view.get(Keyspace.EXPIRIES, key) is None:
+                yield problem._replace(text="its time is limited, but no expiry is stored")
+
+    def _check_stats(self) -> Iterator[Problem]:
+        for key, data in self._records(Keyspace.STATS):
+            slot = int.from_bytes(key, "big")
+            queue = self._queues.get(slot)
+            if len(key) != 4 or queue is None:
+                yield Problem("stats", "the count belongs to no queue", self._name(slot))
+                continue
+            try:
+                count, size = decode_stats(data)
+            except struct.error:
+                yield Problem("stats", "the count cannot be read", queue.name)
+                continue
+            yield from self._compare(queue, count, size)
+        for slot, queue in self._queues.items():
+            if queue.count and self.view.get(Keyspace.STATS, slot_key(slot)) is None:
+                yield from self._compare(queue, 0, 0)
+
+    def _compare(self, queue: _Queue, count: int, size: int) -> Iterator[Problem]:
+        # How much a damaged record counted for is not known any more.
+        if count != queue.count or (size != queue.size_bytes and not queue.has_damaged):
+            stored, there = _amount(count, size), _amount(queue.count, queue.size_bytes)
+            yield Problem("stats", f"{stored} are counted, {there} are there", queue.name)
+
+    # What refers to queues and messages.
+
+    def _check_expiries(self) -> Iterator[Problem]:
+        for key, _ in self._records(Keyspace.EXPIRIES):
+            if len(key) != 20:
+                yield Problem("expiries", f"the key {key.hex()} is none of an expiry")
+                continue
+            deadline, slot, lookup_id = split_expiry_key(key)
+            problem = Problem("expiries", "", self._name(slot), lookup_id)
+            data = self.view.get(Keyspace.MESSAGES, message_key(slot, lookup_id))
+            if data is None:
+                # Of a record that was set aside nobody could tell the deadline; it goes when it is due.
+                if self.view.get(Keyspace.DAMAGED, message_key(slot, lookup_id)) is None:
+                    yield problem._replace(text="the message that is to end is not there")
+                continue
+            try:
+                record = decode_record(data)
+                packet = UserMessage(record.packet)
+            except _UNREADABLE:
+                continue  # told of already
+            queue = self._queues.get(slot)
+            if queue is not None and queue.is_readable and deadline != _deadline(queue, record, packet):
+                yield _named(problem, data)._replace(text=f"the message does not end at {deadline}")
+
+    def _check_transactions(self) -> Iterator[Problem]:
+        last: tuple[bytes, int] = b"", -1
+        for key, data in self._records(Keyspace.TRANSACTIONS):
+            if len(key) != 20:
+                yield Problem("transactions", f"the key {key.hex()} is none of an operation")
+                continue
+            identifier, index = key[:16], int.from_bytes(key[16:], "big")
+            self.counts.transactions += identifier != last[0]
+            expected = last[1] + 1 if identifier == last[0] else 0
+            last = identifier, index
+            what = f"operation {index} of transaction {UUID(bytes=identifier)}"
+            if index != expected:
+                yield Problem("transactions", f"{what}: operation {expected} before it is missing")
+            yield from self._check_operation(what, data)
+
+    def _check_operation(self, what: str, data: bytes) -> Iterator[Problem]:
+        slots: list[int] = []
+
+        def note(slot: int) -> QueueState:
+            slots.append(slot)
+            return QueueState(slot, Queue(identifier=NULL_GUID))
+
+        try:
+            operation = decode_operation(data, note)
+            assert operation is not None
+            if operation.kind == TransactionalOperationType.ENQUEUE:
+                decode_message(UserMessage(operation.record.packet))
+        except _UNREADABLE as error:
+            yield Problem("transactions", f"{what} cannot be read ({_why(error)})")
+            return
+        for slot in slots:
+            # A queue may have been deleted since the transaction was prepared; that leaves nothing to do.
+            if slot not in self._queues and (slot & ~JOURNAL_SLOT) - _SYSTEM_SLOTS > self._counters["slot"]:
+                yield Problem("transactions", f"{what} names the queue {slot}, which there never was")
+        kind, lookup_id = operation.kind, operation.lookup_id
+        if kind != TransactionalOperationType.ENQUEUE and slots[0] in self._queues:
+            key = message_key(slots[0], lookup_id)
+            if all(self.view.get(space, key) is None for space in (Keyspace.MESSAGES, Keyspace.DAMAGED)):
+                queue = self._name(slots[0])
+                yield Problem("transactions", f"{what}: the message is not there", queue, lookup_id)
+
+    def _check_sequences(self) -> Iterator[Problem]:
+        for key, data in self._records(Keyspace.SEQUENCES):
+            slot = int.from_bytes(key, "big")
+            if len(key) != 4 or slot not in self._queues:
+                yield Problem("sequences", "the sequence belongs to no queue", self._name(slot))
+            if len(data) != 12:
+                yield Problem("sequences", f"it has {len(data)} bytes instead of 12", self._name(slot))
+
+    def _check_discards(self) -> Iterator[Problem]:
+        for key, data in self._records(Keyspace.DISCARDS):
+            self.counts.discards += 1
+            try:
+                Discard(**json.loads(data))
+            except _UNREADABLE as error:
+                yield Problem("discards", f"line {int.from_bytes(key, 'big')} cannot be read ({_why(error)})")
+
+    def _list_damaged(self) -> Iterator[Problem]:
+        for key, data in self._records(Keyspace.DAMAGED):
+            self.counts.set_aside += 1
+            problem = Problem(
+                "damaged", f"a damaged record of {len(data)} bytes was set aside (key {key.hex()})"
+            )
+            if len(key) == 12:
+                slot, lookup_id = split_message_key(key)
+                problem = _named(problem._replace(queue=self._name(slot), lookup_id=lookup_id), data)
+            yield problem
+
+
+def _deadline(queue: _Queue, record: Record, packet: UserMessage) -> int | None:
+    """When the message must leave the queue by itself."""
+    if queue.keeps_messages or not queue.is_readable or record.dead_letter_queue == queue.name:
+        return None
+    limit = packet.time_to_be_received
+    if queue.is_outgoing:
+        limit = min(limit, packet.time_to_reach_queue)
+    return None if limit == INFINITE else packet.sent_time + limit
+
+
+def _named(problem: Problem, data: bytes) -> Problem:
+    """The same with the id and label of the message, if what is left of its record still tells them."""
+    start = data.find(_SIGNATURE) - 4
+    if start < 0:
+        return problem
+    try:
+        packet = UserMessage(data[start:])
+        return problem._replace(message_id=str(packet.id), label=packet.label)
+    except _UNREADABLE:
+        return problem
+
+
+def _why(error: Exception) -> str:
+    return error.problem if isinstance(error, MqError) else f"{error}" or type(error).__name__
+
+
+def _amount(count: int, size: int) -> str:
+    return f"{count} messages with {size} bytes"

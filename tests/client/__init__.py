@@ -1,0 +1,1 @@
+"""The Python API as an application sees it: real queue managers on real stores, nothing replaced."""

@@ -1,0 +1,79 @@
+"""What several tests of the library need."""
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import tiercel
+
+T = TypeVar("T")
+RECOVERABLE = tiercel.DeliveryGuarantee.RECOVERABLE
+PATIENCE_S = 10.0  # only a test that fails waits that long
+
+
+class Running(Generic[T]):
+    """A call in a thread of its own."""
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._call = call
+        self._value: list[T] = []
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._value.append(self._call())
+        except BaseException as error:  # noqa: BLE001  # given to whoever asks for the result
+            self._error = error
+
+    @property
+    def is_waiting(self) -> bool:
+        return self._thread.is_alive()
+
+    def result(self) -> T:
+        self._thread.join(PATIENCE_S)
+        assert not self._thread.is_alive(), "the call still waits"
+        if self._error is not None:
+            raise self._error
+        return self._value[0]
+
+
+def waiting_on(queue: tiercel.Queue) -> int:
+    """How many reads wait on a queue."""
+    driver = queue.driver
+    return driver.run(lambda: len(driver.engine.queue_state(queue.format_name).waiters))
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    ended, pause = threading.Event(), 0.002
+    for _ in range(int(PATIENCE_S / pause)):
+        if condition():
+            return
+        ended.wait(pause)
+    raise AssertionError("it never came to be")
+
+
+def waiting(queue: tiercel.Queue, call: Callable[[], T], readers: int = 1) -> Running[T]:
+    """Starts a read in a thread and returns when it waits."""
+    running = Running(call)
+    wait_until(lambda: waiting_on(queue) >= readers or not running.is_waiting)
+    return running
+
+
+def bodies(queue: tiercel.Queue) -> list[bytes]:
+    """What is in a queue, without taking it."""
+    cursor = queue.cursor()
+    found = [message.body for message in cursor]
+    cursor.close()
+    return found
+
+
+def fill(queue: tiercel.Queue, *texts: bytes) -> list[tiercel.Message]:
+    """Sends these and gives them as they are in the queue, with their lookup ids."""
+    for text in texts:
+        queue.send(text)
+    cursor = queue.cursor()
+    found = list(cursor)
+    cursor.close()
+    return found

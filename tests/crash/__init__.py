@@ -1,0 +1,1 @@
+"""What a crash leaves: everything that was acknowledged exactly once, and of the rest nothing."""

@@ -1,0 +1,447 @@
+r"""What people do with a queue manager, told so that it can be stopped at any write.
+
+A scenario is a generator. Where it yields, all that it has done so far was acknowledged, and the text is what
+must be seen after a crash there. Between two yields there is one thing that happens wholly or not at all. What
+comes before the first yield is the setting, and is not stopped.
+"""
+
+from collections.abc import Callable, Generator
+from unittest.mock import patch
+
+import tiercel
+from tiercel.engine.handles import Waiter
+from tiercel.model.codes import QueueAccess
+from tiercel.model.format_name import FormatName
+
+from .world import World
+
+Story = Generator[str, None, None]
+Scenario = Callable[[World], Story]
+
+SCENARIOS: dict[str, Scenario] = {}
+FULL = tiercel.Acknowledgements.FULL_RECEIVE | tiercel.Acknowledgements.POS_ARRIVAL
+
+
+def scenario(told: Scenario) -> Scenario:
+    SCENARIOS[told.__name__] = told
+    return told
+
+
+def name_of(queue: str) -> FormatName:
+    return FormatName.parse(rf"DIRECT=OS:.\private$\{queue}")
+
+
+@scenario
+def first_message(world: World) -> Story:
+    yield ""
+    world.create("a")
+    yield "a:"
+    world.send("a", "1")
+    yield "a: 1"
+
+
+@scenario
+def sends_and_receives_one_by_one(world: World) -> Story:
+    world.create("a")
+    world.send("a", "1", "2")
+    yield "a: 1 2"
+    world.send("a", "3")
+    yield "a: 1 2 3"
+    world.receive("a")
+    yield "a: 2 3"
+    world.send("a", "urgent", priority=7)
+    yield "a: urgent 2 3"
+    world.receive("a")
+    yield "a: 2 3"
+    world.receive("a")
+    world.restart()
+    yield "a: 3"
+
+
+@scenario
+def a_batch_of_sends(world: World) -> Story:
+    world.create("a")
+    world.create("b")
+    yield "a:\nb:"
+    with world.qm.batch():
+        world.send("a", "1", "2", "3")
+        world.send("b", "4", "5")
+        world.receive("a")
+    yield "a: 2 3\nb: 4 5"
+
+
+@scenario
+def express_beside_recoverable(world: World) -> Story:
+    world.create("a")
+    yield "a:"
+    world.send("a", "lost", delivery=tiercel.DeliveryGuarantee.EXPRESS)
+    yield "a:"
+    world.send("a", "kept")
+    yield "a: kept"
+    world.receive("a")
+    yield "a: kept"
+    world.receive("a")
+    yield "a:"
+
+
+@scenario
+def a_transaction_of_three_sends(world: World) -> Story:
+    world.create("a", transactional=True)
+    with world.qm.transaction() as transaction:
+        world.send("a", "0", transaction=transaction)
+    yield "a: 0"
+    with world.qm.transaction() as transaction:
+        world.send("a", "1", "2", "3", transaction=transaction)
+    yield "a: 0 1 2 3"
+    with world.qm.transaction() as transaction:
+        world.send("a", "4", "5", transaction=transaction)
+    yield "a: 0 1 2 3 4 5"
+
+
+@scenario
+def a_transaction_of_receives(world: World) -> Story:
+    world.create("a", transactional=True)
+    with world.qm.transaction() as transaction:
+        world.send("a", "1", "2", "3", transaction=transaction)
+    yield "a: 1 2 3"
+    with world.qm.transaction() as transaction:
+        world.receive("a", transaction=transaction)
+        world.receive("a", transaction=transaction)
+    yield "a: 3"
+
+
+@scenario
+def from_one_queue_to_another(world: World) -> Story:
+    for name in "ab":
+        world.create(name, transactional=True)
+    with world.qm.transaction() as transaction:
+        world.send("a", "1", "2", transaction=transaction)
+    yield "a: 1 2\nb:"
+    with world.qm.transaction() as transaction:
+        world.receive("a", transaction=transaction)
+        world.send("b", "done", "and more", transaction=transaction)
+        world.receive("a", transaction=transaction)
+    yield "a:\nb: done and more"
+
+
+@scenario
+def an_abort(world: World) -> Story:
+    for name in "ab":
+        world.create(name, transactional=True)
+    with world.qm.transaction() as transaction:
+        world.send("a", "1", "2", transaction=transaction)
+    yield "a: 1 2\nb:"
+    transaction = world.qm.begin_transaction()
+    world.receive("a", transaction=transaction)
+    world.receive("a", transaction=transaction)
+    world.send("b", "never", transaction=transaction)
+    yield "a: 1 2\nb:"
+    transaction.abort()
+    yield "a: 1~1 2~1\nb:"
+
+
+@scenario
+def a_move_and_back(world: World) -> Story:
+    world.create("a")
+    world.send("a", "1", "2")
+    yield "a: 1 2"
+    world.queue("a").move(world.queue("a").peek(0), "retry")
+    yield "a: 2\na;retry: 1"
+    retry = world.queue("a").subqueue("retry")
+    retry.move(retry.peek(0), None)
+    yield "a: 2 1"
+    retry.close()
+    yield "a: 2 1"
+
+
+@scenario
+def moves_in_a_transaction(world: World) -> Story:
+    queue = world.create("a", transactional=True)
+    with world.qm.transaction() as transaction:
+        world.send("a", "1", "2", "3", transaction=transaction)
+    yield "a: 1 2 3"
+    first = queue.peek(0)
+    with world.qm.transaction() as transaction:
+        queue.move(first, "retry", transaction=transaction)
+        world.receive("a", transaction=transaction)
+        world.send("a", "4", transaction=transaction)
+    yield "a: 3 4\na;retry: 1"
+
+
+@scenario
+def prepared_then_committed(world: World) -> Story:
+    yield from _prepared(world)
+    world.end_in_doubt(commit=True)
+    yield "a: 2 new\nb: more"
+
+
+@scenario
+def prepared_then_aborted(world: World) -> Story:
+    yield from _prepared(world)
+    world.end_in_doubt(commit=False)
+    yield "a: 1~1 2\nb:"
+
+
+def _prepared(world: World) -> Story:
+    for name in "ab":
+        world.create(name, transactional=True)
+    with world.qm.transaction() as transaction:
+        world.send("a", "1", "2", transaction=transaction)
+    yield "a: 1 2\nb:"
+    transaction = world.qm.begin_transaction()
+    world.receive("a", transaction=transaction)
+    world.send("a", "new", transaction=transaction)
+    world.send("b", "more", transaction=transaction)
+    yield "a: 1 2\nb:"
+    world.prepare(transaction)
+    yield "a: (1) 2\nb:\nin doubt: 1"
+    world.restart()
+    yield "a: (1) 2\nb:\nin doubt: 1"
+
+
+@scenario
+def two_in_doubt(world: World) -> Story:
+    world.create("a", transactional=True)
+    for number in "12":
+        transaction = world.qm.begin_transaction()
+        world.send("a", number, number, transaction=transaction)
+        world.prepare(transaction)
+    world.restart()
+    yield "a:\nin doubt: 2"
+    world.end_in_doubt(commit=True)
+    yield "a: 1 1 2 2"
+
+
+@scenario
+def prepared_and_committed_at_once(world: World) -> Story:
+    world.create("a", transactional=True)
+    transaction = world.qm.begin_transaction()
+    world.send("a", "1", "2", transaction=transaction)
+    yield "a:"
+    world.prepare(transaction)
+    yield "a:\nin doubt: 1"
+    transaction.commit()
+    yield "a: 1 2"
+
+
+@scenario
+def a_purge(world: World) -> Story:
+    world.create("a")
+    world.send("a", "1", "2", "3", time_to_be_received=500)
+    yield "a: 1 2 3"
+    world.queue("a").purge()
+    yield "a:\ndiscards: 1 2 3"
+
+
+@scenario
+def a_queue_is_deleted(world: World) -> Story:
+    queue = world.create("a", journaling=True)
+    world.create("b")
+    world.send("a", "1", "2", "3", "4", time_to_be_received=500)
+    world.receive("a")
+    queue.move(queue.peek(0), "retry")
+    yield "a: 3 4\na;JOURNAL: 1\na;retry: 2\nb:"
+    queue.delete()
+    yield "b:\ndiscards: 2 1 3 4"
+    world.create("a")
+    yield "a:\nb:\ndiscards: 2 1 3 4"
+
+
+@scenario
+def a_transactional_queue_is_deleted(world: World) -> Story:
+    queue = world.create("a", transactional=True)
+    with world.qm.transaction() as transaction:
+        world.send("a", "1", "2", transaction=transaction, negative_journaling=True)
+    yield "a: 1 2"
+    queue.delete()
+    yield "system$;DEADXACT: 1 2\ndiscards: 1 2"
+
+
+@scenario
+def properties_are_set(world: World) -> Story:
+    queue = world.create("a", label="old")
+    yield "a[old]:"
+    queue.set_properties(label="new", journaling=True)
+    yield "a[new]:"
+    world.send("a", "1")
+    yield "a[new]: 1"
+    world.receive("a")
+    yield "a[new]:\na;JOURNAL: 1"
+
+
+@scenario
+def messages_run_out_of_time(world: World) -> Story:
+    world.create("a")
+    world.send("a", "1", "3", time_to_be_received=10)
+    world.send("a", "2", time_to_be_received=20)
+    world.send("a", "4")
+    yield "a: 1 3 2 4"
+    world.wait(11)
+    yield "a: 2 4\ndiscards: 1 3"
+    world.restart()
+    yield "a: 2 4\ndiscards: 1 3"
+    world.wait(10)
+    yield "a: 4\ndiscards: 1 3 2"
+
+
+@scenario
+def dead_letters(world: World) -> Story:
+    world.create("a")
+    world.create("t", transactional=True)
+    world.send("a", "1", time_to_be_received=10, negative_journaling=True)
+    with world.qm.transaction() as transaction:
+        world.send("t", "2", transaction=transaction, time_to_be_received=10, negative_journaling=True)
+    yield "a: 1\nt: 2"
+    world.wait(11)
+    yield "a:\nsystem$;DEADLETTER: 1\nsystem$;DEADXACT: 2\nt:\ndiscards: 1 2"
+
+
+@scenario
+def an_application_has_its_own_dead_letters(world: World) -> Story:
+    world.create("a")
+    world.create("dead")
+    own = tiercel.PathName.parse(r".\private$\dead")
+    world.send("a", "1", time_to_be_received=10, negative_journaling=True, dead_letter_queue=own)
+    yield "a: 1\ndead:"
+    world.wait(11)
+    yield "a:\ndead: 1\ndiscards: 1"
+    world.receive("dead")
+    yield "a:\ndead:\ndiscards: 1"
+
+
+@scenario
+def journaling_at_the_target(world: World) -> Story:
+    world.create("a", journaling=True, transactional=True)
+    with world.qm.transaction() as transaction:
+        world.send("a", "1", "2", transaction=transaction)
+    yield "a: 1 2"
+    world.receive("a")
+    yield "a: 2\na;JOURNAL: 1"
+    with world.qm.transaction() as transaction:
+        world.receive("a", transaction=transaction)
+    yield "a:\na;JOURNAL: 1 2"
+
+
+@scenario
+def journaling_at_the_source(world: World) -> Story:
+    world.create("a")
+    world.create("t", transactional=True)
+    yield "a:\nt:"
+    world.send("a", "1", positive_journaling=True)
+    yield "a: 1\nsystem$;JOURNAL: 1\nt:"
+    with world.qm.transaction() as transaction:
+        world.send("t", "2", transaction=transaction, positive_journaling=True)
+    yield "a: 1\nsystem$;JOURNAL: 1\nt: 2"
+    world.receive("t")
+    yield "a: 1\nsystem$;JOURNAL: 1 2\nt:"
+
+
+@scenario
+def acknowledgements(world: World) -> Story:
+    for name in "a", "admin":
+        world.create(name)
+    yield "a:\nadmin:"
+    asked = {"acknowledgements": FULL, "administration_queue": name_of("admin")}
+    world.send("a", "1", **asked)
+    yield "a: 1\nadmin: <ACK_REACH_QUEUE>"
+    world.receive("a")
+    yield "a:\nadmin: <ACK_REACH_QUEUE> <ACK_RECEIVE>"
+    with world.qm.batch():
+        world.send("a", "2", time_to_be_received=10, **asked)
+        world.receive("admin")
+        world.receive("admin")
+    yield "a: 2\nadmin: <ACK_REACH_QUEUE>"
+    world.wait(11)
+    yield "a:\nadmin: <ACK_REACH_QUEUE> <NACK_RECEIVE_TIMEOUT>\ndiscards: 2"
+
+
+@scenario
+def a_read_in_two_phases_is_kept(world: World) -> Story:
+    queue = world.create("a", journaling=True)
+    world.send("a", "1", "2")
+    yield "a: 1 2"
+    with queue.receiving(0):
+        pass
+    yield "a: 2\na;JOURNAL: 1"
+
+
+@scenario
+def a_read_in_two_phases_is_given_back(world: World) -> Story:
+    queue = world.create("a")
+    world.send("a", "1", "2")
+    yield "a: 1 2"
+    try:
+        with queue.receiving(0):
+            raise LookupError
+    except LookupError:
+        pass
+    yield "a: 1~1 2"
+    with queue.receiving(0):
+        yield "a: 1~1 2"
+        world.send("a", "3")
+        yield "a: 1~1 2 3"
+    yield "a: 2 3"
+
+
+@scenario
+def time_runs_out_while_somebody_holds_the_message(world: World) -> Story:
+    world.create("a", transactional=True)
+    with world.qm.transaction() as transaction:
+        world.send("a", "1", transaction=transaction, time_to_be_received=10)
+    yield "a: 1"
+    transaction = world.qm.begin_transaction()
+    world.receive("a", transaction=transaction)
+    yield "a: 1"
+    world.wait(11)
+    yield "a:\ndiscards: 1"  # after a restart nobody holds it any more
+    transaction.abort()
+    yield "a:\ndiscards: 1"
+
+
+@scenario
+def numbers_at_the_end_of_their_block(world: World) -> Story:
+    world.restart()
+    with patch("tiercel.engine.core.COUNTER_BLOCK", 2):
+        world.create("a")
+        world.restart()
+        yield "a:"
+        labels = ""
+        for label in "123456789":
+            world.send("a", label)
+            labels += f" {label}"
+            yield f"a:{labels}"
+            if label in "36":
+                world.restart()
+        world.create("b")
+        yield f"a:{labels}\nb:"
+
+
+@scenario
+def the_ledger_is_full(world: World) -> Story:
+    with patch("tiercel.engine.discards.LEDGER_LINES", 3):
+        world.restart()
+        world.create("a")
+        world.send("a", "1", "2")
+        yield "a: 1 2"
+        world.queue("a").purge()
+        yield "a:\ndiscards: 1 2"
+        world.send("a", "3", "4", "5", "6")
+        yield "a: 3 4 5 6\ndiscards: 1 2"
+        world.queue("a").purge()
+        yield "a:\ndiscards: 4 5 6"
+
+
+@scenario
+def a_waiting_reader_gets_the_message(world: World) -> Story:
+    world.create("a")
+    world.create("b")
+    engine = world.driver.engine
+    opened = world.driver.run(lambda: world.queue("a").opened(QueueAccess.RECEIVE))
+    waiter = world.driver.run(lambda: engine.reading.receive(opened))
+    yield "a:\nb:"
+    world.send("a", "straight through")
+    assert isinstance(waiter, Waiter)
+    assert waiter.found is not None
+    yield "a:\nb:"
+    world.send("a", "1")
+    yield "a: 1\nb:"

@@ -1,0 +1,157 @@
+"""A queue manager for scenarios, and what can be seen of one in a line per queue."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import tiercel
+from tiercel.client.driver import Driver
+from tiercel.engine.check import Checker
+from tiercel.engine.queue_state import QueueState
+from tiercel.engine.records import decode_record
+from tiercel.model.codes import MessageClass
+from tiercel.model.identifiers import MessageId
+from tiercel.store import Store
+from tiercel.wire.user_message import UserMessage
+
+START = 1_700_000_000
+
+
+def open_on(store: Store, clock: Callable[[], float]) -> tiercel.QueueManager:
+    """The embedded queue manager on any store, in place of the one that it would open itself."""
+    with patch("tiercel.client.driver.LmdbStore") as lmdb_store:
+        lmdb_store.open.return_value = store
+        return tiercel.open("unused", computer_name="HOST", clock=clock)
+
+
+class World:
+    """What a scenario acts on. `reopen` gives the store after a crash, and the hook keeps counting there."""
+
+    def __init__(self, store: Store, reopen: Callable[[Store], Store]) -> None:
+        self.store = store
+        self.now = float(START)
+        self.qm = open_on(store, lambda: self.now)
+        self.known_ids: set[MessageId] = set()  # told to the caller, or seen in a queue
+        self.known_lookup_ids: set[int] = set()
+        self._reopen = reopen
+
+    @property
+    def driver(self) -> Driver:
+        return self.qm.driver
+
+    def queue(self, name: str) -> tiercel.Queue:
+        return self.qm.queue(rf".\private$\{name}")
+
+    def create(self, name: str, **properties: Any) -> tiercel.Queue:
+        return self.qm.create_queue(rf".\private$\{name}", **properties)
+
+    def send(
+        self,
+        queue: str,
+        *labels: str,
+        transaction: tiercel.Transaction | None = None,
+        delivery: tiercel.DeliveryGuarantee = tiercel.DeliveryGuarantee.RECOVERABLE,
+        **properties: Any,
+    ) -> None:
+        for label in labels:
+            message = tiercel.Message(label.encode() * 50, label=label, delivery=delivery, **properties)
+            self.known_ids.add(self.queue(queue).send(message, transaction=transaction))
+
+    def receive(self, queue: str, *, transaction: tiercel.Transaction | None = None) -> tiercel.Message:
+        message = self.queue(queue).receive(0, transaction=transaction)
+        self.known_lookup_ids.add(message.lookup_id)
+        return message
+
+    def prepare(self, transaction: tiercel.Transaction) -> None:
+        engine = self.driver.engine
+        self.driver.run(lambda: engine.transactions.prepare(transaction.of(self.qm).id))
+
+    def end_in_doubt(self, *, commit: bool) -> None:
+        """The coordinator has decided about every transaction that is in doubt."""
+        transactions = self.driver.engine.transactions
+        with self.qm.batch():
+            for each in list(transactions.in_doubt()):
+                (transactions.commit if commit else transactions.abort)(each.id)
+
+    def wait(self, seconds: float) -> None:
+        """Time passes, and what is due happens."""
+        self.now += seconds
+        self.driver.run(lambda: None)
+
+    def restart(self) -> None:
+        """The machine stops and starts again."""
+        self.store = self._reopen(self.store)
+        self.qm = open_on(self.store, lambda: self.now)
+
+
+@contextmanager
+def opened(store: Store, now: float) -> Iterator[tiercel.QueueManager]:
+    qm = open_on(store, lambda: now)
+    try:
+        yield qm
+    finally:
+        qm.close()
+
+
+def problems_of(store: Store) -> list[str]:
+    """Counts against a recount, expiries against messages, orphans, reserved numbers: all that check knows."""
+    with store.snapshot() as view:
+        return [str(problem) for problem in Checker(view).problems()]
+
+
+def observe(qm: tiercel.QueueManager) -> str:
+    """Every queue with its messages in order, one line each; journals and the like only when they hold any.
+
+    (label) is taken and not yet kept, label~2 was given back twice, <ACK_RECEIVE> is an acknowledgement.
+    """
+    lines = []
+    with qm.batch():
+        engine = qm.driver.engine
+        for state in sorted(engine._catalog.by_slot.values(), key=str):
+            labels = [_describe(state, *found) for found in messages(qm, state)]
+            if labels or engine.is_visible(state):
+                lines.append(f"{_name(state)}: {' '.join(labels)}".rstrip())
+            assert state.count == len(labels), f"{state} counts {state.count}"
+        discards = [line.label or line.reason for line in engine.discards()]
+        in_doubt = list(engine.transactions.in_doubt())
+    lines += [f"discards: {' '.join(discards)}"] if discards else []
+    lines += [f"in doubt: {len(in_doubt)}"] if in_doubt else []
+    return "\n".join(lines)
+
+
+def messages(qm: tiercel.QueueManager, state: QueueState) -> Iterator[tuple[int, UserMessage, int]]:
+    """Lookup id, packet and abort count of every message in a queue, taken or not."""
+    core = qm.driver.engine._core
+    at = 0
+    while (found := state._at_or_after(core, at)) is not None:
+        lookup_id, data = found
+        record = decode_record(data) if isinstance(data, bytes) else data
+        yield lookup_id, UserMessage(record.packet), record.abort_count
+        at = lookup_id + 1
+
+
+def _describe(state: QueueState, lookup_id: int, packet: UserMessage, aborts: int) -> str:
+    text = packet.label
+    if not text:
+        text = f"<{MessageClass(packet.message_class).name}>"
+    if aborts:
+        text += f"~{aborts}"
+    return f"({text})" if lookup_id in state.locks else text
+
+
+def _name(state: QueueState) -> str:
+    path = state.queue.pathname
+    assert path is not None
+    name = path.local_name.removeprefix("private$\\").removeprefix("PRIVATE$\\")
+    return f"{name}[{state.queue.label}]" if state.queue.label else name
+
+
+def all_ids(qm: tiercel.QueueManager) -> tuple[list[int], list[MessageId]]:
+    lookup_ids, ids = [], []
+    with qm.batch():
+        for state in list(qm.driver.engine._catalog.by_slot.values()):
+            for lookup_id, packet, _ in messages(qm, state):
+                lookup_ids.append(lookup_id)
+                ids.append(packet.id)
+    return lookup_ids, ids

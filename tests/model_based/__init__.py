@@ -1,0 +1,1 @@
+"""A short reference model of a queue manager, and the engine held to it."""

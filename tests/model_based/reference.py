@@ -1,0 +1,313 @@
+"""A queue manager in plain lists, read off [MS-MQDMPR] and its traps: what the engine is held to.
+
+It has no store, no lookup ids and no batches. A queue is a list sorted by priority and arrival, a transaction a
+list of operations, a lock a field of the message. Errors are named as the error classes are.
+"""
+
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Final, Literal
+
+ACK_REACH_QUEUE, ACK_RECEIVE, BAD_DST_Q, EXCEED_QUOTA = 0x0002, 0x4000, 0x8000, 0x8003
+NOT_TRANSACTIONAL_MSG, Q_DELETED, Q_PURGED = 0x800A, 0xC000, 0xC001
+RECEIVE_TIMEOUT, REJECTED = 0xC002, 0xC004
+POS_ARRIVAL, POS_RECEIVE, NEG_ARRIVAL, NEG_RECEIVE = 1, 2, 4, 8
+JOURNAL, DEADLETTER, DEADXACT = "system;JOURNAL", "system;DEADLETTER", "system;DEADXACT"
+START: Final = (-1, 0)  # the place before every message
+END: Final = (8, 0)
+
+Place = tuple[int, int]
+
+
+class Refused(Exception):  # noqa: N818 -- an answer like any other
+    """The operation ends with the error of this name and has changed nothing."""
+
+    def __init__(self, error: str) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+@dataclass(frozen=True)
+class Letter:
+    """What the sender wrote."""
+
+    name: str
+    size: int
+    priority: int = 3
+    recoverable: bool = False
+    transactional: bool = False
+    deadline: float | None = None
+    acks: int = 0
+    admin: str | None = None
+    keep_copy: bool = False  # positive source journaling
+    keep_dead: bool = False  # negative source journaling
+    dead_letter_queue: str | None = None
+
+
+@dataclass(eq=False)
+class Item:
+    """A letter in a queue."""
+
+    letter: Letter
+    place: Place
+    is_copy: bool = False
+    aborts: int = 0
+    moves: int = 0
+    owner: "Tx | Handle | None" = None
+    allow_peek: bool = False
+    doom: int | None = None
+    lookup_id: int | None = None  # noted by the test when it first sees the engine's
+
+    def is_visible(self, *, peek: bool = False) -> bool:
+        return self.owner is None or (peek and self.allow_peek)
+
+
+@dataclass(eq=False)
+class Queue:
+    name: str
+    transactional: bool = False
+    journaling: bool = False
+    quota: float = float("inf")
+    items: list[Item] = field(default_factory=list)
+    waiters: "list[Waiter]" = field(default_factory=list)
+    handles: "list[Handle]" = field(default_factory=list)
+    pending: int = 0  # bytes of sends and moves to here that are not committed
+    is_deleted: bool = False
+
+    @property
+    def root(self) -> str:
+        return self.name.partition(";")[0]
+
+    @property
+    def keeps_messages(self) -> bool:
+        return self.name.startswith("system;") or self.name.endswith(";JOURNAL")
+
+    @property
+    def is_subqueue(self) -> bool:
+        return ";" in self.name and not self.keeps_messages
+
+    @property
+    def size(self) -> int:
+        return sum(item.letter.size for item in self.items)
+
+    def first(self, after: Place = START, *, peek: bool = False) -> Item | None:
+        return next((it for it in self.items if it.place > after and it.is_visible(peek=peek)), None)
+
+    def last(self, before: Place = END, *, peek: bool = False) -> Item | None:
+        seen = [item for item in self.items if item.place < before and item.is_visible(peek=peek)]
+        return seen[-1] if seen else None
+
+
+@dataclass(eq=False)
+class Handle:
+    queue: Queue
+    access: str  # "receive", "peek", "send" or "move"
+    deny: bool = False
+    is_open: bool = True
+
+
+@dataclass(eq=False)
+class Cursor:
+    handle: Handle
+    state: Literal["unread", "read", "wait peek", "wait receive"] = "unread"
+    place: Place = START
+    is_open: bool = True
+
+
+@dataclass(eq=False)
+class Tx:
+    state: Literal["active", "prepared", "ended"] = "active"
+    operations: "list[Operation]" = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Operation:
+    kind: Literal["send", "receive", "move"]
+    queue: Queue
+    letter: Letter
+    item: Item | None = None
+    target: Queue | None = None
+
+
+@dataclass(eq=False)
+class Waiter:
+    handle: Handle
+    is_receive: bool
+    deadline: float | None
+    cursor: Cursor | None = None
+    tx: Tx | None = None
+    two_phase: bool = False
+    allow_peek: bool = False
+    found: Item | None = None
+    error: str | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self.found is not None or self.error is not None
+
+
+class Model:
+    """How messages come and go; `ModelOperations` has what an application calls."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+        self.queues = {name: Queue(name) for name in (JOURNAL, DEADLETTER, DEADXACT)}
+        self.queues[DEADXACT].transactional = True
+        self.transactions: list[Tx] = []
+        self.ledger: list[tuple[str, str, int]] = []
+        self._arrivals = count()
+
+    @property
+    def total(self) -> int:
+        return sum(queue.size + queue.pending for queue in self.queues.values())
+
+    # Coming.
+
+    def insert(self, queue: Queue, letter: Letter, *, is_copy: bool = False, moves: int = 0) -> Item:
+        item = Item(letter, (7 - letter.priority, next(self._arrivals)), is_copy, moves=moves)
+        queue.items.append(item)
+        queue.items.sort(key=lambda each: each.place)
+        return item
+
+    def accept(self, queue: Queue, letter: Letter) -> None:
+        item = self.insert(queue, letter)
+        if letter.acks & POS_ARRIVAL:
+            self.acknowledge(letter, ACK_REACH_QUEUE)
+        if letter.keep_copy and not letter.transactional:
+            self.file(self.queues[JOURNAL], letter)
+        self.offer(queue, item)
+
+    def file(self, queue: Queue, letter: Letter) -> None:
+        """A copy for a journal or dead-letter queue, unless it is full (T-10)."""
+        if queue.size + queue.pending + letter.size > queue.quota:
+            self.ledger.append((queue.name, letter.name, EXCEED_QUOTA))
+        else:
+            self.offer(queue, self.insert(queue, letter, is_copy=True))
+
+    def acknowledge(self, letter: Letter, reason: int) -> None:
+        if letter.admin is None:
+            return
+        ack = Letter(f"{reason:04x} {letter.name}", 0, recoverable=letter.recoverable)
+        admin = self.queues.get(letter.admin)
+        if admin is None or admin.transactional:
+            refusal = BAD_DST_Q if admin is None else NOT_TRANSACTIONAL_MSG
+            self.ledger.append((letter.admin, ack.name, refusal))
+        else:
+            self.accept(admin, ack)
+
+    def offer(self, queue: Queue, item: Item) -> None:
+        """Everyone who peeks sees it, then the first who receives gets it (T-07, T-29)."""
+        if item.letter.deadline is not None and item.letter.deadline <= self.now and not item.is_copy:
+            return  # it ends before anybody can have it
+        receiver = next((waiter for waiter in queue.waiters if waiter.is_receive), None)
+        served = [waiter for waiter in queue.waiters if not waiter.is_receive or waiter is receiver]
+        queue.waiters = [waiter for waiter in queue.waiters if waiter not in served]
+        for waiter in served:
+            waiter.found = item
+            if waiter.cursor is not None:
+                waiter.cursor.place = item.place
+                waiter.cursor.state = "unread" if waiter.is_receive else "read"
+        if receiver is not None:
+            by = receiver.tx or (receiver.handle if receiver.two_phase else None)
+            self.take(queue, item, by, allow_peek=receiver.allow_peek)
+
+    # Going.
+
+    def take(self, queue: Queue, item: Item, by: Tx | Handle | None, *, allow_peek: bool = False) -> None:
+        if by is None:
+            self.finish(queue, item, ACK_RECEIVE)
+            return
+        item.owner, item.allow_peek = by, allow_peek
+        if isinstance(by, Tx):
+            by.operations.append(Operation("receive", queue, item.letter, item))
+
+    def finish(self, queue: Queue, item: Item, reason: int) -> None:
+        if item in queue.items:
+            queue.items.remove(item)
+        item.owner = None
+        letter = item.letter
+        if reason != ACK_RECEIVE:
+            self.ledger.append((queue.name, letter.name, reason))
+        if item.is_copy:
+            return  # its sender was told when the message itself ended
+        if reason != ACK_RECEIVE:
+            self.tell_failure(queue, letter, reason)
+            return
+        if letter.acks & POS_RECEIVE:
+            self.acknowledge(letter, ACK_RECEIVE)
+        if letter.keep_copy and letter.transactional:
+            self.file(self.queues[JOURNAL], letter)
+        root = self.queues.get(queue.root)
+        if root is not None and root.journaling and not queue.is_deleted:
+            self.file(self.queues[f"{root.name};JOURNAL"], letter)
+
+    def tell_failure(self, queue: Queue, letter: Letter, reason: int) -> None:
+        if letter.acks & (NEG_RECEIVE if reason & 0x4000 else NEG_ARRIVAL):
+            self.acknowledge(letter, reason)
+        had_arrived = reason in {Q_DELETED, Q_PURGED, REJECTED}
+        if letter.keep_dead and (letter.transactional or not had_arrived):
+            own = self.queues.get(letter.dead_letter_queue or "")
+            system = self.queues[DEADXACT if letter.transactional else DEADLETTER]
+            fits = own is not None and own is not queue and own.transactional == letter.transactional
+            self.file(own if own is not None and fits else system, letter)
+
+    def give_back(self, queue: Queue, item: Item) -> None:
+        item.owner = None
+        if item.doom is not None:
+            self.finish(queue, item, item.doom)
+        else:
+            item.aborts += 1
+            self.offer(queue, item)
+
+    def stop_waiting(self, waiter: Waiter, error: str) -> None:
+        queue = waiter.handle.queue
+        queue.waiters.remove(waiter)
+        waiter.error = error
+        if waiter.cursor is not None:
+            if waiter.is_receive:  # behind what is there now (T-05)
+                waiter.cursor.place = max([waiter.cursor.place, *(item.place for item in queue.items)])
+            waiter.cursor.state = "unread"
+
+    # Time and restarts.
+
+    def pass_time(self, now: float) -> None:
+        self.now = now
+        for queue in self.queues.values():
+            for waiter in [w for w in queue.waiters if w.deadline is not None and w.deadline <= now]:
+                self.stop_waiting(waiter, "IoTimeoutError")
+        due = [
+            (item.letter.deadline, queue, item)
+            for queue in list(self.queues.values())
+            for item in queue.items
+            if item.letter.deadline is not None and item.letter.deadline <= now and not item.is_copy
+        ]
+        for _, queue, item in sorted(due, key=lambda each: each[0]):
+            if item.owner is None:
+                self.finish(queue, item, RECEIVE_TIMEOUT)
+            else:
+                item.doom = item.doom or RECEIVE_TIMEOUT  # when it is given back (T-04)
+
+    def restart(self) -> None:
+        """Express messages, handles, waits and unprepared transactions are gone, and all their locks (T-24)."""
+        for tx in [tx for tx in self.transactions if tx.state == "active"]:
+            tx.state = "ended"
+            for operation in tx.operations:
+                self.reserve(operation, -1)
+        for queue in list(self.queues.values()):
+            queue.items = [item for item in queue.items if item.letter.recoverable]
+            queue.waiters, queue.handles = [], []
+            for item in queue.items:
+                if not isinstance(item.owner, Tx) or item.owner.state == "ended":
+                    item.owner = None
+            self.drop_empty_subqueue(queue)
+        self.pass_time(self.now)
+
+    def reserve(self, operation: Operation, sign: int) -> None:
+        target = operation.queue if operation.kind == "send" else operation.target
+        if target is not None:
+            target.pending += sign * operation.letter.size
+
+    def drop_empty_subqueue(self, queue: Queue) -> None:
+        if queue.is_subqueue and not (queue.items or queue.handles or queue.pending or queue.is_deleted):
+            queue.is_deleted = True
+            del self.queues[queue.name]
