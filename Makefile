@@ -5,9 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 SECONDS ?= 60
+N ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test format check unit bench conformance fuzz lock clean
+.PHONY: help demo test format check unit bench bench-growth conformance crash model fuzz lock clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,6 +21,10 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 	@touch $@
 
 demo: $(VENV)/.ready ## show the main job end to end
+	@$(BIN)/python examples/survive.py
+	@echo
+	@echo "What a Windows queue manager sends, field by field (tiercel decode):"
+	@echo
 	@$(BIN)/tiercel decode --verify tests/vectors/mqqb/frame7_user_message.bin
 
 test: check unit ## formatting, lint, strict types, import direction and all tests
@@ -37,13 +42,26 @@ format: $(VENV)/.ready ## format the code and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.ready ## measure the codec and print a table
+bench: $(VENV)/.ready ## measure codec, store and engine, each against something bare
 	@$(BIN)/python bench/codec.py
+	@echo
+	@$(BIN)/python bench/store.py
+	@echo
+	@$(BIN)/python bench/engine.py
+
+bench-growth: $(VENV)/.ready ## a backlog of up to a million messages: start, memory, speed
+	@$(BIN)/python bench/engine.py growth 1000 10000 100000 1000000
 
 conformance: $(VENV)/.ready ## run the suite and print which requirements it covers
 	@mkdir -p build
 	$(BIN)/pytest --numprocesses $(JOBS) --quiet --junitxml build/conformance.xml
 	@$(BIN)/python tools/conformance build/conformance.xml
+
+crash: $(VENV)/.ready ## kill a working queue manager N times (1000) and check what is left
+	@PYTHONPATH=tests $(BIN)/python tests/crash/run.py $(N)
+
+model: $(VENV)/.ready ## run the engine against the reference model N times (1000)
+	@TIERCEL_MODEL_EXAMPLES=$(N) $(BIN)/pytest --quiet tests/model_based
 
 fuzz: $(VENV)/.ready ## fuzz each parser for SECONDS (60)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-fuzz.lock

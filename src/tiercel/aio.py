@@ -12,7 +12,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -22,7 +22,8 @@ from tiercel.client.embedded import Transaction
 from tiercel.engine.discards import Discard
 from tiercel.engine.handles import Found, Waiter
 from tiercel.model.codes import MessageSeekAction, QueueAccess
-from tiercel.model.errors import IoTimeoutError
+from tiercel.model.errors import IoTimeoutError, MqError
+from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES
@@ -52,6 +53,10 @@ class _OnLoop(embedded.QueueManager):
         future = self._futures.pop(waiter, None)
         if future is not None and not future.done():
             future.set_result(None)
+
+    def _deadline_changed(self) -> None:
+        if self._futures:
+            self._arm()
 
     async def wait_for(self, waiter: Waiter) -> Found:
         if not waiter.is_done:
@@ -98,15 +103,17 @@ class QueueManager:
         self._manager.close()
 
     async def create_queue(
-        self, path_name: str, *, transactional: bool = False, **properties: Any
+        self, path_name: str, *, transactional: bool = False, exist_ok: bool = False, **properties: Any
     ) -> "Queue":
-        queue = self._manager.create_queue(path_name, transactional=transactional, **properties)
+        queue = self._manager.create_queue(
+            path_name, transactional=transactional, exist_ok=exist_ok, **properties
+        )
         return Queue(self._manager, queue)
 
     async def delete_queue(self, path_name: str) -> None:
         self._manager.delete_queue(path_name)
 
-    def queue(self, name: str) -> "Queue":
+    def queue(self, name: str | FormatName) -> "Queue":
         return Queue(self._manager, self._manager.queue(name))
 
     def queues(self) -> "list[Queue]":
@@ -132,6 +139,9 @@ class QueueManager:
         with self._manager.transaction() as transaction:
             yield transaction
 
+    async def begin_transaction(self) -> Transaction:
+        return self._manager.begin_transaction()
+
     @contextmanager
     def batch(self) -> Iterator[None]:
         """One write for everything in the block, which must not `await` anything that waits."""
@@ -148,11 +158,35 @@ class Queue:
     def __repr__(self) -> str:
         return repr(self._queue)
 
-    def __getattr__(self, name: str) -> Any:
-        # What a queue is (path_name, count, label, ...) needs no await.
-        if name in {"format_name", "path_name", "count", "size_bytes", "label", "transactional"}:
-            return getattr(self._queue, name)
-        raise AttributeError(name)
+    # What a queue is needs no await.
+
+    @property
+    def format_name(self) -> FormatName:
+        return self._queue.format_name
+
+    @property
+    def path_name(self) -> str:
+        return self._queue.path_name
+
+    @property
+    def count(self) -> int:
+        return self._queue.count
+
+    @property
+    def size_bytes(self) -> int:
+        return self._queue.size_bytes
+
+    @property
+    def label(self) -> str:
+        return self._queue.label
+
+    @property
+    def transactional(self) -> bool:
+        return self._queue.transactional
+
+    @property
+    def properties(self) -> dict[str, object]:
+        return self._queue.properties
 
     async def set_properties(self, **properties: Any) -> None:
         self._queue.set_properties(**properties)
@@ -192,13 +226,26 @@ class Queue:
         within = None if transaction is None else transaction.of(self._manager)
         opened = self._queue.opened(QueueAccess.RECEIVE)
         # In two phases, so that a task which is cancelled just then gives the message back.
-        waiter = self._start(
+        found = await self._wait(
             lambda: self._reading.receive(opened, seconds, transaction=within, two_phase=within is None)
         )
-        found = await self._manager.wait_for(waiter)
         if within is None:
-            self._manager.driver.run(lambda: self._reading.end_receive(opened, found.lookup_id, delete=True))
+            self._manager.driver.run(lambda: self._reading.keep(opened, found.lookup_id))
         return message_of(found)
+
+    @asynccontextmanager
+    async def receiving(self, timeout: float | None = None) -> AsyncIterator[Message]:
+        """A message to work on: received when the block ends well, given back when it raises."""
+        opened, seconds = self._queue.opened(QueueAccess.RECEIVE), embedded.check_timeout(timeout)
+        found = await self._wait(lambda: self._reading.receive(opened, seconds, two_phase=True))
+        run = self._manager.driver.run
+        try:
+            yield message_of(found)
+        except BaseException:
+            with suppress(MqError):  # a queue that was closed or deleted has given it back already
+                run(lambda: self._reading.end_receive(opened, found.lookup_id, delete=False))
+            raise
+        run(lambda: self._reading.keep(opened, found.lookup_id))
 
     async def peek(
         self,
@@ -216,14 +263,14 @@ class Queue:
             if seconds == 0:
                 raise
         opened = self._queue.opened(QueueAccess.PEEK)
-        return message_of(
-            await self._manager.wait_for(self._start(lambda: self._reading.peek(opened, seconds)))
-        )
+        return message_of(await self._wait(lambda: self._reading.peek(opened, seconds)))
 
-    def _start(self, command: Callable[[], Found | Waiter]) -> Waiter:
+    async def _wait(self, command: Callable[[], Found | Waiter]) -> Found:
         result = self._manager.driver.run(command)
-        assert isinstance(result, Waiter)  # on one thread nothing can have come since the last look
-        return result
+        if isinstance(result, Found):
+            return result
+        self._manager.driver.refuse_to_wait_in_batch(result)
+        return await self._manager.wait_for(result)
 
     async def move(
         self, message: Message | int, subqueue: str | None, *, transaction: Transaction | None = None

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import tiercel
+
 from .conftest import ORDERS
 from .support import RECOVERABLE, bodies, fill
 
@@ -39,9 +40,7 @@ class TestQueues:
                 for _ in range(number % 3):
                     queue.send(b"x")
         listed = qm.queues()
-        assert [queue.path_name for queue in listed] == [
-            rf"TEST\private$\queue {n:02}" for n in range(100)
-        ]
+        assert [queue.path_name for queue in listed] == [rf"TEST\private$\queue {n:02}" for n in range(100)]
         assert [queue.count for queue in listed] == [number % 3 for number in range(100)]
         assert [bool(queue.size_bytes) for queue in listed] == [bool(number % 3) for number in range(100)]
         assert listed[42].label == "number 42"
@@ -103,11 +102,10 @@ class TestQueues:
         queue.send(b"x")
         size = queue.size_bytes
         queue.set_properties(quota_kib=1)
-        sent = 1
+        for _ in range(1024 // size - 1):
+            queue.send(b"x")
         with pytest.raises(tiercel.InsufficientResourcesError):
-            for sent in range(1, 100):  # noqa: B007  # how many went in
-                queue.send(b"x")
-        assert sent == 1024 // size == queue.count
+            queue.send(b"x")
         queue.receive(0)
         queue.send(b"x")
 

@@ -1,4 +1,4 @@
-"""Every message property that an application may set: set by its plain name, read by it, before and after a restart."""
+"""Every property that an application may set: set and read by its plain name, also after a restart."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -43,7 +43,7 @@ SETTABLE: dict[str, tuple[Any, dict[str, Any]]] = {
     "response_queues": ((PUBLIC, ADMIN), {}),
     "destination_queues": ((ADMIN, PUBLIC), {}),
     "sender_id": (b"\x01\x05" + bytes(26), {"sender_id_type": SenderIdType.SID}),
-    "sender_id_type": (SenderIdType.SID, {"sender_id": b"\x01\x05" + bytes(26)}),
+    "sender_id_type": (SenderIdType.QM, {"sender_id": b"\x01\x05" + bytes(26)}),
     "sender_certificate": (b"certificate", {}),
     "privacy_level": (PrivacyLevel.ENHANCED, {}),
     "hash_algorithm": (HashAlgorithm.SHA_512, {}),
@@ -116,7 +116,9 @@ def test_all_are_the_same_after_a_restart(directory: Path, in_transaction: bool)
         queue = qm.create_queue(ORDERS, transactional=in_transaction)
         with qm.transaction() as tx:
             for name, (value, beside) in SETTABLE.items():
-                message = tiercel.Message(**{"delivery": RECOVERABLE, "application_tag": 1, name: value} | beside)
+                message = tiercel.Message(
+                    **{"delivery": RECOVERABLE, "application_tag": 1, name: value} | beside
+                )
                 queue.send(message, transaction=tx if in_transaction else None)
         before = {message.id: message for message in queue.cursor()}
         assert len(before) == len(SETTABLE)

@@ -1,11 +1,7 @@
-r"""What people do with a queue manager, told so that it can be stopped at any write.
+"""Scenarios of queues and single messages; those of transactions come with them."""
 
-A scenario is a generator. Where it yields, all that it has done so far was acknowledged, and the text is what
-must be seen after a crash there. Between two yields there is one thing that happens wholly or not at all. What
-comes before the first yield is the setting, and is not stopped.
-"""
-
-from collections.abc import Callable, Generator
+from contextlib import suppress
+from typing import Any
 from unittest.mock import patch
 
 import tiercel
@@ -13,18 +9,13 @@ from tiercel.engine.handles import Waiter
 from tiercel.model.codes import QueueAccess
 from tiercel.model.format_name import FormatName
 
+from . import transaction_scenarios
+from .story import SCENARIOS, Scenario, Story, scenario
 from .world import World
 
-Story = Generator[str, None, None]
-Scenario = Callable[[World], Story]
+__all__ = ["SCENARIOS", "Scenario", "transaction_scenarios"]
 
-SCENARIOS: dict[str, Scenario] = {}
 FULL = tiercel.Acknowledgements.FULL_RECEIVE | tiercel.Acknowledgements.POS_ARRIVAL
-
-
-def scenario(told: Scenario) -> Scenario:
-    SCENARIOS[told.__name__] = told
-    return told
 
 
 def name_of(queue: str) -> FormatName:
@@ -54,6 +45,7 @@ def sends_and_receives_one_by_one(world: World) -> Story:
     world.receive("a")
     yield "a: 2 3"
     world.receive("a")
+    yield "a: 3"
     world.restart()
     yield "a: 3"
 
@@ -85,62 +77,6 @@ def express_beside_recoverable(world: World) -> Story:
 
 
 @scenario
-def a_transaction_of_three_sends(world: World) -> Story:
-    world.create("a", transactional=True)
-    with world.qm.transaction() as transaction:
-        world.send("a", "0", transaction=transaction)
-    yield "a: 0"
-    with world.qm.transaction() as transaction:
-        world.send("a", "1", "2", "3", transaction=transaction)
-    yield "a: 0 1 2 3"
-    with world.qm.transaction() as transaction:
-        world.send("a", "4", "5", transaction=transaction)
-    yield "a: 0 1 2 3 4 5"
-
-
-@scenario
-def a_transaction_of_receives(world: World) -> Story:
-    world.create("a", transactional=True)
-    with world.qm.transaction() as transaction:
-        world.send("a", "1", "2", "3", transaction=transaction)
-    yield "a: 1 2 3"
-    with world.qm.transaction() as transaction:
-        world.receive("a", transaction=transaction)
-        world.receive("a", transaction=transaction)
-    yield "a: 3"
-
-
-@scenario
-def from_one_queue_to_another(world: World) -> Story:
-    for name in "ab":
-        world.create(name, transactional=True)
-    with world.qm.transaction() as transaction:
-        world.send("a", "1", "2", transaction=transaction)
-    yield "a: 1 2\nb:"
-    with world.qm.transaction() as transaction:
-        world.receive("a", transaction=transaction)
-        world.send("b", "done", "and more", transaction=transaction)
-        world.receive("a", transaction=transaction)
-    yield "a:\nb: done and more"
-
-
-@scenario
-def an_abort(world: World) -> Story:
-    for name in "ab":
-        world.create(name, transactional=True)
-    with world.qm.transaction() as transaction:
-        world.send("a", "1", "2", transaction=transaction)
-    yield "a: 1 2\nb:"
-    transaction = world.qm.begin_transaction()
-    world.receive("a", transaction=transaction)
-    world.receive("a", transaction=transaction)
-    world.send("b", "never", transaction=transaction)
-    yield "a: 1 2\nb:"
-    transaction.abort()
-    yield "a: 1~1 2~1\nb:"
-
-
-@scenario
 def a_move_and_back(world: World) -> Story:
     world.create("a")
     world.send("a", "1", "2")
@@ -155,73 +91,14 @@ def a_move_and_back(world: World) -> Story:
 
 
 @scenario
-def moves_in_a_transaction(world: World) -> Story:
-    queue = world.create("a", transactional=True)
-    with world.qm.transaction() as transaction:
-        world.send("a", "1", "2", "3", transaction=transaction)
-    yield "a: 1 2 3"
-    first = queue.peek(0)
-    with world.qm.transaction() as transaction:
-        queue.move(first, "retry", transaction=transaction)
-        world.receive("a", transaction=transaction)
-        world.send("a", "4", transaction=transaction)
-    yield "a: 3 4\na;retry: 1"
-
-
-@scenario
-def prepared_then_committed(world: World) -> Story:
-    yield from _prepared(world)
-    world.end_in_doubt(commit=True)
-    yield "a: 2 new\nb: more"
-
-
-@scenario
-def prepared_then_aborted(world: World) -> Story:
-    yield from _prepared(world)
-    world.end_in_doubt(commit=False)
-    yield "a: 1~1 2\nb:"
-
-
-def _prepared(world: World) -> Story:
-    for name in "ab":
-        world.create(name, transactional=True)
-    with world.qm.transaction() as transaction:
-        world.send("a", "1", "2", transaction=transaction)
-    yield "a: 1 2\nb:"
-    transaction = world.qm.begin_transaction()
-    world.receive("a", transaction=transaction)
-    world.send("a", "new", transaction=transaction)
-    world.send("b", "more", transaction=transaction)
-    yield "a: 1 2\nb:"
-    world.prepare(transaction)
-    yield "a: (1) 2\nb:\nin doubt: 1"
-    world.restart()
-    yield "a: (1) 2\nb:\nin doubt: 1"
-
-
-@scenario
-def two_in_doubt(world: World) -> Story:
-    world.create("a", transactional=True)
-    for number in "12":
-        transaction = world.qm.begin_transaction()
-        world.send("a", number, number, transaction=transaction)
-        world.prepare(transaction)
-    world.restart()
-    yield "a:\nin doubt: 2"
-    world.end_in_doubt(commit=True)
-    yield "a: 1 1 2 2"
-
-
-@scenario
-def prepared_and_committed_at_once(world: World) -> Story:
-    world.create("a", transactional=True)
-    transaction = world.qm.begin_transaction()
-    world.send("a", "1", "2", transaction=transaction)
+def to_another_computer(world: World) -> Story:
+    world.create("a")
+    far = world.qm.queue(r"DIRECT=TCP:10.9.8.7\private$\far")
     yield "a:"
-    world.prepare(transaction)
-    yield "a:\nin doubt: 1"
-    transaction.commit()
-    yield "a: 1 2"
+    far.send(tiercel.Message(b"x", label="1", delivery=1, time_to_reach_queue=10))
+    yield "a:\nfar: 1"
+    world.wait(11)
+    yield "a:\nfar:\ndiscards: 1"
 
 
 @scenario
@@ -245,16 +122,6 @@ def a_queue_is_deleted(world: World) -> Story:
     yield "b:\ndiscards: 2 1 3 4"
     world.create("a")
     yield "a:\nb:\ndiscards: 2 1 3 4"
-
-
-@scenario
-def a_transactional_queue_is_deleted(world: World) -> Story:
-    queue = world.create("a", transactional=True)
-    with world.qm.transaction() as transaction:
-        world.send("a", "1", "2", transaction=transaction, negative_journaling=True)
-    yield "a: 1 2"
-    queue.delete()
-    yield "system$;DEADXACT: 1 2\ndiscards: 1 2"
 
 
 @scenario
@@ -341,7 +208,7 @@ def acknowledgements(world: World) -> Story:
     for name in "a", "admin":
         world.create(name)
     yield "a:\nadmin:"
-    asked = {"acknowledgements": FULL, "administration_queue": name_of("admin")}
+    asked: dict[str, Any] = {"acknowledgements": FULL, "administration_queue": name_of("admin")}
     world.send("a", "1", **asked)
     yield "a: 1\nadmin: <ACK_REACH_QUEUE>"
     world.receive("a")
@@ -370,32 +237,14 @@ def a_read_in_two_phases_is_given_back(world: World) -> Story:
     queue = world.create("a")
     world.send("a", "1", "2")
     yield "a: 1 2"
-    try:
-        with queue.receiving(0):
-            raise LookupError
-    except LookupError:
-        pass
+    with suppress(LookupError), queue.receiving(0):
+        raise LookupError
     yield "a: 1~1 2"
     with queue.receiving(0):
         yield "a: 1~1 2"
         world.send("a", "3")
         yield "a: 1~1 2 3"
     yield "a: 2 3"
-
-
-@scenario
-def time_runs_out_while_somebody_holds_the_message(world: World) -> Story:
-    world.create("a", transactional=True)
-    with world.qm.transaction() as transaction:
-        world.send("a", "1", transaction=transaction, time_to_be_received=10)
-    yield "a: 1"
-    transaction = world.qm.begin_transaction()
-    world.receive("a", transaction=transaction)
-    yield "a: 1"
-    world.wait(11)
-    yield "a:\ndiscards: 1"  # after a restart nobody holds it any more
-    transaction.abort()
-    yield "a:\ndiscards: 1"
 
 
 @scenario
@@ -425,7 +274,8 @@ def the_ledger_is_full(world: World) -> Story:
         yield "a: 1 2"
         world.queue("a").purge()
         yield "a:\ndiscards: 1 2"
-        world.send("a", "3", "4", "5", "6")
+        with world.qm.batch():
+            world.send("a", "3", "4", "5", "6")
         yield "a: 3 4 5 6\ndiscards: 1 2"
         world.queue("a").purge()
         yield "a:\ndiscards: 4 5 6"

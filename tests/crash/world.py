@@ -11,8 +11,9 @@ from tiercel.engine.check import Checker
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import decode_record
 from tiercel.model.codes import MessageClass
-from tiercel.model.identifiers import MessageId
+from tiercel.model.identifiers import MessageId, TxSequenceId
 from tiercel.store import Store
+from tiercel.wire.message import decode_message
 from tiercel.wire.user_message import UserMessage
 
 START = 1_700_000_000
@@ -32,7 +33,8 @@ class World:
         self.store = store
         self.now = float(START)
         self.qm = open_on(store, lambda: self.now)
-        self.known_ids: set[MessageId] = set()  # told to the caller, or seen in a queue
+        self.known_ids: set[MessageId] = set()  # of sends that were acknowledged
+        self._in_batch: list[tuple[MessageId, int]] = []
         self.known_lookup_ids: set[int] = set()
         self._reopen = reopen
 
@@ -56,11 +58,22 @@ class World:
     ) -> None:
         for label in labels:
             message = tiercel.Message(label.encode() * 50, label=label, delivery=delivery, **properties)
-            self.known_ids.add(self.queue(queue).send(message, transaction=transaction))
+            self._know(self.queue(queue).send(message, transaction=transaction), 0)
+
+    def _know(self, message_id: MessageId, lookup_id: int) -> None:
+        self._in_batch.append((message_id, lookup_id))
+        if not self.driver._batches:
+            self.acknowledged()
+
+    def acknowledged(self) -> None:
+        """A call has returned, and no batch is open: its numbers are known to the world."""
+        self.known_ids.update(message_id for message_id, _ in self._in_batch)
+        self.known_lookup_ids.update(lookup_id for _, lookup_id in self._in_batch)
+        self._in_batch.clear()
 
     def receive(self, queue: str, *, transaction: tiercel.Transaction | None = None) -> tiercel.Message:
         message = self.queue(queue).receive(0, transaction=transaction)
-        self.known_lookup_ids.add(message.lookup_id)
+        self._know(message.id, message.lookup_id)
         return message
 
     def prepare(self, transaction: tiercel.Transaction) -> None:
@@ -95,7 +108,7 @@ def opened(store: Store, now: float) -> Iterator[tiercel.QueueManager]:
 
 
 def problems_of(store: Store) -> list[str]:
-    """Counts against a recount, expiries against messages, orphans, reserved numbers: all that check knows."""
+    """Counts against a recount, expiries against messages, orphans, reserved numbers: what check knows."""
     with store.snapshot() as view:
         return [str(problem) for problem in Checker(view).problems()]
 
@@ -108,7 +121,7 @@ def observe(qm: tiercel.QueueManager) -> str:
     lines = []
     with qm.batch():
         engine = qm.driver.engine
-        for state in sorted(engine._catalog.by_slot.values(), key=str):
+        for state in sorted(engine._catalog.by_slot.values(), key=_local_name):
             labels = [_describe(state, *found) for found in messages(qm, state)]
             if labels or engine.is_visible(state):
                 lines.append(f"{_name(state)}: {' '.join(labels)}".rstrip())
@@ -134,17 +147,22 @@ def messages(qm: tiercel.QueueManager, state: QueueState) -> Iterator[tuple[int,
 def _describe(state: QueueState, lookup_id: int, packet: UserMessage, aborts: int) -> str:
     text = packet.label
     if not text:
-        text = f"<{MessageClass(packet.message_class).name}>"
+        text = next(f"<{each.name}>" for each in MessageClass if each == packet.message_class)
     if aborts:
         text += f"~{aborts}"
     return f"({text})" if lookup_id in state.locks else text
 
 
-def _name(state: QueueState) -> str:
+def _local_name(state: QueueState) -> str:
     path = state.queue.pathname
-    assert path is not None
-    name = path.local_name.removeprefix("private$\\").removeprefix("PRIVATE$\\")
-    return f"{name}[{state.queue.label}]" if state.queue.label else name
+    if path is None:
+        return state.queue.label.rpartition("\\")[2]
+    return path.local_name.removeprefix("private$\\")
+
+
+def _name(state: QueueState) -> str:
+    label = "" if state.is_outgoing else state.queue.label
+    return f"{_local_name(state)}[{label}]" if label else _local_name(state)
 
 
 def all_ids(qm: tiercel.QueueManager) -> tuple[list[int], list[MessageId]]:
@@ -155,3 +173,15 @@ def all_ids(qm: tiercel.QueueManager) -> tuple[list[int], list[MessageId]]:
                 lookup_ids.append(lookup_id)
                 ids.append(packet.id)
     return lookup_ids, ids
+
+
+def sequence_numbers(qm: tiercel.QueueManager) -> list[tuple[TxSequenceId, int]]:
+    """The place in its stream of every transactional message, but for copies in journals."""
+    found = []
+    with qm.batch():
+        for state in list(qm.driver.engine._catalog.by_slot.values()):
+            for _, packet, _ in messages(qm, state) if not state.keeps_messages else ():
+                message = decode_message(packet)
+                if message.is_transactional:
+                    found.append((message.tx_sequence_id, message.tx_sequence_number))
+    return found

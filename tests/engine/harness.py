@@ -142,6 +142,10 @@ class World:
     def total_bytes(self) -> int:
         return self.engine._core.total_bytes
 
+    def set(self, **attributes: Any) -> None:
+        """Changes the queue manager itself."""
+        self.run(lambda: self.engine.set_properties(**attributes))
+
     # Transactions.
 
     def begin(self) -> Transaction:
@@ -169,7 +173,7 @@ class Box:
     def __init__(self, world: World, name: FormatName) -> None:
         self.world = world
         self.name = name
-        self._handles: dict[tuple[int, QueueAccess], OpenQueue] = {}
+        self._handles: dict[tuple[Engine, QueueAccess], OpenQueue] = {}
 
     @property
     def state(self) -> QueueState:
@@ -190,7 +194,7 @@ class Box:
 
     def handle(self, access: QueueAccess) -> OpenQueue:
         """The opening that the methods below use."""
-        key = (id(self.world.engine), access)
+        key = (self.world.engine, access)
         opened = self._handles.get(key)
         if opened is None or not opened.is_open or opened.state is None or opened.state.is_deleted:
             opened = self._handles[key] = self.open(access)
@@ -201,8 +205,9 @@ class Box:
         return self.handle(QueueAccess.RECEIVE)
 
     def close(self) -> None:
-        for opened in self._handles.values():
-            self.world.run(lambda opened=opened: self.world.engine.close_queue(opened))  # type: ignore[misc]
+        for (engine, _), opened in self._handles.items():
+            if engine is self.world.engine:
+                self.world.run(lambda opened=opened: self.world.engine.close_queue(opened))  # type: ignore[misc]
         self._handles.clear()
 
     def delete(self) -> None:

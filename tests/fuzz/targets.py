@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 def main(arguments: list[str]) -> int:
     if arguments == ["--list"]:
-        say("\n".join(import_module("checks").TARGETS))
+        say("\n".join(import_module("promises").TARGETS))
         return 0
     if not arguments or arguments[0].startswith("-"):
         say(__doc__)
@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> int:
     # The fuzzer sees which branches were taken only in modules that it has seen imported.
     atheris: Any = import_module("atheris")
     with atheris.instrument_imports(include=["tiercel"], enable_loader_override=False):
-        targets = import_module("checks").TARGETS
+        targets = import_module("promises").TARGETS
     name, *flags = arguments
     if name not in targets:
         say(f"there is no target {name}; there are {', '.join(targets)}")

@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from checks import TARGETS
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from promises import TARGETS
 
 SCRIPT = Path(__file__).parent / "targets.py"
 each_target = pytest.mark.parametrize("name", sorted(TARGETS))

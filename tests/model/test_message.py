@@ -68,7 +68,7 @@ DEFAULTS: dict[str, object] = {
     "last_in_transaction": False,
     "final_ack_required": False,
     "sender_id": b"",
-    "sender_id_type": 0,
+    "sender_id_type": 1,
     "sender_certificate": b"",
     "authentication_level": 0,
     "privacy_level": 0,

@@ -1,10 +1,11 @@
 """The engine on a store in memory, driven one batch per call, with plain names going in and coming out."""
 
+import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TypeVar
+from functools import cache, lru_cache
+from typing import NamedTuple, TypeVar
 
 from tiercel.client.driver import format_name
 from tiercel.engine.core import Completed, Removed
@@ -12,8 +13,15 @@ from tiercel.engine.engine import Engine, Identity
 from tiercel.engine.handles import OpenQueue, Waiter
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import Record, decode_record, split_message_key
-from tiercel.engine.transaction import Transaction
-from tiercel.model.codes import DeliveryGuarantee, MessageClass, QueueAccess, ShareMode
+from tiercel.engine.transaction import Transaction, TransactionState
+from tiercel.model.codes import (
+    DeliveryGuarantee,
+    MessageClass,
+    QueueAccess,
+    ShareMode,
+    TransactionalOperationType,
+)
+from tiercel.model.errors import InsufficientResourcesError
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
@@ -58,6 +66,23 @@ class Seen:
     aborts: int
     moves: int
     is_locked: bool
+    is_copy: bool
+
+
+class Gone(NamedTuple):
+    """A message, and no copy of one, that left its queue for good."""
+
+    queue: str
+    name: str
+    reason: int
+
+
+class Line(NamedTuple):
+    """A line of the ledger."""
+
+    queue: str
+    name: str
+    reason: int
 
 
 @dataclass
@@ -65,9 +90,11 @@ class Fates:
     """What became of every message that was sent; copies for journals and dead-letter queues do not count."""
 
     sent: set[str] = field(default_factory=set)
+    given: Counter[str] = field(default_factory=Counter)  # to a reader, to keep or not
     received: Counter[str] = field(default_factory=Counter)
     discarded: Counter[str] = field(default_factory=Counter)
-    lost: Counter[str] = field(default_factory=Counter)  # express messages and open transactions at a restart
+    lost: Counter[str] = field(default_factory=Counter)  # express messages at a restart
+    withdrawn: Counter[str] = field(default_factory=Counter)  # with the transaction that sent them
 
 
 class EngineWorld:
@@ -76,9 +103,10 @@ class EngineWorld:
         self.now = now
         self.fates = Fates()
         self.completed: list[Waiter] = []
-        self.removed: list[tuple[str, str, int]] = []
+        self.removed: list[Gone] = []
         self._names: dict[bytes, str] = {}  # of the messages, by what an acknowledgement of them carries
         self._ledger_seen = b"\0"
+        self._looks: dict[int, list[Seen]] = {}  # one look per queue and step is enough
         self._start()
 
     def _start(self) -> None:
@@ -86,47 +114,62 @@ class EngineWorld:
 
     def run(self, command: Callable[[], T]) -> T:
         """One batch; `completed` and `removed` are what the commit let out."""
+        self._looks.clear()
         self.engine.begin(self.now)
         try:
             return command()
         finally:
             self._let_out(self.engine.commit())
 
-    def _let_out(self, effects: list[object]) -> None:
+    def _let_out(self, effects: Sequence[object]) -> None:
         self.completed = [effect.waiter for effect in effects if isinstance(effect, Completed)]
         self.removed = [
-            (name_of(effect.queue), self.name(effect.record), int(effect.reason))
+            Gone(name_of(effect.queue), self.name(effect.record), effect.reason)
             for effect in effects
             if isinstance(effect, Removed)
         ]
 
     # Restarting.
 
-    def crash(self) -> None:
-        """The plug is pulled; what the last commit holds is what there is."""
+    def express_names(self) -> list[str]:
+        seen = [each for state in self.states() for each in self.look_at(state, express_only=True)]
+        return [each.name for each in seen if not each.is_copy]
+
+    def crash(self, express: list[str] | None = None) -> None:
+        """The plug is pulled; what the last commit holds is what there is, without the express messages."""
+        lost = self.express_names() if express is None else express
         self.store = self.store.crash()
-        self._after_end()
+        self._after_end(lost)
 
     def stop(self) -> None:
+        lost = self.express_names()
         self._let_out(self.engine.stop())
         self.store.close()
         self.store = MemoryStore(self.store.spaces)
-        self._after_end()
+        self._after_end(lost)
 
-    def _after_end(self) -> None:
-        before = {
-            seen.name: seen.is_recoverable
-            for state in self.states()
-            if not is_for_copies(state)
-            for seen in self.look_at(state, express_only=True)
-        }
-        self.fates.lost.update(name for name in before if name in self.fates.sent)
-        pending = [tx for tx in self.engine.transactions._living.values() if tx.state.value == "active"]
-        for tx in pending:
-            self.fates.lost.update(
-                self.name(op.record) for op in tx.operations if op.kind.name == "ENQUEUE"
-            )
+    def _after_end(self, lost: list[str]) -> None:
+        self.fates.lost.update(lost)
+        before = Counter(self._stored_names())
+        for tx in self.engine.transactions._living.values():
+            if tx.state is TransactionState.ACTIVE:
+                self.withdrawn(tx)
         self._start()
+        self.run(lambda: None)
+        # What the start itself lets out is not told to anybody, so what ended there is found by looking.
+        ended = before - Counter(self._stored_names())
+        self.removed = [Gone(*each, MessageClass.NACK_RECEIVE_TIMEOUT) for each in ended.elements()]
+
+    def _stored_names(self) -> Iterator[tuple[str, str]]:
+        for state in self.states():
+            for _, record in self.stored(state):
+                if not record.is_copy:
+                    yield name_of(state), self.name(record)
+
+    def withdrawn(self, tx: Transaction) -> None:
+        """What an aborted transaction wanted to send was never sent."""
+        sends = [op for op in tx.operations if op.kind == TransactionalOperationType.ENQUEUE]
+        self.fates.withdrawn.update(self.name(operation.record) for operation in sends)
 
     # Calls that need more than a line.
 
@@ -151,8 +194,14 @@ class EngineWorld:
 
     def send(self, opened: OpenQueue, letter: Letter, body: bytes, transaction: Transaction | None) -> None:
         message = message_of(letter, body, self.now)
-        identifier = self.engine.send(opened, message, transaction)
-        self._names[encode_guid(identifier.lineage) + identifier.uniquifier.to_bytes(4, "little")] = letter.name
+        try:
+            identifier = self.engine.send(opened, message, transaction)
+        except InsufficientResourcesError:
+            self.fates.sent.add(letter.name)  # and refused: the ledger has it
+            raise
+        self._names[encode_guid(identifier.lineage) + identifier.uniquifier.to_bytes(4, "little")] = (
+            letter.name
+        )
         self.fates.sent.add(letter.name)
 
     def size_of(self, queue: str, letter: Letter, body: bytes) -> int:
@@ -161,7 +210,7 @@ class EngineWorld:
         message.destination_queue = format_name(path_of(queue))
         message.id = MessageId(self.engine.queue_manager.identifier, 1)
         message.transaction_id = 1 if letter.transactional else None
-        return len(encode_message(message))
+        return len(encode_message(message)) + _added_by_the_engine()
 
     # Looking.
 
@@ -174,14 +223,18 @@ class EngineWorld:
     def states(self) -> list[QueueState]:
         """Every queue but those that only the protocols use."""
         catalog = self.engine._catalog
-        return [state for state in catalog.by_slot.values() if not catalog.is_internal(state)]
+        return [state for state in catalog.by_slot.values() if not catalog.is_internal(state.parent or state)]
 
     def look_at(self, state: QueueState, *, express_only: bool = False) -> list[Seen]:
         """The whole queue in its order, read past the engine."""
+        if not express_only and state.slot in self._looks:
+            return self._looks[state.slot]
         records = dict(state.express)
         if not express_only:
             records |= dict(self.stored(state))
-        found = []
+        found: list[Seen] = []
+        if not express_only:
+            self._looks[state.slot] = found
         for lookup_id, record in sorted(records.items()):
             packet = UserMessage(record.packet)
             found.append(
@@ -194,6 +247,7 @@ class EngineWorld:
                     record.abort_count,
                     record.move_count,
                     lookup_id in state.locks,
+                    record.is_copy,
                 )
             )
         return found
@@ -204,16 +258,35 @@ class EngineWorld:
         for key in messages.irange(first, beyond, (True, False)):
             yield split_message_key(key)[1], decode_record(messages[key])
 
-    def new_discards(self) -> list[tuple[str, str, int]]:
-        """The lines of the ledger since the last call: queue, message, class."""
+    def new_discards(self) -> tuple[list[Line], list[Line]]:
+        """The lines of the ledger since the last call: of messages, and of copies that found no room."""
         rows = self.store.spaces[Keyspace.DISCARDS]
         new = list(rows.irange(self._ledger_seen, inclusive=(False, True)))
         self._ledger_seen = new[-1] if new else self._ledger_seen
-        return [_discard(rows[key]) for key in new]
+        lines: list[Line] = []
+        copies: list[Line] = []
+        for key in new:
+            values = json.loads(rows[key])
+            line = Line(_short(values["queue"]), values["label"], values["message_class"])
+            (copies if values["reason"].startswith("no copy") else lines).append(line)
+        return lines, copies
 
 
-def is_for_copies(state: QueueState) -> bool:
-    return state.keeps_messages or name_of(state).startswith("dead")
+@cache
+def _added_by_the_engine() -> int:
+    """Who sent the message: the engine adds that, and it makes each packet as much longer."""
+    world, letter = EngineWorld(0.0), Letter("probe", 0)
+    world.run(
+        lambda: world.create_queue(
+            "c", transactional=False, journaling=False, quota_kib=1, journal_quota_kib=1
+        )
+    )
+    world.run(lambda: world.send(world.open("c", "send"), letter, b"", None))
+    (sent,) = (seen for state in world.states() for seen in world.look_at(state))
+    message = message_of(letter, b"", 0.0)
+    message.destination_queue = format_name(path_of("c"))
+    message.id = MessageId(world.engine.queue_manager.identifier, 1)
+    return sent.size - len(encode_message(message))
 
 
 def message_of(letter: Letter, body: bytes, now: float) -> Message:
@@ -242,11 +315,6 @@ def _identity(packet: bytes) -> tuple[str, int, bytes]:
     return message.label, message.message_class, message.correlation_id
 
 
-def _discard(line: bytes) -> tuple[str, str, int]:
-    import json
-
-    values = json.loads(line)
-    queue = values["queue"].rpartition(" ")[2]
-    local = queue.partition("\\")[2] if "\\" in queue else queue
-    name = local.replace("system$;", "system;").removeprefix("private$\\")
-    return name, values["label"], values["message_class"]
+def _short(queue: str) -> str:
+    local = queue.rpartition(" ")[2].partition("\\")[2]
+    return local.replace("system$;", "system;").removeprefix("private$\\")

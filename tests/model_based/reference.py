@@ -1,7 +1,7 @@
 """A queue manager in plain lists, read off [MS-MQDMPR] and its traps: what the engine is held to.
 
-It has no store, no lookup ids and no batches. A queue is a list sorted by priority and arrival, a transaction a
-list of operations, a lock a field of the message. Errors are named as the error classes are.
+It has no store, no lookup ids and no batches. A queue is a list sorted by priority and arrival, a transaction
+is a list of operations, a lock is a field of the message. Errors have the names of the error classes.
 """
 
 from dataclasses import dataclass, field
@@ -54,12 +54,14 @@ class Item:
     aborts: int = 0
     moves: int = 0
     owner: "Tx | Handle | None" = None
+    reader: "Handle | None" = None  # through which it was taken
     allow_peek: bool = False
+    taken: int = -1  # in which order locked ones were locked; the others keep their own
     doom: int | None = None
     lookup_id: int | None = None  # noted by the test when it first sees the engine's
 
     def is_visible(self, *, peek: bool = False) -> bool:
-        return self.owner is None or (peek and self.allow_peek)
+        return self.owner is None or (peek and self.allow_peek and self.doom is None)
 
 
 @dataclass(eq=False)
@@ -71,7 +73,8 @@ class Queue:
     items: list[Item] = field(default_factory=list)
     waiters: "list[Waiter]" = field(default_factory=list)
     handles: "list[Handle]" = field(default_factory=list)
-    pending: int = 0  # bytes of sends and moves to here that are not committed
+    pending: int = 0  # bytes of sends to here that are not committed
+    coming: int = 0  # moves to here that are not committed
     is_deleted: bool = False
 
     @property
@@ -156,6 +159,7 @@ class Model:
         self.transactions: list[Tx] = []
         self.ledger: list[tuple[str, str, int]] = []
         self._arrivals = count()
+        self.takings = count()
 
     @property
     def total(self) -> int:
@@ -163,8 +167,10 @@ class Model:
 
     # Coming.
 
-    def insert(self, queue: Queue, letter: Letter, *, is_copy: bool = False, moves: int = 0) -> Item:
-        item = Item(letter, (7 - letter.priority, next(self._arrivals)), is_copy, moves=moves)
+    def insert(self, queue: Queue, letter: Letter, original: Item | None = None) -> Item:
+        item = Item(letter, (7 - letter.priority, next(self._arrivals)))
+        if original is not None:
+            item.is_copy, item.aborts, item.moves = original.is_copy, original.aborts, original.moves
         queue.items.append(item)
         queue.items.sort(key=lambda each: each.place)
         return item
@@ -174,15 +180,17 @@ class Model:
         if letter.acks & POS_ARRIVAL:
             self.acknowledge(letter, ACK_REACH_QUEUE)
         if letter.keep_copy and not letter.transactional:
-            self.file(self.queues[JOURNAL], letter)
+            self.file(self.queues[JOURNAL], item)
         self.offer(queue, item)
 
-    def file(self, queue: Queue, letter: Letter) -> None:
+    def file(self, queue: Queue, item: Item) -> None:
         """A copy for a journal or dead-letter queue, unless it is full (T-10)."""
-        if queue.size + queue.pending + letter.size > queue.quota:
-            self.ledger.append((queue.name, letter.name, EXCEED_QUOTA))
+        if queue.size + queue.pending + item.letter.size > queue.quota:
+            self.ledger.append((queue.name, item.letter.name, EXCEED_QUOTA))
         else:
-            self.offer(queue, self.insert(queue, letter, is_copy=True))
+            copy = self.insert(queue, item.letter, item)
+            copy.is_copy = True
+            self.offer(queue, copy)
 
     def acknowledge(self, letter: Letter, reason: int) -> None:
         if letter.admin is None:
@@ -209,15 +217,16 @@ class Model:
                 waiter.cursor.state = "unread" if waiter.is_receive else "read"
         if receiver is not None:
             by = receiver.tx or (receiver.handle if receiver.two_phase else None)
-            self.take(queue, item, by, allow_peek=receiver.allow_peek)
+            self.take(receiver.handle, item, by, allow_peek=receiver.allow_peek)
 
     # Going.
 
-    def take(self, queue: Queue, item: Item, by: Tx | Handle | None, *, allow_peek: bool = False) -> None:
+    def take(self, reader: Handle, item: Item, by: Tx | Handle | None, *, allow_peek: bool = False) -> None:
+        queue = reader.queue
         if by is None:
             self.finish(queue, item, ACK_RECEIVE)
             return
-        item.owner, item.allow_peek = by, allow_peek
+        item.owner, item.reader, item.allow_peek, item.taken = by, reader, allow_peek, next(self.takings)
         if isinstance(by, Tx):
             by.operations.append(Operation("receive", queue, item.letter, item))
 
@@ -231,17 +240,18 @@ class Model:
         if item.is_copy:
             return  # its sender was told when the message itself ended
         if reason != ACK_RECEIVE:
-            self.tell_failure(queue, letter, reason)
+            self.tell_failure(queue, item, reason)
             return
         if letter.acks & POS_RECEIVE:
             self.acknowledge(letter, ACK_RECEIVE)
         if letter.keep_copy and letter.transactional:
-            self.file(self.queues[JOURNAL], letter)
+            self.file(self.queues[JOURNAL], item)
         root = self.queues.get(queue.root)
         if root is not None and root.journaling and not queue.is_deleted:
-            self.file(self.queues[f"{root.name};JOURNAL"], letter)
+            self.file(self.queues[f"{root.name};JOURNAL"], item)
 
-    def tell_failure(self, queue: Queue, letter: Letter, reason: int) -> None:
+    def tell_failure(self, queue: Queue, item: Item, reason: int) -> None:
+        letter = item.letter
         if letter.acks & (NEG_RECEIVE if reason & 0x4000 else NEG_ARRIVAL):
             self.acknowledge(letter, reason)
         had_arrived = reason in {Q_DELETED, Q_PURGED, REJECTED}
@@ -249,10 +259,10 @@ class Model:
             own = self.queues.get(letter.dead_letter_queue or "")
             system = self.queues[DEADXACT if letter.transactional else DEADLETTER]
             fits = own is not None and own is not queue and own.transactional == letter.transactional
-            self.file(own if own is not None and fits else system, letter)
+            self.file(own if own is not None and fits else system, item)
 
     def give_back(self, queue: Queue, item: Item) -> None:
-        item.owner = None
+        item.owner, item.taken = None, -1
         if item.doom is not None:
             self.finish(queue, item, item.doom)
         else:
@@ -276,19 +286,20 @@ class Model:
             for waiter in [w for w in queue.waiters if w.deadline is not None and w.deadline <= now]:
                 self.stop_waiting(waiter, "IoTimeoutError")
         due = [
-            (item.letter.deadline, queue, item)
-            for queue in list(self.queues.values())
+            (item.letter.recoverable, item.letter.deadline, number, item.place, queue, item)
+            for number, queue in enumerate(self.queues.values())
             for item in queue.items
             if item.letter.deadline is not None and item.letter.deadline <= now and not item.is_copy
         ]
-        for _, queue, item in sorted(due, key=lambda each: each[0]):
+        # Those of one moment in an order of ours, by which their acknowledgements come: express ones first.
+        for *_, queue, item in sorted(due, key=lambda each: each[:4]):
             if item.owner is None:
                 self.finish(queue, item, RECEIVE_TIMEOUT)
             else:
                 item.doom = item.doom or RECEIVE_TIMEOUT  # when it is given back (T-04)
 
     def restart(self) -> None:
-        """Express messages, handles, waits and unprepared transactions are gone, and all their locks (T-24)."""
+        """Express messages, handles, waits and unprepared transactions are gone with their locks (T-24)."""
         for tx in [tx for tx in self.transactions if tx.state == "active"]:
             tx.state = "ended"
             for operation in tx.operations:
@@ -297,17 +308,22 @@ class Model:
             queue.items = [item for item in queue.items if item.letter.recoverable]
             queue.waiters, queue.handles = [], []
             for item in queue.items:
+                item.reader, item.allow_peek = None, False
                 if not isinstance(item.owner, Tx) or item.owner.state == "ended":
-                    item.owner = None
+                    item.owner, item.taken = None, -1
             self.drop_empty_subqueue(queue)
+        for queue in list(self.queues.values()):
+            for item in [item for item in queue.items if item.owner is None and item.doom == Q_PURGED]:
+                self.finish(queue, item, Q_PURGED)
         self.pass_time(self.now)
 
     def reserve(self, operation: Operation, sign: int) -> None:
-        target = operation.queue if operation.kind == "send" else operation.target
-        if target is not None:
-            target.pending += sign * operation.letter.size
+        if operation.kind == "send":
+            operation.queue.pending += sign * operation.letter.size
+        elif operation.target is not None:
+            operation.target.coming += sign
 
     def drop_empty_subqueue(self, queue: Queue) -> None:
-        if queue.is_subqueue and not (queue.items or queue.handles or queue.pending or queue.is_deleted):
+        if queue.is_subqueue and not (queue.items or queue.handles or queue.coming or queue.is_deleted):
             queue.is_deleted = True
             del self.queues[queue.name]

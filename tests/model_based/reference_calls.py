@@ -9,6 +9,7 @@ from .reference import (
     Q_DELETED,
     Q_PURGED,
     REJECTED,
+    START,
     Cursor,
     Handle,
     Item,
@@ -59,6 +60,9 @@ class ReferenceModel(Model):
     def delete_queue(self, name: str) -> None:
         if name not in self.queues:
             raise Refused("QueueNotFoundError")
+        in_doubt = [op for tx in self.transactions if tx.state == "prepared" for op in tx.operations]
+        if any(operation.queue.root == name and not operation.queue.is_deleted for operation in in_doubt):
+            raise Refused("IllegalOperationError")
         parts = [queue for queue in self.queues.values() if queue.root == name]
         for queue in sorted(parts, key=lambda queue: queue.name == name):  # the queue itself is last
             for waiter in list(queue.waiters):
@@ -66,11 +70,8 @@ class ReferenceModel(Model):
             items, queue.items = queue.items, []
             queue.is_deleted = True
             del self.queues[queue.name]
-            for item in items:
-                if isinstance(item.owner, Tx):
-                    item.doom = Q_DELETED  # its transaction still decides (T-21)
-                else:
-                    self.finish(queue, item, Q_DELETED)
+            for item in sorted(items, key=lambda item: (item.owner is None, item.taken)):
+                self.finish(queue, item, Q_DELETED)
 
     def open(self, name: str, access: str, *, deny: bool = False) -> Handle:
         queue = self.queues.get(name)
@@ -133,12 +134,10 @@ class ReferenceModel(Model):
         check_transaction(queue, tx)
         if item is None or item not in queue.items or item.owner is not None:
             raise Refused("MessageNotFoundError")
-        if goal.size + goal.pending + item.letter.size > goal.quota:
-            raise Refused("InsufficientResourcesError")
         if tx is None:
             self._move(queue, item, goal)
             return
-        item.owner = tx
+        item.owner, item.reader, item.allow_peek, item.taken = tx, handle, False, next(self.takings)
         tx.operations.append(Operation("move", queue, item.letter, item, goal))
         self.reserve(tx.operations[-1], 1)
 
@@ -146,8 +145,8 @@ class ReferenceModel(Model):
         """A new place in the target; neither acknowledgement nor journal copy (T-09)."""
         if item in queue.items:
             queue.items.remove(item)
-        moved = self.insert(goal, item.letter, is_copy=item.is_copy, moves=item.moves + 1)
-        moved.aborts = item.aborts
+        moved = self.insert(goal, item.letter, item)
+        moved.moves += 1
         self.offer(goal, moved)
 
     def purge(self, handle: Handle) -> int:
@@ -166,33 +165,37 @@ class ReferenceModel(Model):
         queue = self.queue_for(handle, "receive")
         _check_cursor(handle, cursor)
         check_transaction(queue, how.tx)
+        _check_not_waiting(cursor)
         must_wait = how.timeout is None or how.timeout > 0
         if cursor is not None and cursor.state == "read":
             found: Item | None = _current(cursor, peek=False)
             cursor.state = "unread"
         else:
-            found = queue.first(cursor.place if cursor is not None else (-1, 0))
+            found = queue.first(cursor.place if cursor is not None else START)
         if found is not None:
             if cursor is not None:
                 cursor.place = found.place
-            self.take(queue, found, how.owner(handle), allow_peek=how.allow_peek)
+            self.take(handle, found, how.owner(handle), allow_peek=how.allow_peek)
             return found
         if not must_wait:
             raise Refused("IoTimeoutError" if cursor is None else "MessageNotFoundError")  # T-28
         if cursor is not None:
             cursor.state = "wait receive"
-        return self._wait(handle, Waiter(handle, True, None, cursor, how.tx, how.two_phase, how.allow_peek), how)
+        return self._wait(
+            handle, Waiter(handle, True, None, cursor, how.tx, how.two_phase, how.allow_peek), how
+        )
 
     def peek(
         self, handle: Handle, how: How, cursor: Cursor | None = None, *, following: bool = False
     ) -> Item | Waiter:
         queue = self.queue_for(handle, "peek")
         _check_cursor(handle, cursor)
+        _check_not_waiting(cursor)
         if following and cursor is not None and cursor.state == "unread":
             raise Refused("IllegalCursorActionError")
         if cursor is not None and cursor.state == "read" and not following:
             return _current(cursor, peek=True)
-        found = queue.first(cursor.place if cursor is not None else (-1, 0), peek=True)
+        found = queue.first(cursor.place if cursor is not None else START, peek=True)
         if cursor is not None:
             cursor.state = "read" if found is not None else "unread"
             cursor.place = found.place if found is not None else cursor.place
@@ -218,18 +221,35 @@ class ReferenceModel(Model):
         if found is None:
             raise Refused("MessageNotFoundError")
         if not peek:
-            self.take(queue, found, how.owner(handle), allow_peek=how.allow_peek)
+            self.take(handle, found, how.owner(handle), allow_peek=how.allow_peek)
         return found
 
     def end_receive(self, handle: Handle, item: Item, ending: str) -> None:
         """The second phase: "ack" keeps the message, "nack" gives it back, "reject" ends it."""
         queue = self.queue_for(handle, "receive")
-        if item not in queue.items or item.owner is not handle:
+        if item not in queue.items or item.owner is None or item.reader is not handle:
             raise Refused("TransactionSequenceError")
-        if ending == "reject":
+        if isinstance(item.owner, Tx):
+            self._leave_transaction(queue, item, item.owner, ending)
+        elif ending == "reject":
             self.finish(queue, item, REJECTED)
         elif ending == "ack" and item.doom != Q_PURGED:
             self.finish(queue, item, ACK_RECEIVE)
+        else:
+            self.give_back(queue, item)
+
+    def _leave_transaction(self, queue: Queue, item: Item, tx: Tx, ending: str) -> None:
+        """The transaction decides of what stays in it (DMPR-209); what is not kept leaves it (T-13)."""
+        if ending == "ack":
+            return
+        if tx.state != "active":
+            raise Refused("TransactionSequenceError")
+        operation = next(each for each in tx.operations if each.item is item)
+        if operation.kind == "move":
+            raise Refused("TransactionSequenceError")
+        tx.operations.remove(operation)
+        if ending == "reject":
+            self.finish(queue, item, REJECTED)
         else:
             self.give_back(queue, item)
 
@@ -267,19 +287,17 @@ class ReferenceModel(Model):
             if item is None:
                 if queue.is_deleted:
                     self.ledger.append((queue.name, operation.letter.name, BAD_DST_Q))
-                    self.tell_failure(queue, operation.letter, BAD_DST_Q)
+                    self.tell_failure(queue, Item(operation.letter, START), BAD_DST_Q)
                 else:
                     self.accept(queue, operation.letter)
-            elif operation.target is None:
+            elif not queue.is_deleted and operation.target is None:
                 self.finish(queue, item, ACK_RECEIVE)
-            elif operation.target.is_deleted:  # then its queue was deleted as well
-                self.give_back(queue, item)
-            else:
+            elif not queue.is_deleted and operation.target is not None:
                 self._move(queue, item, operation.target)
 
     def abort(self, tx: Tx) -> None:
         for operation in self._end(tx):
-            if operation.item is not None:
+            if operation.item is not None and not operation.queue.is_deleted:
                 self.give_back(operation.queue, operation.item)
 
     def _end(self, tx: Tx) -> list[Operation]:
@@ -307,11 +325,12 @@ def check_transaction(queue: Queue, tx: Tx | None) -> None:
 
 
 def _check_cursor(handle: Handle, cursor: Cursor | None) -> None:
-    if cursor is None:
-        return
-    if not cursor.is_open or cursor.handle is not handle:
+    if cursor is not None and (not cursor.is_open or cursor.handle is not handle):
         raise Refused("InvalidHandleError")
-    if cursor.state.startswith("wait"):
+
+
+def _check_not_waiting(cursor: Cursor | None) -> None:
+    if cursor is not None and cursor.state.startswith("wait"):
         raise Refused("IllegalCursorActionError")
 
 
@@ -326,13 +345,13 @@ def _seek(queue: Queue, place: Place, seek: str, *, peek: bool) -> Item | None:
     """Seek Available Message Position With Id; first and last need no id (T-03)."""
     if seek in {"first", "last"}:
         return queue.first(peek=peek) if seek == "first" else queue.last(peek=peek)
+    item = next((item for item in queue.items if item.place == place), None)
+    if item is None:
+        return None
     if seek in {"next", "previous"}:
         return queue.first(place, peek=peek) if seek == "next" else queue.last(place, peek=peek)
-    item = next((item for item in queue.items if item.place == place), None)
-    if item is None or item.is_visible(peek=peek):
+    if item.is_visible(peek=peek):
         return item
-    if item.doom is not None:
-        raise Refused("MessageAlreadyReceivedError")
-    if peek:
+    if peek and item.doom is None:
         raise Refused("TransactionUsageError")
     return None

@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 
+from tiercel.model.codes import SenderIdType
 from tiercel.model.format_name import (
     DirectFormatName,
     DistributionListFormatName,
@@ -255,7 +256,9 @@ class TestDeserializeMessageFromBuffer:
     @pytest.mark.conformance("DMPR-238")
     def test_absent_headers_leave_the_defaults(self) -> None:
         minimal = packet(user(source=bytes(16).hex()), properties())
-        assert decode_message(UserMessage(minimal)) == Message(time_to_reach_queue=0xFFFFFFFF)
+        assert decode_message(UserMessage(minimal)) == Message(
+            time_to_reach_queue=0xFFFFFFFF, sender_id_type=SenderIdType.NONE
+        )
 
     def test_soap_parts_are_read(self) -> None:
         data = packet(user(AH | HH), properties(), ENVELOPE, COMPOUND, SOAP)

@@ -4,7 +4,8 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,7 +27,6 @@ from tiercel.model.errors import (
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathKind, PathName
-from tiercel.security.access import Token
 from tiercel.security.unix import token_of_process
 from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES, MIN_MAX_BYTES, LmdbStore
 from tiercel.wire.message import decode_message
@@ -40,7 +40,11 @@ Clock = Callable[[], float]
 
 
 class Driver:
-    """An engine on a store; `completed` is called after the commit for every wait that has ended."""
+    """An engine on a store.
+
+    After a commit, `completed` is called for every wait that has ended, and `deadline_changed` when the
+    engine wants to be called earlier or later than before.
+    """
 
     def __init__(
         self,
@@ -48,19 +52,25 @@ class Driver:
         *,
         clock: Clock,
         completed: Callable[[Waiter], None],
+        deadline_changed: Callable[[], None],
         computer_name: str | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
     ) -> None:
-        _check_arguments(directory, computer_name, max_bytes)
+        _check_arguments(directory, computer_name, max_bytes, clock)
+        name = computer_name or socket.gethostname()
         self._store = LmdbStore.open(Path(directory), max_bytes=max_bytes)
         self._clock = clock
         self._completed = completed
+        self._deadline_changed = deadline_changed
+        self._deadline: float | None = None
         self._batches = 0
+        self._abandoned: list[OpenQueue] = []
         self.lock = threading.RLock()
-        self.token = Token.local_system()
         self.owner = token_of_process()
+        # The program that embeds the queue manager may do everything, in its own name.
+        self.token = replace(self.owner, unrestricted=True)
         self.is_open = True
-        name = computer_name or socket.gethostname()
+        self._process = os.getpid()
         identity = Identity(name.partition(".")[0], name)
         try:
             self.engine = Engine(self._store, identity, now=clock(), owner=self.owner)
@@ -74,7 +84,8 @@ class Driver:
         An MqError means that the command did nothing. Whatever else ends it may have ended it half-way: then
         nothing of the batch counts, and the engine takes no more commands.
         """
-        with self.batch():
+        with self.lock:
+            self._enter()
             try:
                 return command()
             except (StoreFailedError, StoreDamagedError) as problem:
@@ -85,37 +96,63 @@ class Driver:
             except BaseException as problem:
                 self.engine.fail(f"a command ended half-way ({problem!r})")
                 raise
+            finally:
+                self._leave()
 
     @contextmanager
     def batch(self) -> Iterator[None]:
         """Commits once, at the end of the outermost batch; what was done before an error stays done."""
         with self.lock:
-            if not self.is_open:
-                raise ServiceNotAvailableError("queue manager", problem="it was closed", fix="open it again")
-            self.engine.begin(self._clock())
-            self._batches += 1
+            self._enter()
             try:
                 yield
             finally:
-                self._batches -= 1
-                if not self._batches and not self.engine.has_failed:
-                    self._release()
+                self._leave()
+
+    def _enter(self) -> None:
+        if not self.is_open:
+            raise ServiceNotAvailableError("queue manager", problem="it was closed", fix="open it again")
+        if os.getpid() != self._process:
+            problem = "another process opened it, before a fork"
+            raise ServiceNotAvailableError("queue manager", problem=problem, fix="open it where it is used")
+        if not self._batches or self.engine.has_failed:
+            self.engine.begin(self._clock())
+        while self._abandoned:
+            self.engine.close_queue(self._abandoned.pop())
+        self._batches += 1
+
+    def _leave(self) -> None:
+        self._batches -= 1
+        if not self._batches and not self.engine.has_failed:
+            self._release()
 
     def _release(self) -> None:
         for effect in self.engine.commit():
             if isinstance(effect, Completed):
                 self._completed(effect.waiter)
+        if self.engine.next_deadline != self._deadline:  # who sleeps until the old one must hear of it
+            self._deadline = self.engine.next_deadline
+            self._deadline_changed()
+
+    def close_later(self, opened: "dict[QueueAccess, OpenQueue]") -> None:
+        """Has handles closed with the next batch; takes no lock, for it may be called by the collector."""
+        self._abandoned.extend(opened.values())
+        opened.clear()
 
     def withdraw(self, waiter: Waiter) -> None:
         """Ends a wait that nobody waits for any more; a message that had come to it goes back."""
-        reading, found = self.engine.reading, waiter.found
-        if found is None:
-            error = OperationCancelledError(str(waiter.opened.format_name))
-            self.run(lambda: reading.stop_waiting(waiter, error))
-        elif waiter.two_phase:
-            self.run(lambda: reading.end_receive(waiter.opened, found.lookup_id, delete=False))
+        reading, found, transaction = self.engine.reading, waiter.found, waiter.transaction
+        with suppress(MqError):  # closing or deleting the queue has done as much already
+            if found is None:
+                error = OperationCancelledError(str(waiter.opened.format_name))
+                self.run(lambda: reading.stop_waiting(waiter, error))
+            elif transaction is not None:
+                self.run(lambda: reading.leave_transaction(found.queue, found.lookup_id, transaction))
+            elif waiter.two_phase:
+                self.run(lambda: reading.end_receive(waiter.opened, found.lookup_id, delete=False))
 
     def refuse_to_wait_in_batch(self, waiter: Waiter) -> None:
+        """Lets a read wait only where something can arrive."""
         if self._batches:
             problem = "a read cannot wait inside a batch: nothing can arrive before the batch ends"
             error = IllegalOperationError("queue manager", problem=problem, fix="pass timeout=0")
@@ -135,6 +172,8 @@ class Driver:
             if not self.is_open:
                 return
             self.is_open = False
+            if os.getpid() != self._process:  # the store is the parent's: leave it alone
+                return
             try:
                 for effect in self.engine.stop():
                     if isinstance(effect, Completed):
@@ -143,7 +182,7 @@ class Driver:
                 self._store.close()
 
 
-def _check_arguments(directory: object, computer_name: object, max_bytes: object) -> None:
+def _check_arguments(directory: object, computer_name: object, max_bytes: object, clock: object) -> None:
     kinds = (("directory", directory, (str, os.PathLike)), ("max_bytes", max_bytes, (int,)))
     for name, value, allowed in (*kinds, ("computer_name", computer_name, (str, type(None)))):
         if not isinstance(value, allowed) or isinstance(value, bool):
@@ -155,6 +194,8 @@ def _check_arguments(directory: object, computer_name: object, max_bytes: object
     if isinstance(max_bytes, int) and not MIN_MAX_BYTES <= max_bytes <= MAX_MAX_BYTES:
         limit = f"{MIN_MAX_BYTES} to {MAX_MAX_BYTES}"
         raise InvalidParameterError("max_bytes", present=max_bytes, limit=limit, fix="pass a size in bytes")
+    if not callable(clock):
+        raise IllegalPropertyVariantTypeError("clock", present=type(clock).__name__, limit="a function")
     if isinstance(computer_name, str):
         PathName(computer_name, PathKind.PUBLIC, "q")  # says what is wrong with the name
 
@@ -175,7 +216,7 @@ def check_exists(driver: Driver, name: FormatName) -> None:
 def message_of(found: Found) -> Message:
     """All properties of a message that a read found."""
     record = found.record
-    message = decode_message(UserMessage(record.packet))
+    message = decode_message(found.packet or UserMessage(record.packet))
     message.lookup_id = found.lookup_id
     message.arrival_time = record.arrival_time
     message.abort_count = record.abort_count

@@ -11,16 +11,20 @@ Threads may share it; a read that waits lets the others work.
 
 import os
 import time
+import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from threading import Condition
 from types import TracebackType
 from typing import Any, Self
+from uuid import UUID
 
 from tiercel.client.driver import Clock, Driver, check_exists, format_name, message_of
 from tiercel.engine import cursor as engine_cursor
 from tiercel.engine import transaction as engine_transaction
 from tiercel.engine.discards import Discard
+from tiercel.engine.engine import SETTABLE
 from tiercel.engine.handles import Found, OpenQueue, Waiter
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import MessageSeekAction, QueueAccess
@@ -30,8 +34,10 @@ from tiercel.model.errors import (
     InvalidParameterError,
     IoTimeoutError,
     MessageNotFoundError,
+    MqError,
+    QueueExistsError,
 )
-from tiercel.model.format_name import DirectFormatName, FormatName
+from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName, SystemQueue
@@ -64,10 +70,14 @@ class QueueManager:
             directory,
             clock=clock,
             completed=self._completed,
+            deadline_changed=self._deadline_changed,
             computer_name=computer_name,
             max_bytes=max_bytes,
         )
         self._woken = Condition(self._driver.lock)
+
+    def __repr__(self) -> str:
+        return f"<QueueManager {self._driver.engine.queue_manager.computer_name}>"
 
     def __enter__(self) -> Self:
         return self
@@ -85,21 +95,30 @@ class QueueManager:
 
     # Queues.
 
-    def create_queue(self, path_name: str, *, transactional: bool = False, **properties: Any) -> "Queue":
-        r"""Makes a queue such as `.\private$\orders`; the properties are those of `model.queue.Queue`."""
-        path = _path(path_name)
-        owner = self._driver.owner
-        state = self._driver.run(
-            lambda: self._driver.engine.create_queue(path, owner, transactional=transactional, **properties)
-        )
-        return Queue(self, self._driver.engine.format_name(state))
+    def create_queue(
+        self, path_name: str, *, transactional: bool = False, exist_ok: bool = False, **properties: Any
+    ) -> "Queue":
+        r"""Makes a queue such as `.\private$\orders`; the properties are those that `set_properties` takes.
+
+        With `exist_ok`, a queue of that name that is there already is taken as it is.
+        """
+        path, engine, owner = _path(path_name), self._driver.engine, self._driver.owner
+        try:
+            state = self._driver.run(
+                lambda: engine.create_queue(path, owner, transactional=transactional, **properties)
+            )
+        except QueueExistsError:
+            if not exist_ok:
+                raise
+            return self.queue(path_name)
+        return Queue(self, engine.format_name(state))
 
     def delete_queue(self, path_name: str) -> None:
         self.queue(path_name).delete()
 
-    def queue(self, name: str) -> "Queue":
+    def queue(self, name: str | FormatName) -> "Queue":
         """The queue of a path name or a format name; one on another computer can be sent to."""
-        parsed = format_name(_text("name of the queue", name))
+        parsed = name if isinstance(name, FormatName) else format_name(_text("name of the queue", name))
         self._driver.run(lambda: check_exists(self._driver, parsed))
         return Queue(self, parsed)
 
@@ -138,8 +157,9 @@ class QueueManager:
         try:
             yield transaction
         except BaseException:
-            if transaction.is_active:
-                transaction.abort()
+            with suppress(MqError):  # the queue manager may be closed already, which aborts as well
+                if transaction.is_active:
+                    transaction.abort()
             raise
         if transaction.is_active:
             transaction.commit()
@@ -160,6 +180,9 @@ class QueueManager:
     # For queues, cursors and transactions.
 
     def _completed(self, _waiter: Waiter) -> None:
+        self._woken.notify_all()
+
+    def _deadline_changed(self) -> None:
         self._woken.notify_all()
 
     @property
@@ -188,8 +211,11 @@ class Transaction:
         self._manager = manager
         self._transaction = transaction
 
+    def __repr__(self) -> str:
+        return f"<Transaction {self.id}, {self._transaction.state.value}>"
+
     @property
-    def id(self) -> object:
+    def id(self) -> UUID:
         return self._transaction.id
 
     @property
@@ -219,6 +245,8 @@ class Queue:
         self.driver = manager.driver
         self.format_name = name
         self._opened: dict[QueueAccess, OpenQueue] = {}
+        # A queue that is forgotten without being closed must not keep its handles.
+        weakref.finalize(self, self.driver.close_later, self._opened).atexit = False
 
     def __repr__(self) -> str:
         return f"<Queue {self.format_name}>"
@@ -227,16 +255,20 @@ class Queue:
 
     @property
     def path_name(self) -> str:
-        name = self.format_name
-        return str(name.path) if isinstance(name, DirectFormatName) else str(name)
+        """Where the queue is; a name that only another computer can read stays as it is."""
+        name, engine = self.format_name, self.driver.engine
+        if isinstance(name, DirectFormatName):
+            return str(name.path)
+        state = engine.find(name)
+        return str(name) if state is None or state.queue.pathname is None else str(state.queue.pathname)
 
     @property
     def count(self) -> int:
-        return self._state().count
+        return self.driver.run(self._counts)[0]
 
     @property
     def size_bytes(self) -> int:
-        return self._state().size_bytes
+        return self.driver.run(self._counts)[1]
 
     @property
     def label(self) -> str:
@@ -245,6 +277,12 @@ class Queue:
     @property
     def transactional(self) -> bool:
         return self._state().queue.transactional
+
+    @property
+    def properties(self) -> dict[str, object]:
+        """The attributes that `set_properties` can change, as they are now."""
+        queue = self._state().queue
+        return {name: getattr(queue, name) for name in SETTABLE}
 
     def set_properties(self, **properties: Any) -> None:
         """Changes the label, quotas, journaling and the like, for good."""
@@ -257,17 +295,19 @@ class Queue:
         return self._manager.queue(f"{self.path_name};JOURNAL")
 
     def subqueue(self, name: str) -> "Queue":
-        path = f"{self.path_name};{_text('name of the subqueue', name)}"
-        return Queue(self._manager, format_name(path))
+        """A part of the queue that messages are moved to; it comes and goes with them."""
+        path = replace(PathName.parse(self.path_name), subqueue=_text("name of the subqueue", name))
+        return Queue(self._manager, DirectFormatName(DirectProtocol.OS, path))
 
     def delete(self) -> None:
         engine, token = self.driver.engine, self.driver.token
         self.driver.run(lambda: engine.delete_queue(self._state(), token))
 
     def close(self) -> None:
-        opened, self._opened = self._opened, {}
-        for each in opened.values():
-            self.driver.run(lambda each=each: self.driver.engine.close_queue(each))  # type: ignore[misc]
+        """Ends what this object has opened: waits are told, messages that it holds go back."""
+        self.driver.close_later(self._opened)
+        if self.driver.is_open:
+            self.driver.run(lambda: None)
 
     # Messages.
 
@@ -297,12 +337,12 @@ class Queue:
         if _seeks(lookup_id, seek):
             return self._read_at(lookup_id, seek, peek=False, transaction=within)
         seconds = check_timeout(timeout)
-        opened = self.driver.run(lambda: self.opened(QueueAccess.RECEIVE))
+        opened = self._to_receive()
         # A read that may wait is ended in a second step: who is interrupted meanwhile loses no message.
         two_phase = within is None and seconds != 0
         message = self.read(lambda: reading.receive(opened, seconds, transaction=within, two_phase=two_phase))
         if two_phase:
-            self._end_receive(opened, message, delete=True)
+            self.driver.run(lambda: reading.keep(opened, message.lookup_id))
         return message
 
     def peek(
@@ -322,14 +362,15 @@ class Queue:
     def receiving(self, timeout: float | None = None) -> Iterator[Message]:
         """A message to work on: received when the block ends well, given back when it raises."""
         reading, seconds = self.driver.engine.reading, check_timeout(timeout)
-        opened = self.driver.run(lambda: self.opened(QueueAccess.RECEIVE))
+        opened = self._to_receive()
         message = self.read(lambda: reading.receive(opened, seconds, two_phase=True))
         try:
             yield message
         except BaseException:
-            self._end_receive(opened, message, delete=False)
+            with suppress(MqError):  # a queue that was closed or deleted has given it back already
+                self.driver.run(lambda: reading.end_receive(opened, message.lookup_id, delete=False))
             raise
-        self._end_receive(opened, message, delete=True)
+        self.driver.run(lambda: reading.keep(opened, message.lookup_id))
 
     def cursor(self) -> "Cursor":
         opened = self.driver.run(lambda: self.opened(QueueAccess.RECEIVE))
@@ -341,7 +382,8 @@ class Queue:
         """Moves a message, named by itself or by its lookup id, into a subqueue; None is the queue itself."""
         number = _number("message", message.lookup_id if isinstance(message, Message) else message)
         path = PathName.parse(self.path_name).without_subqueue()
-        target = self._manager.queue(str(path)) if subqueue is None else self._sibling(path, subqueue)
+        whole = Queue(self._manager, DirectFormatName(DirectProtocol.OS, path))
+        target = whole if subqueue is None else whole.subqueue(subqueue)
         within, engine = self.within(transaction), self.driver.engine
 
         def move() -> None:
@@ -365,11 +407,22 @@ class Queue:
             opened = self._opened[access] = engine.open_queue(self.format_name, access, token=token)
         return opened
 
+    def _to_receive(self) -> OpenQueue:
+        opened = self._opened.get(QueueAccess.RECEIVE)
+        if opened is None or not opened.is_open:
+            opened = self.driver.run(lambda: self.opened(QueueAccess.RECEIVE))
+        return opened
+
     def _state(self) -> QueueState:
         return self.driver.run(lambda: self.driver.engine.queue_state(self.format_name))
 
-    def _sibling(self, path: PathName, subqueue: str) -> "Queue":
-        return Queue(self._manager, format_name(f"{path};{_text('name of the subqueue', subqueue)}"))
+    def _counts(self) -> tuple[int, int]:
+        name, engine = self.format_name, self.driver.engine
+        is_subqueue = isinstance(name, DirectFormatName) and name.subqueue is not None
+        if is_subqueue and engine.find(name) is None:  # nothing was moved there yet
+            return 0, 0
+        state = self._state()
+        return state.count, state.size_bytes
 
     def within(self, transaction: Transaction | None) -> engine_transaction.Transaction | None:
         if transaction is None:
@@ -402,10 +455,6 @@ class Queue:
                 lambda: read(self.opened(access), number, seek, peek=peek, transaction=transaction)
             )
         )
-
-    def _end_receive(self, opened: OpenQueue, message: Message, *, delete: bool) -> None:
-        end = self.driver.engine.reading.end_receive
-        self.driver.run(lambda: end(opened, message.lookup_id, delete=delete))
 
 
 class Cursor:
@@ -445,7 +494,8 @@ class Cursor:
 
     def close(self) -> None:
         driver = self._queue.driver
-        driver.run(lambda: driver.engine.close_cursor(self._opened, self._cursor))
+        if driver.is_open:
+            driver.run(lambda: driver.engine.close_cursor(self._opened, self._cursor))
 
 
 def _path(path_name: str) -> PathName:
@@ -454,13 +504,16 @@ def _path(path_name: str) -> PathName:
 
 def _text(what: str, value: object) -> str:
     if not isinstance(value, str):
-        raise IllegalPropertyVariantTypeError(what, present=type(value).__name__, limit="str")
+        raise IllegalPropertyVariantTypeError(
+            what, present=type(value).__name__, limit="str", fix="pass a str"
+        )
     return value
 
 
 def _number(what: str, value: object) -> int:
-    if not isinstance(value, int):
-        raise IllegalPropertyVariantTypeError(what, present=type(value).__name__, limit="int")
+    if not isinstance(value, int) or isinstance(value, bool):
+        kind = type(value).__name__
+        raise IllegalPropertyVariantTypeError(what, present=kind, limit="int", fix="pass an int")
     return value
 
 

@@ -18,6 +18,7 @@ _NEEDED = {
     QueueAccess.SEND: QueueAccessMask.WRITE_MESSAGE,
     QueueAccess.MOVE: QueueAccessMask.RECEIVE_MESSAGE,
 }
+_NEEDED_OF_JOURNAL = _NEEDED | {QueueAccess.RECEIVE: QueueAccessMask.RECEIVE_JOURNAL_MESSAGE}
 
 
 class Access:
@@ -37,11 +38,10 @@ class Access:
     def check_open(self, state: QueueState, access: QueueAccess, token: Token) -> None:
         wanted = access & ~QueueAccess.ADMIN
         needed = QueueAccessMask(0)
-        for kind, mask in _NEEDED.items():
+        is_journal = state.parent is not None and state.keeps_messages
+        for kind, mask in (_NEEDED_OF_JOURNAL if is_journal else _NEEDED).items():
             if wanted & kind:
                 needed |= mask
-        if state.parent is not None and state.keeps_messages and wanted & QueueAccess.RECEIVE:
-            needed |= QueueAccessMask.RECEIVE_JOURNAL_MESSAGE
         self.check(state, needed, token)
 
     def check(self, state: QueueState, needed: QueueAccessMask, token: Token) -> None:

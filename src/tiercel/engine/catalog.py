@@ -5,13 +5,13 @@ A queue has a slot, a number that is never used twice; its journal has the same 
 
 from collections.abc import Iterator
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from tiercel.engine.attributes import decode_attributes, encode_attributes
 from tiercel.engine.core import Core, Counter
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import decode_stats, slot_key
-from tiercel.model.codes import QueueType
+from tiercel.model.codes import OutgoingQueueState, QueueType
 from tiercel.model.errors import MqError, QueueExistsError, StoreDamagedError
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
 from tiercel.model.path_name import PathKind, PathName, SystemQueue
@@ -70,6 +70,11 @@ class Catalog:
         assert queue.pathname is not None
         return DirectFormatName(DirectProtocol.OS, queue.pathname)
 
+    def is_visible(self, state: QueueState) -> bool:
+        """Whether it is a queue of applications: not one of the system's, nor a part of another queue."""
+        is_part = state.parent is not None or state.keeps_messages
+        return not is_part and not self.is_internal(state)
+
     def is_internal(self, state: QueueState) -> bool:
         """Whether only the protocols may use the queue: order_queue$ and notify_queue$."""
         return state.slot in _INTERNAL_QUEUES.values()
@@ -119,7 +124,15 @@ class Catalog:
             create_time=self._core.seconds,
             modify_time=self._core.seconds,
         )
+        self.set_hardened_state(queue)
         return self.add(QueueState(self._new_slot(), queue))
+
+    def set_hardened_state(self, queue: OutgoingQueue) -> None:
+        """In hardened mode nothing but HTTP leaves this computer ([MS-MQDMPR] 3.1.1.3)."""
+        name = queue.destination_format_name
+        is_http = isinstance(name, DirectFormatName) and name.is_http
+        if self.queue_manager.hardened_security and not is_http:
+            queue.state = OutgoingQueueState.LOCKED
 
     def add(self, state: QueueState) -> QueueState:
         self._index(state)
@@ -135,6 +148,7 @@ class Catalog:
     def remove(self, state: QueueState) -> None:
         state.is_deleted = True
         queue = state.queue
+        self.queue_manager.queue_collection.pop(queue.identifier, None)
         self._by_identifier.pop(queue.identifier, None)
         if isinstance(queue, OutgoingQueue):
             self._outgoing.pop(queue.destination_format_name, None)
@@ -143,7 +157,9 @@ class Catalog:
         if queue.pathname is not None:
             self._by_name.pop(queue.pathname.local_name.casefold(), None)
             if state.parent is not None:
-                state.parent.subqueues.pop((queue.pathname.subqueue or "").casefold(), None)
+                name = (queue.pathname.subqueue or "").casefold()
+                state.parent.subqueues.pop(name, None)
+                state.parent.queue.subqueues.pop(name, None)
         self.by_slot.pop(state.slot, None)
         self._core.batch.delete(Keyspace.QUEUES, slot_key(state.slot))
         self._core.batch.delete(Keyspace.STATS, slot_key(state.slot))
@@ -162,16 +178,24 @@ class Catalog:
             else:
                 self._index(QueueState(slot, queue))
         for slot, queue, parent in children:
+            if parent not in self.by_slot:
+                raise StoreDamagedError(
+                    str(queue), problem=f"queue number {parent}, which it is a part of, is lost"
+                )
             self._index(QueueState(slot, queue, self.by_slot[parent]))
         for state in list(self.by_slot.values()):
             stats = self._core.batch.get(Keyspace.STATS, slot_key(state.slot))
             state.stored_count, state.stored_bytes = decode_stats(stats) if stats else (0, 0)
             self._core.total_bytes += state.stored_bytes
+            state.queue.message_count, state.queue.total_bytes = state.count, state.size_bytes
+            if isinstance(state.queue, OutgoingQueue):
+                self.set_hardened_state(state.queue)
 
     def _index(self, state: QueueState) -> None:
         queue = state.queue
         self.by_slot[state.slot] = state
         queue.queue_manager = self.queue_manager
+        self.queue_manager.queue_collection[queue.identifier] = queue
         if isinstance(queue, OutgoingQueue):
             self._outgoing[queue.destination_format_name] = state
             return
@@ -182,16 +206,26 @@ class Catalog:
         if queue.private_queue_number is not None:
             self._by_number[queue.private_queue_number] = state
         if state.parent is not None:
-            state.parent.subqueues[(path.subqueue or "").casefold()] = state
+            name = (path.subqueue or "").casefold()
+            state.parent.subqueues[name] = state
+            state.parent.queue.subqueues[name] = queue
         elif queue.queue_type in {QueueType.PRIVATE, QueueType.PUBLIC}:
             self._index_journal(state, path)
 
     def _index_journal(self, state: QueueState, path: PathName) -> None:
         """The journal of a queue: a queue of its own that nobody but the engine writes to."""
         journal_path = PathName(path.computer, path.kind, path.queue, journal=True)
-        journal = self._new_queue(journal_path, QueueType.SYSTEM, quota_kib=state.queue.journal_quota_kib)
-        journal.transactional = state.queue.transactional
-        journal.security = state.queue.security
+        queue = state.queue
+        journal = Queue(
+            identifier=uuid5(queue.identifier, "journal"),  # the same at every start, and stored nowhere
+            pathname=journal_path,
+            queue_type=QueueType.SYSTEM,
+            quota_kib=queue.journal_quota_kib,
+            transactional=queue.transactional,
+            security=queue.security,
+            create_time=queue.create_time,
+            modify_time=queue.create_time,
+        )
         state.journal = QueueState(state.slot | JOURNAL_SLOT, journal, state)
         state.queue.journal_queue = journal
         self.by_slot[state.journal.slot] = state.journal

@@ -39,6 +39,8 @@ from tiercel.wire.user_message import UserMessage
 _LOWEST, _HIGHEST = b"", b"\xff" * (MAX_KEY_SIZE + 1)
 _COUNTERS = ("slot", "sequential_id", "message_ordinal")
 _SYSTEM_SLOTS = 16  # numbers below belong to the queues that every queue manager has
+_HEAD = 0xFFFF_FFFF  # where the record stands that makes a transaction a prepared one
+_MESSAGES = Keyspace.MESSAGES.encode()  # what precedes the key of a message that was set aside
 _SIGNATURE = b"LIOR"  # of every packet, at its byte 4 ([MS-MQMQ] 2.2.19.1)
 # What decoding a record of the wrong bytes can raise; each of these is a finding, and the check goes on.
 _UNREADABLE = (TiercelError, ValueError, TypeError, KeyError, AttributeError, struct.error)
@@ -236,7 +238,7 @@ class Checker:
                 continue
             try:
                 count, size = decode_stats(data)
-            except struct.error:
+            except _UNREADABLE:
                 yield Problem("stats", "the count cannot be read", queue.name)
                 continue
             yield from self._compare(queue, count, size)
@@ -253,7 +255,7 @@ class Checker:
     # What refers to queues and messages.
 
     def _check_expiries(self) -> Iterator[Problem]:
-        for key, _ in self._records(Keyspace.EXPIRIES):
+        for key, mark in self._records(Keyspace.EXPIRIES):
             if len(key) != 20:
                 yield Problem("expiries", f"the key {key.hex()} is none of an expiry")
                 continue
@@ -262,9 +264,11 @@ class Checker:
             data = self.view.get(Keyspace.MESSAGES, message_key(slot, lookup_id))
             if data is None:
                 # Of a record that was set aside nobody could tell the deadline; it goes when it is due.
-                if self.view.get(Keyspace.DAMAGED, message_key(slot, lookup_id)) is None:
+                if not self._is_set_aside(message_key(slot, lookup_id)):
                     yield problem._replace(text="the message that is to end is not there")
                 continue
+            if deadline == 0 and mark:
+                continue  # purged while somebody held it: it ends when that is over, or at the next start
             try:
                 record = decode_record(data)
                 packet = UserMessage(record.packet)
@@ -275,19 +279,30 @@ class Checker:
                 yield _named(problem, data)._replace(text=f"the message does not end at {deadline}")
 
     def _check_transactions(self) -> Iterator[Problem]:
-        last: tuple[bytes, int] = b"", -1
+        """Operations are numbered from 0, and an empty record with the highest number says that it is all."""
+        identifier, expected = b"", _HEAD
         for key, data in self._records(Keyspace.TRANSACTIONS):
             if len(key) != 20:
                 yield Problem("transactions", f"the key {key.hex()} is none of an operation")
                 continue
-            identifier, index = key[:16], int.from_bytes(key[16:], "big")
-            self.counts.transactions += identifier != last[0]
-            expected = last[1] + 1 if identifier == last[0] else 0
-            last = identifier, index
+            if key[:16] != identifier:
+                yield from self._check_head(identifier, expected)
+                identifier, expected = key[:16], 0
+                self.counts.transactions += 1
+            index = int.from_bytes(key[16:], "big")
             what = f"operation {index} of transaction {UUID(bytes=identifier)}"
+            if index == _HEAD:
+                expected = _HEAD
+                continue
             if index != expected:
                 yield Problem("transactions", f"{what}: operation {expected} before it is missing")
+            expected = index + 1
             yield from self._check_operation(what, data)
+        yield from self._check_head(identifier, expected)
+
+    def _check_head(self, identifier: bytes, expected: int) -> Iterator[Problem]:
+        if expected != _HEAD:
+            yield Problem("transactions", f"the head of transaction {UUID(bytes=identifier)} is missing")
 
     def _check_operation(self, what: str, data: bytes) -> Iterator[Problem]:
         slots: list[int] = []
@@ -311,7 +326,7 @@ class Checker:
         kind, lookup_id = operation.kind, operation.lookup_id
         if kind != TransactionalOperationType.ENQUEUE and slots[0] in self._queues:
             key = message_key(slots[0], lookup_id)
-            if all(self.view.get(space, key) is None for space in (Keyspace.MESSAGES, Keyspace.DAMAGED)):
+            if self.view.get(Keyspace.MESSAGES, key) is None and not self._is_set_aside(key):
                 queue = self._name(slots[0])
                 yield Problem("transactions", f"{what}: the message is not there", queue, lookup_id)
 
@@ -337,15 +352,19 @@ class Checker:
             problem = Problem(
                 "damaged", f"a damaged record of {len(data)} bytes was set aside (key {key.hex()})"
             )
-            if len(key) == 12:
-                slot, lookup_id = split_message_key(key)
+            of_message = key.removeprefix(_MESSAGES)
+            if len(of_message) == 12 and of_message != key:
+                slot, lookup_id = split_message_key(of_message)
                 problem = _named(problem._replace(queue=self._name(slot), lookup_id=lookup_id), data)
             yield problem
+
+    def _is_set_aside(self, key: bytes) -> bool:
+        return self.view.get(Keyspace.DAMAGED, _MESSAGES + key) is not None
 
 
 def _deadline(queue: _Queue, record: Record, packet: UserMessage) -> int | None:
     """When the message must leave the queue by itself."""
-    if queue.keeps_messages or not queue.is_readable or record.dead_letter_queue == queue.name:
+    if queue.keeps_messages or not queue.is_readable or record.is_copy:
         return None
     limit = packet.time_to_be_received
     if queue.is_outgoing:

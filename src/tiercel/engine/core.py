@@ -42,7 +42,15 @@ class ReadyToSend:
     queue: "QueueState"
 
 
-Effect = Completed | Removed | ReadyToSend
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """An outgoing queue was paused, or resumed: its protocol stops or starts sending."""
+
+    queue: "QueueState"
+    is_paused: bool
+
+
+Effect = Completed | Removed | ReadyToSend | Paused
 
 
 class Counter:
@@ -54,6 +62,8 @@ class Counter:
         self._core = core
         self._key = name.encode()
         stored = core.batch.get(Keyspace.META, self._key)
+        if stored is not None and len(stored) != 8:  # a number that comes twice would be worse than no start
+            raise StoreDamagedError(f"counter {name}", present=f"{len(stored)} bytes", limit="8 bytes")
         self._value = self._reserved = int.from_bytes(stored or b"", "big")
 
     def next(self) -> int:
@@ -69,6 +79,7 @@ class Core:
         self.new_guid = new_guid
         self.now = 0.0
         self.failure: StoreFailedError | None = None
+        self.pending_bytes = 0  # of sends that wait for their commit, for which the store must keep room
         self.total_bytes = 0  # of all messages in all queues, and of sends that wait for their commit
         self.effects: list[Effect] = []
         self._store = store
@@ -86,6 +97,12 @@ class Core:
     @property
     def seconds(self) -> int:
         return int(self.now)
+
+    def set_aside_row(self, space: Keyspace, key: bytes, data: bytes, what: str, problem: object) -> None:
+        """Takes a damaged record of another kind away and says so."""
+        self.batch.put(Keyspace.DAMAGED, space.encode() + key, data)
+        self.batch.delete(space, key)
+        self.ledger.add_sentence(what, len(data), f"the record is damaged: {problem}")
 
     def touch(self, queue: "QueueState") -> None:
         """Have the queue's count and size written when the batch is committed."""

@@ -23,7 +23,7 @@ from tiercel.model.errors import IllegalCursorActionError, MessageAlreadyReceive
 _WAITING = (CursorState.WAIT_PEEK, CursorState.WAIT_RECEIVE)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Cursor:
     handle: int
     queue: QueueState
@@ -78,7 +78,7 @@ class Cursor:
 
     def _current(self, core: Core, *, peek: bool) -> tuple[int, Record]:
         lock = self.queue.locks.get(self.position)
-        is_visible = lock is None or (peek and lock.allow_peek)
+        is_visible = lock is None or (peek and lock.is_visible)
         record = self.queue.get(core, self.position) if is_visible else None
         if record is None:
             raise MessageAlreadyReceivedError(f"the message under the cursor in {self.queue}")

@@ -55,8 +55,9 @@ class Delivery:
         self.send_insecure_nacks = False
         # Set by the reading part: it serves whoever waits for a message of the queue.
         self.offer: Callable[[QueueState, int, Record], None] = lambda _queue, _lookup_id, _record: None
-        # Set by the opening part: the queue, local or outgoing, that a format name leads to.
+        # Set by the opening part: the queue, local or outgoing, that a format name leads to; who we are.
         self.destination: Callable[[FormatName], QueueState]
+        self.is_local_name: Callable[[str], bool]
 
     # Coming in.
 
@@ -95,9 +96,11 @@ class Delivery:
         if manager.throttled:
             problem = "it takes no messages while flow control is on"
             raise InsufficientResourcesError(str(manager), problem=problem, fix="wait until it has recovered")
-        _check_quota(str(manager), self._core.total_bytes, size, manager.queue_manager_quota_kib)
-        used = queue.size_bytes + queue.reserved_bytes
-        _check_quota(str(queue), used, size, queue.queue.quota_kib)
+        _check_quota(manager, self._core.total_bytes, size, manager.queue_manager_quota_kib)
+        quota_kib = queue.queue.quota_kib
+        if queue is self._catalog.system(SystemQueue.JOURNAL):
+            quota_kib = manager.journal_quota_kib
+        _check_quota(queue, queue.size_bytes + queue.reserved_bytes, size, quota_kib)
 
     def accept(self, queue: QueueState, record: Record, packet: UserMessage | None = None) -> None:
         """Puts a message that passed the checks into a queue and tells whoever must know."""
@@ -110,13 +113,16 @@ class Delivery:
             self._acknowledge(packet, MessageClass.ACK_REACH_QUEUE)
         if packet.flags & user_header.POSITIVE_JOURNALING and not packet.is_transactional:
             self._journal_at_source(packet, record)
-        if not self._expiry.is_over(packet):
+        if self._expiry.is_over(packet):
+            self.finish(queue, lookup_id, record, MessageClass.NACK_RECEIVE_TIMEOUT, packet)
+        else:
             self.offer(queue, lookup_id, record)
 
     def _insert(self, queue: QueueState, record: Record, packet: UserMessage) -> int:
         lookup_id = self.new_lookup_id(packet.priority)
         queue.insert(self._core, lookup_id, record, recoverable=packet.is_recoverable)
-        self._expiry.watch(queue, lookup_id, packet)
+        if not record.is_copy:  # a dead letter has no time to lose
+            self._expiry.watch(queue, lookup_id, packet)
         return lookup_id
 
     def arrive(self, queue: QueueState | None, packet: UserMessage, name: str = "") -> MessageClass | None:
@@ -124,7 +130,7 @@ class Delivery:
         reason = self._refusal(queue, packet)
         if reason is not None or queue is None:
             reason = reason or MessageClass.NACK_BAD_DST_Q
-            self.refuse(str(queue or name), packet, reason)
+            self.refuse(str(queue or name), packet, reason, Record(packet.data, self._core.seconds))
             return reason
         self.accept(queue, Record(packet.data, self._core.seconds), packet)
         return None
@@ -151,52 +157,71 @@ class Delivery:
 
     # Ending.
 
-    def refuse(self, queue: str, packet: UserMessage, reason: MessageClass) -> None:
+    def refuse(self, queue: str, packet: UserMessage, reason: MessageClass, record: Record) -> None:
         """A message that never came into its queue."""
         self._core.ledger.add(queue, packet, reason)
-        self._tell_failure(packet, Record(packet.data, self._core.seconds), reason)
+        self._tell_failure(packet, record, reason)
 
-    def finish(self, queue: QueueState, lookup_id: int, record: Record, reason: MessageClass) -> None:
+    def finish(
+        self,
+        queue: QueueState,
+        lookup_id: int,
+        record: Record,
+        reason: MessageClass,
+        packet: UserMessage | None = None,
+    ) -> None:
         """Takes a message out of its queue for good: received, or the negative class that says why not."""
-        packet = UserMessage(record.packet)
-        if not queue.is_deleted:
-            self.detach(queue, lookup_id, record, packet)
+        packet = packet or UserMessage(record.packet)
+        self.detach(queue, lookup_id, record, packet)
+        if reason != MessageClass.ACK_RECEIVE and record.is_copy:
+            self._core.ledger.add(str(queue), packet, reason)
+        if record.is_copy:  # what its sender is to know was told when the message itself ended
+            return
         self._core.effects.append(Removed(queue, record, reason))
         if reason != MessageClass.ACK_RECEIVE:
             self._core.ledger.add(str(queue), packet, reason)
-            self._tell_failure(packet, record, reason)
+            self._tell_failure(packet, record, reason, queue)
             return
         if packet.acknowledgements & Acknowledgements.POS_RECEIVE:
             self._acknowledge(packet, reason)
         if packet.flags & user_header.POSITIVE_JOURNALING and packet.is_transactional:
             self._journal_at_source(packet, record)
         root = queue.parent or queue
-        if root.queue.journaling and root.journal not in {None, queue}:
+        if root.queue.journaling and root.journal is not None:
             self.file(root.journal, record, packet)
 
     def detach(
         self, queue: QueueState, lookup_id: int, record: Record, packet: UserMessage | None = None
     ) -> None:
         """Takes a message out of the list and stops its clock; what it means, the caller knows."""
+        if (lock := queue.locks.get(lookup_id)) is not None and lock.doom is not None:
+            self._expiry.forget_purge(queue, lookup_id)
         queue.remove(self._core, lookup_id, record)
         self._expiry.forget(queue, lookup_id, packet or UserMessage(record.packet))
 
-    def _tell_failure(self, packet: UserMessage, record: Record, reason: MessageClass) -> None:
+    def _tell_failure(
+        self, packet: UserMessage, record: Record, reason: MessageClass, queue: QueueState | None = None
+    ) -> None:
         wanted = Acknowledgements.NEG_RECEIVE if reason.is_receive else Acknowledgements.NEG_ARRIVAL
         if packet.acknowledgements & wanted:
             self._acknowledge(packet, reason)
         is_ours = packet.source_queue_manager == self._catalog.queue_manager.identifier
         if is_ours and packet.flags & user_header.NEGATIVE_JOURNALING and _is_dead_letter(packet, reason):
-            self.file(self._dead_letter_queue(packet, record), record, packet)
+            self.file(self._dead_letter_queue(packet, record, queue), record, packet)
 
-    def _dead_letter_queue(self, packet: UserMessage, record: Record) -> QueueState:
+    def _dead_letter_queue(self, packet: UserMessage, record: Record, queue: QueueState | None) -> QueueState:
         """The application's own dead-letter queue if it fits the message, else the system's (DMPR-078)."""
         if record.dead_letter_queue:
-            own = self._catalog.find(PathName.parse(record.dead_letter_queue))
-            if own is not None and own.queue.transactional == packet.is_transactional:
+            own = self.own_dead_letter_queue(PathName.parse(record.dead_letter_queue))
+            if own is not None and own is not queue and own.queue.transactional == packet.is_transactional:
                 return own
         system = SystemQueue.DEADXACT if packet.is_transactional else SystemQueue.DEADLETTER
         return self._catalog.system(system)
+
+    def own_dead_letter_queue(self, path: PathName) -> QueueState | None:
+        """The queue of an application that a message names for its dead letters."""
+        own = self._catalog.find(path) if self.is_local_name(path.computer) else None
+        return own if own is not None and self._catalog.is_visible(own) else None
 
     def _journal_at_source(self, packet: UserMessage, record: Record) -> None:
         if packet.source_queue_manager == self._catalog.queue_manager.identifier:
@@ -213,7 +238,7 @@ class Delivery:
             detail = f"no copy was kept: {problem.problem}"
             self._core.ledger.add(str(queue), packet, MessageClass.NACK_Q_EXCEED_QUOTA, detail)
             return
-        kept = record._replace(arrival_time=self._core.seconds)
+        kept = record._replace(arrival_time=self._core.seconds, is_copy=True)
         lookup_id = self.new_lookup_id(packet.priority)
         queue.insert(self._core, lookup_id, kept, recoverable=packet.is_recoverable)
         self.offer(queue, lookup_id, kept)
@@ -222,10 +247,10 @@ class Delivery:
         self, queue: QueueState, lookup_id: int, record: Record, packet: UserMessage, target: QueueState
     ) -> None:
         """Takes a message out of one queue and puts it into another; its sender hears nothing of it."""
-        if not queue.is_deleted:
-            self.detach(queue, lookup_id, record, packet)
+        self.detach(queue, lookup_id, record, packet)
         new_lookup_id = self._insert(target, record, packet)
-        self.offer(target, new_lookup_id, record)
+        if not self._expiry.is_over(packet):
+            self.offer(target, new_lookup_id, record)
 
     # Telling the sender.
 
@@ -247,7 +272,7 @@ class Delivery:
             detail = f"the acknowledgement has no queue: {problem.problem}"
             self._core.ledger.add(str(name), sent, MessageClass.NACK_BAD_DST_Q, detail)
             return
-        self.arrive(queue, sent)
+        self.arrive(None if self._catalog.is_internal(queue) else queue, sent, str(name))
 
 
 def _acknowledgement(original: Message, reason: MessageClass) -> Message:
@@ -268,11 +293,17 @@ def _is_dead_letter(packet: UserMessage, reason: MessageClass) -> bool:
     return packet.is_transactional or not reason.is_receive or reason == MessageClass.NACK_RECEIVE_TIMEOUT
 
 
-def _check_quota(subject: str, used: int, size: int, quota_kib: int) -> None:
-    if quota_kib != INFINITE and used + size > quota_kib * 1024:
-        present = f"{used} bytes used, {size} more wanted"
-        fix = "receive or purge messages, or raise the quota"
-        raise InsufficientResourcesError(subject, present=present, limit=f"{quota_kib} KiB", fix=fix)
+def _check_quota(subject: object, used: int, size: int, quota_kib: int) -> None:
+    if quota_kib == INFINITE or used + size <= quota_kib * 1024:
+        return
+    is_hopeless = size > quota_kib * 1024
+    raise InsufficientResourcesError(
+        str(subject),
+        problem="the message alone is larger than the quota" if is_hopeless else None,
+        present=f"{used} bytes used, {size} more wanted",
+        limit=f"{quota_kib} KiB",
+        fix="raise the quota" if is_hopeless else "receive or purge messages, or raise the quota",
+    )
 
 
 # The error that an application gets where a peer would get the negative class.

@@ -5,13 +5,13 @@ plain sentence. The ledger is bounded: the newest lines push out the oldest.
 """
 
 import json
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from tiercel.model.codes import MessageClass
-from tiercel.model.errors import StoreDamagedError
+from tiercel.model.errors import StoreDamagedError, StoreFullError
 from tiercel.store.interface import Keyspace
 from tiercel.wire.user_message import UserMessage
 
@@ -57,7 +57,10 @@ class Ledger:
 
     def add_damaged(self, queue: "QueueState", lookup_id: int, size: int, problem: StoreDamagedError) -> None:
         sentence = f"the record of the message with lookup id {lookup_id} is damaged: {problem.problem}"
-        self._new.append(Discard(self._core.seconds, str(queue), "", "", size, 0, sentence))
+        self.add_sentence(str(queue), size, sentence)
+
+    def add_sentence(self, what: str, size: int, sentence: str) -> None:
+        self._new.append(Discard(self._core.seconds, what, "", "", size, 0, sentence))
 
     def flush(self) -> None:
         """Writes the new lines into the batch and takes the oldest out."""
@@ -65,15 +68,30 @@ class Ledger:
             return
         batch = self._core.batch
         last = self._last_number()
-        for line in self._new:
+        for line in self._lines_that_fit():
             last += 1
-            batch.put(Keyspace.DISCARDS, last.to_bytes(8, "big"), json.dumps(asdict(line)).encode())
+            batch.put(Keyspace.DISCARDS, last.to_bytes(8, "big"), line)
         self._new.clear()
         self._last = last
         while batch.count(Keyspace.DISCARDS) > LEDGER_LINES:
             oldest = batch.first(Keyspace.DISCARDS, _FIRST, _LAST)
             assert oldest is not None
             batch.delete(Keyspace.DISCARDS, oldest[0])
+
+    def _lines_that_fit(self) -> list[bytes]:
+        """The new lines; in a full store one for all of a kind, so that a full queue can still be purged."""
+        lines = [_encode_line(line) for line in self._new]
+        try:
+            self._core.batch.reserve(sum(map(len, lines)))
+        except StoreFullError:
+            kinds = Counter((line.queue, line.message_class, line.reason) for line in self._new)
+            return [
+                _encode_line(
+                    Discard(self._core.seconds, queue, "", "", 0, kind, f"{count} messages: {reason}")
+                )
+                for (queue, kind, reason), count in kinds.items()
+            ]
+        return lines
 
     def lines(self) -> Iterator[Discard]:
         """The ledger, oldest line first; those of the running batch are in it too."""
@@ -86,6 +104,10 @@ class Ledger:
             newest = self._core.batch.last(Keyspace.DISCARDS, _FIRST, _LAST)
             self._last = 0 if newest is None else int.from_bytes(newest[0], "big")
         return self._last
+
+
+def _encode_line(line: Discard) -> bytes:
+    return json.dumps(asdict(line)).encode()
 
 
 def _decode_line(key: bytes, data: bytes) -> Discard:

@@ -9,6 +9,7 @@ many commands may run; their results count, and their effects leave, only when `
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import NoneType
 from typing import Any
 from uuid import UUID, uuid4
@@ -16,7 +17,7 @@ from uuid import UUID, uuid4
 from tiercel.engine.access import Access, system_descriptor
 from tiercel.engine.attributes import decode_attributes, encode_attributes
 from tiercel.engine.catalog import Catalog
-from tiercel.engine.core import Core, Effect
+from tiercel.engine.core import Core, Effect, Paused
 from tiercel.engine.cursor import Cursor
 from tiercel.engine.delivery import Delivery, refusal_error
 from tiercel.engine.discards import Discard
@@ -36,18 +37,23 @@ from tiercel.model.codes import (
     QueueManagerState,
     QueuePrivacyLevel,
     QueueType,
+    SenderIdType,
     TransactionalOperationType,
 )
 from tiercel.model.errors import (
+    DecodeError,
     IllegalOperationError,
     IllegalPropertyVariantTypeError,
     IllegalQueuePathNameError,
+    IllegalSecurityDescriptorError,
     InsufficientResourcesError,
     MessageNotFoundError,
+    MqError,
     PropertyNotAllowedError,
     QueueDeletedError,
     QueueNotFoundError,
     ServiceNotAvailableError,
+    StoreDamagedError,
     UnsupportedOperationError,
 )
 from tiercel.model.format_name import FormatName
@@ -57,7 +63,9 @@ from tiercel.model.message import Message
 from tiercel.model.path_name import PathKind, PathName, SystemQueue
 from tiercel.model.queue import OutgoingQueue, Queue
 from tiercel.model.queue_manager import QueueManager
+from tiercel.model.sid import SecurityIdentifier
 from tiercel.security.access import Token
+from tiercel.security.descriptor import SecurityDescriptor
 from tiercel.store.interface import Keyspace, Store
 from tiercel.wire.message import encode_message
 from tiercel.wire.user_message import UserMessage
@@ -65,7 +73,7 @@ from tiercel.wire.user_message import UserMessage
 _QUEUE_MANAGER = b"queue_manager"
 _TYPE_OF_KIND = {PathKind.PRIVATE: QueueType.PRIVATE, PathKind.PUBLIC: QueueType.PUBLIC}
 # What an administrator may change of a queue that exists, and its type; the rest is the queue manager's.
-_SETTABLE: dict[str, tuple[type, ...]] = {
+SETTABLE: dict[str, tuple[type, ...]] = {
     "label": (str,),
     "type": (UUID,),
     "journaling": (bool,),
@@ -77,6 +85,19 @@ _SETTABLE: dict[str, tuple[type, ...]] = {
     "security": (bytes, NoneType),
     "base_priority": (int,),
 }
+
+_SETTABLE_OF_MANAGER = frozenset(
+    {
+        "queue_manager_quota_kib",
+        "journal_quota_kib",
+        "hardened_security",
+        "srmp_http_support",
+        "srmp_pgm_support",
+        "routing_server",
+        "out_routing_server_identifier_list",
+        "in_routing_server_identifier_list",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +146,7 @@ class Engine:
         self._set_system_queues()
         self.queue_manager.queue_manager_state = QueueManagerState.READY
         self.begin(now)
-        self.commit()
+        self._core.effects = self.commit()  # what ended while nobody ran: the first commit tells of it
 
     # Batches and time.
 
@@ -177,18 +198,21 @@ class Engine:
         deadline = self._expiry.next_deadline
         if deadline is None or deadline > self._core.now:
             return
-        for slot, lookup_id in self._expiry.due():
+        for slot, lookup_id, is_purged in self._expiry.due():
             queue = self._catalog.by_slot.get(slot)
             record = None if queue is None else queue.get(self._core, lookup_id)
             if queue is not None and record is not None:
-                self._expire_message(queue, lookup_id, record)
+                self._end_message(queue, lookup_id, record, is_purged=is_purged)
 
-    def _expire_message(self, queue: QueueState, lookup_id: int, record: Record) -> None:
+    def _end_message(self, queue: QueueState, lookup_id: int, record: Record, *, is_purged: bool) -> None:
         reason = MessageClass.NACK_RECEIVE_TIMEOUT
-        if queue.is_outgoing:
+        if is_purged:
+            reason = MessageClass.NACK_Q_PURGED
+        elif queue.is_outgoing:
             reason = MessageClass.NACK_REACH_QUEUE_TIMEOUT
         lock = queue.locks.get(lookup_id)
         if lock is None:
+            self._expiry.forget_purge(queue, lookup_id)
             self._delivery.finish(queue, lookup_id, record, reason)
         elif lock.doom is None:
             lock.doom = reason
@@ -224,8 +248,11 @@ class Engine:
         return self._catalog.create(queue)
 
     def set_queue_properties(self, state: QueueState, token: Token, **attributes: Any) -> None:
-        self._access.check(state, QueueAccessMask.SET_QUEUE_PROPERTIES, token)
         _check_settable(state, attributes)
+        needed = QueueAccessMask.SET_QUEUE_PROPERTIES
+        if "security" in attributes:
+            needed |= QueueAccessMask.CHANGE_QUEUE_PERMISSIONS
+        self._access.check(state, needed, token)
         queue = state.queue
         before = {name: getattr(queue, name) for name in attributes}
         for name, value in attributes.items():
@@ -240,13 +267,17 @@ class Engine:
         if state.journal is not None:
             state.journal.queue.quota_kib = queue.journal_quota_kib
             state.journal.queue.security = queue.security
+        for child in state.subqueues.values():
+            child.queue.security = queue.security
+            self._catalog.save(child)
         self._catalog.save(state)
 
     def delete_queue(self, state: QueueState, token: Token) -> None:
         """Delete Queue: every message in it ends, every wait on it is told, every handle goes stale."""
         self._access.check(state, QueueAccessMask.DELETE_QUEUE, token)
         if state.keeps_messages or self._catalog.is_internal(state):
-            raise IllegalOperationError(str(state), problem="a system queue cannot be deleted")
+            fix = "purge it, or delete the queue that it belongs to"
+            raise IllegalOperationError(str(state), problem="a system queue cannot be deleted", fix=fix)
         doomed = [*state.subqueues.values(), *([state.journal] if state.journal else []), state]
         if any(self._transactions.is_in_doubt(each) for each in doomed):
             problem = "a prepared transaction will still do something with it"
@@ -257,22 +288,21 @@ class Engine:
     def _empty_and_remove(self, state: QueueState) -> None:
         for waiter in list(state.waiters):
             self._reading.stop_waiting(waiter, QueueDeletedError(str(state)))
-        for lookup_id, lock in list(state.locks.items()):
+        for lookup_id in list(state.locks):  # a transaction that holds one tolerates this (DMPR T-21)
             record = state.get(self._core, lookup_id)
-            if record is not None and isinstance(lock.owner, Transaction):
-                # Its transaction still decides: received if it commits, deleted if it aborts (DMPR T-21).
-                self._delivery.detach(state, lookup_id, record)
-                state.lock(lookup_id, Lock(lock.owner, doom=MessageClass.NACK_Q_DELETED))
-            elif record is not None:
+            if record is not None:
                 self._delivery.finish(state, lookup_id, record, MessageClass.NACK_Q_DELETED)
         self._finish_available(state, MessageClass.NACK_Q_DELETED)
         self._catalog.remove(state)
 
     def _finish_available(self, state: QueueState, reason: MessageClass) -> int:
-        count = 0
-        while (found := state.next_available(self._core, START)) is not None:
+        """Ends every message that can be had now, and none that comes of it; how many there were."""
+        if state.is_outgoing:
+            reason = MessageClass.NACK_DELETED
+        last, count, at = state.last_lookup_id(self._core), 0, START
+        while (found := state.next_available(self._core, at)) is not None and found[0] <= last:
             self._delivery.finish(state, *found, reason)
-            count += 1
+            at, count = found[0], count + 1
         return count
 
     def is_local(self, name: FormatName) -> bool:
@@ -291,13 +321,16 @@ class Engine:
     def format_name(self, state: QueueState) -> FormatName:
         return self._catalog.format_name(state)
 
+    def queue_path(self, name: FormatName) -> tuple[str, str]:
+        """Get Queue Path: the path name and the computer of a queue."""
+        return self._opening.queue_path(name)
+
     def queues(self) -> Iterator[QueueState]:
         return self._catalog.all()
 
     def is_visible(self, state: QueueState) -> bool:
         """Whether it is a queue of applications: not one of the system's, nor a part of another queue."""
-        is_part = state.parent is not None or state.keeps_messages
-        return not is_part and not self._catalog.is_internal(state)
+        return self._catalog.is_visible(state)
 
     def discards(self) -> Iterator[Discard]:
         return self._core.ledger.lines()
@@ -328,8 +361,9 @@ class Engine:
             return self._send_to_each(opened, message, transaction)
         queue = opened.queue_for(QueueAccess.SEND)
         if transaction is not None:
-            check_transaction(queue, None if queue.is_outgoing else transaction)
+            transaction.check_active()
         self._refuse_misfit(queue, transaction, message)
+        self._check_seldom(opened, message)
         self._address(opened, message, transaction)
         packet = encode_message(message)
         try:
@@ -338,7 +372,7 @@ class Engine:
             self._core.ledger.add(str(queue), UserMessage(packet), MessageClass.NACK_Q_EXCEED_QUOTA)
             raise
         if message.is_recoverable:
-            self._core.batch.reserve(len(packet))
+            self._core.batch.reserve(len(packet) + self._core.pending_bytes)
         dead_letters = "" if message.dead_letter_queue is None else str(message.dead_letter_queue)
         record = Record(packet, self._core.seconds, dead_letter_queue=dead_letters)
         if transaction is None:
@@ -357,15 +391,32 @@ class Engine:
         if reason is not None:
             raise refusal_error(queue, reason)
 
+    def _check_seldom(self, opened: OpenQueue, message: Message) -> None:
+        """What only the queue manager sets, and who may write to the dead-letter queue of a message."""
+        if message.soap_envelope or message.soap_compound_message or message.soap_header or message.soap_body:
+            raise PropertyNotAllowedError(
+                "message soap properties", problem="SRMP sets them", fix="leave them"
+            )
+        if message.transaction_status_queue is not None or message.allow_peek_when_locked:
+            problem = "the queue manager sets transaction_status_queue and allow_peek_when_locked"
+            raise PropertyNotAllowedError("message", problem=problem, fix="leave them")
+        if type(message.time_to_reach_queue) is not int or message.time_to_reach_queue >> 32:
+            message.check()
+        if message.dead_letter_queue is None:
+            return
+        if type(message.dead_letter_queue) is not PathName:
+            message.check()
+        own = self._delivery.own_dead_letter_queue(message.dead_letter_queue)
+        if own is not None:
+            self._access.check(own, QueueAccessMask.WRITE_MESSAGE, opened.token)
+
     def _address(self, opened: OpenQueue, message: Message, transaction: Transaction | None) -> None:
-        if not isinstance(message.time_to_reach_queue, int) or message.time_to_reach_queue >> 32:
-            message.check()
-        if message.dead_letter_queue is not None and not isinstance(message.dead_letter_queue, PathName):
-            message.check()
         message.destination_queue = opened.format_name
         message.transaction_id = None if transaction is None else transaction.number
         message.id = self._delivery.new_message_id()
         message.sent_time = self._core.seconds
+        if not message.sender_id and message.sender_id_type == SenderIdType.SID:
+            message.sender_id = _encode_sid(opened.token.user)
         if message.time_to_reach_queue > self._long_lived_s or message.time_to_reach_queue == LONG_LIVED:
             message.time_to_reach_queue = self._long_lived_s
 
@@ -392,8 +443,10 @@ class Engine:
     def purge(self, opened: OpenQueue) -> int:
         """Purge Queue: what is available ends now, what is taken ends when it is given back (DMPR T-22)."""
         state = opened.queue_for(QueueAccess.RECEIVE)
-        for lock in state.locks.values():
-            lock.doom = lock.doom or MessageClass.NACK_Q_PURGED
+        for lookup_id, lock in state.locks.items():
+            if lock.doom is None:
+                lock.doom = MessageClass.NACK_Q_PURGED
+                self._expiry.purge_later(state, lookup_id)
         return self._finish_available(state, MessageClass.NACK_Q_PURGED)
 
     def move(
@@ -401,9 +454,10 @@ class Engine:
     ) -> None:
         """Move Message, between a queue and its subqueues."""
         queue, goal = opened.queue_for(QueueAccess.RECEIVE), target.queue_for(QueueAccess.MOVE)
-        if queue is goal or (queue.parent or queue) is not (goal.parent or goal):
+        is_family = (queue.parent or queue) is (goal.parent or goal)
+        if queue is goal or not is_family or queue.keeps_messages or goal.keeps_messages:
             problem = f"messages move between a queue and its subqueues only, not to {goal}"
-            raise UnsupportedOperationError(str(queue), problem=problem)
+            raise UnsupportedOperationError(str(queue), problem=problem, fix="name another subqueue")
         check_transaction(queue, transaction)
         record = None if lookup_id in queue.locks else queue.get(self._core, lookup_id)
         if record is None:
@@ -411,7 +465,8 @@ class Engine:
         if transaction is None:
             self._transactions.move(queue, lookup_id, record, goal)
             return
-        queue.lock(lookup_id, Lock(transaction))
+        queue.lock(lookup_id, Lock(transaction, opened))
+        goal.pending_moves += 1  # keeps a subqueue that is still empty
         kind = TransactionalOperationType.MOVE
         transaction.operations.append(Operation(kind, queue, record, lookup_id, goal))
 
@@ -426,9 +481,11 @@ class Engine:
 
     def pause(self, state: QueueState) -> None:
         self._outgoing(state).state = OutgoingQueueState.ON_HOLD
+        self._core.effects.append(Paused(state, is_paused=True))
 
     def resume(self, state: QueueState) -> None:
         self._outgoing(state).state = OutgoingQueueState.INACTIVE
+        self._core.effects.append(Paused(state, is_paused=False))
 
     def _outgoing(self, state: QueueState) -> OutgoingQueue:
         if not isinstance(state.queue, OutgoingQueue):
@@ -450,6 +507,11 @@ class Engine:
 
     def set_properties(self, **attributes: Any) -> None:
         """Changes attributes of the queue manager, for good."""
+        for name in attributes.keys() - _SETTABLE_OF_MANAGER:
+            names = ", ".join(sorted(_SETTABLE_OF_MANAGER))
+            raise PropertyNotAllowedError(
+                f"property {name} of {self.queue_manager}", fix=f"set one of {names}"
+            )
         before = {name: getattr(self.queue_manager, name) for name in attributes}
         for name, value in attributes.items():
             setattr(self.queue_manager, name, value)
@@ -467,7 +529,7 @@ class Engine:
     def _load_queue_manager(self, identity: Identity) -> QueueManager:
         stored = self._core.batch.get(Keyspace.META, _QUEUE_MANAGER)
         if stored is not None:
-            return QueueManager(**decode_attributes(stored))
+            return _decode_queue_manager(stored)
         name = identity.computer_name.partition(".")[0][:15].upper()
         manager = QueueManager(
             identifier=self._core.new_guid(),
@@ -502,12 +564,22 @@ class Engine:
                 self._opening.drop_empty_subqueue(state)
 
 
+def _decode_queue_manager(data: bytes) -> QueueManager:
+    try:
+        return QueueManager(**decode_attributes(data))
+    except (ValueError, TypeError, MqError) as problem:
+        sentence = f"its attributes cannot be read ({problem})"
+        raise StoreDamagedError("queue manager", problem=sentence) from problem
+
+
 def _check_settable(subject: object, attributes: dict[str, Any]) -> None:
     for name, value in attributes.items():
-        kinds = _SETTABLE.get(name)
+        kinds = SETTABLE.get(name)
         if kinds is None:
-            names = ", ".join(sorted(_SETTABLE))
+            names = ", ".join(sorted(SETTABLE))
             raise PropertyNotAllowedError(f"property {name} of {subject}", fix=f"set one of {names}")
+        if name == "security" and isinstance(value, bytes):
+            _check_descriptor(subject, value)
         if type(value) not in kinds:
             expected = " or ".join(kind.__name__ for kind in kinds)
             raise IllegalPropertyVariantTypeError(
@@ -516,3 +588,15 @@ def _check_settable(subject: object, attributes: dict[str, Any]) -> None:
                 limit=expected,
                 fix=f"pass {expected}",
             )
+
+
+def _check_descriptor(subject: object, security: bytes) -> None:
+    try:
+        SecurityDescriptor.decode(security)
+    except DecodeError as problem:
+        raise IllegalSecurityDescriptorError(f"security of {subject}", problem=str(problem)) from problem
+
+
+@lru_cache(1024)  # senders are few, and each message carries its sender
+def _encode_sid(sid: SecurityIdentifier) -> bytes:
+    return sid.encode()

@@ -15,12 +15,15 @@ from tiercel.store.interface import Keyspace
 from tiercel.wire.user_message import UserMessage
 
 _NEVER = 1 << 63
+_SPARE = 1000
+_PURGED = b"purged"
 
 
 class Expiry:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._express: list[tuple[int, int, int]] = []  # a heap of (deadline, slot, lookup id)
+        self._waiting: set[tuple[int, int, int]] = set()  # those in the heap that have not ended yet
         first = core.batch.first(Keyspace.EXPIRIES, b"", expiry_key(_NEVER, 0, 0))
         self._next_stored = _NEVER if first is None else split_expiry_key(first[0])[0]
 
@@ -33,11 +36,26 @@ class Expiry:
             self._next_stored = min(self._next_stored, deadline)
         else:
             heapq.heappush(self._express, (deadline, queue.slot, lookup_id))
+            self._waiting.add((deadline, queue.slot, lookup_id))
 
     def forget(self, queue: QueueState, lookup_id: int, packet: UserMessage) -> None:
         deadline = _deadline(queue, packet)
-        if deadline is not None and packet.is_recoverable:
+        if deadline is None:
+            return
+        if packet.is_recoverable:
             self._core.batch.delete(Keyspace.EXPIRIES, expiry_key(deadline, queue.slot, lookup_id))
+            return
+        self._waiting.discard((deadline, queue.slot, lookup_id))
+        if len(self._express) > 2 * len(self._waiting) + _SPARE:  # mostly messages that were received
+            self._express = sorted(self._waiting)
+
+    def purge_later(self, queue: QueueState, lookup_id: int) -> None:
+        """Has a message that somebody holds end as purged, even if its holder dies with the process."""
+        if lookup_id not in queue.express:
+            self._core.batch.put(Keyspace.EXPIRIES, expiry_key(0, queue.slot, lookup_id), _PURGED)
+
+    def forget_purge(self, queue: QueueState, lookup_id: int) -> None:
+        self._core.batch.delete(Keyspace.EXPIRIES, expiry_key(0, queue.slot, lookup_id))
 
     @property
     def next_deadline(self) -> int | None:
@@ -45,19 +63,19 @@ class Expiry:
         earliest = min(express, self._next_stored)
         return None if earliest == _NEVER else earliest
 
-    def due(self) -> list[tuple[int, int]]:
-        """The (slot, lookup id) of every message whose time is over by now.
+    def due(self) -> list[tuple[int, int, bool]]:
+        """The slot and lookup id of every message whose time is over by now, and whether it was purged.
 
         A key stays until its message ends: one that is locked just now must expire after a crash, too.
         """
         now = self._core.seconds
-        found: list[tuple[int, int]] = []
+        found: list[tuple[int, int, bool]] = []
         while self._express and self._express[0][0] <= now:
-            found.append(heapq.heappop(self._express)[1:])
+            found.append((*heapq.heappop(self._express)[1:], False))
         if self._next_stored <= now:
             later = expiry_key(now + 1, 0, 0)
-            keys = (key for key, _ in self._core.batch.range(Keyspace.EXPIRIES, b"", later))
-            found += [split_expiry_key(key)[1:] for key in keys]
+            for key, mark in self._core.batch.range(Keyspace.EXPIRIES, b"", later):
+                found.append((*split_expiry_key(key)[1:], mark == _PURGED))
             first = self._core.batch.first(Keyspace.EXPIRIES, later, expiry_key(_NEVER, 0, 0))
             self._next_stored = _NEVER if first is None else split_expiry_key(first[0])[0]
         return found

@@ -1,7 +1,9 @@
 """Open queues and the reads that wait on them: [MS-MQDMPR] 3.1.1.10 and 3.1.1.16."""
 
 from dataclasses import dataclass, field
+from itertools import count
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from tiercel.engine.cursor import Cursor
 from tiercel.engine.queue_state import QueueState
@@ -10,14 +12,17 @@ from tiercel.engine.transaction import Transaction
 from tiercel.model.codes import QueueAccess, RemoteReadState, ShareMode
 from tiercel.model.errors import AccessDeniedError, InvalidHandleError, MqError, QueueNotAvailableError
 from tiercel.model.format_name import FormatName
+from tiercel.security.access import Token
+from tiercel.wire.user_message import UserMessage
 
 
 class Found(NamedTuple):
-    """A message that a read came upon."""
+    """A message that a read came upon; the packet is there if somebody had to look into it already."""
 
     queue: QueueState
     lookup_id: int
     record: Record
+    packet: UserMessage | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -30,8 +35,11 @@ class OpenQueue:
     share: ShareMode = ShareMode.DENY_NONE
     state: QueueState | None = None  # None for a list of queues, and after the queue was deleted
     children: tuple["OpenQueue", ...] = ()
-    cursors: dict[int, Cursor] = field(default_factory=dict)
+    # Weak: a cursor that nobody holds any more is as good as closed.
+    cursors: WeakValueDictionary[int, Cursor] = field(default_factory=WeakValueDictionary)
     remote_read_state: RemoteReadState = RemoteReadState.NONE
+    token: Token = field(default_factory=Token.anonymous)  # who opened it
+    context_value: int = field(default_factory=count(1).__next__)  # names it to remote readers
     is_open: bool = True
 
     @property
@@ -44,7 +52,7 @@ class OpenQueue:
             raise InvalidHandleError(
                 f"{self.format_name}", problem="the queue was closed", fix="open it again"
             )
-        if not self.access & needed:
+        if not int(self.access) & int(needed):  # as plain numbers: flags of an enum cost more than the read
             names = f"{needed!r}"
             raise AccessDeniedError(
                 f"{self.format_name}",

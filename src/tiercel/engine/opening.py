@@ -55,16 +55,22 @@ class Opening:
         self._access = access
         self._handles = count(1)
         # Every name and address that means this computer (DMPR T-32).
-        self.local_names = {name.casefold() for name in (".", "localhost", *local_names)}
+        manager = catalog.queue_manager
+        stored = (manager.computer_name, manager.qualified_computer_name)  # the computer may have a new name
+        self.local_names = {name.casefold() for name in (".", "localhost", *stored, *local_names)}
         delivery.destination = self.destination
+        delivery.is_local_name = self.is_local_name
 
     # Where a name leads.
+
+    def is_local_name(self, computer: str) -> bool:
+        return computer.casefold() in self.local_names
 
     def is_local(self, name: FormatName) -> bool:
         own = self._catalog.queue_manager.identifier
         match name:
             case DirectFormatName():
-                return not name.is_http and name.host.casefold() in self.local_names
+                return not name.is_http and self.is_local_name(name.host)
             case PrivateFormatName() | MachineFormatName():
                 return name.queue_manager == own
             case PublicFormatName():
@@ -101,6 +107,15 @@ class Opening:
         is_multicast = isinstance(name, MulticastFormatName)
         return self._catalog.outgoing(name) or self._catalog.create_outgoing(name, is_multicast=is_multicast)
 
+    def queue_path(self, name: FormatName) -> tuple[str, str]:
+        """Get Queue Path: the path name and the computer of a queue ([MS-MQDMPR] 3.1.7.1.26)."""
+        if isinstance(name, DirectFormatName):
+            return name.path_name, name.host
+        state = self.find(name) if self.is_local(name) else None
+        if state is None or state.queue.pathname is None:
+            raise IllegalFormatNameError(str(name), problem="no queue of that name is known here")
+        return str(state.queue.pathname), state.queue.pathname.computer
+
     # Opening.
 
     def open(
@@ -116,13 +131,16 @@ class Opening:
         if len(elements) > 1:
             return self._open_list(name, elements, access, share, token)
         name = elements[0]
-        state = self.destination(name) if access == QueueAccess.SEND else self._find_to_read(name, access)
+        if access == QueueAccess.SEND:
+            state = self.destination(name)
+        else:
+            state = self._find_to_read(name, access, token)
         if self._catalog.is_internal(state) and not internal:
             problem = "only the queue manager itself uses this queue"
             raise AccessDeniedError(str(state), problem=problem, fix="use a queue of your own")
         self._access.check_open(state, access, token)
         _check_sharing(state, access, share)
-        opened = OpenQueue(next(self._handles), name, access, share, state)
+        opened = OpenQueue(next(self._handles), name, access, share, state, token=token)
         state.handles[opened.handle] = opened
         state.queue.open_handles.add(opened.handle)
         return opened
@@ -150,7 +168,7 @@ class Opening:
             raise
         return OpenQueue(next(self._handles), name, access, share, children=tuple(children))
 
-    def _find_to_read(self, name: FormatName, access: QueueAccess) -> QueueState:
+    def _find_to_read(self, name: FormatName, access: QueueAccess, token: Token) -> QueueState:
         if isinstance(name, MulticastFormatName) or (isinstance(name, DirectFormatName) and name.is_http):
             problem = "it can only be opened to send"
             raise UnsupportedFormatNameOperationError(str(name), problem=problem)
@@ -159,17 +177,26 @@ class Opening:
         elif isinstance(name, ConnectorFormatName):
             state = self._catalog.by_identifier(name.network)
         else:
-            state = (self.find(name) or self._new_subqueue(name)) if self.is_local(name) else None
+            state = self._find_here(name, access, token)
         if state is None:
             raise QueueNotFoundError(str(name))
         return state
 
-    def _new_subqueue(self, name: FormatName) -> QueueState | None:
+    def _find_here(self, name: FormatName, access: QueueAccess, token: Token) -> QueueState | None:
+        if not self.is_local(name):
+            problem = "a queue of another computer can only be opened to send"
+            raise QueueNotFoundError(str(name), problem=problem, fix="read it on its own computer")
+        return self.find(name) or self._new_subqueue(name, access, token)
+
+    def _new_subqueue(self, name: FormatName, access: QueueAccess, token: Token) -> QueueState | None:
         """A subqueue comes into being when somebody opens it to read from it or to move there."""
         if not isinstance(name, DirectFormatName) or name.subqueue is None:
             return None
         parent = self._catalog.find(name.path.without_subqueue())
-        return None if parent is None else self._catalog.create_subqueue(parent, name.subqueue)
+        if parent is None or not self._catalog.is_visible(parent):
+            return None
+        self._access.check_open(parent, access, token)
+        return self._catalog.create_subqueue(parent, name.subqueue)
 
     def new_handle(self) -> int:
         return next(self._handles)
@@ -209,7 +236,7 @@ class Opening:
                 self._reading.give_back(state, lookup_id, record)
 
     def drop_empty_subqueue(self, state: QueueState) -> None:
-        if not state.count and not state.handles and not state.reserved_bytes:
+        if not state.count and not state.handles and not state.pending_moves:
             self._catalog.remove(state)
 
 
@@ -225,7 +252,8 @@ def _check_can_send(name: FormatName) -> None:
         raise IllegalFormatNameError(str(name))
     if name.is_read_only:
         problem = "only the queue manager writes to journals and dead-letter queues"
-        raise UnsupportedFormatNameOperationError(str(name), problem=problem)
+        fix = "send to the queue itself"
+        raise UnsupportedFormatNameOperationError(str(name), problem=problem, fix=fix)
     if isinstance(name, DirectFormatName) and name.subqueue is not None:
         problem = "messages come into a subqueue only by being moved there"
         raise UnsupportedFormatNameOperationError(str(name), problem=problem, fix="send to the queue itself")
@@ -234,13 +262,13 @@ def _check_can_send(name: FormatName) -> None:
 def _check_sharing(state: QueueState, access: QueueAccess, share: ShareMode) -> None:
     """The three rules of 3.1.7.1.5; admin access counts as what it is an access to (DMPR T-11)."""
     for other in state.handles.values():
-        receives = bool(other.access & _RECEIVES)
+        receives, peeks = bool(other.access & _RECEIVES), bool(other.access & QueueAccess.PEEK)
         denies = other.share == ShareMode.DENY_RECEIVE
         wants_alone = share == ShareMode.DENY_RECEIVE
         wants_receive = bool(access & _RECEIVES)
         clash = (
             (receives and denies and (wants_alone or wants_receive))
-            or (not receives and denies and wants_receive)
+            or (peeks and denies and wants_receive)
             or (receives and not denies and wants_alone)
         )
         if clash:

@@ -35,15 +35,22 @@ class Lock:
     """A message that somebody has taken and not yet kept or given back."""
 
     owner: "Transaction | OpenQueue"
+    opened: "OpenQueue | None" = None  # the handle that took it; none after a restart
     allow_peek: bool = False
-    # What becomes of the message when it is given back: purged, expired or without its queue meanwhile.
+    # What becomes of the message when it is given back: it was purged, or its time ran out meanwhile.
     doom: MessageClass | None = None
+
+    @property
+    def is_visible(self) -> bool:
+        """Whether others may peek at the message all the same."""
+        return self.allow_peek and self.doom is None
 
 
 class QueueState:
     def __init__(self, slot: int, queue: Queue, parent: "QueueState | None" = None) -> None:
         self.slot = slot
         self.queue = queue
+        self.is_outgoing = isinstance(queue, OutgoingQueue)
         self.parent = parent  # of a subqueue or of a queue journal
         self.journal: QueueState | None = None
         self.subqueues: dict[str, QueueState] = {}
@@ -52,6 +59,7 @@ class QueueState:
         self.express: SortedDict[int, Record] = SortedDict()
         self.express_bytes = 0
         self.reserved_bytes = 0  # of sends whose transaction has not ended
+        self.pending_moves = 0  # into it, of transactions that have not ended
         self.locks: dict[int, Lock] = {}
         self.waiters: list[Waiter] = []
         self.handles: dict[int, OpenQueue] = {}
@@ -73,10 +81,6 @@ class QueueState:
         return self.stored_bytes + self.express_bytes
 
     @property
-    def is_outgoing(self) -> bool:
-        return isinstance(self.queue, OutgoingQueue)
-
-    @property
     def keeps_messages(self) -> bool:
         """Whether it is a journal or dead-letter queue, where messages stay until somebody takes them."""
         return self.queue.queue_type is QueueType.SYSTEM and not self.is_outgoing
@@ -85,6 +89,7 @@ class QueueState:
         """Counts a send of a transaction that has not ended: its commit must not pass a quota (DMPR T-08)."""
         self.reserved_bytes += size
         core.total_bytes += size
+        core.pending_bytes += size
 
     # The list of messages.
 
@@ -99,6 +104,7 @@ class QueueState:
             self.express[lookup_id] = record
             self.express_bytes += size
         core.total_bytes += size
+        self._publish()
         self._available_from = min(self._available_from, lookup_id)
 
     def remove(self, core: Core, lookup_id: int, record: Record) -> None:
@@ -108,11 +114,19 @@ class QueueState:
             self.express_bytes -= size
         elif core.batch.delete(Keyspace.MESSAGES, message_key(self.slot, lookup_id)):
             self.stored_count -= 1
+            # A damaged record that was set aside may have left the sum off; an empty queue has no bytes.
+            size = min(size, self.stored_bytes) if self.stored_count else self.stored_bytes
             self.stored_bytes -= size
             core.touch(self)
         else:
             return
         core.total_bytes -= size
+        self._publish()
+
+    def _publish(self) -> None:
+        queue = self.queue
+        queue.message_count = self.stored_count + len(self.express)
+        queue.total_bytes = self.stored_bytes + self.express_bytes
 
     def rewrite(self, core: Core, lookup_id: int, record: Record) -> None:
         """Stores a message again whose counters have changed; its packet is the same."""
@@ -180,7 +194,7 @@ class QueueState:
 
     def _is_hidden(self, lookup_id: int, *, peek: bool) -> bool:
         lock = self.locks.get(lookup_id)
-        return lock is not None and not (peek and lock.allow_peek)
+        return lock is not None and not (peek and lock.is_visible)
 
     def _at_or_after(self, core: Core, at: int) -> tuple[int, bytes | Record] | None:
         stored = None

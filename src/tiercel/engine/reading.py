@@ -14,7 +14,7 @@ from tiercel.engine.delivery import Delivery
 from tiercel.engine.handles import Found, OpenQueue, Waiter
 from tiercel.engine.queue_state import START, Lock, QueueState
 from tiercel.engine.records import LAST_LOOKUP_ID, Record
-from tiercel.engine.transaction import Operation, Transaction, TransactionState
+from tiercel.engine.transaction import Operation, Transaction
 from tiercel.model.codes import (
     MessageClass,
     MessageSeekAction,
@@ -26,13 +26,13 @@ from tiercel.model.errors import (
     InvalidHandleError,
     InvalidParameterError,
     IoTimeoutError,
-    MessageAlreadyReceivedError,
     MessageNotFoundError,
     MqError,
     OperationCancelledError,
     TransactionSequenceError,
     TransactionUsageError,
 )
+from tiercel.wire.user_message import UserMessage
 
 _PEEK = QueueAccess.RECEIVE | QueueAccess.PEEK
 
@@ -69,7 +69,10 @@ class Reading:
         if found is not None:
             return self._take(opened, queue, *found, transaction, two_phase=two_phase, allow_peek=allow_peek)
         if not must_wait:
-            raise IoTimeoutError(str(queue)) if cursor is None else MessageNotFoundError(str(queue))
+            if cursor is None:
+                raise IoTimeoutError(str(queue))
+            problem = "no message is left where the cursor stands"
+            raise MessageNotFoundError(str(queue), problem=problem, fix="wait for one, or use a new cursor")
         waiter = Waiter(
             opened, True, self._deadline(timeout), cursor, transaction, two_phase, allow_peek, tag
         )
@@ -122,30 +125,51 @@ class Reading:
 
     def end_receive(self, opened: OpenQueue, lookup_id: int, *, delete: bool) -> None:
         """The second phase of a two-phase read: the message is kept by its reader, or given back."""
-        queue = opened.queue_for(QueueAccess.RECEIVE)
-        lock = queue.locks.get(lookup_id)
-        if lock is None or lock.owner is not opened:
-            problem = f"no read of message {lookup_id} is open on this handle"
-            raise TransactionSequenceError(str(queue), problem=problem)
-        record = queue.get(self._core, lookup_id)
-        if record is None:
-            queue.unlock(lookup_id)
+        queue, lock, record = self._held(opened, lookup_id)
+        if isinstance(lock.owner, Transaction):
+            if not delete:  # the transaction decides of what stays in it (DMPR-209, T-13)
+                self.leave_transaction(queue, lookup_id, lock.owner)
         elif delete and lock.doom != MessageClass.NACK_Q_PURGED:
             self._delivery.finish(queue, lookup_id, record, MessageClass.ACK_RECEIVE)
         else:
             self.give_back(queue, lookup_id, record)
 
+    def keep(self, opened: OpenQueue, lookup_id: int) -> None:
+        """Ends a two-phase read whose message the application has: it counts as received, come what may."""
+        queue = opened.queue_for(QueueAccess.RECEIVE)
+        lock, record = queue.locks.get(lookup_id), queue.get(self._core, lookup_id)
+        if lock is not None and lock.owner is opened and record is not None:
+            self._delivery.finish(queue, lookup_id, record, MessageClass.ACK_RECEIVE)
+
     def reject(self, opened: OpenQueue, lookup_id: int) -> None:
         """The reader of a two-phase read refuses the message for good."""
+        queue, lock, record = self._held(opened, lookup_id)
+        if isinstance(lock.owner, Transaction):
+            self._drop_operation(queue, lookup_id, lock.owner)
+        self._delivery.finish(queue, lookup_id, record, MessageClass.NACK_RECEIVE_REJECTED)
+
+    def leave_transaction(self, queue: QueueState, lookup_id: int, transaction: Transaction) -> None:
+        """Takes one receive out of a transaction, as if it had never been in it."""
+        operation = self._drop_operation(queue, lookup_id, transaction)
+        self.give_back(queue, lookup_id, operation.record)
+
+    def _drop_operation(self, queue: QueueState, lookup_id: int, transaction: Transaction) -> Operation:
+        transaction.check_active()
+        for operation in transaction.operations:
+            is_it = operation.queue is queue and operation.lookup_id == lookup_id
+            if is_it and operation.kind == TransactionalOperationType.DEQUEUE:
+                transaction.operations.remove(operation)
+                return operation
+        problem = "the transaction moves the message"
+        raise TransactionSequenceError(f"message {lookup_id} of {queue}", problem=problem)
+
+    def _held(self, opened: OpenQueue, lookup_id: int) -> tuple[QueueState, Lock, Record]:
         queue = opened.queue_for(QueueAccess.RECEIVE)
-        lock = queue.locks.get(lookup_id)
-        if lock is None or lock.owner is not opened:
-            raise TransactionSequenceError(
-                str(queue), problem=f"message {lookup_id} is not held by this handle"
-            )
-        record = queue.get(self._core, lookup_id)
-        if record is not None:
-            self._delivery.finish(queue, lookup_id, record, MessageClass.NACK_RECEIVE_REJECTED)
+        lock, record = queue.locks.get(lookup_id), queue.get(self._core, lookup_id)
+        if lock is None or record is None or lock.opened is not opened:
+            problem = f"no read of message {lookup_id} is open on this handle"
+            raise TransactionSequenceError(str(queue), problem=problem)
+        return queue, lock, record
 
     # Taking and giving back.
 
@@ -161,23 +185,26 @@ class Reading:
         allow_peek: bool,
     ) -> Found:
         if transaction is not None:  # it wins over two phases (MQRR trap 13)
-            queue.lock(lookup_id, Lock(transaction, allow_peek))
+            queue.lock(lookup_id, Lock(transaction, opened, allow_peek))
             kind = TransactionalOperationType.DEQUEUE
             transaction.operations.append(Operation(kind, queue, record, lookup_id))
         elif two_phase:
-            queue.lock(lookup_id, Lock(opened, allow_peek))
+            queue.lock(lookup_id, Lock(opened, opened, allow_peek))
         else:
-            self._delivery.finish(queue, lookup_id, record, MessageClass.ACK_RECEIVE)
+            # What an administrator takes out of an outgoing queue will never reach its destination.
+            reason = MessageClass.NACK_DELETED if queue.is_outgoing else MessageClass.ACK_RECEIVE
+            packet = UserMessage(record.packet)
+            self._delivery.finish(queue, lookup_id, record, reason, packet)
+            return Found(queue, lookup_id, record, packet)
         return Found(queue, lookup_id, record)
 
     def give_back(self, queue: QueueState, lookup_id: int, record: Record) -> None:
         """A message that was taken and not kept returns to its old place, unless its end came meanwhile."""
-        lock = queue.unlock(lookup_id)
+        lock = queue.locks.get(lookup_id)
         if lock is not None and lock.doom is not None:
             self._delivery.finish(queue, lookup_id, record, lock.doom)
             return
-        if queue.is_deleted:
-            return
+        queue.unlock(lookup_id)
         returned = record._replace(abort_count=record.abort_count + 1)
         queue.rewrite(self._core, lookup_id, returned)
         self.offer(queue, lookup_id, returned)
@@ -192,12 +219,14 @@ class Reading:
                 found = queue.next_available(self._core, START, peek=peek)
             case MessageSeekAction.SEEK_LAST:
                 found = queue.previous_available(self._core, LAST_LOOKUP_ID + 1, peek=peek)
-            case MessageSeekAction.SEEK_NEXT:
+            case MessageSeekAction.SEEK_NEXT if queue.get(self._core, lookup_id) is not None:
                 found = queue.next_available(self._core, lookup_id, peek=peek)
-            case MessageSeekAction.SEEK_PREVIOUS:
+            case MessageSeekAction.SEEK_PREVIOUS if queue.get(self._core, lookup_id) is not None:
                 found = queue.previous_available(self._core, lookup_id, peek=peek)
             case MessageSeekAction.SEEK_CURRENT:
                 found = self._exactly(queue, lookup_id, peek=peek)
+            case _:
+                found = None  # there is no message to go on from
         if found is None:
             raise MessageNotFoundError(f"message {lookup_id} of {queue}")
         return found
@@ -207,11 +236,9 @@ class Reading:
         if record is None:
             return None
         lock = queue.locks.get(lookup_id)
-        if lock is None or (peek and lock.allow_peek):
+        if lock is None or (peek and lock.is_visible):
             return lookup_id, record
-        if lock.doom is not None:
-            raise MessageAlreadyReceivedError(f"message {lookup_id} of {queue}")
-        if peek:
+        if peek and lock.doom is None:
             problem = "another reader holds the message"
             raise TransactionUsageError(f"message {lookup_id} of {queue}", problem=problem)
         return None
@@ -240,6 +267,8 @@ class Reading:
 
     def _wait(self, queue: QueueState, waiter: Waiter) -> Waiter:
         queue.waiters.append(waiter)
+        if waiter.transaction is not None:
+            waiter.transaction.waiters.append(waiter)
         if waiter.deadline is not None:
             heapq.heappush(self._deadlines, (waiter.deadline, next(self._order), waiter))
         return waiter
@@ -285,10 +314,12 @@ class Reading:
                 waiter.cursor.wait_expired(self._core)
             self._complete(waiter, error=error)
 
-    def cancel(self, opened: OpenQueue, tag: int, error: MqError | None = None) -> bool:
-        """Ends the wait with that tag on a handle; whether there was one."""
-        queue = opened.queue_for(_PEEK)
-        waiter = next((each for each in queue.waiters if each.opened is opened and each.tag == tag), None)
+    def cancel(
+        self, queue: QueueState, tag: int, error: MqError | None = None, *, opened: OpenQueue | None = None
+    ) -> bool:
+        """Ends the wait with that tag, on one handle or on any; whether there was one."""
+        waiters = (each for each in queue.waiters if opened is None or each.opened is opened)
+        waiter = next((each for each in waiters if each.tag == tag), None)
         if waiter is None:
             return False
         self.stop_waiting(waiter, error or OperationCancelledError(str(queue)))
@@ -310,10 +341,9 @@ def check_transaction(queue: QueueState, transaction: Transaction | None) -> Non
     """Whether a read in this transaction is possible."""
     if transaction is None:
         return
-    if transaction.state is not TransactionState.ACTIVE:
-        raise TransactionSequenceError(f"transaction {transaction.id}", problem="it has ended or is prepared")
+    transaction.check_active()
     if not queue.queue.transactional:
-        fix = "receive without a transaction, or make the queue transactional"
+        fix = "use it without a transaction, or use a queue that was made transactional"
         raise TransactionUsageError(str(queue), problem="the queue is not transactional", fix=fix)
 
 

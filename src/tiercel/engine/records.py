@@ -8,7 +8,7 @@ from tiercel.model.errors import StoreDamagedError
 
 LAST_LOOKUP_ID = 0xFFFF_FFFF_FFFF_FFFF
 
-_HEAD = struct.Struct("<IBxHIIII")  # checksum, version, size of the dead-letter name, four numbers
+_HEAD = struct.Struct("<IBBHIIII")  # checksum, version, is a copy, size of the dead-letter name, 4 numbers
 _VERSION = 1
 _MESSAGE_KEY = struct.Struct(">IQ")
 _EXPIRY_KEY = struct.Struct(">QIQ")
@@ -25,10 +25,11 @@ class Record(NamedTuple):
     move_count: int = 0
     last_move_time: int = 0
     dead_letter_queue: str = ""
+    is_copy: bool = False  # in a journal or dead-letter queue: the message itself has ended elsewhere
 
     def encode(self) -> bytes:
         name = self.dead_letter_queue.encode()
-        head = _HEAD.pack(0, _VERSION, len(name), *self[1:5])
+        head = _HEAD.pack(0, _VERSION, self.is_copy, len(name), *self[1:5])
         checksum = zlib.crc32(self.packet, zlib.crc32(name, zlib.crc32(head[4:])))
         return b"".join((checksum.to_bytes(4, "little"), head[4:], name, self.packet))
 
@@ -39,20 +40,20 @@ def decode_record(data: bytes) -> Record:
         raise StoreDamagedError(
             "message record", present=f"{len(data)} bytes", limit=f"at least {_HEAD.size}"
         )
-    checksum, version, name_size, arrival, aborts, moves, moved = _HEAD.unpack_from(data)
+    checksum, version, is_copy, name_size, arrival, aborts, moves, moved = _HEAD.unpack_from(data)
     if zlib.crc32(memoryview(data)[4:]) != checksum:
         raise StoreDamagedError("message record", problem="its checksum is wrong")
     if version != _VERSION:
         raise StoreDamagedError("message record", problem="its version is unknown", present=version)
     start = _HEAD.size + name_size
     name = data[_HEAD.size : start].decode() if name_size else ""
-    return Record(data[start:], arrival, aborts, moves, moved, name)
+    return Record(data[start:], arrival, aborts, moves, moved, name, bool(is_copy))
 
 
 def stored_packet_size(data: bytes) -> int:
     """How much of a record is its packet, as far as a damaged one tells."""
     rest = max(len(data) - _HEAD.size, 0)
-    name_size: int = _HEAD.unpack_from(data)[2] if rest else 0
+    name_size: int = _HEAD.unpack_from(data)[3] if rest else 0
     return rest - name_size if name_size <= rest else rest
 
 

@@ -8,10 +8,12 @@ from uuid import UUID
 
 from tiercel.engine.records import Record, decode_record
 from tiercel.model.codes import TransactionalOperationType
+from tiercel.model.errors import TransactionSequenceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tiercel.engine.handles import Waiter
     from tiercel.engine.queue_state import QueueState
 
 _OPERATION = struct.Struct(">BIQI")
@@ -58,3 +60,11 @@ class Transaction:
     operations: list[Operation] = field(default_factory=list)
     state: TransactionState = TransactionState.ACTIVE
     single_phase: bool = True  # False when an outside coordinator decides
+    waiters: list["Waiter"] = field(default_factory=list)  # reads in it that have found nothing yet
+
+    def check_active(self) -> None:
+        if self.state is not TransactionState.ACTIVE:
+            problem = (
+                f"it is {self.state.value}" if self.state is TransactionState.PREPARED else "it has ended"
+            )
+            raise TransactionSequenceError(f"transaction {self.id}", problem=problem, fix="begin a new one")

@@ -19,7 +19,7 @@ from tiercel.engine.reading import Reading
 from tiercel.engine.records import Record, slot_key
 from tiercel.engine.transaction import Operation, Transaction, TransactionState, decode_operation
 from tiercel.model.codes import MessageClass, TransactionalOperationType
-from tiercel.model.errors import TransactionSequenceError
+from tiercel.model.errors import StoreDamagedError, TransactionSequenceError
 from tiercel.model.identifiers import TxSequenceId
 from tiercel.model.limits import TRANSACTION_ID_MAX
 from tiercel.store.interface import Keyspace
@@ -53,7 +53,10 @@ class Transactions:
         try:
             return self._living[identifier]
         except KeyError:
-            raise TransactionSequenceError(f"transaction {identifier}", problem="it is not known") from None
+            problem = "it has ended already, or was never begun here"
+            raise TransactionSequenceError(
+                f"transaction {identifier}", problem=problem, fix="begin a new one"
+            ) from None
 
     def in_doubt(self) -> Iterator[Transaction]:
         """The prepared transactions, whose outcome only their coordinator knows."""
@@ -69,6 +72,9 @@ class Transactions:
         transaction = self.find(identifier)
         if transaction.state is TransactionState.PREPARED:
             return
+        # Once in the transaction's own records, and once in the queues while those are still there.
+        self._core.batch.reserve(2 * _size_of_sends(transaction))
+        self._stop_waiting(transaction)
         transaction.single_phase = False
         transaction.state = TransactionState.PREPARED
         self._core.batch.put(Keyspace.TRANSACTIONS, _operation_key(identifier, _HEAD), b"")
@@ -77,7 +83,10 @@ class Transactions:
             self._core.batch.put(Keyspace.TRANSACTIONS, key, operation.encode())
 
     def commit(self, identifier: UUID) -> None:
-        transaction = self._end(identifier)
+        transaction = self.find(identifier)
+        if transaction.state is TransactionState.ACTIVE:
+            self._core.batch.reserve(_size_of_sends(transaction))
+        self._end(identifier)
         streams: dict[QueueState, list[Operation]] = {}
         for operation in transaction.operations:
             if operation.kind == _ENQUEUE and not operation.queue.is_deleted:
@@ -89,14 +98,14 @@ class Transactions:
 
     def abort(self, identifier: UUID) -> None:
         for operation in self._end(identifier).operations:
-            if operation.kind == _ENQUEUE:
-                operation.queue.reserve(self._core, -len(operation.record.packet))
-            else:
+            self._release(operation)
+            if operation.kind != _ENQUEUE:
                 self._give_back(operation)
 
     def _end(self, identifier: UUID) -> Transaction:
         transaction = self.find(identifier)
         del self._living[identifier]
+        self._stop_waiting(transaction)
         if transaction.state is TransactionState.PREPARED:
             end = identifier.bytes + b"\xff" * 5
             stored = list(self._core.batch.range(Keyspace.TRANSACTIONS, identifier.bytes, end))
@@ -107,19 +116,37 @@ class Transactions:
 
     def _commit(self, operation: Operation) -> None:
         queue, record = operation.queue, operation.record
+        self._release(operation)
         if operation.kind == _ENQUEUE:
-            queue.reserve(self._core, -len(record.packet))
             self._deliver(queue, record)
-        elif operation.kind == _MOVE and operation.target is not None and not operation.target.is_deleted:
+        elif queue.is_deleted:
+            return  # the message ended with its queue, and its sender was told (DMPR T-21)
+        elif operation.kind != _MOVE:
+            self._delivery.finish(queue, operation.lookup_id, record, MessageClass.ACK_RECEIVE)
+        elif operation.target is not None and not operation.target.is_deleted:
             self.move(queue, operation.lookup_id, record, operation.target)
         else:
-            self._delivery.finish(queue, operation.lookup_id, record, MessageClass.ACK_RECEIVE)
+            self._give_back(operation)
+
+    def _release(self, operation: Operation) -> None:
+        """What was kept free for a send or a move is now in the queue, or nowhere."""
+        if operation.kind == _ENQUEUE:
+            operation.queue.reserve(self._core, -len(operation.record.packet))
+        elif operation.target is not None:
+            operation.target.pending_moves -= 1
+
+    def _stop_waiting(self, transaction: Transaction) -> None:
+        for waiter in transaction.waiters:
+            problem = "it ended while the read waited"
+            error = TransactionSequenceError(f"transaction {transaction.id}", problem=problem)
+            self._reading.stop_waiting(waiter, error)
+        transaction.waiters.clear()
 
     def _deliver(self, queue: QueueState, record: Record) -> None:
         arrived = record._replace(arrival_time=self._core.seconds)
         packet = UserMessage(arrived.packet)
         if queue.is_deleted:
-            self._delivery.refuse(str(queue), packet, MessageClass.NACK_BAD_DST_Q)
+            self._delivery.refuse(str(queue), packet, MessageClass.NACK_BAD_DST_Q, record)
         else:
             self._delivery.accept(queue, arrived, packet)
 
@@ -139,6 +166,10 @@ class Transactions:
         stored = self._core.batch.get(Keyspace.SEQUENCES, key)
         created = self._catalog.queue_manager.create_time & 0xFFFF_FFFF
         first = TxSequenceId(created, queue.slot)
+        if stored is not None and len(stored) != _SEQUENCE.size:
+            raise StoreDamagedError(
+                f"stream of {queue}", present=f"{len(stored)} bytes", limit=_SEQUENCE.size
+            )
         sequence, number = _SEQUENCE.unpack(stored) if stored else (first.timestamp << 32 | first.ordinal, 0)
         for operation in operations:
             flags = FIRST_IN_TRANSACTION if operation is operations[0] else 0
@@ -150,13 +181,21 @@ class Transactions:
 
     def load(self) -> None:
         """Brings back the prepared transactions with their locks and reservations (DMPR T-24)."""
-        for key, data in self._core.batch.range(Keyspace.TRANSACTIONS, b"", b"\xff" * 21):
-            identifier = UUID(bytes=key[:16])
-            transaction = self._living.get(identifier) or self.begin(identifier)
-            transaction.state, transaction.single_phase = TransactionState.PREPARED, False
-            operation = decode_operation(data, self._catalog.by_slot.get) if data else None
-            if operation is not None:
-                self._restore(transaction, operation)
+        rows = list(self._core.batch.range(Keyspace.TRANSACTIONS, b"", b"\xff" * 21))
+        for key, data in rows:
+            try:
+                self._load(key, data)
+            except (StoreDamagedError, struct.error, ValueError) as problem:
+                what = f"operation {key[16:].hex()} of the prepared transaction {key[:16].hex()}"
+                self._core.set_aside_row(Keyspace.TRANSACTIONS, key, data, what, problem)
+
+    def _load(self, key: bytes, data: bytes) -> None:
+        identifier = UUID(bytes=key[:16])
+        transaction = self._living.get(identifier) or self.begin(identifier)
+        transaction.state, transaction.single_phase = TransactionState.PREPARED, False
+        operation = decode_operation(data, self._catalog.by_slot.get) if data else None
+        if operation is not None:
+            self._restore(transaction, operation)
 
     def _restore(self, transaction: Transaction, operation: Operation) -> None:
         if operation.kind == _ENQUEUE:
@@ -167,8 +206,15 @@ class Transactions:
                 return
             operation.record = record
             operation.queue.lock(operation.lookup_id, Lock(transaction))
+            if operation.target is not None:
+                operation.target.pending_moves += 1
         transaction.operations.append(operation)
 
 
 def _operation_key(identifier: UUID, index: int) -> bytes:
     return identifier.bytes + index.to_bytes(4, "big")
+
+
+def _size_of_sends(transaction: Transaction) -> int:
+    sends = (operation for operation in transaction.operations if operation.kind == _ENQUEUE)
+    return sum(len(operation.record.packet) for operation in sends)

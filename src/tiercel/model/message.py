@@ -5,6 +5,7 @@ where it differs. Times are whole seconds, points in time since 1970-01-01 UTC.
 """
 
 from dataclasses import dataclass, field, fields
+from types import NoneType
 from uuid import UUID
 
 from tiercel.model.codes import (
@@ -103,7 +104,7 @@ class Message:
 
     # Who sent it, and how it is protected.
     sender_id: bytes = b""
-    sender_id_type: int = SenderIdType.NONE
+    sender_id_type: int = SenderIdType.SID  # the queue manager puts the SID in; NONE sends without one
     sender_certificate: bytes = b""
     authentication_level: int = AuthenticationLevel.NONE
     privacy_level: int = PrivacyLevel.NONE
@@ -182,7 +183,7 @@ class Message:
     def _type_of(self, name: str, queue: FormatName | None) -> int:
         if queue is None:
             return AdministrationQueueType.NONE
-        if isinstance(queue, DirectFormatName | UnreadableFormatName):
+        if isinstance(queue, DirectFormatName | UnreadableFormatName) and not queue.is_read_only:
             return AdministrationQueueType.DIRECT_QUEUE
         if isinstance(queue, PublicFormatName) and not queue.journal:
             return AdministrationQueueType.PUBLIC_QUEUE
@@ -242,9 +243,9 @@ def _not_in_a_packet(name: str, queue: FormatName | None) -> MqError:
 
 
 def _check_type(name: str, value: object, default: object) -> None:
-    """A property has the type of its default; None stands for a name or for a number that may be missing."""
+    """A property has the type of its default; those that may be missing have None for it."""
     if default is None:
-        kinds: tuple[type, ...] = (FormatName, PathName, int, type(None))
+        kinds: tuple[type, ...] = (_OPTIONAL.get(name, FormatName), NoneType)
     else:
         is_number = isinstance(default, int) and not isinstance(default, bool)
         kinds = (int,) if is_number else (type(default),)
@@ -252,6 +253,7 @@ def _check_type(name: str, value: object, default: object) -> None:
         raise _wrong_type(name, value, " or ".join(kind.__name__ for kind in kinds))
 
 
+_OPTIONAL: dict[str, type] = {"dead_letter_queue": PathName, "transaction_id": int}
 _U16 = 0xFFFF
 _U32 = 0xFFFF_FFFF
 

@@ -15,6 +15,7 @@ from tiercel.model.errors import (
     UnsupportedFormatNameOperationError,
 )
 from tiercel.model.format_name import (
+    MAX_ELEMENTS,
     DirectFormatName,
     DistributionListFormatName,
     FormatName,
@@ -49,7 +50,13 @@ from tiercel.wire.queue_names import (
     PublicQueueFormatName,
     QueueName,
 )
-from tiercel.wire.security_header import SecurityHeader, encode_provider_info
+from tiercel.wire.security_header import (
+    SIGNATURE_TYPE_MASK,
+    SIGNATURE_TYPE_SHIFT,
+    SecurityHeader,
+    decode_provider_info,
+    encode_provider_info,
+)
 from tiercel.wire.soap_header import CompoundMessageHeader, SoapHeader, SRMPEnvelopeHeader
 from tiercel.wire.structure import Structure, encode_guid, encode_text_nul, encode_tx_sequence_id
 from tiercel.wire.transaction_header import TransactionHeader
@@ -259,14 +266,23 @@ def _encode_headers_after(message: Message) -> tuple[int, int, bytes]:
 
 def _multi_queue_format_header(message: Message) -> MultiQueueFormatHeader:
     return MultiQueueFormatHeader(
-        MQFAddressHeader.of(mqf.DESTINATION, tuple(map(_element, message.destination_queues))),
-        MQFAddressHeader.of(mqf.ADMINISTRATION, tuple(map(_element, message.administration_queues))),
-        MQFAddressHeader.of(mqf.RESPONSE, tuple(map(_element, message.response_queues))),
+        MQFAddressHeader.of(mqf.DESTINATION, _elements(message.destination_queues)),
+        MQFAddressHeader.of(mqf.ADMINISTRATION, _elements(message.administration_queues)),
+        MQFAddressHeader.of(mqf.RESPONSE, _elements(message.response_queues)),
         MQFSignatureHeader.of(message.multiple_destination_signature),
     )
 
 
+def _elements(queues: tuple[FormatName, ...]) -> tuple[MQFFormatNameElement, ...]:
+    if len(queues) > MAX_ELEMENTS:
+        raise IllegalPropertySizeError("list of queues", limit=MAX_ELEMENTS, present=len(queues))
+    return tuple(map(_element, queues))
+
+
 def _element(queue: FormatName) -> MQFFormatNameElement:
+    if getattr(queue, "is_read_only", False):
+        problem = "only the queue manager writes to journals and dead-letter queues"
+        raise UnsupportedFormatNameOperationError(f"{queue}", problem=problem, fix="leave it out of the list")
     match queue:
         case DirectFormatName() | UnreadableFormatName() if "\0" not in queue.wire_name:
             return MQFFormatNameElement(mqf.DIRECT, b"", MQFDirectQueueFormatName(queue.wire_name))
@@ -301,6 +317,7 @@ def decode_message(packet: UserMessage) -> Message:
         destination_queue_manager=packet.queue_manager_address,
         id=packet.id,
         sent_time=packet.sent_time,
+        sender_id_type=SenderIdType.NONE,
         acknowledgements=packet.acknowledgements,
         correlation_id=correlation_id,
         body_type=body_type,
@@ -312,8 +329,8 @@ def decode_message(packet: UserMessage) -> Message:
     _decode_queue_names(packet, message)
     if transaction := packet.transaction:
         _decode_transaction(transaction, message)
-    if security := packet.security:
-        _decode_security(security, message)
+    if packet.flags & user_header.SECURITY_HEADER:
+        _decode_security(packet, message)
     for header in packet.others:
         _decode_other(header, message)
     return message
@@ -376,14 +393,20 @@ def _decode_transaction(header: TransactionHeader, message: Message) -> None:
     message.connector_queue_manager = header.connector_qm_guid or NULL_GUID
 
 
-def _decode_security(header: SecurityHeader, message: Message) -> None:
-    message.sender_id = header.security_id
-    message.sender_id_type = header.flags & security_header.SENDER_ID_TYPE
-    message.sender_certificate = header.sender_cert
-    message.signature = header.signature
-    message.symmetric_key = header.encryption_key
-    message.authentication_level = header.signature_type
-    message.authentication_provider_type, message.authentication_provider_name = header.provider
+def _decode_security(packet: UserMessage, message: Message) -> None:
+    flags = packet.security_flags
+    message.sender_id_type = flags & security_header.SENDER_ID_TYPE
+    message.authentication_level = flags >> SIGNATURE_TYPE_SHIFT & SIGNATURE_TYPE_MASK
+    (
+        message.sender_id,
+        message.symmetric_key,
+        message.signature,
+        message.sender_certificate,
+        provider,
+    ) = packet.security_data()
+    if provider:
+        kind, name = decode_provider_info(provider)
+        message.authentication_provider_type, message.authentication_provider_name = kind, name
 
 
 def _decode_other(header: Structure, message: Message) -> None:

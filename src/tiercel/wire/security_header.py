@@ -82,10 +82,13 @@ class SecurityHeader(Structure):
     @property
     def provider(self) -> tuple[int, str]:
         """The alternative cryptographic provider; (0, "") when there is none or it is unreadable."""
-        info = self.provider_info
-        if len(info) < 6 or len(info) % 2 or info[-2:] != b"\0\0":
-            return 0, ""
-        return int.from_bytes(info[:4], "little"), decode_text(info[4:-2])
+        return decode_provider_info(self.provider_info)
+
+
+def decode_provider_info(info: bytes) -> tuple[int, str]:
+    if len(info) < 6 or len(info) % 2 or info[-2:] != b"\0\0":
+        return 0, ""
+    return int.from_bytes(info[:4], "little"), decode_text(info[4:-2])
 
 
 def encode_provider_info(provider_type: int, provider_name: str) -> bytes:

@@ -315,6 +315,15 @@ class UserMessage:
             return None
         return SecurityHeader.read(Reader(self.data, self._security_at))
 
+    def security_data(self) -> tuple[bytes, bytes, bytes, bytes, bytes]:
+        """Sender, key, signature, certificate and provider as they stand in the SecurityHeader."""
+        at, items = self._security_at + _SECURITY_HEADER_SIZE, []
+        for size in _SECURITY_SIZES.unpack_from(self.data, self._security_at):
+            items.append(self.data[at : at + size])
+            at += size + 3 & ~3
+        sender, key, signature, certificate, provider = items
+        return sender, key, signature, certificate, provider
+
     @property
     def security_flags(self) -> int:
         if not self.flags & SECURITY_HEADER:

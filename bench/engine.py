@@ -1,0 +1,236 @@
+"""How fast the queue manager stores and gives messages, against bare LMDB in the same run; and how it grows.
+
+python bench/engine.py                 speed, against bare LMDB with the same keys, sizes and batches
+python bench/engine.py growth [N ...]  a backlog of N messages: start, memory, receive; queues and cursors
+"""
+
+import os
+import resource
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import lmdb
+
+import tiercel
+
+BODY = b"x" * 1024
+BATCH = 100
+MESSAGES = 10_000
+ROUNDS = 3
+ORDERS = r".\private$\orders"
+TRANSACTIONAL = r".\private$\transactional"
+KEY = struct.Struct(">IQ")
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """Beside the code, not in a temporary file system that may be memory."""
+    path = Path(tempfile.mkdtemp(prefix="bench-", dir=Path(__file__).parent))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
+
+
+def rate(count: int, work: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    work()
+    return count / (time.perf_counter() - start)
+
+
+def message() -> tiercel.Message:
+    return tiercel.Message(BODY, label="order 7", delivery=tiercel.DeliveryGuarantee.RECOVERABLE)
+
+
+# Ours.
+
+
+def send(qm: tiercel.QueueManager, queue: tiercel.Queue, count: int, batch: int = BATCH) -> None:
+    for _ in range(count // batch):
+        with qm.batch():
+            for _ in range(batch):
+                queue.send(message())
+
+
+def receive(qm: tiercel.QueueManager, queue: tiercel.Queue, count: int) -> None:
+    for _ in range(count // BATCH):
+        with qm.batch():
+            for _ in range(BATCH):
+                queue.receive(0)
+
+
+def one_by_one(qm: tiercel.QueueManager, queue: tiercel.Queue, count: int) -> None:
+    for _ in range(count):
+        with qm.transaction() as transaction:
+            queue.send(tiercel.Message(BODY), transaction=transaction)
+        with qm.transaction() as transaction:
+            queue.receive(0, transaction=transaction)
+
+
+# Bare LMDB: the same records under the same keys, and nothing else.
+
+
+class Bare:
+    def __init__(self, path: Path) -> None:
+        self._environment = lmdb.open(str(path), map_size=1 << 34, max_dbs=1)
+        self._database = self._environment.open_db(b"messages")
+        self._number = 0
+        self._record = bytes(1260)
+
+    def put(self, count: int, batch: int = BATCH) -> None:
+        for _ in range(count // batch):
+            with self._environment.begin(write=True, db=self._database) as transaction:
+                for _ in range(batch):
+                    self._number += 1
+                    transaction.put(KEY.pack(17, self._number), self._record)
+
+    def take(self, count: int, batch: int = BATCH) -> None:
+        for _ in range(count // batch):
+            with self._environment.begin(write=True, db=self._database) as transaction:
+                cursor = transaction.cursor()
+                for _ in range(batch):
+                    cursor.set_range(KEY.pack(17, 0))
+                    cursor.value()
+                    cursor.delete()
+
+    def put_and_take(self, count: int) -> None:
+        for _ in range(count):
+            self.put(1, 1)
+            self.take(1, 1)
+
+    def close(self) -> None:
+        self._environment.close()
+
+
+def syncs(path: Path, count: int) -> None:
+    """What the disk can do at the best: one page written and synced at a time."""
+    with (path / "page").open("wb") as file:
+        for _ in range(count):
+            file.seek(0)
+            file.write(bytes(4096))
+            file.flush()
+            os.fdatasync(file.fileno())
+
+
+def speed() -> None:
+    best: dict[str, list[float]] = {}
+    with folder() as ours, folder() as theirs:
+        bare = Bare(theirs)
+        with tiercel.open(ours) as qm:
+            orders = qm.create_queue(ORDERS)
+            transactional = qm.create_queue(TRANSACTIONAL, transactional=True)
+            works: dict[str, tuple[int, Callable[[], None], Callable[[], None]]] = {
+                "enqueue, batches of 100": (
+                    MESSAGES,
+                    lambda: send(qm, orders, MESSAGES),
+                    lambda: bare.put(MESSAGES),
+                ),
+                "dequeue, batches of 100": (
+                    MESSAGES,
+                    lambda: receive(qm, orders, MESSAGES),
+                    lambda: bare.take(MESSAGES),
+                ),
+                "transactional send + receive, one each": (
+                    100,
+                    lambda: one_by_one(qm, transactional, 100),
+                    lambda: bare.put_and_take(100),
+                ),
+            }
+            for _ in range(ROUNDS):
+                for name, (count, work, bare_work) in works.items():
+                    rates = best.setdefault(name, [0.0, 0.0])
+                    rates[0] = max(rates[0], rate(count, work))
+                    rates[1] = max(rates[1], rate(count, bare_work))
+        sync_rate = rate(200, lambda: syncs(theirs, 200))
+        bare.close()
+    print(f"{'1 KiB recoverable messages, durable':<42}{'Tiercel/s':>12}{'bare LMDB/s':>14}{'ratio':>8}")
+    for name, (tiercel_rate, bare_rate) in best.items():
+        print(f"{name:<42}{tiercel_rate:>12,.0f}{bare_rate:>14,.0f}{tiercel_rate / bare_rate:>8.2f}")
+    print(f"{'fdatasync of one page':<42}{sync_rate:>12,.0f}")
+
+
+# Growth.
+
+
+def resident_mib() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    shared = int(Path("/proc/self/statm").read_text().split()[2])
+    return (pages - shared) * resource.getpagesize() / 2**20
+
+
+def look(path: str) -> None:
+    """Run in a process of its own: how long a start takes, what it weighs, how fast it gives."""
+    start = time.perf_counter()
+    with tiercel.open(path) as qm:
+        ready = time.perf_counter() - start
+        orders = qm.queue(ORDERS)
+        backlog = orders.count
+        count = min(1000, backlog)
+
+        def peek() -> None:
+            for _ in range(2000):
+                orders.peek(0)
+
+        peek_rate = rate(2000, peek)
+
+        def take() -> None:
+            with qm.batch():  # one commit: what is measured is the reading, not the disk
+                for _ in range(count):
+                    orders.receive(0)
+
+        receive_rate = rate(count, take)
+        print(
+            f"{backlog:>12,}{ready:>10.3f} s{resident_mib():>10.0f} MiB{peek_rate:>12,.0f}{receive_rate:>14,.0f}"
+        )
+
+
+def growth(sizes: list[int]) -> None:
+    print(f"{'backlog':>12}{'ready in':>12}{'memory':>14}{'peeks/s':>12}{'receives/s':>14}")
+    with folder() as path:
+        for size in sizes:
+            with tiercel.open(path) as qm:
+                orders = qm.queue(ORDERS) if qm.queues() else qm.create_queue(ORDERS)
+                send(qm, orders, max(size - orders.count, 0), batch=min(1000, size))
+            subprocess.run([sys.executable, __file__, "look", str(path)], check=True)  # noqa: S603  # this file
+    with folder() as path, tiercel.open(path) as qm:
+        crowd(qm)
+
+
+def crowd(qm: tiercel.QueueManager) -> None:
+    """What other queues and open cursors cost one receive."""
+    orders = qm.create_queue(ORDERS)
+    send(qm, orders, 10_000, batch=1000)
+    print(f"\n{'':<32}{'receives/s':>14}")
+
+    def show(name: str) -> None:
+        with qm.batch():
+            print(
+                f"{name:<32}{rate(1000, lambda: [orders.receive(0) for _ in range(1000)][:0] and None):>14,.0f}"
+            )
+
+    show("one queue")
+    with qm.batch():
+        for number in range(10_000):
+            qm.create_queue(rf".\private$\other{number}")
+    show("10,000 other queues")
+    cursors = [orders.cursor() for _ in range(1000)]
+    for cursor in cursors:
+        cursor.peek()
+    show("and 1,000 open cursors")
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["look", path]:
+            look(path)
+        case ["growth", *sizes]:
+            growth([int(size) for size in sizes] or [1_000, 10_000, 100_000])
+        case _:
+            speed()

@@ -1,0 +1,55 @@
+r"""A queue manager that is killed in the middle of a transaction, and what is left of it.
+
+A second process sends three orders and commits, begins to send two more, and dies by SIGKILL before it
+commits. This one then opens the same folder: the three are there, of the two there is no trace.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import tiercel
+
+ORDERS = r".\private$\orders"
+
+
+def doomed(folder: str) -> None:
+    qm = tiercel.open(folder)
+    orders = qm.create_queue(ORDERS, transactional=True)
+    with qm.transaction() as transaction:
+        for number in (1, 2, 3):
+            orders.send(tiercel.Message(b"...", label=f"order {number}"), transaction=transaction)
+    print("  committed: orders 1, 2 and 3", flush=True)
+    transaction = qm.begin_transaction()
+    for number in (4, 5):
+        orders.send(tiercel.Message(b"...", label=f"order {number}"), transaction=transaction)
+    print("  sent and not committed: orders 4 and 5", flush=True)
+    taken = orders.receive(timeout=0, transaction=transaction)
+    print(f"  received and not committed: {taken.label}", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        print("A process opens a queue manager:")
+        child = subprocess.run([sys.executable, __file__, folder], check=False)  # noqa: S603  # this very file
+        print(f"  killed by signal {-child.returncode}\n")
+        print("Another process opens what it left:")
+        with tiercel.open(Path(folder)) as qm:
+            orders = qm.queue(ORDERS)
+            labels = [message.label for message in orders.cursor()]
+            print(f"  in {orders.path_name}: {', '.join(labels)}")
+            first = orders.receive(timeout=0)
+            print(f"  received again, because its receive was never committed: {first.label}")
+    survived = labels == ["order 1", "order 2", "order 3"] and first.label == "order 1"
+    print("\nNothing that was committed is lost, nothing that was not is there." if survived else "\nLOST!")
+    return 0 if survived else 1
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        doomed(sys.argv[1])
+    sys.exit(main())

@@ -1,0 +1,156 @@
+"""A full store and a full disk through the whole queue manager: senders are refused, nobody else is."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import tiercel
+from store.helpers import MIB, run
+from tiercel.store import LmdbStore, MemoryStore
+
+from .world import World, problems_of
+
+BODY = bytes(1300)
+
+
+def send_until_full(queue: tiercel.Queue, number: int) -> int:
+    """The number after the last message that was taken."""
+    refused = 0
+    while refused < 3:
+        try:
+            queue.send(tiercel.Message(BODY, label=str(number), delivery=1))
+            number += 1
+        except tiercel.StoreFullError:
+            refused += 1
+    return number
+
+
+def send_two_thousand(queue: tiercel.Queue, transaction: tiercel.Transaction) -> None:
+    for _ in range(2000):
+        queue.send(tiercel.Message(BODY), transaction=transaction)
+
+
+class TestAFullStore:
+    def test_refuses_sends_and_takes_them_again_later(self, tmp_path: Path) -> None:
+        with tiercel.open(tmp_path / "data", computer_name="HOST", max_bytes=2 * MIB) as qm:
+            queue = qm.create_queue(r".\private$\a", journaling=False)
+            full = send_until_full(queue, 0)
+            assert full > 300
+            assert queue.count == full
+            assert [queue.receive(0).label for _ in range(full // 2)] == list(map(str, range(full // 2)))
+            again = send_until_full(queue, full)
+            assert again - full > full // 3
+            labels = [queue.receive(0).label for _ in range(queue.count)]
+            assert labels == list(map(str, range(full // 2, again)))
+            queue.send(tiercel.Message(BODY, delivery=1))
+        store = LmdbStore.open(tmp_path / "data")
+        assert problems_of(store) == []
+        store.close()
+
+    def test_express_messages_do_not_need_it(self, tmp_path: Path) -> None:
+        with tiercel.open(tmp_path / "data", computer_name="HOST", max_bytes=MIB) as qm:
+            queue = qm.create_queue(r".\private$\a")
+            full = send_until_full(queue, 0)
+            queue.send(b"express")
+            assert queue.count == full + 1
+
+    @pytest.mark.parametrize("end", ["purge", "delete"])
+    def test_can_be_emptied_at_once(self, tmp_path: Path, end: str) -> None:
+        with tiercel.open(tmp_path / "data", computer_name="HOST", max_bytes=4 * MIB) as qm:
+            queue = qm.create_queue(r".\private$\a")
+            other = qm.create_queue(r".\private$\b")
+            full = send_until_full(queue, 0)
+            getattr(queue, end)()
+            assert 0 < len(qm.discards()) <= full  # with no room for a line each, a line for all
+            for _ in range(3):  # LMDB gives pages out again in the second commit after they became free
+                try:
+                    other.send(tiercel.Message(BODY, delivery=1))
+                except tiercel.StoreFullError:
+                    continue
+            assert other.count > 0
+
+    def test_a_transaction_that_does_not_fit_is_refused_whole(self, tmp_path: Path) -> None:
+        """A send in a transaction is refused when it is made; what was accepted can be committed."""
+        with tiercel.open(tmp_path / "data", computer_name="HOST", max_bytes=MIB) as qm:
+            queue = qm.create_queue(r".\private$\t", transactional=True)
+            sent = committed = refused = 0
+            while refused < 3:
+                transaction = qm.begin_transaction()
+                try:
+                    for _ in range(50):
+                        queue.send(tiercel.Message(BODY, label=str(sent)), transaction=transaction)
+                        sent += 1
+                except tiercel.StoreFullError:
+                    refused += 1
+                    transaction.abort()
+                    sent = committed
+                    continue
+                transaction.commit()
+                committed = sent
+            assert committed > 0
+            assert queue.count == committed
+        with tiercel.open(tmp_path / "data", computer_name="HOST", max_bytes=MIB) as qm:
+            queue = qm.queue(r".\private$\t")
+            labels = [queue.receive(0).label for _ in range(queue.count)]
+            assert labels == list(map(str, range(committed)))
+
+    def test_one_large_transaction_is_not_taken_beyond_what_fits(self, tmp_path: Path) -> None:
+        """Its sends are in memory until it commits: together they must still have been reserved."""
+        with tiercel.open(tmp_path / "data", computer_name="HOST", max_bytes=MIB) as qm:
+            queue = qm.create_queue(r".\private$\t", transactional=True)
+            transaction = qm.begin_transaction()
+            with pytest.raises(tiercel.StoreFullError):
+                send_two_thousand(queue, transaction)
+            transaction.abort()
+            assert queue.count == 0
+            with qm.transaction() as transaction:
+                queue.send(tiercel.Message(BODY), transaction=transaction)
+            assert queue.count == 1
+
+    def test_in_memory_too(self) -> None:
+        world = World(MemoryStore(max_bytes=200_000), lambda store: store)
+        queue = world.create("a")
+        full = send_until_full(queue, 0)
+        assert [queue.receive(0).label for _ in range(full)] == list(map(str, range(full)))
+        assert problems_of(world.store) == []
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    """RLIMIT_FSIZE stands for the disk, as in tests/store."""
+    found = json.loads(run(FULL_DISK, tmp_path / "data"))
+    assert "the disk gives no more space" in found["error"]
+    assert found["sent"] > 3000
+    assert found["received"] == list(map(str, range(found["sent"])))
+    assert found["count"] == 1
+    assert LmdbStore.verify(tmp_path / "data") == []
+    store = LmdbStore.open(tmp_path / "data")
+    assert problems_of(store) == []
+    store.close()
+
+
+FULL_DISK = """
+    import json, resource, sys
+    import tiercel
+    MIB = 2**20
+    resource.setrlimit(resource.RLIMIT_FSIZE, (24 * MIB, resource.RLIM_INFINITY))
+    qm = tiercel.open(sys.argv[1], computer_name="HOST", max_bytes=64 * MIB)
+    queue = qm.create_queue(r".\\private$\\a")
+    sent, refused, error = 0, 0, ""
+    while refused < 3:
+        with qm.batch():
+            try:
+                for _ in range(100):
+                    queue.send(tiercel.Message(bytes(1300), label=str(sent), delivery=1))
+                    sent += 1
+            except tiercel.StoreFullError as problem:
+                refused += 1
+                error = str(problem)
+    received = []
+    while queue.count:
+        with qm.batch():
+            received += [queue.receive(0).label for _ in range(min(queue.count, 100))]
+    queue.send(tiercel.Message(bytes(1300), delivery=1))
+    print(json.dumps({"sent": sent, "error": error, "received": received, "count": queue.count}))
+    qm.close()
+"""

@@ -1,0 +1,174 @@
+"""Nothing is dropped silently: every way in which a message ends, and the line that stays of it."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tiercel.engine import discards
+from tiercel.engine.discards import Discard
+from tiercel.model.codes import MessageClass, QueueAccess
+from tiercel.model.errors import MqError
+from tiercel.model.identifiers import MessageId
+from tiercel.model.message import Message
+
+from .harness import NOW, Box, World
+
+LABEL = "order 7"
+
+
+def expire(world: World, box: Box) -> None:
+    box.send(b"body", label=LABEL, time_to_be_received=1)
+    world.sleep(1)
+
+
+def expire_on_the_way(world: World, _box: Box) -> None:
+    world.box(r"DIRECT=OS:there\private$\q").send(b"body", label=LABEL, time_to_reach_queue=1)
+    world.sleep(1)
+
+
+def come_too_late(_world: World, box: Box) -> None:
+    box.arrive(b"body", label=LABEL, sent_time=NOW - 10, time_to_reach_queue=1)
+
+
+def purge(_world: World, box: Box) -> None:
+    box.send(b"body", label=LABEL)
+    box.purge()
+
+
+def delete(_world: World, box: Box) -> None:
+    box.send(b"body", label=LABEL)
+    box.delete()
+
+
+def overflow(_world: World, box: Box) -> None:
+    box.set(quota_kib=0)
+    with pytest.raises(MqError):
+        box.send(b"body", label=LABEL)
+
+
+def arrive_at_a_full_queue(_world: World, box: Box) -> None:
+    box.set(quota_kib=0)
+    box.arrive(b"body", label=LABEL)
+
+
+def arrive_nowhere(world: World, box: Box) -> None:
+    box.delete()
+    box.arrive(b"body", label=LABEL)
+    assert world.engine.find(box.name) is None
+
+
+def arrive_in_a_transaction(_world: World, box: Box) -> None:
+    box.arrive(b"body", label=LABEL, transaction_id=3)
+
+
+def reject(world: World, box: Box) -> None:
+    box.send(b"body", label=LABEL)
+    taken, opened = box.take(), box.receiving
+    world.run(lambda: world.engine.reading.reject(opened, taken.lookup_id))
+
+
+def lose_the_journal_copy(world: World, box: Box) -> None:
+    world.set(journal_quota_kib=0)
+    box.send(b"body", label=LABEL, positive_journaling=True)
+
+
+End = Callable[[World, Box], None]
+ENDS: list[tuple[End, MessageClass]] = [
+    (expire, MessageClass.NACK_RECEIVE_TIMEOUT),
+    (expire_on_the_way, MessageClass.NACK_REACH_QUEUE_TIMEOUT),
+    (come_too_late, MessageClass.NACK_REACH_QUEUE_TIMEOUT),
+    (purge, MessageClass.NACK_Q_PURGED),
+    (delete, MessageClass.NACK_Q_DELETED),
+    (overflow, MessageClass.NACK_Q_EXCEED_QUOTA),
+    (arrive_at_a_full_queue, MessageClass.NACK_Q_EXCEED_QUOTA),
+    (arrive_nowhere, MessageClass.NACK_BAD_DST_Q),
+    (arrive_in_a_transaction, MessageClass.NACK_NOT_TRANSACTIONAL_Q),
+    (reject, MessageClass.NACK_RECEIVE_REJECTED),
+    (lose_the_journal_copy, MessageClass.NACK_Q_EXCEED_QUOTA),
+]
+
+
+class TestEveryEnd:
+    @pytest.mark.parametrize(("end", "reason"), ENDS, ids=[end.__name__ for end, _ in ENDS])
+    def test_it_leaves_one_line_that_outlives_a_kill(
+        self, durable_world: World, end: End, reason: MessageClass
+    ) -> None:
+        box = durable_world.create("q")
+        durable_world.sleep(3)
+        end(durable_world, box)
+        for _ in range(2):
+            (line,) = durable_world.discards()
+            assert (line.message_class, line.label) == (reason, LABEL)
+            assert line.time in {NOW + 3, NOW + 4}
+            assert line.size > len(b"body")
+            assert MessageId.parse(line.message_id).uniquifier > 0
+            assert line.queue
+            assert " " in line.reason
+            durable_world.kill()
+
+    def test_a_received_message_leaves_none(self, world: World) -> None:
+        box = world.create("q", journaling=True)
+        box.send(b"1")
+        box.receive()
+        box.send(b"2")
+        box.end(box.take(), delete=True)
+        assert world.discards() == []
+
+    def test_an_express_message_that_a_restart_loses_is_nobodys_discard(self, world: World) -> None:
+        world.create("q").send(b"1", delivery=0)
+        world.restart()
+        assert world.discards() == []
+
+
+class TestTheLedger:
+    def test_it_is_bounded_and_the_newest_lines_stay(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(discards, "LEDGER_LINES", 10)
+        box = world.create("q")
+        for n in range(25):
+            box.send(b"", label=str(n))
+            box.purge()
+        assert [line.label for line in world.discards()] == [str(n) for n in range(15, 25)]
+        world.kill()
+        box.send(b"", label="after")
+        box.purge()
+        assert [line.label for line in world.discards()] == [*(str(n) for n in range(16, 25)), "after"]
+
+    def test_lines_of_the_running_batch_are_seen(self, world: World) -> None:
+        box = world.create("q")
+        opened = box.open(QueueAccess.SEND)
+        world.engine.begin(world.now)
+        for _ in range(2):
+            world.engine.send(opened, Message(b"", time_to_be_received=0))
+            world.engine.begin(world.now)
+        assert len(list(world.engine.discards())) == 2
+        world.engine.commit()
+        assert len(world.discards()) == 2
+
+    def test_a_line_is_written_with_the_batch_that_ends_the_message(self, world: World) -> None:
+        box = world.create("q")
+        box.send(b"1")
+        opened = box.receiving
+        world.engine.begin(world.now)
+        world.engine.purge(opened)
+        world.kill()
+        assert (box.bodies(), world.discards()) == ([b"1"], [])
+
+    def test_a_line_says_everything(self, world: World) -> None:
+        box = world.create("q")
+        sent = box.send(b"x" * 10, label=LABEL)
+        size = box.state.size_bytes
+        world.sleep(2)
+        box.purge()
+        assert world.discards() == [
+            Discard(
+                time=NOW + 2,
+                queue=r"queue HERE\private$\q",
+                message_id=str(sent),
+                label=LABEL,
+                size=size,
+                message_class=MessageClass.NACK_Q_PURGED,
+                reason="the queue was purged before the message was received",
+            )
+        ]

@@ -1,0 +1,223 @@
+"""[MS-MQDMPR] 3.1.4.3 to 3.1.4.10: transactions that an outside coordinator decides.
+
+The tests play the coordinator: they ask to prepare, crash the queue manager, and then tell the outcome.
+"""
+
+import pytest
+
+from tiercel.engine.transaction import Transaction, TransactionState
+from tiercel.model.codes import MessageClass
+
+from .harness import ALL_ACKNOWLEDGEMENTS, Box, World, refused
+
+OUTCOMES = pytest.mark.parametrize("outcome", ["commit", "abort"])
+
+
+@pytest.fixture
+def world(durable_world: World) -> World:
+    return durable_world
+
+
+@pytest.fixture
+def orders(world: World) -> Box:
+    return world.create("orders", transactional=True)
+
+
+def prepare_one_of_each(world: World, orders: Box) -> Transaction:
+    """A send, a receive and a move, prepared."""
+    with world.transaction() as sending:
+        orders.send_all(b"received", b"moved", b"stays", transaction=sending)
+    working = world.begin()
+    orders.send(b"sent", transaction=working)
+    orders.receive(transaction=working)
+    orders.move(orders.peek(), orders.subqueue("s"), working)
+    world.prepare(working)
+    return working
+
+
+class TestTransactionCollection:
+    @pytest.mark.conformance("DMPR-027", "DMPR-107")
+    def test_a_prepared_transaction_is_back_after_a_kill_with_its_operations_in_order(
+        self, world: World, orders: Box
+    ) -> None:
+        working = prepare_one_of_each(world, orders)
+        before = [(each.kind, each.lookup_id) for each in working.operations]
+        for _ in range(2):
+            world.kill()
+            (again,) = world.engine.transactions.in_doubt()
+            assert (again.id, again.single_phase) == (working.id, False)
+            assert [(each.kind, each.lookup_id) for each in again.operations] == before
+
+    @pytest.mark.conformance("DMPR-072", "DMPR-071")
+    def test_what_it_holds_stays_locked(self, world: World, orders: Box) -> None:
+        prepare_one_of_each(world, orders)
+        reserved = orders.state.reserved_bytes
+        world.kill()
+        assert (orders.bodies(), orders.subqueue("s").bodies()) == ([b"stays"], [])
+        assert (orders.state.count, len(orders.state.locks)) == (3, 2)
+        assert orders.state.reserved_bytes == reserved
+        assert world.total_bytes >= orders.state.size_bytes + reserved
+
+    def test_a_transaction_of_many_operations_keeps_their_order(self, world: World, orders: Box) -> None:
+        working = world.begin()
+        orders.send_all(*[n.to_bytes(2, "big") for n in range(300)], transaction=working)
+        world.prepare(working)
+        world.kill()
+        world.commit(working)
+        assert orders.bodies() == [n.to_bytes(2, "big") for n in range(300)]
+
+    @OUTCOMES
+    def test_even_an_empty_one_is_known(self, world: World, outcome: str) -> None:
+        working = world.begin()
+        world.prepare(working)
+        world.kill()
+        assert [each.id for each in world.engine.transactions.in_doubt()] == [working.id]
+        getattr(world, outcome)(working)
+        world.kill()
+        assert list(world.engine.transactions.in_doubt()) == []
+
+
+class TestReenlistment:
+    """3.1.4.9 and 3.1.4.10."""
+
+    @pytest.mark.conformance("DMPR-147")
+    @pytest.mark.parametrize("crashes", [0, 1, 2])
+    def test_committed(self, world: World, orders: Box, crashes: int) -> None:
+        working = prepare_one_of_each(world, orders)
+        for _ in range(crashes):
+            world.kill()
+        world.commit(working)
+        for _ in range(2):
+            assert sorted(orders.bodies()) == [b"sent", b"stays"]
+            assert orders.subqueue("s").bodies() == [b"moved"]
+            assert list(world.engine.transactions.in_doubt()) == []
+            world.kill()
+        with refused(0xC00E0051):
+            world.commit(working)
+
+    @pytest.mark.conformance("DMPR-147")
+    @pytest.mark.parametrize("crashes", [0, 1, 2])
+    def test_aborted(self, world: World, orders: Box, crashes: int) -> None:
+        working = prepare_one_of_each(world, orders)
+        for _ in range(crashes):
+            world.kill()
+        world.abort(working)
+        for _ in range(2):
+            assert orders.bodies() == [b"received", b"moved", b"stays"]
+            assert orders.subqueue("s").bodies() == []
+            assert (orders.state.locks, orders.state.reserved_bytes) == ({}, 0)
+            assert list(world.engine.transactions.in_doubt()) == []
+            world.kill()
+        with refused(0xC00E0051):
+            world.abort(working)
+
+    @OUTCOMES
+    def test_the_outcome_before_its_batch_is_committed_is_not_known(
+        self, world: World, orders: Box, outcome: str
+    ) -> None:
+        working = prepare_one_of_each(world, orders)
+        world.engine.begin(world.now)
+        getattr(world.engine.transactions, outcome)(working.id)
+        world.kill()
+        assert [each.id for each in world.engine.transactions.in_doubt()] == [working.id]
+        assert orders.bodies() == [b"stays"]
+
+    def test_the_sender_is_told_of_the_receive_at_the_commit(self, world: World, orders: Box) -> None:
+        admin = world.create("admin")
+        with world.transaction() as sending:
+            orders.send(
+                b"x",
+                transaction=sending,
+                acknowledgements=ALL_ACKNOWLEDGEMENTS,
+                administration_queue=admin.name,
+            )
+        admin.drain()
+        working = world.begin()
+        orders.receive(transaction=working)
+        world.prepare(working)
+        world.kill()
+        assert admin.classes() == []
+        world.commit(working)
+        assert admin.classes() == [MessageClass.ACK_RECEIVE]
+
+
+class TestTransactionPrepare:
+    """3.1.4.3."""
+
+    @pytest.mark.conformance("DMPR-136")
+    def test_the_outside_coordinator_is_recorded_and_the_ends_are_marked(
+        self, world: World, orders: Box
+    ) -> None:
+        working = world.begin()
+        assert working.single_phase
+        orders.send_all(b"1", b"2", b"3", transaction=working)
+        world.prepare(working)
+        assert not working.single_phase
+        world.kill()
+        (again,) = world.engine.transactions.in_doubt()
+        assert not again.single_phase
+        world.commit(again)
+        messages = orders.messages()
+        assert [each.first_in_transaction for each in messages] == [True, False, False]
+        assert [each.last_in_transaction for each in messages] == [False, False, True]
+
+    def test_preparing_twice_is_once(self, world: World, orders: Box) -> None:
+        working = prepare_one_of_each(world, orders)
+        world.prepare(working)
+        assert working.state is TransactionState.PREPARED
+        world.kill()
+        (again,) = world.engine.transactions.in_doubt()
+        assert len(again.operations) == 3
+
+    def test_before_its_batch_is_committed_nothing_is_prepared(self, world: World, orders: Box) -> None:
+        working = world.begin()
+        orders.send(b"1", transaction=working)
+        world.engine.begin(world.now)
+        world.engine.transactions.prepare(working.id)
+        world.kill()
+        assert list(world.engine.transactions.in_doubt()) == []
+        assert (orders.bodies(), orders.state.reserved_bytes) == ([], 0)
+
+
+class TestWhatHappensMeanwhile:
+    @OUTCOMES
+    @pytest.mark.parametrize("crash", [False, True])
+    def test_its_queues_cannot_be_deleted_until_it_has_ended(
+        self, world: World, orders: Box, crash: bool, outcome: str
+    ) -> None:
+        working = prepare_one_of_each(world, orders)
+        if crash:
+            world.kill()
+        with refused(0xC00E0064):
+            orders.delete()
+        assert orders.bodies() == [b"stays"]
+        getattr(world, outcome)(working)
+        orders.delete()
+        world.kill()
+        assert world.total_bytes == 0
+        assert set(world.discarded()) == {MessageClass.NACK_Q_DELETED}
+
+    @pytest.mark.parametrize("crashes", [0, 1, 2])
+    def test_the_queue_was_purged(self, world: World, orders: Box, crashes: int) -> None:
+        working = prepare_one_of_each(world, orders)
+        orders.purge()
+        for _ in range(crashes):
+            world.kill()
+        world.abort(working)
+        assert (orders.bodies(), orders.state.count) == ([], 0)
+        assert world.discarded() == [MessageClass.NACK_Q_PURGED] * 3
+
+    @pytest.mark.parametrize("crash", [False, True])
+    def test_the_message_ran_out_of_time(self, world: World, orders: Box, crash: bool) -> None:
+        with world.transaction() as sending:
+            orders.send(b"x", transaction=sending, time_to_be_received=5)
+        working = world.begin()
+        orders.receive(transaction=working)
+        world.prepare(working)
+        world.sleep(6)
+        if crash:
+            world.kill()
+        assert orders.bodies() == []
+        world.abort(working)
+        world.sleep(1)
+        assert (orders.bodies(), world.discarded()) == ([], [MessageClass.NACK_RECEIVE_TIMEOUT])
