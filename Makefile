@@ -43,14 +43,14 @@ format: $(VENV)/.ready ## format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/.ready ## measure codec, store and engine, each against something bare
-	@$(BIN)/python bench/codec.py
+	@$(BIN)/python bench/bench_codec.py
 	@echo
-	@$(BIN)/python bench/store.py
+	@$(BIN)/python bench/bench_store.py
 	@echo
-	@$(BIN)/python bench/engine.py
+	@$(BIN)/python bench/bench_engine.py
 
 bench-growth: $(VENV)/.ready ## a backlog of up to a million messages: start, memory, speed
-	@$(BIN)/python bench/engine.py growth 1000 10000 100000 1000000
+	@$(BIN)/python bench/bench_engine.py growth 1000 10000 100000 1000000
 
 conformance: $(VENV)/.ready ## run the suite and print which requirements it covers
 	@mkdir -p build

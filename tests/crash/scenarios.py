@@ -286,7 +286,8 @@ def a_waiting_reader_gets_the_message(world: World) -> Story:
     world.create("a")
     world.create("b")
     engine = world.driver.engine
-    opened = world.driver.run(lambda: world.queue("a").opened(QueueAccess.RECEIVE))
+    queue = world.queue("a")  # held: a queue that is forgotten closes its handles
+    opened = world.driver.run(lambda: queue.opened(QueueAccess.RECEIVE))
     waiter = world.driver.run(lambda: engine.reading.receive(opened))
     yield "a:\nb:"
     world.send("a", "straight through")

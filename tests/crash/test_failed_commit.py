@@ -67,7 +67,8 @@ def test_a_reader_that_waits_is_not_given_what_failed() -> None:
     store.faults, fail = None, store.faults
     world.create("b")
     engine = world.driver.engine
-    opened_b = world.driver.run(lambda: world.queue("b").opened(QueueAccess.RECEIVE))
+    queue = world.queue("b")  # held: a queue that is forgotten closes its handles
+    opened_b = world.driver.run(lambda: queue.opened(QueueAccess.RECEIVE))
     waiter = world.driver.run(lambda: engine.reading.receive(opened_b))
     assert isinstance(waiter, Waiter)
     completed: list[Waiter] = []

@@ -1,7 +1,7 @@
 """How fast the queue manager stores and gives messages, against bare LMDB in the same run; and how it grows.
 
-python bench/engine.py                 speed, against bare LMDB with the same keys, sizes and batches
-python bench/engine.py growth [N ...]  a backlog of N messages: start, memory, receive; queues and cursors
+bench_engine.py                 speed, against bare LMDB with the same keys, sizes and batches
+bench_engine.py growth [N ...]  a backlog of N messages: start, memory, receive; queues and cursors
 """
 
 import os
@@ -186,9 +186,8 @@ def look(path: str) -> None:
                     orders.receive(0)
 
         receive_rate = rate(count, take)
-        print(
-            f"{backlog:>12,}{ready:>10.3f} s{resident_mib():>10.0f} MiB{peek_rate:>12,.0f}{receive_rate:>14,.0f}"
-        )
+        print(f"{backlog:>12,}{ready:>10.3f} s{resident_mib():>10.0f} MiB", end="")
+        print(f"{peek_rate:>12,.0f}{receive_rate:>14,.0f}")
 
 
 def growth(sizes: list[int]) -> None:
@@ -209,11 +208,13 @@ def crowd(qm: tiercel.QueueManager) -> None:
     send(qm, orders, 10_000, batch=1000)
     print(f"\n{'':<32}{'receives/s':>14}")
 
+    def take() -> None:
+        for _ in range(1000):
+            orders.receive(0)
+
     def show(name: str) -> None:
         with qm.batch():
-            print(
-                f"{name:<32}{rate(1000, lambda: [orders.receive(0) for _ in range(1000)][:0] and None):>14,.0f}"
-            )
+            print(f"{name:<32}{rate(1000, take):>14,.0f}")
 
     show("one queue")
     with qm.batch():
