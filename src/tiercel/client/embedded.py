@@ -23,8 +23,8 @@ from uuid import UUID
 from tiercel.client.driver import Clock, Driver, check_exists, format_name, message_of
 from tiercel.engine import cursor as engine_cursor
 from tiercel.engine import transaction as engine_transaction
+from tiercel.engine.attributes import SETTABLE
 from tiercel.engine.discards import Discard
-from tiercel.engine.engine import SETTABLE
 from tiercel.engine.handles import Found, OpenQueue, Waiter
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import MessageSeekAction, QueueAccess

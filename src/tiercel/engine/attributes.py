@@ -1,9 +1,10 @@
-"""Attributes of queues and of the queue manager as JSON: those that outlive a restart, by their names."""
+"""Attributes of queues and of the queue manager: which may be changed, and how those that last are stored."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from enum import Enum
+from types import NoneType
 from typing import Any
 from uuid import UUID
 
@@ -15,9 +16,43 @@ from tiercel.model.codes import (
     QueueScope,
     QueueType,
 )
+from tiercel.model.errors import (
+    DecodeError,
+    IllegalPropertyVariantTypeError,
+    IllegalSecurityDescriptorError,
+    MqError,
+    PropertyNotAllowedError,
+)
 from tiercel.model.format_name import FormatName
 from tiercel.model.path_name import PathName
-from tiercel.model.queue import DirectoryObject, durability
+from tiercel.model.queue import DirectoryObject, Queue, durability
+from tiercel.model.queue_manager import QueueManager
+from tiercel.security.descriptor import SecurityDescriptor
+
+# What an administrator may change, and its type; the rest is the queue manager's own.
+Settable = Mapping[str, tuple[type, ...]]
+SETTABLE: Settable = {
+    "label": (str,),
+    "type": (UUID,),
+    "journaling": (bool,),
+    "quota_kib": (int,),
+    "journal_quota_kib": (int,),
+    "authentication": (bool,),
+    "privacy_level": (QueuePrivacyLevel,),
+    "multicast_address": (str, NoneType),
+    "security": (bytes, NoneType),
+    "base_priority": (int,),
+}
+SETTABLE_OF_MANAGER: Settable = {
+    "queue_manager_quota_kib": (int,),
+    "journal_quota_kib": (int,),
+    "hardened_security": (bool,),
+    "srmp_http_support": (bool,),
+    "srmp_pgm_support": (bool,),
+    "routing_server": (bool,),
+    "out_routing_server_identifier_list": (list,),
+    "in_routing_server_identifier_list": (list,),
+}
 
 _KEPT = (Durability.PERSISTENT, Durability.DIRECTORY)
 # Kept elsewhere in the store (streams, counters), or not made by anything yet (keys).
@@ -81,3 +116,46 @@ def _plain(value: object) -> object:
     if isinstance(value, list):
         return [_plain(item) for item in value]
     return value
+
+
+def check_attributes(subject: object, attributes: Mapping[str, object], settable: Settable) -> None:
+    """Raises the error of the first attribute that cannot be set, or not to this value."""
+    for name, value in attributes.items():
+        kinds = settable.get(name)
+        if kinds is None:
+            names = ", ".join(sorted(settable))
+            raise PropertyNotAllowedError(f"property {name} of {subject}", fix=f"set one of {names}")
+        if type(value) not in kinds:
+            expected = " or ".join(kind.__name__ for kind in kinds)
+            raise IllegalPropertyVariantTypeError(
+                f"property {name} of {subject}",
+                present=type(value).__name__,
+                limit=expected,
+                fix=f"pass {expected}",
+            )
+        if name == "security" and isinstance(value, bytes):
+            _check_descriptor(subject, value)
+
+
+def change(entity: Queue | QueueManager, attributes: Mapping[str, object], now: int) -> None:
+    """Sets all the attributes, or none when the entity would not be valid with them."""
+    before = {name: getattr(entity, name) for name in attributes}
+    _set(entity, attributes)
+    try:
+        entity.validate()
+    except MqError:
+        _set(entity, before)
+        raise
+    entity.modify_time = now
+
+
+def _set(entity: object, attributes: Mapping[str, object]) -> None:
+    for name, value in attributes.items():
+        setattr(entity, name, value)
+
+
+def _check_descriptor(subject: object, security: bytes) -> None:
+    try:
+        SecurityDescriptor.decode(security)
+    except DecodeError as problem:
+        raise IllegalSecurityDescriptorError(f"security of {subject}", problem=str(problem)) from problem

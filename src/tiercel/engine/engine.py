@@ -10,12 +10,18 @@ many commands may run; their results count, and their effects leave, only when `
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from types import NoneType
 from typing import Any
 from uuid import UUID, uuid4
 
 from tiercel.engine.access import Access, system_descriptor
-from tiercel.engine.attributes import decode_attributes, encode_attributes
+from tiercel.engine.attributes import (
+    SETTABLE,
+    SETTABLE_OF_MANAGER,
+    change,
+    check_attributes,
+    decode_attributes,
+    encode_attributes,
+)
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.core import Core, Effect, Paused
 from tiercel.engine.cursor import Cursor
@@ -35,17 +41,14 @@ from tiercel.model.codes import (
     QueueAccess,
     QueueAccessMask,
     QueueManagerState,
-    QueuePrivacyLevel,
     QueueType,
     SenderIdType,
     TransactionalOperationType,
 )
 from tiercel.model.errors import (
-    DecodeError,
     IllegalOperationError,
     IllegalPropertyVariantTypeError,
     IllegalQueuePathNameError,
-    IllegalSecurityDescriptorError,
     InsufficientResourcesError,
     MessageNotFoundError,
     MqError,
@@ -65,39 +68,12 @@ from tiercel.model.queue import OutgoingQueue, Queue
 from tiercel.model.queue_manager import QueueManager
 from tiercel.model.sid import SecurityIdentifier
 from tiercel.security.access import Token
-from tiercel.security.descriptor import SecurityDescriptor
 from tiercel.store.interface import Keyspace, Store
 from tiercel.wire.message import encode_message
 from tiercel.wire.user_message import UserMessage
 
 _QUEUE_MANAGER = b"queue_manager"
 _TYPE_OF_KIND = {PathKind.PRIVATE: QueueType.PRIVATE, PathKind.PUBLIC: QueueType.PUBLIC}
-# What an administrator may change of a queue that exists, and its type; the rest is the queue manager's.
-SETTABLE: dict[str, tuple[type, ...]] = {
-    "label": (str,),
-    "type": (UUID,),
-    "journaling": (bool,),
-    "quota_kib": (int,),
-    "journal_quota_kib": (int,),
-    "authentication": (bool,),
-    "privacy_level": (QueuePrivacyLevel,),
-    "multicast_address": (str, NoneType),
-    "security": (bytes, NoneType),
-    "base_priority": (int,),
-}
-
-_SETTABLE_OF_MANAGER = frozenset(
-    {
-        "queue_manager_quota_kib",
-        "journal_quota_kib",
-        "hardened_security",
-        "srmp_http_support",
-        "srmp_pgm_support",
-        "routing_server",
-        "out_routing_server_identifier_list",
-        "in_routing_server_identifier_list",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +206,7 @@ class Engine:
         if path.computer.casefold() not in self._opening.local_names:
             problem = "queues are created on this computer only"
             raise IllegalQueuePathNameError(f"path name {path}", problem=problem, fix="use . as the computer")
-        _check_settable(path, attributes)
+        check_attributes(path, attributes, SETTABLE)
         if type(transactional) is not bool:
             kind = type(transactional).__name__
             raise IllegalPropertyVariantTypeError(f"transactional of {path}", present=kind, limit="bool")
@@ -248,22 +224,13 @@ class Engine:
         return self._catalog.create(queue)
 
     def set_queue_properties(self, state: QueueState, token: Token, **attributes: Any) -> None:
-        _check_settable(state, attributes)
+        check_attributes(state, attributes, SETTABLE)
         needed = QueueAccessMask.SET_QUEUE_PROPERTIES
         if "security" in attributes:
             needed |= QueueAccessMask.CHANGE_QUEUE_PERMISSIONS
         self._access.check(state, needed, token)
         queue = state.queue
-        before = {name: getattr(queue, name) for name in attributes}
-        for name, value in attributes.items():
-            setattr(queue, name, value)
-        try:
-            queue.validate()
-        except Exception:
-            for name, value in before.items():
-                setattr(queue, name, value)
-            raise
-        queue.modify_time = self._core.seconds
+        change(queue, attributes, self._core.seconds)
         if state.journal is not None:
             state.journal.queue.quota_kib = queue.journal_quota_kib
             state.journal.queue.security = queue.security
@@ -507,21 +474,8 @@ class Engine:
 
     def set_properties(self, **attributes: Any) -> None:
         """Changes attributes of the queue manager, for good."""
-        for name in attributes.keys() - _SETTABLE_OF_MANAGER:
-            names = ", ".join(sorted(_SETTABLE_OF_MANAGER))
-            raise PropertyNotAllowedError(
-                f"property {name} of {self.queue_manager}", fix=f"set one of {names}"
-            )
-        before = {name: getattr(self.queue_manager, name) for name in attributes}
-        for name, value in attributes.items():
-            setattr(self.queue_manager, name, value)
-        try:
-            self.queue_manager.validate()
-        except Exception:
-            for name, value in before.items():
-                setattr(self.queue_manager, name, value)
-            raise
-        self.queue_manager.modify_time = self._core.seconds
+        check_attributes(self.queue_manager, attributes, SETTABLE_OF_MANAGER)
+        change(self.queue_manager, attributes, self._core.seconds)
         self._save_queue_manager()
 
     # Starting.
@@ -570,31 +524,6 @@ def _decode_queue_manager(data: bytes) -> QueueManager:
     except (ValueError, TypeError, MqError) as problem:
         sentence = f"its attributes cannot be read ({problem})"
         raise StoreDamagedError("queue manager", problem=sentence) from problem
-
-
-def _check_settable(subject: object, attributes: dict[str, Any]) -> None:
-    for name, value in attributes.items():
-        kinds = SETTABLE.get(name)
-        if kinds is None:
-            names = ", ".join(sorted(SETTABLE))
-            raise PropertyNotAllowedError(f"property {name} of {subject}", fix=f"set one of {names}")
-        if name == "security" and isinstance(value, bytes):
-            _check_descriptor(subject, value)
-        if type(value) not in kinds:
-            expected = " or ".join(kind.__name__ for kind in kinds)
-            raise IllegalPropertyVariantTypeError(
-                f"property {name} of {subject}",
-                present=type(value).__name__,
-                limit=expected,
-                fix=f"pass {expected}",
-            )
-
-
-def _check_descriptor(subject: object, security: bytes) -> None:
-    try:
-        SecurityDescriptor.decode(security)
-    except DecodeError as problem:
-        raise IllegalSecurityDescriptorError(f"security of {subject}", problem=str(problem)) from problem
 
 
 @lru_cache(1024)  # senders are few, and each message carries its sender
