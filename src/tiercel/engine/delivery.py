@@ -43,6 +43,11 @@ INSECURE_NACKS = frozenset(
         MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER,
     }
 )
+# As plain numbers: the flags of an enum cost more than the rest of the decision.
+_POS_ARRIVAL = int(Acknowledgements.POS_ARRIVAL)
+_POS_RECEIVE = int(Acknowledgements.POS_RECEIVE)
+_NEG_ARRIVAL = int(Acknowledgements.NEG_ARRIVAL)
+_NEG_RECEIVE = int(Acknowledgements.NEG_RECEIVE)
 
 
 class Delivery:
@@ -109,7 +114,7 @@ class Delivery:
         if queue.is_outgoing:
             self._core.effects.append(ReadyToSend(queue))
             return
-        if packet.acknowledgements & Acknowledgements.POS_ARRIVAL:
+        if packet.acknowledgements & _POS_ARRIVAL:
             self._acknowledge(packet, MessageClass.ACK_REACH_QUEUE)
         if packet.flags & user_header.POSITIVE_JOURNALING and not packet.is_transactional:
             self._journal_at_source(packet, record)
@@ -182,7 +187,7 @@ class Delivery:
             self._core.ledger.add(str(queue), packet, reason)
             self._tell_failure(packet, record, reason, queue)
             return
-        if packet.acknowledgements & Acknowledgements.POS_RECEIVE:
+        if packet.acknowledgements & _POS_RECEIVE:
             self._acknowledge(packet, reason)
         if packet.flags & user_header.POSITIVE_JOURNALING and packet.is_transactional:
             self._journal_at_source(packet, record)
@@ -202,7 +207,7 @@ class Delivery:
     def _tell_failure(
         self, packet: UserMessage, record: Record, reason: MessageClass, queue: QueueState | None = None
     ) -> None:
-        wanted = Acknowledgements.NEG_RECEIVE if reason.is_receive else Acknowledgements.NEG_ARRIVAL
+        wanted = _NEG_RECEIVE if reason.is_receive else _NEG_ARRIVAL
         if packet.acknowledgements & wanted:
             self._acknowledge(packet, reason)
         is_ours = packet.source_queue_manager == self._catalog.queue_manager.identifier
