@@ -347,10 +347,10 @@ class SideBySide:
         self._restarted()
 
     def stop(self) -> None:
+        for waiter in self.waiters:  # first: what is given back must not go to one that waits
+            self.cancel(waiter)
         for handle, item, lookup_id in [held for held in self.held if held[1].owner is held[0].model]:
             self.end_receive((handle, item, lookup_id), "nack")
-        for waiter in self.waiters:
-            self.cancel(waiter)
         self.world.stop()
         self._restarted()
 

@@ -66,6 +66,11 @@ class Counter:
             raise StoreDamagedError(f"counter {name}", present=f"{len(stored)} bytes", limit="8 bytes")
         self._value = self._reserved = int.from_bytes(stored or b"", "big")
 
+    @property
+    def last(self) -> int:
+        """The number that was given out last."""
+        return self._value
+
     def next(self) -> int:
         if self._value == self._reserved:
             self._reserved += COUNTER_BLOCK

@@ -69,6 +69,11 @@ class Delivery:
     def new_message_id(self) -> MessageId:
         return MessageId(self._catalog.queue_manager.identifier, self._message_ordinal.next())
 
+    @property
+    def newest_sequence(self) -> int:
+        """The arrival number of the last message that came into any queue."""
+        return self._sequential_id.last
+
     def new_lookup_id(self, priority: int) -> int:
         return lookup_id(priority, self._sequential_id.next())
 

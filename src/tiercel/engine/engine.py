@@ -52,6 +52,7 @@ from tiercel.model.errors import (
     InsufficientResourcesError,
     MessageNotFoundError,
     MqError,
+    OperationCancelledError,
     PropertyNotAllowedError,
     QueueDeletedError,
     QueueNotFoundError,
@@ -60,7 +61,7 @@ from tiercel.model.errors import (
     UnsupportedOperationError,
 )
 from tiercel.model.format_name import FormatName
-from tiercel.model.identifiers import MessageId
+from tiercel.model.identifiers import MessageId, lookup_id_sequence
 from tiercel.model.limits import LONG_LIVED, TIME_TO_REACH_QUEUE_DEFAULT_S
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathKind, PathName, SystemQueue
@@ -154,7 +155,11 @@ class Engine:
         if self._core.failure is not None:
             return []
         self.queue_manager.queue_manager_state = QueueManagerState.STOPPING
-        for state in list(self._catalog.by_slot.values()):
+        states = list(self._catalog.by_slot.values())
+        for state in states:  # first: what is given back below must not go to one that waits
+            for waiter in list(state.waiters):
+                self._reading.stop_waiting(waiter, OperationCancelledError(str(state)))
+        for state in states:
             for opened in list(state.handles.values()):
                 self._opening.close(opened)
         effects = self._core.commit()
@@ -249,10 +254,14 @@ class Engine:
         if any(self._transactions.is_in_doubt(each) for each in doomed):
             problem = "a prepared transaction will still do something with it"
             raise IllegalOperationError(str(state), problem=problem, fix="have it committed or aborted first")
+        for (
+            each
+        ) in doomed:  # first, so that nothing that comes of it, an acknowledgement say, goes back there
+            self._catalog.remove(each)
         for each in doomed:
-            self._empty_and_remove(each)
+            self._empty(each)
 
-    def _empty_and_remove(self, state: QueueState) -> None:
+    def _empty(self, state: QueueState) -> None:
         for waiter in list(state.waiters):
             self._reading.stop_waiting(waiter, QueueDeletedError(str(state)))
         for lookup_id in list(state.locks):  # a transaction that holds one tolerates this (DMPR T-21)
@@ -260,16 +269,17 @@ class Engine:
             if record is not None:
                 self._delivery.finish(state, lookup_id, record, MessageClass.NACK_Q_DELETED)
         self._finish_available(state, MessageClass.NACK_Q_DELETED)
-        self._catalog.remove(state)
 
     def _finish_available(self, state: QueueState, reason: MessageClass) -> int:
         """Ends every message that can be had now, and none that comes of it; how many there were."""
         if state.is_outgoing:
             reason = MessageClass.NACK_DELETED
-        last, count, at = state.last_lookup_id(self._core), 0, START
-        while (found := state.next_available(self._core, at)) is not None and found[0] <= last:
-            self._delivery.finish(state, *found, reason)
-            at, count = found[0], count + 1
+        newest, count, at = self._delivery.newest_sequence, 0, START
+        while (found := state.next_available(self._core, at)) is not None:
+            at = found[0]
+            if lookup_id_sequence(at) <= newest:
+                self._delivery.finish(state, *found, reason)
+                count += 1
         return count
 
     def is_local(self, name: FormatName) -> bool:
