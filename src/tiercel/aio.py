@@ -20,7 +20,7 @@ from tiercel.client import embedded
 from tiercel.client.driver import Clock, message_of
 from tiercel.client.embedded import Transaction
 from tiercel.engine.discards import Discard
-from tiercel.engine.handles import Found, Waiter
+from tiercel.engine.handles import Found, OpenQueue, Waiter
 from tiercel.model.codes import MessageSeekAction, QueueAccess
 from tiercel.model.errors import IoTimeoutError, MqError
 from tiercel.model.format_name import FormatName
@@ -215,7 +215,7 @@ class Queue:
         seek: MessageSeekAction = _CURRENT,
         transaction: Transaction | None = None,
     ) -> Message:
-        if lookup_id is not None:
+        if embedded.seeks(lookup_id, seek):
             return self._queue.receive(lookup_id=lookup_id, seek=seek, transaction=transaction)
         seconds = embedded.check_timeout(timeout)
         try:
@@ -224,7 +224,7 @@ class Queue:
             if seconds == 0:
                 raise
         within = None if transaction is None else transaction.of(self._manager)
-        opened = self._queue.opened(QueueAccess.RECEIVE)
+        opened = self._open(QueueAccess.RECEIVE)
         # In two phases, so that a task which is cancelled just then gives the message back.
         found = await self._wait(
             lambda: self._reading.receive(opened, seconds, transaction=within, two_phase=within is None)
@@ -236,7 +236,7 @@ class Queue:
     @asynccontextmanager
     async def receiving(self, timeout: float | None = None) -> AsyncIterator[Message]:
         """A message to work on: received when the block ends well, given back when it raises."""
-        opened, seconds = self._queue.opened(QueueAccess.RECEIVE), embedded.check_timeout(timeout)
+        opened, seconds = self._open(QueueAccess.RECEIVE), embedded.check_timeout(timeout)
         found = await self._wait(lambda: self._reading.receive(opened, seconds, two_phase=True))
         run = self._manager.driver.run
         try:
@@ -254,7 +254,7 @@ class Queue:
         lookup_id: int | None = None,
         seek: MessageSeekAction = _CURRENT,
     ) -> Message:
-        if lookup_id is not None:
+        if embedded.seeks(lookup_id, seek):
             return self._queue.peek(lookup_id=lookup_id, seek=seek)
         seconds = embedded.check_timeout(timeout)
         try:
@@ -262,8 +262,11 @@ class Queue:
         except IoTimeoutError:
             if seconds == 0:
                 raise
-        opened = self._queue.opened(QueueAccess.PEEK)
+        opened = self._open(QueueAccess.PEEK)
         return message_of(await self._wait(lambda: self._reading.peek(opened, seconds)))
+
+    def _open(self, access: QueueAccess) -> OpenQueue:
+        return self._manager.driver.run(lambda: self._queue.opened(access))
 
     async def _wait(self, command: Callable[[], Found | Waiter]) -> Found:
         result = self._manager.driver.run(command)

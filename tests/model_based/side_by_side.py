@@ -55,6 +55,12 @@ class SideBySide:
         self.held: list[tuple[HandlePair, Item, int]] = []  # taken, and perhaps not yet kept
         self.places: dict[int, tuple[str, Place]] = {}  # every lookup id that ever was
         self.sent = 0
+        self.tag = 0
+
+    def new_tag(self) -> int:
+        """Never one that a wait still has."""
+        self.tag += 1
+        return self.tag
 
     def call(self, expected: Callable[[], S], actual: Callable[[], T]) -> Pair[S, T] | None:
         """None when both refuse, with the same error."""
@@ -176,7 +182,7 @@ class SideBySide:
                 transaction=None if tx is None else tx.engine,
                 two_phase=how.two_phase,
                 allow_peek=allow_peek,
-                tag=len(self.waiters),
+                tag=self.new_tag(),
             ),
         )
         self._was_read(handle, pair, how, peek=False)
@@ -189,7 +195,7 @@ class SideBySide:
         cursor: CursorPair | None = None,
         following: bool = False,
     ) -> None:
-        reading, tag = self.world.engine.reading, len(self.waiters)
+        reading, tag = self.world.engine.reading, self.new_tag()
         how = How(timeout)
 
         def peek() -> Found | EngineWaiter:

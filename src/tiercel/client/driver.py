@@ -12,6 +12,7 @@ from typing import TypeVar
 from tiercel.engine.core import Completed
 from tiercel.engine.engine import Engine, Identity
 from tiercel.engine.handles import Found, OpenQueue, Waiter
+from tiercel.engine.transaction import Transaction
 from tiercel.model.codes import QueueAccess
 from tiercel.model.errors import (
     IllegalOperationError,
@@ -32,6 +33,7 @@ from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES, MIN_MAX_BYTES, LmdbStore
 from tiercel.wire.message import decode_message
 from tiercel.wire.user_message import UserMessage
 
+_FATAL = (StoreFailedError, StoreDamagedError)
 _LONGEST_SLEEP_S = 3600.0
 MAX_MAX_BYTES = 2**46  # 64 TiB: what a process can map
 
@@ -65,6 +67,7 @@ class Driver:
         self._deadline: float | None = None
         self._batches = 0
         self._abandoned: list[OpenQueue] = []
+        self._forgotten: list[Transaction] = []
         self.lock = threading.RLock()
         self.owner = token_of_process()
         # The program that embeds the queue manager may do everything, in its own name.
@@ -85,29 +88,54 @@ class Driver:
         nothing of the batch counts, and the engine takes no more commands.
         """
         with self.lock:
-            self._enter()
+            depth = self._batches
             try:
-                return command()
-            except (StoreFailedError, StoreDamagedError) as problem:
-                self.engine.fail(f"the store failed it ({problem})")
-                raise
-            except MqError:
-                raise
+                self._enter()
+                try:
+                    result = command()
+                except MqError as error:
+                    if not isinstance(error, _FATAL):
+                        self._leave(depth)  # what the time has ended stays ended
+                    raise
+                self._leave(depth)
             except BaseException as problem:
-                self.engine.fail(f"a command ended half-way ({problem!r})")
+                self._fail_unless_harmless(problem)
                 raise
             finally:
-                self._leave()
+                self._batches = depth
+            return result
 
     @contextmanager
     def batch(self) -> Iterator[None]:
         """Commits once, at the end of the outermost batch; what was done before an error stays done."""
         with self.lock:
-            self._enter()
+            depth = self._batches
             try:
+                self._enter()
                 yield
+            except BaseException:
+                if not self.engine.has_failed:
+                    self._finish_batch(depth)
+                raise
+            else:
+                self._finish_batch(depth)
             finally:
-                self._leave()
+                self._batches = depth
+
+    def _finish_batch(self, depth: int) -> None:
+        try:
+            self._leave(depth)
+        except BaseException as problem:
+            self._fail_unless_harmless(problem)
+            raise
+
+    def _fail_unless_harmless(self, problem: BaseException) -> None:
+        if isinstance(problem, MqError) and not isinstance(problem, _FATAL):
+            return
+        if not self.engine.has_failed:
+            self.engine.fail(f"a command ended half-way ({problem!r})")
+        for waiter in self.engine.end_waits():
+            self._completed(waiter)
 
     def _enter(self) -> None:
         if not self.is_open:
@@ -117,14 +145,19 @@ class Driver:
             raise ServiceNotAvailableError("queue manager", problem=problem, fix="open it where it is used")
         if not self._batches or self.engine.has_failed:
             self.engine.begin(self._clock())
+        self._batches += 1
         while self._abandoned:
             self.engine.close_queue(self._abandoned.pop())
-        self._batches += 1
+        while self._forgotten:
+            self.engine.transactions.abort_if_active(self._forgotten.pop())
 
-    def _leave(self) -> None:
-        self._batches -= 1
-        if not self._batches and not self.engine.has_failed:
-            self._release()
+    def _leave(self, depth: int) -> None:
+        self._batches = depth
+        if depth:
+            return
+        if self.engine.failure is not None:
+            raise self.engine.failure
+        self._release()
 
     def _release(self) -> None:
         for effect in self.engine.commit():
@@ -138,6 +171,10 @@ class Driver:
         """Has handles closed with the next batch; takes no lock, for it may be called by the collector."""
         self._abandoned.extend(opened.values())
         opened.clear()
+
+    def abort_later(self, transaction: Transaction) -> None:
+        """Has a transaction that nobody can end any more aborted with the next batch."""
+        self._forgotten.append(transaction)
 
     def withdraw(self, waiter: Waiter) -> None:
         """Ends a wait that nobody waits for any more; a message that had come to it goes back."""

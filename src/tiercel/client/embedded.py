@@ -161,8 +161,14 @@ class QueueManager:
                 if transaction.is_active:
                     transaction.abort()
             raise
-        if transaction.is_active:
+        if not transaction.is_active:
+            return
+        try:
             transaction.commit()
+        except MqError:  # refused, for want of room say: what it holds must be free again
+            with suppress(MqError):
+                transaction.abort()
+            raise
 
     def begin_transaction(self) -> "Transaction":
         begun = self._driver.run(self._driver.engine.transactions.begin)
@@ -210,6 +216,8 @@ class Transaction:
     def __init__(self, manager: QueueManager, transaction: engine_transaction.Transaction) -> None:
         self._manager = manager
         self._transaction = transaction
+        # A transaction that is forgotten must not hold its messages for ever.
+        weakref.finalize(self, manager.driver.abort_later, transaction).atexit = False
 
     def __repr__(self) -> str:
         return f"<Transaction {self.id}, {self._transaction.state.value}>"
@@ -333,17 +341,12 @@ class Queue:
 
         With a lookup id it takes that message, or with `seek` the one before or after it, and never waits.
         """
-        reading, within = self.driver.engine.reading, self.within(transaction)
-        if _seeks(lookup_id, seek):
+        within = self.within(transaction)
+        if seeks(lookup_id, seek):
             return self._read_at(lookup_id, seek, peek=False, transaction=within)
         seconds = check_timeout(timeout)
         opened = self._to_receive()
-        # A read that may wait is ended in a second step: who is interrupted meanwhile loses no message.
-        two_phase = within is None and seconds != 0
-        message = self.read(lambda: reading.receive(opened, seconds, transaction=within, two_phase=two_phase))
-        if two_phase:
-            self.driver.run(lambda: reading.keep(opened, message.lookup_id))
-        return message
+        return self.take(opened, seconds, within=within)
 
     def peek(
         self,
@@ -353,7 +356,7 @@ class Queue:
         seek: MessageSeekAction = MessageSeekAction.SEEK_CURRENT,
     ) -> Message:
         """Looks at the first message, or that of a lookup id, and leaves it where it is."""
-        if _seeks(lookup_id, seek):
+        if seeks(lookup_id, seek):
             return self._read_at(lookup_id, seek, peek=True)
         reading, seconds = self.driver.engine.reading, check_timeout(timeout)
         return self.read(lambda: reading.peek(self.opened(QueueAccess.PEEK), seconds))
@@ -439,6 +442,23 @@ class Queue:
                 self.driver.refuse_to_wait_in_batch(result)
             return message_of(self._manager.wait(result))
 
+    def take(
+        self,
+        opened: OpenQueue,
+        seconds: float | None,
+        *,
+        cursor: engine_cursor.Cursor | None = None,
+        within: engine_transaction.Transaction | None = None,
+    ) -> Message:
+        """Receives; a read that may wait is ended in a second step: who is interrupted loses no message."""
+        reading, two_phase = self.driver.engine.reading, within is None and seconds != 0
+        message = self.read(
+            lambda: reading.receive(opened, seconds, cursor=cursor, transaction=within, two_phase=two_phase)
+        )
+        if two_phase:
+            self.driver.run(lambda: reading.keep(opened, message.lookup_id))
+        return message
+
     def _read_at(
         self,
         lookup_id: int | None,
@@ -478,9 +498,7 @@ class Cursor:
     def receive(self, timeout: float | None = 0, *, transaction: Transaction | None = None) -> Message:
         """Takes the message under the cursor, or the next one that is there."""
         seconds, within = check_timeout(timeout), self._queue.within(transaction)
-        return self._queue.read(
-            lambda: self._reading.receive(self._opened, seconds, cursor=self._cursor, transaction=within)
-        )
+        return self._queue.take(self._opened, seconds, cursor=self._cursor, within=within)
 
     def __iter__(self) -> Iterator[Message]:
         read = self.peek
@@ -517,7 +535,7 @@ def _number(what: str, value: object) -> int:
     return value
 
 
-def _seeks(lookup_id: int | None, seek: MessageSeekAction) -> bool:
+def seeks(lookup_id: int | None, seek: MessageSeekAction) -> bool:
     """Whether a read goes by lookup id; first and last need none."""
     if not isinstance(seek, MessageSeekAction):
         kind = type(seek).__name__

@@ -59,13 +59,6 @@ class Access:
                 fix="ask the owner of the queue to grant the right",
             )
 
-    def may_write(self, state: QueueState, token: Token) -> bool:
-        try:
-            self.check(state, QueueAccessMask.WRITE_MESSAGE, token)
-        except AccessDeniedError:
-            return False
-        return True
-
 
 @lru_cache(256)  # a queue's descriptor is checked again with every opening
 def _decode(security: bytes) -> SecurityDescriptor:

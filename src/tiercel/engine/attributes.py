@@ -40,7 +40,7 @@ SETTABLE: Settable = {
     "authentication": (bool,),
     "privacy_level": (QueuePrivacyLevel,),
     "multicast_address": (str, NoneType),
-    "security": (bytes, NoneType),
+    "security": (bytes,),
     "base_priority": (int,),
 }
 SETTABLE_OF_MANAGER: Settable = {

@@ -89,7 +89,7 @@ class Core:
         self.effects: list[Effect] = []
         self._store = store
         self._batch: Batch | None = None
-        self._touched: set[QueueState] = set()
+        self._touched: dict[QueueState, None] = {}  # in the order of their first change, the same every run
         self.ledger = Ledger(self)
 
     @property
@@ -111,7 +111,7 @@ class Core:
 
     def touch(self, queue: "QueueState") -> None:
         """Have the queue's count and size written when the batch is committed."""
-        self._touched.add(queue)
+        self._touched[queue] = None
 
     def set_aside(self, queue: "QueueState", lookup_id: int, data: bytes, problem: StoreDamagedError) -> None:
         """Takes a damaged record out of its queue and keeps its bytes for whoever can make sense of them."""
@@ -122,8 +122,17 @@ class Core:
         size = min(stored_packet_size(data), queue.stored_bytes) if queue.stored_count else queue.stored_bytes
         queue.stored_bytes -= size
         self.total_bytes -= size
+        queue.publish()
         self.touch(queue)
         self.ledger.add_damaged(queue, lookup_id, len(data), problem)
+
+    def reserve(self, size: int) -> None:
+        """Asks the store for room, beside what the commits of living transactions will need."""
+        self.batch.reserve(size + self.pending_bytes)
+
+    def checkpoint(self) -> None:
+        """Makes durable what was done so far, but lets nothing leave yet."""
+        self._write()
 
     def fail(self, problem: str) -> None:
         """Gives the batch up: memory no longer is what the store says, so nothing goes on from here."""

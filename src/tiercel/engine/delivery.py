@@ -67,7 +67,9 @@ class Delivery:
     # Coming in.
 
     def new_message_id(self) -> MessageId:
-        return MessageId(self._catalog.queue_manager.identifier, self._message_ordinal.next())
+        # 32 bits in the packet, and never 0; after four billion messages the first number is free again.
+        ordinal = (self._message_ordinal.next() - 1) % 0xFFFF_FFFF + 1
+        return MessageId(self._catalog.queue_manager.identifier, ordinal)
 
     @property
     def newest_sequence(self) -> int:
@@ -160,7 +162,7 @@ class Delivery:
         try:
             self.check_quota(queue, packet.packet_size)
             if packet.is_recoverable:
-                self._core.batch.reserve(packet.packet_size)
+                self._core.reserve(packet.packet_size)
         except (InsufficientResourcesError, StoreFullError):
             return MessageClass.NACK_Q_EXCEED_QUOTA
         return None
@@ -243,7 +245,7 @@ class Delivery:
         try:
             self.check_quota(queue, size)
             if packet.is_recoverable:
-                self._core.batch.reserve(size)
+                self._core.reserve(size)
         except (InsufficientResourcesError, StoreFullError) as problem:
             detail = f"no copy was kept: {problem.problem}"
             self._core.ledger.add(str(queue), packet, MessageClass.NACK_Q_EXCEED_QUOTA, detail)

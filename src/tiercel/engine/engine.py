@@ -28,7 +28,7 @@ from tiercel.engine.cursor import Cursor
 from tiercel.engine.delivery import Delivery, refusal_error
 from tiercel.engine.discards import Discard
 from tiercel.engine.expiry import Expiry
-from tiercel.engine.handles import OpenQueue
+from tiercel.engine.handles import OpenQueue, Waiter
 from tiercel.engine.opening import Opening
 from tiercel.engine.queue_state import START, Lock, QueueState
 from tiercel.engine.reading import Reading, check_transaction
@@ -58,6 +58,7 @@ from tiercel.model.errors import (
     QueueNotFoundError,
     ServiceNotAvailableError,
     StoreDamagedError,
+    StoreFailedError,
     UnsupportedOperationError,
 )
 from tiercel.model.format_name import FormatName
@@ -146,6 +147,19 @@ class Engine:
     def has_failed(self) -> bool:
         return self._core.failure is not None
 
+    @property
+    def failure(self) -> StoreFailedError | None:
+        return self._core.failure
+
+    def end_waits(self) -> list[Waiter]:
+        """Ends every wait with the failure of the engine; nobody is left to wait for what cannot come."""
+        waiters = [waiter for state in self._catalog.by_slot.values() for waiter in state.waiters]
+        for waiter in waiters:
+            waiter.error = self._core.failure
+        for state in self._catalog.by_slot.values():
+            state.waiters.clear()
+        return waiters
+
     def fail(self, problem: str) -> None:
         """For whoever drives the engine: a command ended half-way, and nothing of its batch may count."""
         self._core.fail(problem)
@@ -179,11 +193,15 @@ class Engine:
         deadline = self._expiry.next_deadline
         if deadline is None or deadline > self._core.now:
             return
-        for slot, lookup_id, is_purged in self._expiry.due():
-            queue = self._catalog.by_slot.get(slot)
-            record = None if queue is None else queue.get(self._core, lookup_id)
-            if queue is not None and record is not None:
-                self._end_message(queue, lookup_id, record, is_purged=is_purged)
+        for due in self._expiry.due():
+            for slot, lookup_id, is_purged in due:
+                queue = self._catalog.by_slot.get(slot)
+                record = None if queue is None else queue.get(self._core, lookup_id)
+                if queue is not None and record is not None:
+                    self._end_message(queue, lookup_id, record, is_purged=is_purged)
+                else:
+                    self._expiry.drop(slot, lookup_id)
+            self._core.checkpoint()  # a backlog of a million goes in slices, not in one batch
 
     def _end_message(self, queue: QueueState, lookup_id: int, record: Record, *, is_purged: bool) -> None:
         reason = MessageClass.NACK_RECEIVE_TIMEOUT
@@ -225,7 +243,7 @@ class Engine:
             security=security,
             **attributes,
         )
-        self._core.batch.reserve(len(security) + 4096)
+        self._core.reserve(len(security) + 4096)
         return self._catalog.create(queue)
 
     def set_queue_properties(self, state: QueueState, token: Token, **attributes: Any) -> None:
@@ -349,7 +367,7 @@ class Engine:
             self._core.ledger.add(str(queue), UserMessage(packet), MessageClass.NACK_Q_EXCEED_QUOTA)
             raise
         if message.is_recoverable:
-            self._core.batch.reserve(len(packet) + self._core.pending_bytes)
+            self._core.reserve(len(packet))
         dead_letters = "" if message.dead_letter_queue is None else str(message.dead_letter_queue)
         record = Record(packet, self._core.seconds, dead_letter_queue=dead_letters)
         if transaction is None:
@@ -440,6 +458,7 @@ class Engine:
         if record is None:
             raise MessageNotFoundError(f"message {lookup_id} of {queue}")
         if transaction is None:
+            self._core.reserve(len(record.packet))
             self._transactions.move(queue, lookup_id, record, goal)
             return
         queue.lock(lookup_id, Lock(transaction, opened))

@@ -6,6 +6,8 @@ transaction that sent it (DMPR T-04).
 """
 
 import heapq
+from collections.abc import Iterator
+from itertools import islice
 
 from tiercel.engine.core import Core
 from tiercel.engine.queue_state import QueueState
@@ -16,6 +18,7 @@ from tiercel.wire.user_message import UserMessage
 
 _NEVER = 1 << 63
 _SPARE = 1000
+_SLICE = 1000
 _PURGED = b"purged"
 
 
@@ -63,22 +66,32 @@ class Expiry:
         earliest = min(express, self._next_stored)
         return None if earliest == _NEVER else earliest
 
-    def due(self) -> list[tuple[int, int, bool]]:
-        """The slot and lookup id of every message whose time is over by now, and whether it was purged.
+    def due(self) -> Iterator[list[tuple[int, int, bool]]]:
+        """Slices of the messages whose time is over by now: slot, lookup id, and whether it was purged.
 
         A key stays until its message ends: one that is locked just now must expire after a crash, too.
         """
         now = self._core.seconds
-        found: list[tuple[int, int, bool]] = []
+        express: list[tuple[int, int, bool]] = []
         while self._express and self._express[0][0] <= now:
-            found.append((*heapq.heappop(self._express)[1:], False))
-        if self._next_stored <= now:
-            later = expiry_key(now + 1, 0, 0)
-            for key, mark in self._core.batch.range(Keyspace.EXPIRIES, b"", later):
-                found.append((*split_expiry_key(key)[1:], mark == _PURGED))
-            first = self._core.batch.first(Keyspace.EXPIRIES, later, expiry_key(_NEVER, 0, 0))
-            self._next_stored = _NEVER if first is None else split_expiry_key(first[0])[0]
-        return found
+            express.append((*heapq.heappop(self._express)[1:], False))
+        if express:
+            yield express
+        if self._next_stored > now:
+            return
+        start, later = b"", expiry_key(now + 1, 0, 0)
+        while rows := list(islice(self._core.batch.range(Keyspace.EXPIRIES, start, later), _SLICE)):
+            yield [(*split_expiry_key(key)[1:], mark == _PURGED) for key, mark in rows]
+            start = rows[-1][0] + b"\0"
+        first = self._core.batch.first(Keyspace.EXPIRIES, later, expiry_key(_NEVER, 0, 0))
+        self._next_stored = _NEVER if first is None else split_expiry_key(first[0])[0]
+
+    def drop(self, slot: int, lookup_id: int) -> None:
+        """Forgets a message that is not there any more; a damaged one took its deadline with it."""
+        later = expiry_key(self._core.seconds + 1, 0, 0)
+        for key, _ in list(self._core.batch.range(Keyspace.EXPIRIES, b"", later)):
+            if split_expiry_key(key)[1:] == (slot, lookup_id):
+                self._core.batch.delete(Keyspace.EXPIRIES, key)
 
     def is_over(self, packet: UserMessage) -> bool:
         """Whether nobody may receive the message any more, though no timer has removed it yet."""

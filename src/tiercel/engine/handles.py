@@ -1,7 +1,6 @@
 """Open queues and the reads that wait on them: [MS-MQDMPR] 3.1.1.10 and 3.1.1.16."""
 
 from dataclasses import dataclass, field
-from itertools import count
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
@@ -39,7 +38,8 @@ class OpenQueue:
     cursors: WeakValueDictionary[int, Cursor] = field(default_factory=WeakValueDictionary)
     remote_read_state: RemoteReadState = RemoteReadState.NONE
     token: Token = field(default_factory=Token.anonymous)  # who opened it
-    context_value: int = field(default_factory=count(1).__next__)  # names it to remote readers
+    context_value: int = 0  # names it to remote readers
+    held: set[int] = field(default_factory=set)  # messages of its two-phase reads
     is_open: bool = True
 
     @property

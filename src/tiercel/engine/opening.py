@@ -140,7 +140,9 @@ class Opening:
             raise AccessDeniedError(str(state), problem=problem, fix="use a queue of your own")
         self._access.check_open(state, access, token)
         _check_sharing(state, access, share)
-        opened = OpenQueue(next(self._handles), name, access, share, state, token=token)
+        opened = OpenQueue(
+            next(self._handles), name, access, share, state, token=token, context_value=next(self._handles)
+        )
         state.handles[opened.handle] = opened
         state.queue.open_handles.add(opened.handle)
         return opened
@@ -229,8 +231,7 @@ class Opening:
             self.drop_empty_subqueue(state)
 
     def _give_back_reads(self, state: QueueState, opened: OpenQueue) -> None:
-        held = [lookup_id for lookup_id, lock in state.locks.items() if lock.owner is opened]
-        for lookup_id in held:
+        for lookup_id in sorted(opened.held):
             record = state.get(self._core, lookup_id)
             if record is not None:
                 self._reading.give_back(state, lookup_id, record)

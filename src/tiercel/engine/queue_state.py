@@ -5,6 +5,7 @@ id; reading merges the two. Locks live in memory only: those of a crash are gone
 (DMPR T-24), and those of prepared transactions are set again from the transactions.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from tiercel.engine.records import (
     message_key,
 )
 from tiercel.model.codes import MessageClass, QueueType
-from tiercel.model.errors import StoreDamagedError
+from tiercel.model.errors import StoreDamagedError, StoreFullError
 from tiercel.model.queue import OutgoingQueue, Queue
 from tiercel.store.interface import Keyspace
 
@@ -104,7 +105,7 @@ class QueueState:
             self.express[lookup_id] = record
             self.express_bytes += size
         core.total_bytes += size
-        self._publish()
+        self.publish()
         self._available_from = min(self._available_from, lookup_id)
 
     def remove(self, core: Core, lookup_id: int, record: Record) -> None:
@@ -121,18 +122,20 @@ class QueueState:
         else:
             return
         core.total_bytes -= size
-        self._publish()
+        self.publish()
 
-    def _publish(self) -> None:
+    def publish(self) -> None:
         queue = self.queue
         queue.message_count = self.stored_count + len(self.express)
         queue.total_bytes = self.stored_bytes + self.express_bytes
 
     def rewrite(self, core: Core, lookup_id: int, record: Record) -> None:
-        """Stores a message again whose counters have changed; its packet is the same."""
+        """Stores a message again whose counters have changed; without room it keeps the old ones."""
         if lookup_id in self.express:
             self.express[lookup_id] = record
-        else:
+            return
+        with suppress(StoreFullError):
+            core.reserve(len(record.packet))
             core.batch.put(Keyspace.MESSAGES, message_key(self.slot, lookup_id), record.encode())
 
     def get(self, core: Core, lookup_id: int) -> Record | None:
@@ -145,6 +148,8 @@ class QueueState:
     def lock(self, lookup_id: int, lock: Lock) -> None:
         self.locks[lookup_id] = lock
         self._peekable_locks += lock.allow_peek
+        if lock.opened is not None and lock.owner is lock.opened:
+            lock.opened.held.add(lookup_id)
 
     def unlock(self, lookup_id: int) -> Lock | None:
         self._available_from = min(self._available_from, lookup_id)
@@ -154,6 +159,8 @@ class QueueState:
         lock = self.locks.pop(lookup_id, None)
         if lock is not None:
             self._peekable_locks -= lock.allow_peek
+            if lock.opened is not None:
+                lock.opened.held.discard(lookup_id)
         return lock
 
     # Seek Available Message Position ([MS-MQDMPR] 3.1.7.3.2); nothing found is None either way (DMPR T-03).

@@ -34,6 +34,7 @@ from tiercel.model.errors import (
 )
 from tiercel.wire.user_message import UserMessage
 
+_SPARE = 100
 _PEEK = QueueAccess.RECEIVE | QueueAccess.PEEK
 
 
@@ -43,6 +44,7 @@ class Reading:
         self._delivery = delivery
         self._deadlines: list[tuple[float, int, Waiter]] = []
         self._order = count()
+        self._timed = 0  # waits with a time-out that have not ended
         delivery.offer = self.offer
 
     # The reads.
@@ -270,6 +272,10 @@ class Reading:
         if waiter.transaction is not None:
             waiter.transaction.waiters.append(waiter)
         if waiter.deadline is not None:
+            self._timed += 1
+            if len(self._deadlines) > 2 * self._timed + _SPARE:  # mostly waits that have ended
+                self._deadlines = [entry for entry in self._deadlines if not entry[2].is_done]
+                heapq.heapify(self._deadlines)
             heapq.heappush(self._deadlines, (waiter.deadline, next(self._order), waiter))
         return waiter
 
@@ -303,6 +309,7 @@ class Reading:
 
     def _complete(self, waiter: Waiter, *, found: Found | None = None, error: MqError | None = None) -> None:
         waiter.found, waiter.error = found, error
+        self._timed -= waiter.deadline is not None
         self._core.effects.append(Completed(waiter))
 
     def stop_waiting(self, waiter: Waiter, error: MqError) -> None:

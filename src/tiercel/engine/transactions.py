@@ -8,11 +8,10 @@ at the commit, so that a cursor which has read on never misses it.
 
 import struct
 from collections.abc import Iterator
-from itertools import count
 from uuid import UUID
 
 from tiercel.engine.catalog import Catalog
-from tiercel.engine.core import Core
+from tiercel.engine.core import Core, Counter
 from tiercel.engine.delivery import Delivery
 from tiercel.engine.queue_state import Lock, QueueState
 from tiercel.engine.reading import Reading
@@ -39,13 +38,13 @@ class Transactions:
         self._delivery = delivery
         self._reading = reading
         self._living: dict[UUID, Transaction] = {}
-        self._numbers = count(1)
+        self._numbers = Counter(core, "transaction_number")
 
     def begin(self, identifier: UUID | None = None) -> Transaction:
         identifier = identifier or self._core.new_guid()
         if identifier in self._living:
             raise TransactionSequenceError(f"transaction {identifier}", problem="it was begun already")
-        number = next(self._numbers) % (TRANSACTION_ID_MAX + 1)
+        number = self._numbers.next() % (TRANSACTION_ID_MAX + 1)
         transaction = self._living[identifier] = Transaction(identifier, number)
         return transaction
 
@@ -73,7 +72,7 @@ class Transactions:
         if transaction.state is TransactionState.PREPARED:
             return
         # Once in the transaction's own records, and once in the queues while those are still there.
-        self._core.batch.reserve(2 * _size_of_sends(transaction))
+        self._core.reserve(_size_of_sends(transaction))
         self._stop_waiting(transaction)
         transaction.single_phase = False
         transaction.state = TransactionState.PREPARED
@@ -85,7 +84,8 @@ class Transactions:
     def commit(self, identifier: UUID) -> None:
         transaction = self.find(identifier)
         if transaction.state is TransactionState.ACTIVE:
-            self._core.batch.reserve(_size_of_sends(transaction))
+            moves = sum(len(each.record.packet) for each in transaction.operations if each.kind == _MOVE)
+            self._core.reserve(moves)  # the sends are counted as pending already
         self._end(identifier)
         streams: dict[QueueState, list[Operation]] = {}
         for operation in transaction.operations:
@@ -95,6 +95,10 @@ class Transactions:
             self._number(queue, operations)
         for operation in transaction.operations:
             self._commit(operation)
+
+    def abort_if_active(self, transaction: Transaction) -> None:
+        if transaction.state is TransactionState.ACTIVE:
+            self.abort(transaction.id)
 
     def abort(self, identifier: UUID) -> None:
         for operation in self._end(identifier).operations:
