@@ -15,10 +15,7 @@ ORDERS, SHIPPING = r".\private$\orders", r".\private$\shipping"
 
 
 def queue(qm: tiercel.QueueManager, name: str) -> tiercel.Queue:
-    try:
-        return qm.create_queue(name, transactional=True)
-    except tiercel.QueueExistsError:
-        return qm.queue(name)
+    return qm.create_queue(name, transactional=True, exist_ok=True)
 
 
 def take_orders(qm: tiercel.QueueManager) -> None:

@@ -272,9 +272,8 @@ class Engine:
         if any(self._transactions.is_in_doubt(each) for each in doomed):
             problem = "a prepared transaction will still do something with it"
             raise IllegalOperationError(str(state), problem=problem, fix="have it committed or aborted first")
-        for (
-            each
-        ) in doomed:  # first, so that nothing that comes of it, an acknowledgement say, goes back there
+        # First, so that nothing that comes of it, an acknowledgement say, goes back there.
+        for each in doomed:
             self._catalog.remove(each)
         for each in doomed:
             self._empty(each)

@@ -25,10 +25,9 @@ _OURS: Final = frozenset(
         "lost+found",
     }  # the last: a mount point
 )
-_ENGINE: Final = (
-    0  # LMDB 0.9, the stable format; the binding brings 1.0 as well, and would take an environment
-)
-_MAX_DATABASES: Final = 64  # variable's word for it. More keyspaces than there are, so that later ones fit
+# LMDB 0.9, the stable format. The binding brings 1.0 as well, and would take an environment variable's word.
+_ENGINE: Final = 0
+_MAX_DATABASES: Final = 64  # more keyspaces than there are, so that later ones fit
 _MAX_READERS: Final = 254  # of other processes; a slot costs 64 bytes
 
 
