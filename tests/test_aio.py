@@ -59,7 +59,7 @@ class TestNames:
         ("sync", "asynchronous"), [(tiercel.QueueManager, aio.QueueManager), (tiercel.Queue, aio.Queue)]
     )
     def test_are_the_same(self, sync: type, asynchronous: type) -> None:
-        inner = {"driver", "wait", "opened", "take", "within", "read", "take"}  # for the library itself
+        inner = {"driver", "wait", "opened", "take", "within", "read"}  # for the library itself
 
         def public(kind: type) -> set[str]:
             return {name for name in vars(kind) if not name.startswith("_")}
