@@ -27,7 +27,7 @@ from tiercel.engine.core import Core, Effect, Paused
 from tiercel.engine.cursor import Cursor
 from tiercel.engine.delivery import Delivery, refusal_error
 from tiercel.engine.discards import Discard
-from tiercel.engine.expiry import Expiry
+from tiercel.engine.expiry import SLICE, Expiry
 from tiercel.engine.handles import OpenQueue, Waiter
 from tiercel.engine.opening import Opening
 from tiercel.engine.queue_state import START, Lock, QueueState
@@ -201,7 +201,8 @@ class Engine:
                     self._end_message(queue, lookup_id, record, is_purged=is_purged)
                 else:
                     self._expiry.drop(slot, lookup_id)
-            self._core.checkpoint()  # a backlog of a million goes in slices, not in one batch
+            if len(due) >= SLICE:
+                self._core.checkpoint()  # a backlog of a million goes in slices, not in one batch
 
     def _end_message(self, queue: QueueState, lookup_id: int, record: Record, *, is_purged: bool) -> None:
         reason = MessageClass.NACK_RECEIVE_TIMEOUT

@@ -18,7 +18,7 @@ from tiercel.wire.user_message import UserMessage
 
 _NEVER = 1 << 63
 _SPARE = 1000
-_SLICE = 1000
+SLICE = 1000
 _PURGED = b"purged"
 
 
@@ -80,7 +80,7 @@ class Expiry:
         if self._next_stored > now:
             return
         start, later = b"", expiry_key(now + 1, 0, 0)
-        while rows := list(islice(self._core.batch.range(Keyspace.EXPIRIES, start, later), _SLICE)):
+        while rows := list(islice(self._core.batch.range(Keyspace.EXPIRIES, start, later), SLICE)):
             yield [(*split_expiry_key(key)[1:], mark == _PURGED) for key, mark in rows]
             start = rows[-1][0] + b"\0"
         first = self._core.batch.first(Keyspace.EXPIRIES, later, expiry_key(_NEVER, 0, 0))
