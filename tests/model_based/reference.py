@@ -181,7 +181,10 @@ class Model:
             self.acknowledge(letter, ACK_REACH_QUEUE)
         if letter.keep_copy and not letter.transactional:
             self.file(self.queues[JOURNAL], item)
-        self.offer(queue, item)
+        if letter.deadline is not None and letter.deadline <= self.now:
+            self.finish(queue, item, RECEIVE_TIMEOUT)
+        else:
+            self.offer(queue, item)
 
     def file(self, queue: Queue, item: Item) -> None:
         """A copy for a journal or dead-letter queue, unless it is full (T-10)."""
