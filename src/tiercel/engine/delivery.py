@@ -261,7 +261,7 @@ class Delivery:
         """Takes a message out of one queue and puts it into another; its sender hears nothing of it."""
         self.detach(queue, lookup_id, record, packet)
         new_lookup_id = self._insert(target, record, packet)
-        if not self._expiry.is_over(packet):
+        if record.is_copy or not self._expiry.is_over(packet):
             self.offer(target, new_lookup_id, record)
 
     # Telling the sender.
