@@ -27,6 +27,7 @@ from tiercel.engine.core import Core, Effect, Paused
 from tiercel.engine.cursor import Cursor
 from tiercel.engine.delivery import Delivery, refusal_error
 from tiercel.engine.discards import Discard
+from tiercel.engine.dispatch import Dispatch
 from tiercel.engine.expiry import SLICE, Expiry
 from tiercel.engine.handles import OpenQueue, Waiter
 from tiercel.engine.opening import Opening
@@ -113,6 +114,7 @@ class Engine:
         self._reading = Reading(self._core, self._delivery)
         self._transactions = Transactions(self._core, self._catalog, self._delivery, self._reading)
         self._access = Access(self._catalog)
+        self.dispatch = Dispatch(self._core)
         self._opening = Opening(
             self._core, self._catalog, self._delivery, self._reading, self._access, identity.names
         )
