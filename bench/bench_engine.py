@@ -27,6 +27,7 @@ ROUNDS = 3
 ORDERS = r".\private$\orders"
 TRANSACTIONAL = r".\private$\transactional"
 KEY = struct.Struct(">IQ")
+NO_LIMIT = 0xFFFF_FFFF
 
 
 @contextmanager
@@ -195,7 +196,8 @@ def growth(sizes: list[int]) -> None:
     with folder() as path:
         for size in sizes:
             with tiercel.open(path) as qm:
-                orders = qm.queue(ORDERS) if qm.queues() else qm.create_queue(ORDERS)
+                qm.set_properties(queue_manager_quota_kib=NO_LIMIT)
+                orders = qm.create_queue(ORDERS, exist_ok=True)
                 send(qm, orders, max(size - orders.count, 0), batch=min(1000, size))
             subprocess.run([sys.executable, __file__, "look", str(path)], check=True)  # noqa: S603  # this file
     with folder() as path, tiercel.open(path) as qm:

@@ -131,6 +131,13 @@ class QueueManager:
     def transactional_dead_letters(self) -> "Queue":
         return Queue(self._manager, self._manager.transactional_dead_letters)
 
+    @property
+    def properties(self) -> dict[str, object]:
+        return self._manager.properties
+
+    async def set_properties(self, **properties: Any) -> None:
+        self._manager.set_properties(**properties)
+
     def discards(self) -> list[Discard]:
         return self._manager.discards()
 

@@ -23,7 +23,7 @@ from uuid import UUID
 from tiercel.client.driver import Clock, Driver, check_exists, format_name, message_of
 from tiercel.engine import cursor as engine_cursor
 from tiercel.engine import transaction as engine_transaction
-from tiercel.engine.attributes import SETTABLE
+from tiercel.engine.attributes import SETTABLE, SETTABLE_OF_MANAGER
 from tiercel.engine.discards import Discard
 from tiercel.engine.handles import Found, OpenQueue, Waiter
 from tiercel.engine.queue_state import QueueState
@@ -143,6 +143,16 @@ class QueueManager:
 
     def _system(self, queue: SystemQueue) -> "Queue":
         return self.queue(rf".\system$;{queue}")
+
+    @property
+    def properties(self) -> dict[str, object]:
+        """The attributes of the queue manager that `set_properties` can change, as they are now."""
+        manager = self._driver.engine.queue_manager
+        return {name: getattr(manager, name) for name in SETTABLE_OF_MANAGER}
+
+    def set_properties(self, **properties: Any) -> None:
+        """Changes the quotas of the whole queue manager and the like, for good."""
+        self._driver.run(lambda: self._driver.engine.set_properties(**properties))
 
     def discards(self) -> list[Discard]:
         """Every message that ended without being received, oldest first: nothing is dropped silently."""
