@@ -1,3 +1,10 @@
+from pathlib import Path
+
+import pytest
+
+import tiercel
+
+
 def test_the_quota_of_the_queue_manager_is_kept_over_a_restart(directory: Path) -> None:
     with tiercel.open(directory) as qm:
         queue = qm.create_queue(r".\private$\q")
