@@ -34,7 +34,7 @@ def doomed(folder: str) -> None:
 
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
-        print("A process opens a queue manager:")
+        print("A process opens a queue manager:", flush=True)
         child = subprocess.run([sys.executable, __file__, folder], check=False)  # noqa: S603  # this very file
         print(f"  killed by signal {-child.returncode}\n")
         print("Another process opens what it left:")
