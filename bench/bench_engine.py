@@ -161,9 +161,8 @@ def speed() -> None:
 
 
 def resident_mib() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    shared = int(Path("/proc/self/statm").read_text().split()[2])
-    return (pages - shared) * resource.getpagesize() / 2**20
+    pages = int(Path("/proc/self/statm").read_text().split()[1])  # with the pages of the mapped file
+    return pages * resource.getpagesize() / 2**20
 
 
 def look(path: str) -> None:
