@@ -7,8 +7,9 @@ import pytest
 
 from tiercel.engine.transaction import Transaction, TransactionState
 from tiercel.model.codes import MessageClass
+from tiercel.model.errors import QueueDeletedError
 
-from .harness import ALL_ACKNOWLEDGEMENTS, Box, World, refused
+from .harness import ALL_ACKNOWLEDGEMENTS, SYSTEM, Box, World, refused
 
 OUTCOMES = pytest.mark.parametrize("outcome", ["commit", "abort"])
 
@@ -221,3 +222,15 @@ class TestWhatHappensMeanwhile:
         world.abort(working)
         world.sleep(1)
         assert (orders.bodies(), world.discarded()) == ([], [MessageClass.NACK_RECEIVE_TIMEOUT])
+
+
+def test_a_transaction_whose_queue_was_deleted_cannot_be_prepared(world: World) -> None:
+    """Prepared, its send would be gone without a word after a restart; refused, the coordinator aborts."""
+    orders = world.create("orders", transactional=True)
+    transaction = world.run(world.engine.transactions.begin)
+    orders.send(b"1", transaction=transaction)
+    world.run(lambda: world.engine.delete_queue(orders.state, SYSTEM))
+    with pytest.raises(QueueDeletedError, match="can no longer be promised"):
+        world.run(lambda: world.engine.transactions.prepare(transaction.id))
+    world.run(lambda: world.engine.transactions.abort(transaction.id))
+    assert list(world.engine.transactions.in_doubt()) == []

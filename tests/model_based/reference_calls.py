@@ -278,6 +278,9 @@ class ReferenceModel(Model):
     def prepare(self, tx: Tx) -> None:
         if tx.state == "ended":
             raise Refused("TransactionSequenceError")
+        queues = [queue for each in tx.operations for queue in (each.queue, each.target) if queue is not None]
+        if tx.state == "active" and any(queue.is_deleted for queue in queues):
+            raise Refused("QueueDeletedError")  # both outcomes could no longer be promised
         tx.state = "prepared"
         self._end_waits(tx)
 

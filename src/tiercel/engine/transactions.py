@@ -18,7 +18,7 @@ from tiercel.engine.reading import Reading
 from tiercel.engine.records import Record, slot_key
 from tiercel.engine.transaction import Operation, Transaction, TransactionState, decode_operation
 from tiercel.model.codes import MessageClass, TransactionalOperationType
-from tiercel.model.errors import StoreDamagedError, TransactionSequenceError
+from tiercel.model.errors import QueueDeletedError, StoreDamagedError, TransactionSequenceError
 from tiercel.model.identifiers import TxSequenceId
 from tiercel.model.limits import TRANSACTION_ID_MAX
 from tiercel.store.interface import Keyspace
@@ -71,6 +71,10 @@ class Transactions:
         transaction = self.find(identifier)
         if transaction.state is TransactionState.PREPARED:
             return
+        queues = (queue for each in transaction.operations for queue in (each.queue, each.target))
+        if gone := next((queue for queue in queues if queue is not None and queue.is_deleted), None):
+            problem = "it was deleted, so the transaction that used it can no longer be promised"
+            raise QueueDeletedError(str(gone), problem=problem, fix="abort the transaction")
         # Once in the transaction's own records, and once in the queues while those are still there.
         self._core.reserve(_size_of_sends(transaction))
         self._stop_waiting(transaction)
