@@ -1,9 +1,21 @@
 """Turns `@pytest.mark.conformance("MQQB-012", ...)` into JUnit properties that tools/conformance reads."""
 
+import os
 import re
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no bug, so nothing here has a time limit. In CI the examples are the same every time: a landing
+# must not hang on a draw; at home they are new ones, and `make model` draws as many as one likes.
+settings.register_profile(
+    "steady",
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("steady")
 
 MATRICES = Path(__file__).resolve().parent.parent / "conformance"
 ROW = re.compile(r"^\|\s*((?:MQQB|SRMP|MQRR|DMPR|NMFMB)-\d{3})\s*\|", re.MULTILINE)
