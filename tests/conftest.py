@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A busy machine is no bug, so nothing here has a time limit. In CI the examples are the same every time: a landing
-# must not hang on a draw; at home they are new ones, and `make model` draws as many as one likes.
+# A busy machine is no bug, so nothing here has a time limit. In CI the examples are the same every time: a
+# landing must not hang on a draw; elsewhere they are new ones, and `make model` draws as many as one likes.
 settings.register_profile(
     "steady",
     deadline=None,
