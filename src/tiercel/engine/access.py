@@ -5,12 +5,14 @@ from functools import lru_cache
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import QueueAccess, QueueAccessMask
-from tiercel.model.errors import AccessDeniedError
-from tiercel.model.sid import ADMINISTRATORS, EVERYONE, LOCAL_SYSTEM
+from tiercel.model.errors import AccessDeniedError, DecodeError
+from tiercel.model.sid import ADMINISTRATORS, EVERYONE, LOCAL_SYSTEM, SecurityIdentifier
 from tiercel.security.access import QUEUE_MAPPING, Token, allows
 from tiercel.security.defaults import default_queue_descriptor
 from tiercel.security.descriptor import SecurityDescriptor
 from tiercel.security.unix import is_known_owner
+from tiercel.wire.structure import encode_guid
+from tiercel.wire.user_message import UserMessage
 
 _NEEDED = {
     QueueAccess.RECEIVE: QueueAccessMask.RECEIVE_MESSAGE,
@@ -22,8 +24,10 @@ _NEEDED_OF_JOURNAL = _NEEDED | {QueueAccess.RECEIVE: QueueAccessMask.RECEIVE_JOU
 
 
 class Access:
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, *, everyone_may_send: bool = False) -> None:
         self._catalog = catalog
+        self._everyone_may_send = everyone_may_send
+        self._own = encode_guid(catalog.queue_manager.identifier)
 
     def default_descriptor(self, token: Token, supplied: bytes | None = None) -> bytes:
         """The descriptor of a new queue ([MS-MQDMPR] 3.1.7.1.3.1)."""
@@ -32,7 +36,8 @@ class Access:
             token.user,
             supplied=given,
             is_domain_user=lambda sid: is_known_owner(sid) or sid == LOCAL_SYSTEM,
-            srmp=self._catalog.queue_manager.srmp_http_support,
+            # Windows lets Everyone send to a new queue; the text only where SRMP is on, and no peer could.
+            srmp=self._everyone_may_send or self._catalog.queue_manager.srmp_http_support,
         ).encode()
 
     def check_open(self, state: QueueState, access: QueueAccess, token: Token) -> None:
@@ -43,6 +48,17 @@ class Access:
             if wanted & kind:
                 needed |= mask
         self.check(state, needed, token)
+
+    def may_write(self, state: QueueState, packet: UserMessage) -> bool:
+        """Whether the sender that a packet names may write to the queue ([MS-MQQB] 3.1.5.8.3).
+
+        Without a SecurityHeader the sender is nobody in particular, and is asked for as well (MQQB T26). No
+        signature is verified yet: the name is what the peer says, and a queue that wants proof refuses.
+        """
+        if state.is_outgoing or packet.comes_from(self._own):
+            return True
+        security = state.queue.security
+        return security is not None and _may_write(security, packet.sender)
 
     def check(self, state: QueueState, needed: QueueAccessMask, token: Token) -> None:
         if token.unrestricted:
@@ -58,6 +74,15 @@ class Access:
                 present=f"needed {names}",
                 fix="ask the owner of the queue to grant the right",
             )
+
+
+@lru_cache(1024)  # asked for every message that arrives
+def _may_write(security: bytes, sender: bytes) -> bool:
+    try:
+        token = Token.for_user(SecurityIdentifier.decode(sender)) if sender else Token.anonymous()
+    except (DecodeError, ValueError):
+        token = Token.anonymous()
+    return allows(_decode(security), token, int(QueueAccessMask.WRITE_MESSAGE), QUEUE_MAPPING)
 
 
 @lru_cache(256)  # a queue's descriptor is checked again with every opening

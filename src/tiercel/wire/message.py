@@ -336,6 +336,11 @@ def decode_message(packet: UserMessage) -> Message:
     return message
 
 
+def decode_destination(packet: UserMessage) -> FormatName | None:
+    """The queue that a message is meant for."""
+    return _decode_name(packet.destination_queue, packet.queue_manager_address)
+
+
 def _decode_queue_names(packet: UserMessage, message: Message) -> None:
     source, host = packet.source_queue_manager, packet.queue_manager_address
     message.destination_queue = _decode_name(packet.destination_queue, host)
