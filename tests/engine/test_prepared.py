@@ -52,11 +52,11 @@ class TestTransactionCollection:
     @pytest.mark.conformance("DMPR-072", "DMPR-071")
     def test_what_it_holds_stays_locked(self, world: World, orders: Box) -> None:
         prepare_one_of_each(world, orders)
-        reserved = orders.state.reserved_bytes
+        reserved = orders.state.held_bytes
         world.kill()
         assert (orders.bodies(), orders.subqueue("s").bodies()) == ([b"stays"], [])
         assert (orders.state.count, len(orders.state.locks)) == (3, 2)
-        assert orders.state.reserved_bytes == reserved
+        assert orders.state.held_bytes == reserved
         assert world.total_bytes >= orders.state.size_bytes + reserved
 
     def test_a_transaction_of_many_operations_keeps_their_order(self, world: World, orders: Box) -> None:
@@ -106,7 +106,7 @@ class TestReenlistment:
         for _ in range(2):
             assert orders.bodies() == [b"received", b"moved", b"stays"]
             assert orders.subqueue("s").bodies() == []
-            assert (orders.state.locks, orders.state.reserved_bytes) == ({}, 0)
+            assert (orders.state.locks, orders.state.held_bytes) == ({}, 0)
             assert list(world.engine.transactions.in_doubt()) == []
             world.kill()
         with refused(0xC00E0051):
@@ -177,7 +177,7 @@ class TestTransactionPrepare:
         world.engine.transactions.prepare(working.id)
         world.kill()
         assert list(world.engine.transactions.in_doubt()) == []
-        assert (orders.bodies(), orders.state.reserved_bytes) == ([], 0)
+        assert (orders.bodies(), orders.state.held_bytes) == ([], 0)
 
 
 class TestWhatHappensMeanwhile:

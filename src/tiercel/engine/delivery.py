@@ -1,8 +1,16 @@
 """How a message comes into a queue and how it ends: checks, quotas, acknowledgements, journals, dead letters.
 
-Every message that enters passes `accept` or `refuse`, every message that leaves passes `finish`. What a
-sender is told and what is kept of the message is decided there and nowhere else. [MS-MQDMPR] 3.1.7.1.9,
+What a sender is told and what is kept of a message is decided here and nowhere else. [MS-MQDMPR] 3.1.7.1.9,
 3.1.7.2.1; [MS-MQQB] 3.1.7.15.
+
+    verb       the message                  checks  in a queue  its sender is told, its copies are kept
+    accept     passed the checks            no      comes in    that it arrived
+    arrive     came from another computer   all     comes in    as accept, or as refuse
+    refuse     never came into its queue    no      no          why not
+    finish     is received, or is no more   no      leaves      that it was received, or why not
+    transfer   moves to another queue       no      both        nothing
+    file       is a copy for a journal      quota   comes in    nothing
+    detach     leaves; the caller knows why no      leaves      nothing
 """
 
 from collections.abc import Callable
@@ -112,7 +120,7 @@ class Delivery:
         quota_kib = queue.queue.quota_kib
         if queue is self._catalog.system(SystemQueue.JOURNAL):
             quota_kib = manager.journal_quota_kib
-        _check_quota(queue, queue.size_bytes + queue.reserved_bytes, size, quota_kib)
+        _check_quota(queue, queue.size_bytes + queue.held_bytes, size, quota_kib)
 
     def accept(self, queue: QueueState, record: Record, packet: UserMessage | None = None) -> None:
         """Puts a message that passed the checks into a queue and tells whoever must know."""

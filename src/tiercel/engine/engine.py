@@ -375,7 +375,7 @@ class Engine:
         if transaction is None:
             self._delivery.accept(queue, record)
         else:
-            queue.reserve(self._core, len(packet))
+            queue.hold(self._core, len(packet))
             transaction.operations.append(Operation(TransactionalOperationType.ENQUEUE, queue, record))
         return message.id
 
