@@ -34,6 +34,7 @@ from tiercel.engine.opening import Opening
 from tiercel.engine.queue_state import START, Lock, QueueState
 from tiercel.engine.reading import Reading, check_transaction
 from tiercel.engine.records import Record
+from tiercel.engine.resource_manager import Outcome, ResourceManager
 from tiercel.engine.transaction import Operation, Transaction
 from tiercel.engine.transactions import Transactions
 from tiercel.model.codes import (
@@ -102,7 +103,9 @@ class Engine:
         owner: Token,
         new_guid: Callable[[], UUID] = uuid4,
         long_lived_s: int = TIME_TO_REACH_QUEUE_DEFAULT_S,
+        outcome_of: Callable[[UUID], Outcome] | None = None,
     ) -> None:
+        """`outcome_of` asks a coordinator how a transaction ended; without one, what is in doubt stays so."""
         self._core = Core(store, new_guid)
         self._core.now = now
         self._long_lived_s = long_lived_s
@@ -113,6 +116,7 @@ class Engine:
         self._delivery = Delivery(self._core, self._catalog, self._expiry)
         self._reading = Reading(self._core, self._delivery)
         self._transactions = Transactions(self._core, self._catalog, self._delivery, self._reading)
+        self.resource_manager = ResourceManager(self._core, self._transactions)
         self._access = Access(self._catalog)
         self.dispatch = Dispatch(self._core)
         self._opening = Opening(
@@ -122,6 +126,8 @@ class Engine:
         if SystemQueue.JOURNAL not in self._system_queues():
             self._catalog.create_system_queues(system_descriptor(owner))
         self._transactions.load()
+        if outcome_of is not None:
+            self.resource_manager.reenlist(outcome_of)
         self._drop_empty_subqueues()
         self._set_system_queues()
         self.queue_manager.queue_manager_state = QueueManagerState.READY
