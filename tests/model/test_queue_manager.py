@@ -137,7 +137,7 @@ DURABILITIES = {
     ),
     Durability.PERSISTENT: (
         "last_domain directory_server_list directory_integrated srmp_http_support srmp_pgm_support"
-        " hardened_security initialization_retry_timer_duration_s sequential_id"
+        " hardened_security send_insecure_nacks initialization_retry_timer_duration_s sequential_id"
     ),
     Durability.VOLATILE: (
         "machine_domain_id directory_offline throttled connection_active queue_manager_state"

@@ -65,7 +65,6 @@ class Delivery:
         self._expiry = expiry
         self._sequential_id = Counter(core, "sequential_id")
         self._message_ordinal = Counter(core, "message_ordinal")
-        self.send_insecure_nacks = False
         # Set by the reading part: it serves whoever waits for a message of the queue.
         self.offer: Callable[[QueueState, int, Record], None] = lambda _queue, _lookup_id, _record: None
         # Set by the opening part: the queue, local or outgoing, that a format name leads to; who we are.
@@ -276,7 +275,9 @@ class Delivery:
 
     def _acknowledge(self, packet: UserMessage, reason: MessageClass) -> None:
         """Send Administration Acknowledgment: a message of its own to the administration queue."""
-        if packet.admin_queue is None or (reason in INSECURE_NACKS and not self.send_insecure_nacks):
+        if packet.admin_queue is None:
+            return
+        if reason in INSECURE_NACKS and not self._catalog.queue_manager.send_insecure_nacks:
             return
         original = decode_message(packet)
         name = original.administration_queue
