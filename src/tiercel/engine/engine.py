@@ -503,6 +503,7 @@ class Engine:
     def end_flow_control(self) -> None:
         self.queue_manager.throttled = False
 
+        self.dispatch.send()
     def take_offline(self) -> None:
         self.queue_manager.connection_active = False
 
