@@ -4,13 +4,15 @@ from functools import lru_cache
 
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.queue_state import QueueState
-from tiercel.model.codes import QueueAccess, QueueAccessMask
-from tiercel.model.errors import AccessDeniedError
-from tiercel.model.sid import ADMINISTRATORS, EVERYONE, LOCAL_SYSTEM
+from tiercel.model.codes import QueueAccess, QueueAccessMask, SenderIdType
+from tiercel.model.errors import AccessDeniedError, DecodeError
+from tiercel.model.sid import ADMINISTRATORS, EVERYONE, LOCAL_SYSTEM, SecurityIdentifier
 from tiercel.security.access import QUEUE_MAPPING, Token, allows
 from tiercel.security.defaults import default_queue_descriptor
 from tiercel.security.descriptor import SecurityDescriptor
 from tiercel.security.unix import is_known_owner
+from tiercel.wire.security_header import SENDER_ID_TYPE
+from tiercel.wire.user_message import UserMessage
 
 _NEEDED = {
     QueueAccess.RECEIVE: QueueAccessMask.RECEIVE_MESSAGE,
@@ -44,13 +46,16 @@ class Access:
                 needed |= mask
         self.check(state, needed, token)
 
-    def check(self, state: QueueState, needed: QueueAccessMask, token: Token) -> None:
+    def allows(self, state: QueueState, needed: QueueAccessMask, token: Token) -> bool:
         if token.unrestricted:
-            return
+            return True
         if state.is_outgoing and needed == QueueAccessMask.WRITE_MESSAGE:
-            return  # the other computer decides
+            return True  # the other computer decides
         security = state.queue.security
-        if security is None or not allows(_decode(security), token, int(needed), QUEUE_MAPPING):
+        return security is not None and allows(_decode(security), token, int(needed), QUEUE_MAPPING)
+
+    def check(self, state: QueueState, needed: QueueAccessMask, token: Token) -> None:
+        if not self.allows(state, needed, token):
             names = needed.name or hex(needed)
             raise AccessDeniedError(
                 str(state),
@@ -63,6 +68,23 @@ class Access:
 @lru_cache(256)  # a queue's descriptor is checked again with every opening
 def _decode(security: bytes) -> SecurityDescriptor:
     return SecurityDescriptor.decode(security)
+
+
+def sender_token(packet: UserMessage) -> Token:
+    """Who sent a message, as it says itself; one that says nothing comes from anybody (MQQB T26).
+
+    [MS-MQQB] 3.1.5.8.3 asks for no proof: only a queue that demands authentication can rely on it.
+    """
+    header = packet.security
+    kind = SenderIdType.NONE if header is None else header.flags & SENDER_ID_TYPE
+    if header is None or kind not in {SenderIdType.SID, SenderIdType.QM}:
+        return Token.anonymous()
+    if kind == SenderIdType.QM:
+        return Token(EVERYONE, frozenset({EVERYONE}))
+    try:
+        return Token.for_user(SecurityIdentifier.decode(header.security_id))
+    except DecodeError:
+        return Token.anonymous()
 
 
 def system_descriptor(owner: Token) -> bytes:

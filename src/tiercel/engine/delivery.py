@@ -144,9 +144,11 @@ class Delivery:
             self._expiry.watch(queue, lookup_id, packet)
         return lookup_id
 
-    def arrive(self, queue: QueueState | None, packet: UserMessage, name: str = "") -> MessageClass | None:
+    def arrive(
+        self, queue: QueueState | None, packet: UserMessage, name: str = "", *, is_allowed: bool = True
+    ) -> MessageClass | None:
         """Takes a message from another queue manager; gives the class that refuses it, if any does."""
-        reason = self._refusal(queue, packet)
+        reason = self._refusal(queue, packet, is_allowed=is_allowed)
         if reason is not None or queue is None:
             reason = reason or MessageClass.NACK_BAD_DST_Q
             self.refuse(str(queue or name), packet, reason, Record(packet.data, self._core.seconds))
@@ -154,7 +156,9 @@ class Delivery:
         self.accept(queue, Record(packet.data, self._core.seconds), packet)
         return None
 
-    def _refusal(self, queue: QueueState | None, packet: UserMessage) -> MessageClass | None:
+    def _refusal(
+        self, queue: QueueState | None, packet: UserMessage, *, is_allowed: bool
+    ) -> MessageClass | None:
         if queue is None or queue.is_deleted:
             return MessageClass.NACK_BAD_DST_Q
         if self._expiry.is_late(packet):
@@ -166,6 +170,8 @@ class Delivery:
         reason = self.check_protection(queue, is_signed=False, is_encrypted=is_encrypted)
         if reason is not None:
             return reason
+        if not is_allowed:
+            return MessageClass.NACK_ACCESS_DENIED
         try:
             self.check_quota(queue, packet.packet_size)
             if packet.is_recoverable:

@@ -53,6 +53,7 @@ from tiercel.model.errors import (
     IllegalQueuePathNameError,
     InsufficientResourcesError,
     MessageNotFoundError,
+    MissingConnectorTypeError,
     MqError,
     OperationCancelledError,
     PropertyNotAllowedError,
@@ -64,7 +65,7 @@ from tiercel.model.errors import (
     UnsupportedOperationError,
 )
 from tiercel.model.format_name import FormatName
-from tiercel.model.identifiers import MessageId, lookup_id_sequence
+from tiercel.model.identifiers import NULL_GUID, MessageId, lookup_id_sequence
 from tiercel.model.limits import LONG_LIVED, TIME_TO_REACH_QUEUE_DEFAULT_S
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathKind, PathName, SystemQueue
@@ -77,6 +78,7 @@ from tiercel.wire.message import encode_message
 from tiercel.wire.user_message import UserMessage
 
 _QUEUE_MANAGER = b"queue_manager"
+_WRITE = QueueAccessMask.WRITE_MESSAGE
 _TYPE_OF_KIND = {PathKind.PRIVATE: QueueType.PRIVATE, PathKind.PUBLIC: QueueType.PUBLIC}
 
 
@@ -403,6 +405,11 @@ class Engine:
         if message.transaction_status_queue is not None or message.allow_peek_when_locked:
             problem = "the queue manager sets transaction_status_queue and allow_peek_when_locked"
             raise PropertyNotAllowedError("message", problem=problem, fix="leave them")
+        if _is_protected_by_itself(message) and message.connector_type == NULL_GUID:
+            message.check()
+            problem = "only a connector signs, encrypts and names a provider by itself"
+            fix = "clear its signature, symmetric_key and provider, or set connector_type"
+            raise MissingConnectorTypeError("message", problem=problem, fix=fix)
         if type(message.time_to_reach_queue) is not int or message.time_to_reach_queue >> 32:
             message.check()
         if message.dead_letter_queue is None:
@@ -411,7 +418,7 @@ class Engine:
             message.check()
         own = self._delivery.own_dead_letter_queue(message.dead_letter_queue)
         if own is not None:
-            self._access.check(own, QueueAccessMask.WRITE_MESSAGE, opened.token)
+            self._access.check(own, _WRITE, opened.token)
 
     def _address(self, opened: OpenQueue, message: Message, transaction: Transaction | None) -> None:
         message.destination_queue = opened.format_name
@@ -434,9 +441,15 @@ class Engine:
             message.id, message.sent_time = copy.id, copy.sent_time
         return message.id
 
-    def arrive(self, packet: UserMessage, queue: QueueState | None, name: str = "") -> MessageClass | None:
-        """A message from another queue manager; gives the class with which it was refused, if it was."""
-        return self._delivery.arrive(queue, packet, name)
+    def arrive(
+        self, packet: UserMessage, queue: QueueState | None, name: str = "", *, sender: Token | None = None
+    ) -> MessageClass | None:
+        """A message from another queue manager; gives the class with which it was refused, if it was.
+
+        `sender` must have the right to write; None says that this is settled. See `access.sender_token`.
+        """
+        is_allowed = sender is None or queue is None or self._access.allows(queue, _WRITE, sender)
+        return self._delivery.arrive(queue, packet, name, is_allowed=is_allowed)
 
     @property
     def reading(self) -> Reading:
@@ -490,6 +503,7 @@ class Engine:
     def resume(self, state: QueueState) -> None:
         self._outgoing(state).state = OutgoingQueueState.INACTIVE
         self._core.effects.append(Paused(state, is_paused=False))
+        self.dispatch.send()
 
     def _outgoing(self, state: QueueState) -> OutgoingQueue:
         if not isinstance(state.queue, OutgoingQueue):
@@ -503,7 +517,6 @@ class Engine:
     def end_flow_control(self) -> None:
         self.queue_manager.throttled = False
 
-        self.dispatch.send()
     def take_offline(self) -> None:
         self.queue_manager.connection_active = False
 
@@ -562,6 +575,16 @@ def _decode_queue_manager(data: bytes) -> QueueManager:
     except (ValueError, TypeError, MqError) as problem:
         sentence = f"its attributes cannot be read ({problem})"
         raise StoreDamagedError("queue manager", problem=sentence) from problem
+
+
+def _is_protected_by_itself(message: Message) -> bool:
+    return bool(
+        message.signature
+        or message.symmetric_key
+        or message.multiple_destination_signature
+        or message.authentication_provider_type
+        or message.authentication_provider_name
+    )
 
 
 @lru_cache(1024)  # senders are few, and each message carries its sender
