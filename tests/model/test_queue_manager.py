@@ -175,6 +175,24 @@ class TestRules:
         with pytest.raises(IllegalPropertyValueError, match=f"{direction}-routing server"):
             queue_manager(**collected)
 
+    @pytest.mark.conformance("DMPR-012")
+    @pytest.mark.parametrize("direction", ["out", "in"])
+    def test_routing_servers_are_those_of_the_directory_that_are_listed(self, direction: str) -> None:
+        directory = {
+            each: QueueManager(identifier=each, computer_name="ROUTER") for each in (ONE, TWO, THREE)
+        }
+        manager = queue_manager()
+        listed: list[UUID] = getattr(manager, f"{direction}_routing_server_identifier_list")
+        servers: list[QueueManager] = getattr(manager, f"{direction}_routing_server_collection")
+        assert (listed, servers) == ([], [])
+        listed += [ONE, TWO, UUID(int=4)]  # of the last one the directory knows nothing
+        servers += [directory[each] for each in listed if each in directory]
+        manager.validate()
+        assert {server.identifier for server in servers} == {ONE, TWO}
+        servers.append(directory[THREE])
+        with pytest.raises(IllegalPropertyValueError, match=f"{direction}-routing server.*present: {THREE}"):
+            manager.validate()
+
     def test_connected_networks_mirror_their_list(self) -> None:
         network = ConnectedNetwork(identifier=ONE, name="lan")
         queue_manager(connected_network_identifier_list=[ONE], connected_network_collection=[network])
