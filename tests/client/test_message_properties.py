@@ -17,6 +17,7 @@ GUID = UUID("12345678-1234-4234-8234-123456789abc")
 ADMIN = tiercel.FormatName.parse(r"DIRECT=OS:admin\private$\acks")
 PRIVATE = tiercel.FormatName.parse(f"PRIVATE={GUID}\\1f")
 PUBLIC = tiercel.FormatName.parse(f"PUBLIC={GUID}")
+CONNECTOR: dict[str, Any] = {"connector_type": GUID}  # who protects messages by itself says that it is one
 
 # Each with a value that is not its default, and what must be set beside it so that it means something.
 SETTABLE: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -48,11 +49,11 @@ SETTABLE: dict[str, tuple[Any, dict[str, Any]]] = {
     "privacy_level": (PrivacyLevel.ENHANCED, {}),
     "hash_algorithm": (HashAlgorithm.SHA_512, {}),
     "encryption_algorithm": (EncryptionAlgorithm.AES256, {}),
-    "symmetric_key": (b"key", {}),
-    "signature": (b"signature", {}),
-    "multiple_destination_signature": (b"list signature", {"response_queues": (ADMIN,)}),
-    "authentication_provider_type": (12, {"authentication_provider_name": "provider"}),
-    "authentication_provider_name": ("provider", {}),
+    "symmetric_key": (b"key", CONNECTOR),
+    "signature": (b"signature", CONNECTOR),
+    "multiple_destination_signature": (b"list signature", CONNECTOR | {"response_queues": (ADMIN,)}),
+    "authentication_provider_type": (12, CONNECTOR | {"authentication_provider_name": "provider"}),
+    "authentication_provider_name": ("provider", CONNECTOR),
     "connector_type": (GUID, {}),
 }
 # What the queue managers say, which an application reads.

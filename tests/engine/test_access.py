@@ -1,6 +1,8 @@
 """[MS-MQDMPR] 3.1.1.2 and T-35: who may do what with a queue."""
 
 from collections.abc import Callable
+from typing import Any, ClassVar
+from uuid import UUID
 
 import pytest
 
@@ -8,10 +10,21 @@ from tiercel.model.codes import MessageClass, QueueAccess, QueueAccessMask, Send
 from tiercel.model.errors import AccessDeniedError, MqError
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
+from tiercel.model.sid import ANONYMOUS, EVERYONE
 from tiercel.security.access import Token
 from tiercel.security.descriptor import SecurityDescriptor
 
-from .harness import ALICE, ALL_ACKNOWLEDGEMENTS, BOB, RECOVERABLE, Box, World, refused
+from .harness import (
+    ALICE,
+    ALL_ACKNOWLEDGEMENTS,
+    BOB,
+    RECOVERABLE,
+    SYSTEM,
+    Box,
+    World,
+    foreign_packet,
+    refused,
+)
 
 DENIED = 0xC00E0025
 RECEIVE, SEND, PEEK, MOVE = QueueAccess.RECEIVE, QueueAccess.SEND, QueueAccess.PEEK, QueueAccess.MOVE
@@ -212,6 +225,7 @@ class TestNoWayAround:
 
 
 class TestSenderIdentifier:
+    @pytest.mark.conformance("DMPR-100")
     def test_it_is_who_opened_the_queue(self, world: World) -> None:
         box = world.create("q", ALICE)
         opened = box.open(SEND, token=ALICE)
@@ -224,6 +238,67 @@ class TestSenderIdentifier:
         box.send(b"1", sender_id_type=SenderIdType.NONE)
         message = box.receive()
         assert (message.sender_id_type, message.sender_id) == (SenderIdType.NONE, b"")
+
+    @pytest.mark.conformance("DMPR-100")
+    @pytest.mark.parametrize(
+        ("sender", "granted"),
+        [
+            ({"sender_id": BOB.user.encode()}, {"bob", "everyone"}),
+            ({"sender_id": ALICE.user.encode()}, {"everyone"}),
+            ({"sender_id": b"no sid"}, {"anonymous", "everyone"}),
+            ({"sender_id_type": SenderIdType.NONE}, {"anonymous", "everyone"}),
+            # Whatever is in the field: without a type it says nothing.
+            (
+                {"sender_id_type": SenderIdType.NONE, "sender_id": BOB.user.encode()},
+                {"anonymous", "everyone"},
+            ),
+            ({"sender_id_type": SenderIdType.QM, "sender_id": bytes(16)}, {"everyone"}),
+        ],
+        ids=["granted", "another", "garbage", "none", "none with a sid", "queue manager"],
+    )
+    @pytest.mark.parametrize("who", ["bob", "anonymous", "everyone"])
+    def test_a_message_from_elsewhere_is_checked_as_whom_it_names(
+        self, world: World, sender: dict[str, Any], granted: set[str], who: str
+    ) -> None:
+        sids = {"bob": BOB.user, "anonymous": ANONYMOUS, "everyone": EVERYONE}
+        rights = int(QueueAccessMask.WRITE_MESSAGE)
+        security = SecurityDescriptor.parse(f"O:{SYSTEM.user}D:(A;;0x{rights:x};;;{sids[who]})")
+        box = world.create("q", security=security.encode())
+        packet = foreign_packet(b"1", destination_queue=box.name, **sender)
+        refusal = world.run(lambda: world.engine.arrive(packet, box.state))
+        if who in granted:
+            assert (refusal, box.bodies()) == (None, [b"1"])
+        else:
+            assert (refusal, box.bodies()) == (MessageClass.NACK_ACCESS_DENIED, [])
+            assert world.discarded() == [MessageClass.NACK_ACCESS_DENIED]
+
+
+class TestConnectorApplications:
+    """3.1.1.12, ConnectorTypeIdentifier."""
+
+    OWN: ClassVar[dict[str, Any]] = {
+        "signature": b"signature",
+        "symmetric_key": b"key",
+        "authentication_provider_type": 7,
+        "authentication_provider_name": "a provider of its own",
+    }
+
+    @pytest.mark.conformance("DMPR-101")
+    @pytest.mark.parametrize("name", OWN)
+    def test_only_they_protect_a_message_by_themselves(self, world: World, name: str) -> None:
+        box = world.create("q")
+        with refused(0xC00E0055):
+            box.send(b"1", **{name: self.OWN[name]})
+        assert box.bodies() == []
+
+    @pytest.mark.conformance("DMPR-101")
+    @pytest.mark.parametrize("connector", [UUID(int=1), UUID(int=2**128 - 1)])
+    def test_which_connector_it_is_makes_no_difference(self, world: World, connector: UUID) -> None:
+        box = world.create("q", authentication=True)
+        box.send(b"1", connector_type=connector, **self.OWN)
+        message = box.receive()
+        assert {name: getattr(message, name) for name in self.OWN} == self.OWN
+        assert message.connector_type == connector
 
 
 class TestTransactionalRemoteReads:

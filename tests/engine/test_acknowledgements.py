@@ -107,6 +107,19 @@ class TestAcknowledgementsRequested:
         assert admin.classes() == []
         assert world.discarded() == [MessageClass.NACK_BAD_DST_Q]
 
+    def test_unless_somebody_looks_for_a_fault(self, durable_world: World) -> None:
+        world = durable_world
+        admin, box = world.create("admin"), world.box("zzz")
+        wanted = {"acknowledgements": ALL_ACKNOWLEDGEMENTS, "administration_queue": admin.name}
+        world.set(send_insecure_nacks=True)
+        for _ in range(2):
+            assert box.arrive(b"x", **wanted) == MessageClass.NACK_BAD_DST_Q
+            assert admin.classes() == [MessageClass.NACK_BAD_DST_Q]
+            world.kill()
+        world.set(send_insecure_nacks=False)
+        box.arrive(b"x", **wanted)
+        assert admin.classes() == []
+
 
 class TestTransactionalQueues:
     @pytest.mark.conformance("DMPR-038")

@@ -2,9 +2,10 @@
 
 import pytest
 
-from tiercel.engine.core import ReadyToSend
+from tiercel.engine.core import Paused, ReadyToSend
 from tiercel.engine.dispatch import Dispatch, DispatchEntry
-from tiercel.model.codes import DeliveryGuarantee
+from tiercel.model.codes import DeliveryGuarantee, OutgoingQueueState
+from tiercel.model.queue import OutgoingQueue
 
 from .harness import Box, World
 
@@ -136,3 +137,35 @@ def test_a_sender_that_is_done_at_once_does_not_recurse(world: World, wire: Wire
     wire.dispatch.send_binary = wire.done
     wire.add(outgoing(world, 1, *[3] * 2000))
     assert wire.dispatch.entries() == []
+
+
+@pytest.mark.conformance("DMPR-253")
+def test_a_queue_on_hold_sends_nothing_until_it_is_resumed(world: World, wire: Wire) -> None:
+    paused, other = outgoing(world, 1, 7, 7, 7), outgoing(world, 2, 3)
+    queue = paused.state.queue
+    assert isinstance(queue, OutgoingQueue)
+    wire.add(paused)
+    wire.add(other)
+    world.run(lambda: world.engine.pause(paused.state))
+    states = [queue.state]
+    assert Paused(paused.state, is_paused=True) in world.effects
+    wire.done(wire.binary[0])  # it was on its way
+    assert [entry.queue for entry in wire.binary] == [paused.state, other.state]
+    wire.done(wire.binary[1])
+    assert len(wire.binary) == 2, "two are left, and stay"
+    world.run(lambda: world.engine.resume(paused.state))
+    assert [*states, queue.state] == [OutgoingQueueState.ON_HOLD, OutgoingQueueState.INACTIVE]
+    assert Paused(paused.state, is_paused=False) in world.effects
+    for index in (2, 3):
+        assert wire.binary[index].queue is paused.state
+        wire.done(wire.binary[index])
+    assert (len(wire.binary), wire.dispatch.entries()) == (4, [])
+
+
+def test_a_locked_queue_sends_nothing(world: World, wire: Wire) -> None:
+    box = outgoing(world, 1, 3)
+    queue = box.state.queue
+    assert isinstance(queue, OutgoingQueue)
+    queue.state = OutgoingQueueState.LOCKED
+    wire.add(box)
+    assert wire.binary == []

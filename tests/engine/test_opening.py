@@ -213,6 +213,24 @@ class TestNameKindsAndAccess:
             open_by_name(world, "DL=11111111-2222-3333-4444-555555555555", SEND)
         assert outgoing(world) == []
 
+    @pytest.mark.conformance("DMPR-176")
+    def test_while_the_directory_is_offline_a_public_queue_elsewhere_leads_nowhere(
+        self, world: World
+    ) -> None:
+        manager = world.engine.queue_manager
+        manager.directory_integrated = manager.directory_offline = True
+        here = world.create(r".\public").state.queue.identifier
+        assert open_by_name(world, f"PUBLIC={here}", SEND).state is not None
+        with refused(UNSUPPORTED_OPERATION):
+            open_by_name(world, "PUBLIC=11111111-2222-3333-4444-555555555555", SEND)
+        assert outgoing(world) == []
+
+    @pytest.mark.parametrize("suffix", ["", ";XACTONLY"])
+    def test_nothing_is_sent_to_a_connector_by_its_name(self, world: World, suffix: str) -> None:
+        with refused(UNSUPPORTED_OPERATION):
+            open_by_name(world, f"CONNECTOR=11111111-2222-3333-4444-555555555555{suffix}", SEND)
+        assert outgoing(world) == []
+
     def test_without_a_directory_a_public_queue_elsewhere_leads_nowhere(self, world: World) -> None:
         with refused(UNSUPPORTED_OPERATION):
             open_by_name(world, "PUBLIC=11111111-2222-3333-4444-555555555555", SEND)

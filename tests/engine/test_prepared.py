@@ -3,13 +3,19 @@
 The tests play the coordinator: they ask to prepare, crash the queue manager, and then tell the outcome.
 """
 
+from uuid import UUID, uuid4
+
 import pytest
 
+from tiercel.engine.core import Answered
+from tiercel.engine.engine import Engine, Identity
+from tiercel.engine.resource_manager import Outcome
 from tiercel.engine.transaction import Transaction, TransactionState
-from tiercel.model.codes import MessageClass
-from tiercel.model.errors import QueueDeletedError
+from tiercel.model.codes import CoordinatorAnswer, MessageClass, QueueManagerState
+from tiercel.model.errors import QueueDeletedError, StoreFailedError
+from tiercel.store.memory_store import CommitFails, MemoryStore, Write
 
-from .harness import ALL_ACKNOWLEDGEMENTS, SYSTEM, Box, World, refused
+from .harness import ALICE, ALL_ACKNOWLEDGEMENTS, NOW, SYSTEM, Box, World, refused
 
 OUTCOMES = pytest.mark.parametrize("outcome", ["commit", "abort"])
 
@@ -24,14 +30,19 @@ def orders(world: World) -> Box:
     return world.create("orders", transactional=True)
 
 
-def prepare_one_of_each(world: World, orders: Box) -> Transaction:
-    """A send, a receive and a move, prepared."""
+def work_one_of_each(world: World, orders: Box) -> Transaction:
+    """A send, a receive and a move."""
     with world.transaction() as sending:
         orders.send_all(b"received", b"moved", b"stays", transaction=sending)
     working = world.begin()
     orders.send(b"sent", transaction=working)
     orders.receive(transaction=working)
     orders.move(orders.peek(), orders.subqueue("s"), working)
+    return working
+
+
+def prepare_one_of_each(world: World, orders: Box) -> Transaction:
+    working = work_one_of_each(world, orders)
     world.prepare(working)
     return working
 
@@ -52,11 +63,11 @@ class TestTransactionCollection:
     @pytest.mark.conformance("DMPR-072", "DMPR-071")
     def test_what_it_holds_stays_locked(self, world: World, orders: Box) -> None:
         prepare_one_of_each(world, orders)
-        reserved = orders.state.reserved_bytes
+        reserved = orders.state.held_bytes
         world.kill()
         assert (orders.bodies(), orders.subqueue("s").bodies()) == ([b"stays"], [])
         assert (orders.state.count, len(orders.state.locks)) == (3, 2)
-        assert orders.state.reserved_bytes == reserved
+        assert orders.state.held_bytes == reserved
         assert world.total_bytes >= orders.state.size_bytes + reserved
 
     def test_a_transaction_of_many_operations_keeps_their_order(self, world: World, orders: Box) -> None:
@@ -106,7 +117,7 @@ class TestReenlistment:
         for _ in range(2):
             assert orders.bodies() == [b"received", b"moved", b"stays"]
             assert orders.subqueue("s").bodies() == []
-            assert (orders.state.locks, orders.state.reserved_bytes) == ({}, 0)
+            assert (orders.state.locks, orders.state.held_bytes) == ({}, 0)
             assert list(world.engine.transactions.in_doubt()) == []
             world.kill()
         with refused(0xC00E0051):
@@ -177,7 +188,7 @@ class TestTransactionPrepare:
         world.engine.transactions.prepare(working.id)
         world.kill()
         assert list(world.engine.transactions.in_doubt()) == []
-        assert (orders.bodies(), orders.state.reserved_bytes) == ([], 0)
+        assert (orders.bodies(), orders.state.held_bytes) == ([], 0)
 
 
 class TestWhatHappensMeanwhile:
@@ -234,3 +245,161 @@ def test_a_transaction_whose_queue_was_deleted_cannot_be_prepared(world: World) 
         world.run(lambda: world.engine.transactions.prepare(transaction.id))
     world.run(lambda: world.engine.transactions.abort(transaction.id))
     assert list(world.engine.transactions.in_doubt()) == []
+
+
+SENT = [b"sent", b"stays"]
+NOT_SENT = [b"received", b"moved", b"stays"]
+
+
+def answers(world: World) -> list[CoordinatorAnswer]:
+    return [effect.answer for effect in world.effects if isinstance(effect, Answered)]
+
+
+class TestCoordinatorRequests:
+    """3.1.4.6 to 3.1.4.8: the test is the transaction manager."""
+
+    @pytest.fixture
+    def working(self, world: World, orders: Box) -> Transaction:
+        """A send, a receive and a move that nobody has ended yet."""
+        return work_one_of_each(world, orders)
+
+    def ask(self, world: World, request: str, working: Transaction, **how: bool) -> list[CoordinatorAnswer]:
+        world.run(lambda: getattr(world.engine.resource_manager, request)(working.id, **how))
+        return answers(world)
+
+    @pytest.mark.conformance("DMPR-144")
+    def test_prepared_is_answered_when_it_is_on_disk_and_not_before(
+        self, world: World, orders: Box, working: Transaction
+    ) -> None:
+        world.engine.begin(world.now)
+        world.engine.resource_manager.prepare(working.id)
+        world.kill()
+        assert list(world.engine.transactions.in_doubt()) == [], "nothing was answered, nothing is there"
+        working = world.begin()
+        orders.send(b"sent", transaction=working)
+        assert self.ask(world, "prepare", working) == [CoordinatorAnswer.PREPARED]
+        assert not working.single_phase
+        world.kill()
+        assert [each.id for each in world.engine.transactions.in_doubt()] == [working.id]
+
+    @pytest.mark.conformance("DMPR-144")
+    def test_no_answer_leaves_when_the_disk_fails(self) -> None:
+        world = World()
+        working = work_one_of_each(world, world.create("orders", transactional=True))
+        assert isinstance(world.store, MemoryStore)
+
+        def fail(write: Write, _number: int) -> None:
+            if write is Write.COMMIT:
+                raise CommitFails
+
+        world.store.faults = fail
+        world.effects = []
+        with pytest.raises(StoreFailedError):
+            self.ask(world, "prepare", working)
+        assert answers(world) == []
+
+    @pytest.mark.conformance("DMPR-145")
+    def test_in_one_phase_it_is_committed_at_once(
+        self, world: World, orders: Box, working: Transaction
+    ) -> None:
+        assert self.ask(world, "prepare", working, single_phase=True) == [CoordinatorAnswer.COMMITTED]
+        for _ in range(2):
+            assert sorted(orders.bodies()) == SENT
+            assert list(world.engine.transactions.in_doubt()) == []
+            world.kill()
+
+    @pytest.mark.conformance("DMPR-145")
+    @pytest.mark.parametrize("single_phase", [False, True])
+    def test_what_cannot_be_prepared_is_aborted(self, world: World, orders: Box, single_phase: bool) -> None:
+        unknown = Transaction(uuid4(), 1)
+        how = {"single_phase": single_phase}
+        assert self.ask(world, "prepare", unknown, **how) == [CoordinatorAnswer.ABORTED]
+        working = world.begin()
+        orders.send(b"1", transaction=working)
+        orders.delete()
+        assert self.ask(world, "prepare", working, **how) == [CoordinatorAnswer.ABORTED]
+        assert working.state is TransactionState.ENDED
+        assert world.total_bytes == 0
+
+    @pytest.mark.conformance("DMPR-146")
+    @pytest.mark.parametrize("crash", [False, True])
+    @pytest.mark.parametrize(
+        ("request_", "answer", "bodies"),
+        [("commit", CoordinatorAnswer.COMMITTED, SENT), ("abort", CoordinatorAnswer.ABORTED, NOT_SENT)],
+    )
+    def test_the_outcome_is_applied_and_a_second_request_is_harmless(
+        self,
+        world: World,
+        orders: Box,
+        working: Transaction,
+        crash: bool,
+        request_: str,
+        answer: CoordinatorAnswer,
+        bodies: list[bytes],
+    ) -> None:
+        self.ask(world, "prepare", working)
+        for _ in range(3):
+            if crash:
+                world.kill()
+            assert self.ask(world, request_, working) == [answer]
+            assert sorted(orders.bodies()) == sorted(bodies)
+            assert list(world.engine.transactions.in_doubt()) == []
+
+
+class TestRecovery:
+    """3.1.3 and 3.1.4.11: the transaction manager is asked before anybody is served."""
+
+    @pytest.mark.conformance("DMPR-131")
+    @pytest.mark.parametrize(("outcome", "bodies"), [(Outcome.COMMITTED, SENT), (Outcome.ABORTED, NOT_SENT)])
+    def test_the_outcome_is_applied_before_it_is_ready(self, outcome: Outcome, bodies: list[bytes]) -> None:
+        world = World()
+        orders = world.create("orders", transactional=True)
+        working = prepare_one_of_each(world, orders)
+        assert isinstance(world.store, MemoryStore)
+        store = world.store = world.store.crash()
+        seen: list[QueueManagerState] = []
+        asked: list[UUID] = []
+
+        def note(write: Write, _number: int) -> None:
+            if write is not Write.PUT:  # of counts, which are written with the commit
+                seen.append(engine.queue_manager.queue_manager_state)
+
+        def answer(identifier: UUID) -> Outcome:
+            asked.append(identifier)
+            assert engine.queue_manager.queue_manager_state is QueueManagerState.INITIALIZING
+            store.faults = note
+            return outcome
+
+        engine = world.engine = Engine.__new__(Engine)
+        engine.__init__(store, Identity("HERE"), now=NOW, owner=ALICE, outcome_of=answer)  # type: ignore[misc]
+        assert asked == [working.id]
+        *deletes, _commit = seen
+        assert set(deletes) == {QueueManagerState.INITIALIZING}
+        for _ in range(2):
+            assert sorted(orders.bodies()) == sorted(bodies)
+            assert list(world.engine.transactions.in_doubt()) == []
+            world.kill()
+
+    @pytest.mark.conformance("DMPR-148")
+    def test_it_does_not_start_while_the_coordinator_is_silent(self, world: World, orders: Box) -> None:
+        working = prepare_one_of_each(world, orders)
+        world.options["outcome_of"] = lambda _identifier: Outcome.SILENCE
+        before = world.engine
+        with refused(0xC00E004C):
+            world.kill()
+        assert world.engine is before, "there is no other engine that could serve anybody"
+        world.options["outcome_of"] = lambda _identifier: Outcome.COMMITTED
+        world.kill()
+        assert sorted(orders.bodies()) == SENT
+        assert working.id not in {each.id for each in world.engine.transactions.in_doubt()}
+
+    def test_without_a_coordinator_it_starts_and_keeps_what_is_in_doubt(
+        self, world: World, orders: Box
+    ) -> None:
+        prepare_one_of_each(world, orders)
+        world.kill()
+        assert orders.bodies() == [b"stays"]
+
+    def test_a_coordinator_is_not_asked_when_nothing_is_in_doubt(self, world: World) -> None:
+        world.options["outcome_of"] = lambda _identifier: Outcome.SILENCE
+        world.kill()

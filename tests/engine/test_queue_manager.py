@@ -10,8 +10,16 @@ from uuid import UUID, uuid4
 import pytest
 
 import tiercel
+from tiercel.engine.attributes import decode_attributes, encode_attributes
 from tiercel.engine.engine import Engine, Identity
-from tiercel.model.codes import Durability, OutgoingQueueState, QueueAccess, QueueManagerState, QueueType
+from tiercel.model.codes import (
+    Durability,
+    OperatingSystemType,
+    OutgoingQueueState,
+    QueueAccess,
+    QueueManagerState,
+    QueueType,
+)
 from tiercel.model.errors import MqError
 from tiercel.model.format_name import FormatName
 from tiercel.model.path_name import PathName
@@ -141,6 +149,24 @@ class TestQueueManagerAttributes:
         engine = Engine(MemoryStore(), identity, now=NOW, owner=ALICE)
         assert engine.queue_manager.computer_name == short
         assert engine.queue_manager.qualified_computer_name == full or identity.qualified_computer_name
+
+    @pytest.mark.conformance("DMPR-006")
+    def test_its_versions(self, durable_world: World) -> None:
+        manager = durable_world.engine.queue_manager
+        assert (manager.queue_manager_version, manager.operating_system_version) == ("", "")
+        assert manager.operating_system_type is OperatingSystemType.FOREIGN
+        names = {"OTHER", "FOREIGN", "WIN95", "WIN_CLIENT", "WIN_SERVER", "WIN_ENT"}
+        assert {each.name for each in OperatingSystemType} == names
+        old = QueueManager(
+            identifier=uuid4(),
+            computer_name="NT4",
+            queue_manager_version="4.0.1381",
+            operating_system_version="4.0",
+            operating_system_type=OperatingSystemType.WIN_ENT,
+        )
+        again = QueueManager(**decode_attributes(encode_attributes(old)))
+        assert (again.queue_manager_version, again.operating_system_version) == ("4.0.1381", "4.0")
+        assert again.operating_system_type is OperatingSystemType.WIN_ENT
 
     @pytest.mark.conformance("DMPR-007")
     def test_its_times(self, durable_world: World) -> None:

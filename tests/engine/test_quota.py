@@ -181,7 +181,7 @@ def assert_counts_are_exact(world: World) -> None:
     for slot, state in world.engine._catalog.by_slot.items():
         total += state.size_bytes
         assert (state.count, state.size_bytes) == found.pop(slot, (0, 0)), state
-        assert state.reserved_bytes == waiting.get(slot, 0)
+        assert state.held_bytes == waiting.get(slot, 0)
     assert found == {}, "messages of no queue"
     assert_timers_belong_to_messages(world)
     assert world.total_bytes == total

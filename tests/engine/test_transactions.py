@@ -214,7 +214,7 @@ class TestTransactionAbort:
             b"1", transaction=sending, acknowledgements=ALL_ACKNOWLEDGEMENTS, administration_queue=admin.name
         )
         world.abort(sending)
-        assert (orders.bodies(), orders.state.size_bytes, orders.state.reserved_bytes) == ([], 0, 0)
+        assert (orders.bodies(), orders.state.size_bytes, orders.state.held_bytes) == ([], 0, 0)
         assert (admin.classes(), world.total_bytes, world.discarded()) == ([], 0, [])
 
 
@@ -318,7 +318,7 @@ class TestInitialization:
         assert orders.bodies() == [b"1", b"2"]
         with refused(TRANSACTION_SEQUENCE):
             world.commit(working)
-        assert (orders.state.reserved_bytes, world.total_bytes) == (0, orders.state.size_bytes)
+        assert (orders.state.held_bytes, world.total_bytes) == (0, orders.state.size_bytes)
 
     def test_what_was_purged_while_taken_is_gone_after_the_crash_too(self, world: World, orders: Box) -> None:
         fill(world, orders, b"1")

@@ -137,7 +137,7 @@ DURABILITIES = {
     ),
     Durability.PERSISTENT: (
         "last_domain directory_server_list directory_integrated srmp_http_support srmp_pgm_support"
-        " hardened_security initialization_retry_timer_duration_s sequential_id"
+        " hardened_security send_insecure_nacks initialization_retry_timer_duration_s sequential_id"
     ),
     Durability.VOLATILE: (
         "machine_domain_id directory_offline throttled connection_active queue_manager_state"
@@ -174,6 +174,24 @@ class TestRules:
         queue_manager(**listed, **collected)
         with pytest.raises(IllegalPropertyValueError, match=f"{direction}-routing server"):
             queue_manager(**collected)
+
+    @pytest.mark.conformance("DMPR-012")
+    @pytest.mark.parametrize("direction", ["out", "in"])
+    def test_routing_servers_are_those_of_the_directory_that_are_listed(self, direction: str) -> None:
+        directory = {
+            each: QueueManager(identifier=each, computer_name="ROUTER") for each in (ONE, TWO, THREE)
+        }
+        manager = queue_manager()
+        listed: list[UUID] = getattr(manager, f"{direction}_routing_server_identifier_list")
+        servers: list[QueueManager] = getattr(manager, f"{direction}_routing_server_collection")
+        assert (listed, servers) == ([], [])
+        listed += [ONE, TWO, UUID(int=4)]  # of the last one the directory knows nothing
+        servers += [directory[each] for each in listed if each in directory]
+        manager.validate()
+        assert {server.identifier for server in servers} == {ONE, TWO}
+        servers.append(directory[THREE])
+        with pytest.raises(IllegalPropertyValueError, match=f"{direction}-routing server.*present: {THREE}"):
+            manager.validate()
 
     def test_connected_networks_mirror_their_list(self) -> None:
         network = ConnectedNetwork(identifier=ONE, name="lan")

@@ -27,11 +27,11 @@ def check_sizes(world: EngineWorld) -> None:
         seen = world.look_at(state)
         size = sum(each.size for each in seen)
         assert (state.count, state.size_bytes) == (len(seen), size), f"size of {name_of(state)}"
-        assert state.reserved_bytes == pending[state], f"reservations of {name_of(state)}"
+        assert state.held_bytes == pending[state], f"reservations of {name_of(state)}"
         kept = [each.size for each in seen if each.is_recoverable]
         row = world.store.spaces[Keyspace.STATS].get(slot_key(state.slot))
         assert (decode_stats(row) if row else (0, 0)) == (len(kept), sum(kept)), "what the store says of it"
-        total += size + state.reserved_bytes
+        total += size + state.held_bytes
     gone = sum(size for state, size in pending.items() if state.is_deleted)
     assert core.total_bytes - gone == total, "the size of all queues together"
 

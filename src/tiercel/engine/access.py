@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.queue_state import QueueState
-from tiercel.model.codes import QueueAccess, QueueAccessMask
+from tiercel.model.codes import QueueAccess, QueueAccessMask, SenderIdType
 from tiercel.model.errors import AccessDeniedError, DecodeError
 from tiercel.model.sid import ADMINISTRATORS, EVERYONE, LOCAL_SYSTEM, SecurityIdentifier
 from tiercel.security.access import QUEUE_MAPPING, Token, allows
@@ -58,15 +58,18 @@ class Access:
         if state.is_outgoing or packet.comes_from(self._own):
             return True
         security = state.queue.security
-        return security is not None and _may_write(security, packet.sender)
+        return security is not None and _may_write(security, *packet.sender)
+
+    def allows(self, state: QueueState, needed: QueueAccessMask, token: Token) -> bool:
+        if token.unrestricted:
+            return True
+        if state.is_outgoing and needed == QueueAccessMask.WRITE_MESSAGE:
+            return True  # the other computer decides
+        security = state.queue.security
+        return security is not None and allows(_decode(security), token, int(needed), QUEUE_MAPPING)
 
     def check(self, state: QueueState, needed: QueueAccessMask, token: Token) -> None:
-        if token.unrestricted:
-            return
-        if state.is_outgoing and needed == QueueAccessMask.WRITE_MESSAGE:
-            return  # the other computer decides
-        security = state.queue.security
-        if security is None or not allows(_decode(security), token, int(needed), QUEUE_MAPPING):
+        if not self.allows(state, needed, token):
             names = needed.name or hex(needed)
             raise AccessDeniedError(
                 str(state),
@@ -77,12 +80,21 @@ class Access:
 
 
 @lru_cache(1024)  # asked for every message that arrives
-def _may_write(security: bytes, sender: bytes) -> bool:
-    try:
-        token = Token.for_user(SecurityIdentifier.decode(sender)) if sender else Token.anonymous()
-    except (DecodeError, ValueError):
-        token = Token.anonymous()
+def _may_write(security: bytes, kind: int, sender: bytes) -> bool:
+    token = _sender_token(kind, sender)
     return allows(_decode(security), token, int(QueueAccessMask.WRITE_MESSAGE), QUEUE_MAPPING)
+
+
+def _sender_token(kind: int, sender: bytes) -> Token:
+    """Who sent a message, as it says itself; one that says nothing comes from anybody."""
+    if kind == SenderIdType.QM:
+        return Token(EVERYONE, frozenset({EVERYONE}))
+    if kind != SenderIdType.SID:
+        return Token.anonymous()
+    try:
+        return Token.for_user(SecurityIdentifier.decode(sender))
+    except DecodeError:
+        return Token.anonymous()
 
 
 @lru_cache(256)  # a queue's descriptor is checked again with every opening

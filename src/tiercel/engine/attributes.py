@@ -47,6 +47,7 @@ SETTABLE_OF_MANAGER: Settable = {
     "queue_manager_quota_kib": (int,),
     "journal_quota_kib": (int,),
     "hardened_security": (bool,),
+    "send_insecure_nacks": (bool,),
     "srmp_http_support": (bool,),
     "srmp_pgm_support": (bool,),
     "routing_server": (bool,),

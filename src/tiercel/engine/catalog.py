@@ -19,6 +19,7 @@ from tiercel.model.queue import OutgoingQueue, Queue
 from tiercel.model.queue_manager import QueueManager
 from tiercel.store.interface import Keyspace
 
+FIRST_SLOT = 16  # numbers up to it belong to the queues that every queue manager has
 JOURNAL_SLOT = 0x8000_0000
 ORDER_QUEUE = "order_queue$"
 ORDER_QUEUE_NUMBER = 4  # [MS-MQQB] 2.2.4
@@ -26,7 +27,6 @@ NOTIFY_QUEUE = "notify_queue$"
 NOTIFY_QUEUE_NUMBER = 5
 AWAITING_FINAL_ACK = "awaiting_final_ack$"
 AWAITING_FINAL_ACK_NUMBER = 6
-_FIRST_SLOT = 16
 _SYSTEM_SLOTS = {SystemQueue.JOURNAL: 1, SystemQueue.DEADLETTER: 2, SystemQueue.DEADXACT: 3}
 _INTERNAL_QUEUES = {
     ORDER_QUEUE: ORDER_QUEUE_NUMBER,
@@ -256,7 +256,7 @@ class Catalog:
         )
 
     def _new_slot(self) -> int:
-        return _FIRST_SLOT + self._slots.next()
+        return FIRST_SLOT + self._slots.next()
 
 
 def _decode_queue(slot: int, data: bytes) -> tuple[Queue, int]:

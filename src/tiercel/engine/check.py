@@ -12,7 +12,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from tiercel.engine.attributes import decode_attributes
-from tiercel.engine.catalog import JOURNAL_SLOT
+from tiercel.engine.catalog import FIRST_SLOT, JOURNAL_SLOT
 from tiercel.engine.discards import Discard
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import (
@@ -25,7 +25,7 @@ from tiercel.engine.records import (
     split_expiry_key,
     split_message_key,
 )
-from tiercel.engine.transaction import decode_operation
+from tiercel.engine.transaction import SEQUENCE, TRANSACTION_HEAD, decode_operation
 from tiercel.model.codes import QueueType, TransactionalOperationType
 from tiercel.model.errors import MqError, TiercelError
 from tiercel.model.identifiers import LOOKUP_SEQUENCE_BITS, NULL_GUID, lookup_id_sequence
@@ -38,8 +38,6 @@ from tiercel.wire.user_message import UserMessage
 
 _LOWEST, _HIGHEST = b"", b"\xff" * (MAX_KEY_SIZE + 1)
 _COUNTERS = ("slot", "sequential_id", "message_ordinal")
-_SYSTEM_SLOTS = 16  # numbers below belong to the queues that every queue manager has
-_HEAD = 0xFFFF_FFFF  # where the record stands that makes a transaction a prepared one
 _MESSAGES = Keyspace.MESSAGES.encode()  # what precedes the key of a message that was set aside
 _SIGNATURE = b"LIOR"  # of every packet, at its byte 4 ([MS-MQMQ] 2.2.19.1)
 # What decoding a record of the wrong bytes can raise; each of these is a finding, and the check goes on.
@@ -161,7 +159,7 @@ class Checker:
                 self._queues[slot | JOURNAL_SLOT] = _Queue(f"number {slot};JOURNAL", is_readable=False)
                 yield Problem("queues", f"its record cannot be read ({_why(error)})", f"number {slot}")
             problem = Problem("queues", "", self._name(slot))
-            yield from self._check_counter("slot", slot - _SYSTEM_SLOTS, problem)
+            yield from self._check_counter("slot", slot - FIRST_SLOT, problem)
         for queue in self._queues.values():
             if queue.parent and queue.parent not in self._queues:
                 yield Problem(
@@ -280,7 +278,7 @@ class Checker:
 
     def _check_transactions(self) -> Iterator[Problem]:
         """Operations are numbered from 0, and an empty record with the highest number says that it is all."""
-        identifier, expected = b"", _HEAD
+        identifier, expected = b"", TRANSACTION_HEAD
         for key, data in self._records(Keyspace.TRANSACTIONS):
             if len(key) != 20:
                 yield Problem("transactions", f"the key {key.hex()} is none of an operation")
@@ -291,8 +289,8 @@ class Checker:
                 self.counts.transactions += 1
             index = int.from_bytes(key[16:], "big")
             what = f"operation {index} of transaction {UUID(bytes=identifier)}"
-            if index == _HEAD:
-                expected = _HEAD
+            if index == TRANSACTION_HEAD:
+                expected = TRANSACTION_HEAD
                 continue
             if index != expected:
                 yield Problem("transactions", f"{what}: operation {expected} before it is missing")
@@ -301,7 +299,7 @@ class Checker:
         yield from self._check_head(identifier, expected)
 
     def _check_head(self, identifier: bytes, expected: int) -> Iterator[Problem]:
-        if expected != _HEAD:
+        if expected != TRANSACTION_HEAD:
             yield Problem("transactions", f"the head of transaction {UUID(bytes=identifier)} is missing")
 
     def _check_operation(self, what: str, data: bytes) -> Iterator[Problem]:
@@ -321,7 +319,7 @@ class Checker:
             return
         for slot in slots:
             # A queue may have been deleted since the transaction was prepared; that leaves nothing to do.
-            if slot not in self._queues and (slot & ~JOURNAL_SLOT) - _SYSTEM_SLOTS > self._counters["slot"]:
+            if slot not in self._queues and (slot & ~JOURNAL_SLOT) - FIRST_SLOT > self._counters["slot"]:
                 yield Problem("transactions", f"{what} names the queue {slot}, which there never was")
         kind, lookup_id = operation.kind, operation.lookup_id
         if kind != TransactionalOperationType.ENQUEUE and slots[0] in self._queues:
@@ -335,8 +333,9 @@ class Checker:
             slot = int.from_bytes(key, "big")
             if len(key) != 4 or slot not in self._queues:
                 yield Problem("sequences", "the sequence belongs to no queue", self._name(slot))
-            if len(data) != 12:
-                yield Problem("sequences", f"it has {len(data)} bytes instead of 12", self._name(slot))
+            if len(data) != SEQUENCE.size:
+                text = f"it has {len(data)} bytes instead of {SEQUENCE.size}"
+                yield Problem("sequences", text, self._name(slot))
 
     def _check_discards(self) -> Iterator[Problem]:
         for key, data in self._records(Keyspace.DISCARDS):

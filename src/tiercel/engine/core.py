@@ -7,7 +7,7 @@ from uuid import UUID
 
 from tiercel.engine.discards import Ledger
 from tiercel.engine.records import Record, encode_stats, message_key, slot_key, stored_packet_size
-from tiercel.model.codes import MessageClass
+from tiercel.model.codes import CoordinatorAnswer, MessageClass
 from tiercel.model.errors import StoreDamagedError, StoreFailedError
 from tiercel.store.interface import Batch, Keyspace, Store
 
@@ -50,7 +50,15 @@ class Paused:
     is_paused: bool
 
 
-Effect = Completed | Removed | ReadyToSend | Paused
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The coordinator of a transaction asked for something, and here is the answer."""
+
+    transaction: UUID
+    answer: CoordinatorAnswer
+
+
+Effect = Completed | Removed | ReadyToSend | Paused | Answered
 
 
 class Counter:

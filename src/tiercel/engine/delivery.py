@@ -1,8 +1,16 @@
 """How a message comes into a queue and how it ends: checks, quotas, acknowledgements, journals, dead letters.
 
-Every message that enters passes `accept` or `refuse`, every message that leaves passes `finish`. What a
-sender is told and what is kept of the message is decided there and nowhere else. [MS-MQDMPR] 3.1.7.1.9,
+What a sender is told and what is kept of a message is decided here and nowhere else. [MS-MQDMPR] 3.1.7.1.9,
 3.1.7.2.1; [MS-MQQB] 3.1.7.15.
+
+    verb       the message                  checks  in a queue  its sender is told, its copies are kept
+    accept     passed the checks            no      comes in    that it arrived
+    arrive     came from another computer   all     comes in    as accept, or as refuse
+    refuse     never came into its queue    no      no          why not
+    finish     is received, or is no more   no      leaves      that it was received, or why not
+    transfer   moves to another queue       no      both        nothing
+    file       is a copy for a journal      quota   comes in    nothing
+    detach     leaves; the caller knows why no      leaves      nothing
 """
 
 from collections.abc import Callable
@@ -63,7 +71,6 @@ class Delivery:
         self._expiry = expiry
         self._sequential_id = Counter(core, "sequential_id")
         self._message_ordinal = Counter(core, "message_ordinal")
-        self.send_insecure_nacks = False
         # Set by the reading part: it serves whoever waits for a message of the queue.
         self.offer: Callable[[QueueState, int, Record], None] = lambda _queue, _lookup_id, _record: None
         # Set by the opening part: the queue, local or outgoing, that a format name leads to; who we are.
@@ -132,7 +139,7 @@ class Delivery:
         quota_kib = queue.queue.quota_kib
         if queue is self._catalog.system(SystemQueue.JOURNAL):
             quota_kib = manager.journal_quota_kib
-        _check_quota(queue, queue.size_bytes + queue.reserved_bytes, size, quota_kib)
+        _check_quota(queue, queue.size_bytes + queue.held_bytes, size, quota_kib)
 
     def accept(self, queue: QueueState, record: Record, packet: UserMessage | None = None) -> None:
         """Puts a message that passed the checks into a queue and tells whoever must know."""
@@ -317,7 +324,9 @@ class Delivery:
 
     def _acknowledge(self, packet: UserMessage, reason: MessageClass) -> None:
         """Send Administration Acknowledgment: a message of its own to the administration queue."""
-        if packet.admin_queue is None or (reason in INSECURE_NACKS and not self.send_insecure_nacks):
+        if packet.admin_queue is None:
+            return
+        if reason in INSECURE_NACKS and not self._catalog.queue_manager.send_insecure_nacks:
             return
         original = decode_message(packet)
         name = original.administration_queue

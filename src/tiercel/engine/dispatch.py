@@ -13,6 +13,8 @@ from itertools import count
 
 from tiercel.engine.core import Core
 from tiercel.engine.queue_state import QueueState
+from tiercel.model.codes import OutgoingQueueState
+from tiercel.model.queue import OutgoingQueue, Queue
 from tiercel.wire.user_message import UserMessage
 
 
@@ -26,6 +28,7 @@ class DispatchEntry:
 
 
 Sender = Callable[[DispatchEntry], None]
+_STOPPED = (OutgoingQueueState.ON_HOLD, OutgoingQueueState.LOCKED)
 
 
 class Dispatch:
@@ -50,20 +53,21 @@ class Dispatch:
             priority = queue.queue.base_priority + UserMessage(record.packet).priority
             self._entries[key] = DispatchEntry(queue, lookup_id, data, priority)
             heapq.heappush(self._order, (-priority, next(self._numbers), key))
-        self._dispatch()
+        self.send()
 
     def remove(self, queue: QueueState, lookup_id: int) -> None:
         """Remove Message From Dispatch Collection; whether it was there or not, the next one may go."""
         self._entries.pop((queue.slot, lookup_id), None)
-        self._dispatch()
+        self.send()
 
     def remove_queue(self, queue: QueueState) -> None:
         """Remove Messages From Dispatch Collection By Queue."""
         for key in [key for key, entry in self._entries.items() if entry.queue is queue]:
             del self._entries[key]
-        self._dispatch()
+        self.send()
 
-    def _dispatch(self) -> None:
+    def send(self) -> None:
+        """Dispatch Send Message; also to be called when a queue that could not send can again."""
         if self._is_sending:  # a sender that adds or removes: the loop below sees it
             return
         self._is_sending = True
@@ -86,10 +90,15 @@ class Dispatch:
                 continue
             if entry.queue.get(self._core, entry.lookup_id) is None:
                 del self._entries[item[2]]
-            elif entry.queue.queue.active:
+            elif _can_send(entry.queue.queue):
                 found, self._sending = entry, item[2]
             else:
                 waiting.append(item)
         for item in waiting:
             heapq.heappush(self._order, item)
         return found
+
+
+def _can_send(queue: Queue) -> bool:
+    is_stopped = isinstance(queue, OutgoingQueue) and queue.state in _STOPPED
+    return queue.active and not is_stopped

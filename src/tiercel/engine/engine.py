@@ -35,6 +35,7 @@ from tiercel.engine.outgoing import Outgoing
 from tiercel.engine.queue_state import START, Lock, QueueState
 from tiercel.engine.reading import Reading, check_transaction
 from tiercel.engine.records import Record
+from tiercel.engine.resource_manager import Outcome, ResourceManager
 from tiercel.engine.transaction import Operation, Transaction
 from tiercel.engine.transactions import Transactions
 from tiercel.model.codes import (
@@ -53,6 +54,7 @@ from tiercel.model.errors import (
     IllegalQueuePathNameError,
     InsufficientResourcesError,
     MessageNotFoundError,
+    MissingConnectorTypeError,
     MqError,
     OperationCancelledError,
     PropertyNotAllowedError,
@@ -64,7 +66,7 @@ from tiercel.model.errors import (
     UnsupportedOperationError,
 )
 from tiercel.model.format_name import DirectFormatName, FormatName
-from tiercel.model.identifiers import MessageId, lookup_id_sequence
+from tiercel.model.identifiers import NULL_GUID, MessageId, lookup_id_sequence
 from tiercel.model.limits import LONG_LIVED, TIME_TO_REACH_QUEUE_DEFAULT_S
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathKind, PathName, SystemQueue
@@ -77,6 +79,7 @@ from tiercel.wire.message import encode_message
 from tiercel.wire.user_message import UserMessage
 
 _QUEUE_MANAGER = b"queue_manager"
+_WRITE = QueueAccessMask.WRITE_MESSAGE
 _TYPE_OF_KIND = {PathKind.PRIVATE: QueueType.PRIVATE, PathKind.PUBLIC: QueueType.PUBLIC}
 
 
@@ -104,7 +107,9 @@ class Engine:
         new_guid: Callable[[], UUID] = uuid4,
         long_lived_s: int = TIME_TO_REACH_QUEUE_DEFAULT_S,
         everyone_may_send: bool = True,
+        outcome_of: Callable[[UUID], Outcome] | None = None,
     ) -> None:
+        """`outcome_of` asks a coordinator how a transaction ended; without one, what is in doubt stays so."""
         self._core = Core(store, new_guid)
         self._core.now = now
         self._long_lived_s = long_lived_s
@@ -118,6 +123,7 @@ class Engine:
         self._transactions = Transactions(
             self._core, self._catalog, self._delivery, self._reading, self.outgoing
         )
+        self.resource_manager = ResourceManager(self._core, self._transactions)
         self._access = Access(self._catalog, everyone_may_send=everyone_may_send)
         self._delivery.may_write = self._access.may_write
         self.dispatch = Dispatch(self._core)
@@ -129,6 +135,8 @@ class Engine:
             self._catalog.create_system_queues(system_descriptor(owner))
         self._transactions.load()
         self.outgoing.load()
+        if outcome_of is not None:
+            self.resource_manager.reenlist(outcome_of)
         self._drop_empty_subqueues()
         self._set_system_queues()
         self.queue_manager.queue_manager_state = QueueManagerState.READY
@@ -398,7 +406,7 @@ class Engine:
         if transaction is None:
             self._delivery.accept(queue, record)
         else:
-            queue.reserve(self._core, len(packet))
+            queue.hold(self._core, len(packet))
             transaction.operations.append(Operation(TransactionalOperationType.ENQUEUE, queue, record))
         return message.id
 
@@ -420,6 +428,11 @@ class Engine:
         if message.transaction_status_queue is not None or message.allow_peek_when_locked:
             problem = "the queue manager sets transaction_status_queue and allow_peek_when_locked"
             raise PropertyNotAllowedError("message", problem=problem, fix="leave them")
+        if _is_protected_by_itself(message) and message.connector_type == NULL_GUID:
+            message.check()
+            problem = "only a connector signs, encrypts and names a provider by itself"
+            fix = "clear its signature, symmetric_key and provider, or set connector_type"
+            raise MissingConnectorTypeError("message", problem=problem, fix=fix)
         if type(message.time_to_reach_queue) is not int or message.time_to_reach_queue >> 32:
             message.check()
         if message.dead_letter_queue is None:
@@ -428,7 +441,7 @@ class Engine:
             message.check()
         own = self._delivery.own_dead_letter_queue(message.dead_letter_queue)
         if own is not None:
-            self._access.check(own, QueueAccessMask.WRITE_MESSAGE, opened.token)
+            self._access.check(own, _WRITE, opened.token)
 
     def _address(self, opened: OpenQueue, message: Message, transaction: Transaction | None) -> None:
         message.destination_queue = opened.format_name
@@ -530,6 +543,7 @@ class Engine:
         self._outgoing_queue(state).state = OutgoingQueueState.INACTIVE
         self.outgoing.paused(state, False)
         self._core.effects.append(Paused(state, is_paused=False))
+        self.dispatch.send()
 
     def _outgoing_queue(self, state: QueueState) -> OutgoingQueue:
         if not isinstance(state.queue, OutgoingQueue):
@@ -601,6 +615,16 @@ def _decode_queue_manager(data: bytes) -> QueueManager:
     except (ValueError, TypeError, MqError) as problem:
         sentence = f"its attributes cannot be read ({problem})"
         raise StoreDamagedError("queue manager", problem=sentence) from problem
+
+
+def _is_protected_by_itself(message: Message) -> bool:
+    return bool(
+        message.signature
+        or message.symmetric_key
+        or message.multiple_destination_signature
+        or message.authentication_provider_type
+        or message.authentication_provider_name
+    )
 
 
 @lru_cache(1024)  # senders are few, and each message carries its sender

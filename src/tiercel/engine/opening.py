@@ -255,6 +255,9 @@ def _check_can_send(name: FormatName) -> None:
         problem = "only the queue manager writes to journals and dead-letter queues"
         fix = "send to the queue itself"
         raise UnsupportedFormatNameOperationError(str(name), problem=problem, fix=fix)
+    if isinstance(name, ConnectorFormatName):
+        problem = "messages come to a connector by the names of the queues behind it"
+        raise UnsupportedFormatNameOperationError(str(name), problem=problem)
     if isinstance(name, DirectFormatName) and name.subqueue is not None:
         problem = "messages come into a subqueue only by being moved there"
         raise UnsupportedFormatNameOperationError(str(name), problem=problem, fix="send to the queue itself")

@@ -59,7 +59,7 @@ class QueueState:
         self.stored_bytes = 0
         self.express: SortedDict[int, Record] = SortedDict()
         self.express_bytes = 0
-        self.reserved_bytes = 0  # of sends whose transaction has not ended
+        self.held_bytes = 0  # of sends whose transaction has not ended
         self.pending_moves = 0  # into it, of transactions that have not ended
         self.locks: dict[int, Lock] = {}
         self.waiters: list[Waiter] = []
@@ -86,11 +86,15 @@ class QueueState:
         """Whether it is a journal or dead-letter queue, where messages stay until somebody takes them."""
         return self.queue.queue_type is QueueType.SYSTEM and not self.is_outgoing
 
-    def reserve(self, core: Core, size: int) -> None:
+    def hold(self, core: Core, size: int) -> None:
         """Counts a send of a transaction that has not ended: its commit must not pass a quota (DMPR T-08)."""
-        self.reserved_bytes += size
+        self.held_bytes += size
         core.total_bytes += size
         core.pending_bytes += size
+
+    def release(self, core: Core, size: int) -> None:
+        """The send is in the queue now, where it counts by itself, or nowhere."""
+        self.hold(core, -size)
 
     # The list of messages.
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tiercel.engine.handles import Waiter
     from tiercel.engine.queue_state import QueueState
 
+TRANSACTION_HEAD = 0xFFFF_FFFF  # the number of the empty record that stands for a prepared transaction itself
+SEQUENCE = struct.Struct("<QI")  # of the messages to one queue: which it is, and the last number given out
 _OPERATION = struct.Struct(">BIQI")
 
 

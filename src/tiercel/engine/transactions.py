@@ -17,7 +17,14 @@ from tiercel.engine.outgoing import Outgoing
 from tiercel.engine.queue_state import Lock, QueueState
 from tiercel.engine.reading import Reading
 from tiercel.engine.records import Record, slot_key
-from tiercel.engine.transaction import Operation, Transaction, TransactionState, decode_operation
+from tiercel.engine.transaction import (
+    SEQUENCE,
+    TRANSACTION_HEAD,
+    Operation,
+    Transaction,
+    TransactionState,
+    decode_operation,
+)
 from tiercel.model.codes import MessageClass, TransactionalOperationType
 from tiercel.model.errors import QueueDeletedError, StoreDamagedError, TransactionSequenceError
 from tiercel.model.identifiers import TxSequenceId
@@ -28,8 +35,6 @@ from tiercel.wire.user_message import UserMessage
 
 _ENQUEUE = TransactionalOperationType.ENQUEUE
 _MOVE = TransactionalOperationType.MOVE
-_SEQUENCE = struct.Struct("<QI")
-_HEAD = 0xFFFF_FFFF  # the key of a prepared transaction itself, which may have no operations
 
 
 class Transactions:
@@ -84,7 +89,7 @@ class Transactions:
         self._stop_waiting(transaction)
         transaction.single_phase = False
         transaction.state = TransactionState.PREPARED
-        self._core.batch.put(Keyspace.TRANSACTIONS, _operation_key(identifier, _HEAD), b"")
+        self._core.batch.put(Keyspace.TRANSACTIONS, _operation_key(identifier, TRANSACTION_HEAD), b"")
         for index, operation in enumerate(transaction.operations):
             key = _operation_key(identifier, index)
             self._core.batch.put(Keyspace.TRANSACTIONS, key, operation.encode())
@@ -143,7 +148,7 @@ class Transactions:
     def _release(self, operation: Operation) -> None:
         """What was kept free for a send or a move is now in the queue, or nowhere."""
         if operation.kind == _ENQUEUE:
-            operation.queue.reserve(self._core, -len(operation.record.packet))
+            operation.queue.release(self._core, len(operation.record.packet))
         elif operation.target is not None:
             operation.target.pending_moves -= 1
 
@@ -184,21 +189,19 @@ class Transactions:
         stored = self._core.batch.get(Keyspace.SEQUENCES, key)
         created = self._catalog.queue_manager.create_time & 0xFFFF_FFFF
         first = TxSequenceId(created, queue.slot)
-        if stored is not None and len(stored) != _SEQUENCE.size:
-            raise StoreDamagedError(
-                f"stream of {queue}", present=f"{len(stored)} bytes", limit=_SEQUENCE.size
-            )
-        sequence, number = _SEQUENCE.unpack(stored) if stored else (first.timestamp << 32 | first.ordinal, 0)
+        if stored is not None and len(stored) != SEQUENCE.size:
+            raise StoreDamagedError(f"stream of {queue}", present=f"{len(stored)} bytes", limit=SEQUENCE.size)
+        sequence, number = SEQUENCE.unpack(stored) if stored else (first.timestamp << 32 | first.ordinal, 0)
         for operation in operations:
             flags = FIRST_IN_TRANSACTION if operation is operations[0] else 0
             flags |= LAST_IN_TRANSACTION if operation is operations[-1] else 0
             packet = UserMessage(operation.record.packet).with_sequence(sequence, number + 1, number, flags)
             operation.record = operation.record._replace(packet=packet)
             number += 1
-        self._core.batch.put(Keyspace.SEQUENCES, key, _SEQUENCE.pack(sequence, number))
+        self._core.batch.put(Keyspace.SEQUENCES, key, SEQUENCE.pack(sequence, number))
 
     def load(self) -> None:
-        """Brings back the prepared transactions with their locks and reservations (DMPR T-24)."""
+        """Brings back the prepared transactions with their locks and what they hold (DMPR T-24)."""
         rows = list(self._core.batch.range(Keyspace.TRANSACTIONS, b"", b"\xff" * 21))
         for key, data in rows:
             try:
@@ -217,7 +220,7 @@ class Transactions:
 
     def _restore(self, transaction: Transaction, operation: Operation) -> None:
         if operation.kind == _ENQUEUE:
-            operation.queue.reserve(self._core, len(operation.record.packet))
+            operation.queue.hold(self._core, len(operation.record.packet))
         else:
             record = operation.queue.get(self._core, operation.lookup_id)
             if record is None:

@@ -450,6 +450,14 @@ class TransactionalOperationType(IntEnum):
     MOVE = 2
 
 
+class CoordinatorAnswer(Enum):
+    """What a resource manager tells its coordinator: TXUSER_ENLISTMENT_MTAG_* ([MS-MQDMPR] 3.1.4.6 to .8)."""
+
+    PREPARED = "PREPAREREQDONE"
+    COMMITTED = "COMMITREQDONE"
+    ABORTED = "ABORTREQDONE"
+
+
 class QueueManagerState(Enum):
     """[MS-MQDMPR] 3.1.1.1."""
 

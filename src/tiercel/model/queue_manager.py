@@ -72,6 +72,8 @@ class QueueManager(DirectoryObject):
     srmp_http_support: bool = field(default=False, metadata=PERSISTENT)
     srmp_pgm_support: bool = field(default=False, metadata=PERSISTENT)
     hardened_security: bool = field(default=False, metadata=PERSISTENT)
+    # Whether strangers are told why their messages were refused: SendInsecureNacks ([MS-MQQB] 3.1.1.3).
+    send_insecure_nacks: bool = field(default=False, metadata=PERSISTENT)
     initialization_retry_timer_duration_s: int = field(
         default=INITIALIZATION_RETRY_DEFAULT_S, metadata=PERSISTENT
     )

@@ -13,7 +13,6 @@ from itertools import product
 from typing import NoReturn, Self, TypeVar
 from uuid import UUID
 
-from tiercel.model.codes import SenderIdType
 from tiercel.model.errors import DecodeError
 from tiercel.model.identifiers import MessageId
 from tiercel.model.limits import MAX_PACKET_SIZE
@@ -393,16 +392,14 @@ class UserMessage:
         return sender, key, signature, certificate, provider
 
     @property
-    def sender(self) -> bytes:
-        """The SID that the packet names as its sender; empty when it names none."""
+    def sender(self) -> tuple[int, bytes]:
+        """Who the packet says it is from: the kind of the identifier, and the identifier."""
         if not self.flags & SECURITY_HEADER:
-            return b""
-        if self.security_flags & SENDER_ID_TYPE != SenderIdType.SID:
-            return b""
+            return 0, b""
         at = self._security_at
         size = int.from_bytes(self.data[at + 2 : at + 4], "little")
         start = at + _SECURITY_HEADER_SIZE
-        return self.data[start : start + size]
+        return self.data[at] & SENDER_ID_TYPE, self.data[start : start + size]
 
     @property
     def security_flags(self) -> int:
