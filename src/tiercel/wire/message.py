@@ -65,6 +65,22 @@ from tiercel.wire.user_message import FIXED, PROPERTIES, UserMessage
 _NULL_GUID = bytes(16)
 _PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
 _LABEL_MAX_BYTES = 2 * (LABEL_MAX_UTF16_UNITS + 1)
+_LARGE = 64 * 1024
+# Properties that a UserMessage has by the same name.
+_SAME_IN_PACKET = frozenset(
+    {
+        "acknowledgements",
+        "body",
+        "extension",
+        "id",
+        "label",
+        "message_class",
+        "priority",
+        "sent_time",
+        "time_to_be_received",
+        "time_to_reach_queue",
+    }
+)
 _DIRECT_DESTINATION = QueueFormatType.DIRECT << user_header.DESTINATION_SHIFT
 
 
@@ -295,6 +311,30 @@ def _element(queue: FormatName) -> MQFFormatNameElement:
             group = MQFDistributionQueueFormatName(queue.list_id)
             return MQFFormatNameElement(mqf.DISTRIBUTION_LIST, b"", group)
     raise UnsupportedFormatNameOperationError(f"{queue}", problem="no list of queues in a packet can name it")
+
+
+def read_message(packet: UserMessage) -> Message:
+    """The message of a packet, decoded as far as somebody asks: who receives seldom wants all properties."""
+    if packet.packet_size > _LARGE:  # the packet must not stay in memory beside its body
+        return decode_message(packet)
+    return Message.unread(_Properties(packet).read)
+
+
+class _Properties:
+    """What a packet says of single properties; the first question beyond the common ones decodes all."""
+
+    __slots__ = ("_packet", "_whole")
+
+    def __init__(self, packet: UserMessage) -> None:
+        self._packet = packet
+        self._whole: Message | None = None
+
+    def read(self, name: str) -> object:
+        if name in _SAME_IN_PACKET:
+            return getattr(self._packet, name)
+        if self._whole is None:
+            self._whole = decode_message(self._packet)
+        return getattr(self._whole, name)
 
 
 def decode_message(packet: UserMessage) -> Message:
