@@ -12,6 +12,14 @@ from tiercel.server import systemd
 
 UNITS = Path(__file__).parents[2] / "packaging"
 
+# What systemd does before it runs a service with a socket.
+ACTIVATE = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ |= {"LISTEN_FDS": "1", "LISTEN_PID": str(os.getpid())}
+os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
+"""
+
 
 @pytest.mark.parametrize("kind", ["path", "abstract"])
 def test_notify(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,20 +70,14 @@ def test_a_socket_is_inherited() -> None:
     program = """
 import os, socket
 from tiercel.server import systemd
-os.environ["LISTEN_PID"] = str(os.getpid())
 [found] = systemd.inherited_sockets()
 print(found.getsockname(), os.get_inheritable(found.fileno()), systemd.inherited_sockets())
 """
     with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def pass_on() -> None:
-            os.dup2(listener.fileno(), 3)
-
+        number = listener.fileno()
         ended = subprocess.run(  # noqa: S603  # our own program
-            [sys.executable, "-c", program],
-            env=os.environ | {"LISTEN_FDS": "1"},
-            preexec_fn=pass_on,  # as systemd does it
-            pass_fds=[3],
+            [sys.executable, "-c", ACTIVATE, str(number), "-c", program],
+            pass_fds=[number],
             capture_output=True,
             text=True,
             check=False,

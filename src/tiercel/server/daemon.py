@@ -120,7 +120,7 @@ class Daemon:
             messages=sum(queue.count for queue in queues),
         )
 
-    async def stop(self, seconds: float = 5.0) -> None:
+    async def stop(self, seconds: float = 2.0) -> None:
         """Takes no more connections, commits what has arrived, ends the sessions, and closes the store."""
         if self._is_stopped:
             return
@@ -172,7 +172,9 @@ class Daemon:
         )
         self.network.limits = self.config.limits
         self.network.resolver.hosts = self.config.hosts
-        self.call(lambda _: self.protocol.change_settings(self.config.settings))
+        settings = self.config.settings
+        change = self.call(lambda _: self.protocol.change_settings(settings))
+        change.add_done_callback(lambda call: call.exception())  # the end of the daemon is told elsewhere
         return changed_options(self.config, config)
 
     # Turns.
