@@ -6,9 +6,10 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 SECONDS ?= 60
 N ?= 1000
+DATA ?= data
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test format check unit bench bench-growth conformance crash model fuzz lock clean
+.PHONY: help demo run test format check unit bench bench-growth conformance crash model fuzz lock clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +27,9 @@ demo: $(VENV)/.ready ## show the main job end to end
 	@echo "What a Windows queue manager sends, field by field (tiercel decode):"
 	@echo
 	@$(BIN)/tiercel decode --verify tests/vectors/mqqb/frame7_user_message.bin
+
+run: $(VENV)/.ready ## run a queue manager on 127.0.0.1:1801 with its data in DATA (./data)
+	$(BIN)/tiercel serve --data $(DATA) $(ARGS)
 
 test: check unit ## formatting, lint, strict types, import direction and all tests
 

@@ -100,6 +100,10 @@ class Outgoing:
     def queues(self) -> Iterator[QueueState]:
         return (queue for queue in list(self._catalog.all()) if queue.is_outgoing)
 
+    @property
+    def has_ready(self) -> bool:
+        return bool(self._core.ready)
+
     def take_ready(self) -> list[QueueState]:
         """The outgoing queues that got messages since they were asked for last."""
         ready, self._core.ready = self._core.ready, {}
