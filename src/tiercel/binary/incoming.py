@@ -25,7 +25,7 @@ from tiercel.model.format_name import PrivateFormatName
 from tiercel.model.limits import ROUTING_HOPS_MAX
 from tiercel.wire.base_header import TRACING
 from tiercel.wire.message import decode_destination
-from tiercel.wire.order_ack import ORDER_QUEUE_NUMBER, FinalAck, OrderAck, build_order_ack
+from tiercel.wire.order_ack import ORDER_QUEUE_NUMBER, FinalAck, OrderAck, build_order_ack, with_direct_name
 from tiercel.wire.queue_names import DirectQueueFormatName, QueueName
 from tiercel.wire.structure import encode_guid
 from tiercel.wire.user_message import UserMessage
@@ -178,12 +178,11 @@ class Incoming:
 
     def _send_order_ack(self, session: Session, stream: IncomingStream) -> None:
         engine, sender = self._engine, stream.sender
-        is_from_peer = session.remote_guid == sender
-        address = session.address if is_from_peer and session.saw_direct_name else None
         packet = build_order_ack(
-            engine.new_message_id(), engine.seconds, sender, address, stream.sequence, stream.number
+            engine.new_message_id(), engine.seconds, sender, stream.sequence, stream.number
         )
-        if is_from_peer:
-            session.say(stream.key, packet)
+        if session.remote_guid == sender:
+            is_direct = session.saw_direct_name
+            session.say(stream.key, with_direct_name(packet, session.address) if is_direct else packet)
         else:  # it came through a router, and goes back to its source (MQQB T16)
             engine.post(packet, PrivateFormatName(sender, ORDER_QUEUE_NUMBER))

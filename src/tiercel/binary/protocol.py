@@ -24,7 +24,7 @@ from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import ConnectionStatus, OutgoingQueueState
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, PrivateFormatName
 from tiercel.model.queue import OutgoingQueue
-from tiercel.wire.order_ack import FinalAck, OrderAck
+from tiercel.wire.order_ack import FINAL_ACK_CLASSES_FROM, FinalAck, OrderAck, recognise, with_direct_name
 from tiercel.wire.user_message import UserMessage
 
 _BY_TCP = {DirectProtocol.OS, DirectProtocol.TCP}
@@ -295,7 +295,7 @@ class BinaryProtocol:
                 hop.ready[queue] = None
 
     def _send(self, session: Session, taken: Taken) -> None:
-        entry, data = Entry(taken), taken.packet.data
+        entry, data = Entry(taken), self._addressed(session, taken.packet).data
         if taken.number:
             stream = self._streams.get(taken.queue)
             if stream is None:
@@ -305,6 +305,17 @@ class BinaryProtocol:
             data = stream.add(entry, taken)
         session.send(taken.packet, data, entry)
         report(self._engine, taken.packet, session.address)
+
+    def _addressed(self, session: Session, packet: UserMessage) -> UserMessage:
+        """A final ack takes the form of the messages that it answers, but only without a router between.
+
+        A direct name is local to whoever reads it (MQQB-169, MQQB T01).
+        """
+        if packet.message_class < FINAL_ACK_CLASSES_FROM or not isinstance(recognise(packet), FinalAck):
+            return packet
+        peer = packet.queue_manager_address
+        address = self._engine.peers.direct_address(peer) if peer == session.remote_guid else None
+        return packet if address is None else with_direct_name(packet, address)
 
     def _paused(self, queue: QueueState, is_paused: bool) -> None:  # set by the engine
         hop = self._find_hop(queue)

@@ -34,8 +34,6 @@ class FinalAcks:
         sender = packet.source_queue_manager
         if packet.comes_from(self._own) or not self._peers.knows(sender):
             return
-        address = self._peers.direct_address(sender)
-        ack = build_final_ack(self._delivery.new_message_id(), self._core.seconds, address, reason, packet)
-        # By its GUID, whatever the packet says: a session with it may be open already (MQQB T23).
+        ack = build_final_ack(self._delivery.new_message_id(), self._core.seconds, reason, packet)
         queue = self._delivery.destination(PrivateFormatName(sender, ORDER_QUEUE_NUMBER))
         self._delivery.accept(queue, Record(ack.data, self._core.seconds), ack)

@@ -3,14 +3,14 @@ r"""OrderAck and FinalAck: what became of transactional messages, told end to en
 Both travel as messages to the peer's `order_queue$`, so both are a UserMessage and a body of 36 bytes.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from tiercel.model.codes import DeliveryGuarantee, MessageClass, QueueFormatType
 from tiercel.model.identifiers import NO_SEQUENCE, NULL_GUID, MessageId, TxSequenceId
 from tiercel.wire.base_header import SESSION_HEADER, BaseHeader
 from tiercel.wire.message_properties_header import MessagePropertiesHeader
-from tiercel.wire.queue_names import DirectQueueFormatName, PrivateQueueFormatNameId, QueueName
+from tiercel.wire.queue_names import DirectQueueFormatName, PrivateQueueFormatNameId
 from tiercel.wire.structure import Layout, Structure
 from tiercel.wire.user_header import (
     DELIVERY_SHIFT,
@@ -101,16 +101,16 @@ def _sequence_id(sequence: int) -> TxSequenceId:
 
 
 def build_order_ack(
-    identifier: MessageId, sent_time: int, target: UUID, address: str | None, sequence: int, number: int
+    identifier: MessageId, sent_time: int, target: UUID, sequence: int, number: int
 ) -> UserMessage:
     """Says that everything up to `number` of an incoming sequence was taken or refused (MQQB T04)."""
     body = OrderAckBody(_sequence_id(sequence), number, max(number - 1, 0)).encode()
     # Express, as its own section has it; another makes all of them recoverable (MQQB T30).
-    return _build(identifier, sent_time, target, address, MessageClass.ORDER_ACK, body, delivery=0)
+    return _build(identifier, sent_time, target, MessageClass.ORDER_ACK, body, delivery=0)
 
 
 def build_final_ack(
-    identifier: MessageId, sent_time: int, address: str | None, reason: MessageClass, message: UserMessage
+    identifier: MessageId, sent_time: int, reason: MessageClass, message: UserMessage
 ) -> UserMessage:
     """Says what became of one transactional message."""
     sequence, number = message.sequence
@@ -118,24 +118,19 @@ def build_final_ack(
     body = FinalAckBody(
         _sequence_id(sequence), number, message.previous_number, source, message_number
     ).encode()
-    return _build(identifier, sent_time, source, address, reason, body, delivery=_RECOVERABLE)
+    return _build(identifier, sent_time, source, reason, body, delivery=_RECOVERABLE)
 
 
 def _build(
     identifier: MessageId,
     sent_time: int,
     target: UUID,
-    address: str | None,
     message_class: MessageClass,
     body: bytes,
     *,
     delivery: int,
 ) -> UserMessage:
-    kind, queue = QueueFormatType.PRIVATE_ON_DESTINATION, PrivateQueueFormatNameId(ORDER_QUEUE_NUMBER)
-    name: QueueName = queue
-    if address is not None:
-        kind, target = QueueFormatType.DIRECT, NULL_GUID
-        name = DirectQueueFormatName.of(rf"TCP:{address}\PRIVATE$\order_queue$")
+    kind = QueueFormatType.PRIVATE_ON_DESTINATION
     return UserMessage.build(
         BaseHeader(),
         UserHeader(
@@ -144,7 +139,7 @@ def _build(
             sent_time=sent_time,
             message_id=identifier.uniquifier,
             flags=MESSAGE_PROPERTIES_HEADER | kind << DESTINATION_SHIFT | delivery,
-            destination_queue=name,
+            destination_queue=PrivateQueueFormatNameId(ORDER_QUEUE_NUMBER),
         ),
         MessagePropertiesHeader(
             label_length=len(LABEL) + 1,
@@ -155,3 +150,15 @@ def _build(
             message_body=body,
         ),
     )
+
+
+def with_direct_name(message: UserMessage, address: str) -> UserMessage:
+    """The same acknowledgement by a direct name, for a session with whom it is meant for."""
+    kind = QueueFormatType.DIRECT
+    user = replace(
+        message.user,
+        queue_manager_address=NULL_GUID,
+        flags=message.flags & ~(7 << DESTINATION_SHIFT) | kind << DESTINATION_SHIFT,
+        destination_queue=DirectQueueFormatName.of(rf"TCP:{address}\PRIVATE$\order_queue$"),
+    )
+    return UserMessage.build(message.base, user, message.properties)
