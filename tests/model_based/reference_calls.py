@@ -64,12 +64,13 @@ class ReferenceModel(Model):
         if any(operation.queue.root == name and not operation.queue.is_deleted for operation in in_doubt):
             raise Refused("IllegalOperationError")
         parts = [queue for queue in self.queues.values() if queue.root == name]
+        for queue in parts:  # first, so that nothing that comes of it goes back there
+            queue.is_deleted = True
+            del self.queues[queue.name]
         for queue in sorted(parts, key=lambda queue: queue.name == name):  # the queue itself is last
             for waiter in list(queue.waiters):
                 self.stop_waiting(waiter, "QueueDeletedError")
             items, queue.items = queue.items, []
-            queue.is_deleted = True
-            del self.queues[queue.name]
             for item in sorted(items, key=lambda item: (item.owner is None, item.taken)):
                 self.finish(queue, item, Q_DELETED)
 

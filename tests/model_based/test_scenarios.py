@@ -117,6 +117,14 @@ def test_prepared_send_to_a_queue_that_is_deleted(restarts: bool, ending: str) -
     story.end(tx, ending)
 
 
+def test_delete_a_queue_that_is_the_dead_letter_queue_of_its_subqueue() -> None:
+    story = Story(transactional=True)
+    story.send_committed(replace(PLAIN, keep_dead=True, dead_letter_queue="q"))
+    story.move(story.reader, story.first_id(), story.opened("q;sub", "move"), None)
+    story.delete("q")
+    assert [item.letter.name for item in story.model.queues[DEADXACT].items] == ["m1"]
+
+
 @pytest.mark.parametrize("insecure_nacks", [False, True])
 def test_commit_of_a_send_to_a_queue_that_is_deleted(insecure_nacks: bool) -> None:
     story = Story(transactional=True)
