@@ -146,6 +146,7 @@ class ReferenceModel(Model):
         """A new place in the target; neither acknowledgement nor journal copy (T-09)."""
         if item in queue.items:
             queue.items.remove(item)
+            self.drop_empty_subqueue(queue)
         moved = self.insert(goal, item.letter, item)
         moved.moves += 1
         self.offer(goal, moved)
@@ -287,6 +288,7 @@ class ReferenceModel(Model):
 
     def commit(self, tx: Tx) -> None:
         for operation in self._end(tx):
+            self.reserve(operation, -1)
             queue, item = operation.queue, operation.item
             if item is None:
                 if queue.is_deleted:
@@ -301,16 +303,17 @@ class ReferenceModel(Model):
 
     def abort(self, tx: Tx) -> None:
         for operation in self._end(tx):
+            self.reserve(operation, -1)
             if operation.item is not None and not operation.queue.is_deleted:
                 self.give_back(operation.queue, operation.item)
+            if operation.target is not None:
+                self.drop_empty_subqueue(operation.target)
 
     def _end(self, tx: Tx) -> list[Operation]:
         if tx.state == "ended":
             raise Refused("TransactionSequenceError")
         tx.state = "ended"
         self._end_waits(tx)
-        for operation in tx.operations:
-            self.reserve(operation, -1)
         return tx.operations
 
     def _end_waits(self, tx: Tx) -> None:

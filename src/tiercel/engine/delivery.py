@@ -210,6 +210,7 @@ class Delivery:
             self._expiry.forget_purge(queue, lookup_id)
         queue.remove(self._core, lookup_id, record)
         self._expiry.forget(queue, lookup_id, packet or UserMessage(record.packet))
+        self._catalog.drop_empty_subqueue(queue)
 
     def _tell_failure(
         self, packet: UserMessage, record: Record, reason: MessageClass, queue: QueueState | None = None
