@@ -6,7 +6,14 @@ from uuid import UUID
 
 import pytest
 
-from tiercel.model.codes import MessageClass, QueueAccess, QueuePrivacyLevel, QueueScope, QueueType
+from tiercel.model.codes import (
+    DeliveryGuarantee,
+    MessageClass,
+    QueueAccess,
+    QueuePrivacyLevel,
+    QueueScope,
+    QueueType,
+)
 from tiercel.model.errors import MqError
 from tiercel.model.identifiers import NULL_GUID
 from tiercel.model.limits import INFINITE
@@ -311,6 +318,21 @@ class TestSubqueues:
         sub.close()
         assert box.state.subqueues == {}
         durable_world.restart()
+        assert box.state.subqueues == {}
+
+    @pytest.mark.parametrize("delivery", list(DeliveryGuarantee))
+    def test_it_goes_with_its_last_message_when_nobody_has_it_open(
+        self, world: World, delivery: DeliveryGuarantee
+    ) -> None:
+        box = world.create("q")
+        sub = box.subqueue("retry")
+        for seconds in (5, 9):
+            box.send(b"x", time_to_be_received=seconds, delivery=delivery)
+            box.move(box.peek(), sub)
+        sub.close()
+        world.sleep(5)
+        assert list(box.state.subqueues) == ["retry"]
+        world.sleep(4)
         assert box.state.subqueues == {}
 
     def test_it_has_the_rules_of_its_queue(self, world: World) -> None:

@@ -238,6 +238,7 @@ class Model:
         if item in queue.items:
             queue.items.remove(item)
         item.owner = None
+        self.drop_empty_subqueue(queue)
         letter = item.letter
         if reason != ACK_RECEIVE:
             self.ledger.append((queue.name, letter.name, reason))
@@ -251,7 +252,7 @@ class Model:
         if letter.keep_copy and letter.transactional:
             self.file(self.queues[JOURNAL], item)
         root = self.queues.get(queue.root)
-        if root is not None and root.journaling and not queue.is_deleted:
+        if root is not None and root.journaling:
             self.file(self.queues[f"{root.name};JOURNAL"], item)
 
     def tell_failure(self, queue: Queue, item: Item, reason: int) -> None:

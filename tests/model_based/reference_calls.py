@@ -64,12 +64,13 @@ class ReferenceModel(Model):
         if any(operation.queue.root == name and not operation.queue.is_deleted for operation in in_doubt):
             raise Refused("IllegalOperationError")
         parts = [queue for queue in self.queues.values() if queue.root == name]
+        for queue in parts:  # first, so that nothing that comes of it goes back there
+            queue.is_deleted = True
+            del self.queues[queue.name]
         for queue in sorted(parts, key=lambda queue: queue.name == name):  # the queue itself is last
             for waiter in list(queue.waiters):
                 self.stop_waiting(waiter, "QueueDeletedError")
             items, queue.items = queue.items, []
-            queue.is_deleted = True
-            del self.queues[queue.name]
             for item in sorted(items, key=lambda item: (item.owner is None, item.taken)):
                 self.finish(queue, item, Q_DELETED)
 
@@ -145,6 +146,7 @@ class ReferenceModel(Model):
         """A new place in the target; neither acknowledgement nor journal copy (T-09)."""
         if item in queue.items:
             queue.items.remove(item)
+            self.drop_empty_subqueue(queue)
         moved = self.insert(goal, item.letter, item)
         moved.moves += 1
         self.offer(goal, moved)
@@ -286,6 +288,7 @@ class ReferenceModel(Model):
 
     def commit(self, tx: Tx) -> None:
         for operation in self._end(tx):
+            self.reserve(operation, -1)
             queue, item = operation.queue, operation.item
             if item is None:
                 if queue.is_deleted:
@@ -300,16 +303,17 @@ class ReferenceModel(Model):
 
     def abort(self, tx: Tx) -> None:
         for operation in self._end(tx):
+            self.reserve(operation, -1)
             if operation.item is not None and not operation.queue.is_deleted:
                 self.give_back(operation.queue, operation.item)
+            if operation.target is not None:
+                self.drop_empty_subqueue(operation.target)
 
     def _end(self, tx: Tx) -> list[Operation]:
         if tx.state == "ended":
             raise Refused("TransactionSequenceError")
         tx.state = "ended"
         self._end_waits(tx)
-        for operation in tx.operations:
-            self.reserve(operation, -1)
         return tx.operations
 
     def _end_waits(self, tx: Tx) -> None:

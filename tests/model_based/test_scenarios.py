@@ -45,6 +45,44 @@ def test_move_to_a_subqueue_that_nobody_has_open_any_more(restarts: bool) -> Non
     assert len(story.model.queues["q;sub"].items) == 1
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_subqueue_that_a_transaction_leaves_empty(end: str, restarts: bool) -> None:
+    story = Story(transactional=True)
+    story.send_committed()
+    story.send_committed()
+    one, two = story.opened("q;one", "move"), story.opened("q;two", "move")
+    story.move(story.reader, story.first_id(), one, None)
+    reader = story.opened("q;one", "receive")
+    tx = story.begin()
+    story.receive(reader, tx=tx)
+    story.move(story.reader, story.first_id(), two, tx)
+    for handle in (one, two, reader):
+        story.close(handle)
+    story.end(tx, "prepare")
+    if restarts:
+        story.crash()
+    story.end(tx, end)
+    subqueues = {name for name, queue in story.model.queues.items() if queue.is_subqueue}
+    assert subqueues == ({"q;two"} if end == "commit" else {"q;one"})
+
+
+def test_subqueue_that_a_transaction_empties_and_fills() -> None:
+    story = Story(transactional=True)
+    story.send_committed()
+    story.send_committed()
+    target = story.opened("q;sub", "move")
+    story.move(story.reader, story.first_id(), target, None)
+    reader = story.opened("q;sub", "receive")
+    tx = story.begin()
+    story.receive(reader, tx=tx)
+    story.move(story.reader, story.first_id(), target, tx)
+    story.close(target)
+    story.close(reader)
+    story.end(tx, "commit")
+    assert [item.letter.name for item in story.model.queues["q;sub"].items] == ["m2"]
+
+
 @pytest.mark.parametrize("end", ["commit", "abort", "prepare"])
 def test_wait_in_a_transaction_that_ends(end: str) -> None:
     story = Story(transactional=True)
@@ -115,6 +153,14 @@ def test_prepared_send_to_a_queue_that_is_deleted(restarts: bool, ending: str) -
     if restarts:
         story.crash()
     story.end(tx, ending)
+
+
+def test_delete_a_queue_that_is_the_dead_letter_queue_of_its_subqueue() -> None:
+    story = Story(transactional=True)
+    story.send_committed(replace(PLAIN, keep_dead=True, dead_letter_queue="q"))
+    story.move(story.reader, story.first_id(), story.opened("q;sub", "move"), None)
+    story.delete("q")
+    assert [item.letter.name for item in story.model.queues[DEADXACT].items] == ["m1"]
 
 
 @pytest.mark.parametrize("insecure_nacks", [False, True])

@@ -176,6 +176,12 @@ class Catalog:
         self._core.batch.delete(Keyspace.STATS, slot_key(state.slot))
         self._core.batch.delete(Keyspace.SEQUENCES, slot_key(state.slot))
 
+    def drop_empty_subqueue(self, state: QueueState) -> None:
+        """A subqueue lasts as long as there is something in it, or somebody who may put something there."""
+        is_used = state.count or state.handles or state.pending_moves
+        if state.is_subqueue and not is_used and not state.is_deleted:
+            self.remove(state)
+
     # Starting.
 
     def load(self) -> None:

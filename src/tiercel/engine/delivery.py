@@ -252,6 +252,7 @@ class Delivery:
         self._expiry.forget(queue, lookup_id, packet)
         if queue.is_outgoing:
             self.left_outgoing(packet)
+        self._catalog.drop_empty_subqueue(queue)
 
     def _tell_failure(
         self, packet: UserMessage, record: Record, reason: MessageClass, queue: QueueState | None = None

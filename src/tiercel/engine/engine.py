@@ -141,7 +141,8 @@ class Engine:
         self.outgoing.load()
         if outcome_of is not None:
             self.resource_manager.reenlist(outcome_of)
-        self._drop_empty_subqueues()
+        for state in list(self._catalog.all()):
+            self._catalog.drop_empty_subqueue(state)
         self._set_system_queues()
         self.queue_manager.queue_manager_state = QueueManagerState.READY
         self.begin(now)
@@ -602,11 +603,6 @@ class Engine:
         self.queue_manager.system_journal_queue = system[SystemQueue.JOURNAL].queue
         self.queue_manager.system_deadletter_queue = system[SystemQueue.DEADLETTER].queue
         self.queue_manager.system_transactional_deadletter_queue = system[SystemQueue.DEADXACT].queue
-
-    def _drop_empty_subqueues(self) -> None:
-        for state in list(self._catalog.all()):
-            if state.parent is not None:
-                self._opening.drop_empty_subqueue(state)
 
 
 def _decode_queue_manager(data: bytes) -> QueueManager:

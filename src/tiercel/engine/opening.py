@@ -227,18 +227,13 @@ class Opening:
         opened.cursors.clear()
         state.handles.pop(opened.handle, None)
         state.queue.open_handles.discard(opened.handle)
-        if state.queue.pathname is not None and state.queue.pathname.subqueue and not state.is_deleted:
-            self.drop_empty_subqueue(state)
+        self._catalog.drop_empty_subqueue(state)
 
     def _give_back_reads(self, state: QueueState, opened: OpenQueue) -> None:
         for lookup_id in sorted(opened.held):
             record = state.get(self._core, lookup_id)
             if record is not None:
                 self._reading.give_back(state, lookup_id, record)
-
-    def drop_empty_subqueue(self, state: QueueState) -> None:
-        if not state.count and not state.handles and not state.pending_moves:
-            self._catalog.remove(state)
 
 
 def _elements(name: FormatName) -> list[FormatName]:

@@ -86,6 +86,10 @@ class QueueState:
         """Whether it is a journal or dead-letter queue, where messages stay until somebody takes them."""
         return self.queue.queue_type is QueueType.SYSTEM and not self.is_outgoing
 
+    @property
+    def is_subqueue(self) -> bool:
+        return self.parent is not None and not self.keeps_messages
+
     def hold(self, core: Core, size: int) -> None:
         """Counts a send of a transaction that has not ended: its commit must not pass a quota (DMPR T-08)."""
         self.held_bytes += size

@@ -118,6 +118,8 @@ class Transactions:
             self._release(operation)
             if operation.kind != _ENQUEUE:
                 self._give_back(operation)
+            if operation.target is not None:
+                self._catalog.drop_empty_subqueue(operation.target)
 
     def _end(self, identifier: UUID) -> Transaction:
         transaction = self.find(identifier)
