@@ -23,10 +23,11 @@ import tiercel
 BODY = b"x" * 1024
 BATCH = 100
 MESSAGES = 10_000
-ROUNDS = 3
+ROUNDS = 5
 ORDERS = r".\private$\orders"
 TRANSACTIONAL = r".\private$\transactional"
 KEY = struct.Struct(">IQ")
+RECORD_SIZE = 1264  # what the engine stores of such a message
 NO_LIMIT = 0xFFFF_FFFF
 
 
@@ -64,7 +65,12 @@ def receive(qm: tiercel.QueueManager, queue: tiercel.Queue, count: int) -> None:
     for _ in range(count // BATCH):
         with qm.batch():
             for _ in range(BATCH):
-                queue.receive(0)
+                _ = queue.receive(0).body  # what every program asks for
+
+
+def both(qm: tiercel.QueueManager, queue: tiercel.Queue, count: int) -> None:
+    send(qm, queue, count)
+    receive(qm, queue, count)
 
 
 def one_by_one(qm: tiercel.QueueManager, queue: tiercel.Queue, count: int) -> None:
@@ -75,31 +81,38 @@ def one_by_one(qm: tiercel.QueueManager, queue: tiercel.Queue, count: int) -> No
             queue.receive(0, transaction=transaction)
 
 
-# Bare LMDB: the same records under the same keys, and nothing else.
+# Bare LMDB: records of the same size under the same keys, the counts of the queue in each batch, no more.
 
 
 class Bare:
     def __init__(self, path: Path) -> None:
-        self._environment = lmdb.open(str(path), map_size=1 << 34, max_dbs=1)
-        self._database = self._environment.open_db(b"messages")
+        self._environment = lmdb.open(str(path), map_size=1 << 34, max_dbs=2, lib_version=0)
+        self._messages = self._environment.open_db(b"messages")
+        self._stats = self._environment.open_db(b"stats")
         self._number = 0
-        self._record = bytes(1260)
+        self._record = bytes(RECORD_SIZE)
 
     def put(self, count: int, batch: int = BATCH) -> None:
         for _ in range(count // batch):
-            with self._environment.begin(write=True, db=self._database) as transaction:
+            with self._environment.begin(write=True, db=self._messages) as transaction:
                 for _ in range(batch):
                     self._number += 1
                     transaction.put(KEY.pack(17, self._number), self._record)
+                transaction.put(bytes(4), bytes(16), db=self._stats)
 
     def take(self, count: int, batch: int = BATCH) -> None:
         for _ in range(count // batch):
-            with self._environment.begin(write=True, db=self._database) as transaction:
+            with self._environment.begin(write=True, db=self._messages) as transaction:
                 cursor = transaction.cursor()
                 for _ in range(batch):
                     cursor.set_range(KEY.pack(17, 0))
                     cursor.value()
                     cursor.delete()
+                transaction.put(bytes(4), bytes(16), db=self._stats)
+
+    def put_and_take_batches(self, count: int) -> None:
+        self.put(count)
+        self.take(count)
 
     def put_and_take(self, count: int) -> None:
         for _ in range(count):
@@ -137,6 +150,11 @@ def speed() -> None:
                     MESSAGES,
                     lambda: receive(qm, orders, MESSAGES),
                     lambda: bare.take(MESSAGES),
+                ),
+                "enqueue + dequeue, batches of 100": (
+                    MESSAGES,
+                    lambda: both(qm, orders, MESSAGES),
+                    lambda: bare.put_and_take_batches(MESSAGES),
                 ),
                 "transactional send + receive, one each": (
                     100,

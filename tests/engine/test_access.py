@@ -6,7 +6,6 @@ from uuid import UUID
 
 import pytest
 
-from tiercel.engine.access import sender_token
 from tiercel.model.codes import MessageClass, QueueAccess, QueueAccessMask, SenderIdType
 from tiercel.model.errors import AccessDeniedError, MqError
 from tiercel.model.message import Message
@@ -266,7 +265,7 @@ class TestSenderIdentifier:
         security = SecurityDescriptor.parse(f"O:{SYSTEM.user}D:(A;;0x{rights:x};;;{sids[who]})")
         box = world.create("q", security=security.encode())
         packet = foreign_packet(b"1", destination_queue=box.name, **sender)
-        refusal = world.run(lambda: world.engine.arrive(packet, box.state, sender=sender_token(packet)))
+        refusal = world.run(lambda: world.engine.arrive(packet, box.state))
         if who in granted:
             assert (refusal, box.bodies()) == (None, [b"1"])
         else:

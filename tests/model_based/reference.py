@@ -158,6 +158,7 @@ class Model:
         self.queues[DEADXACT].transactional = True
         self.transactions: list[Tx] = []
         self.ledger: list[tuple[str, str, int]] = []
+        self.insecure_nacks = False  # whether senders are told that a queue does not exist (MQQB-176)
         self._arrivals = count()
         self.takings = count()
 
@@ -196,7 +197,7 @@ class Model:
             self.offer(queue, copy)
 
     def acknowledge(self, letter: Letter, reason: int) -> None:
-        if letter.admin is None:
+        if letter.admin is None or (reason == BAD_DST_Q and not self.insecure_nacks):
             return
         ack = Letter(f"{reason:04x} {letter.name}", 0, recoverable=letter.recoverable)
         admin = self.queues.get(letter.admin)

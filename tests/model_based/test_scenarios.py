@@ -1,8 +1,10 @@
 """Short stories that once went wrong, or that random runs come upon too seldom; compared after every step."""
 
+from dataclasses import replace
+
 import pytest
 
-from .reference import Letter
+from .reference import DEADXACT, NEG_ARRIVAL, Letter
 from .side_by_side import HandlePair, SideBySide
 
 PLAIN = Letter("", 0, recoverable=True)
@@ -113,6 +115,20 @@ def test_prepared_send_to_a_queue_that_is_deleted(restarts: bool, ending: str) -
     if restarts:
         story.crash()
     story.end(tx, ending)
+
+
+@pytest.mark.parametrize("insecure_nacks", [False, True])
+def test_commit_of_a_send_to_a_queue_that_is_deleted(insecure_nacks: bool) -> None:
+    story = Story(transactional=True)
+    story.create("admin", transactional=False)
+    story.model.insecure_nacks = story.world.engine._delivery.send_insecure_nacks = insecure_nacks
+    tx = story.begin()
+    story.send(story.sender, replace(PLAIN, acks=NEG_ARRIVAL, admin="admin", keep_dead=True), tx=tx)
+    story.delete("q")
+    story.end(tx, "commit")
+    assert [item.letter.name for item in story.model.queues[DEADXACT].items] == ["m1"]
+    told = [item.letter.name for item in story.model.queues["admin"].items]
+    assert told == (["8000 m1"] if insecure_nacks else [])
 
 
 @pytest.mark.parametrize("restarts", [False, True])

@@ -1,10 +1,13 @@
 """Every row of the tables of [MS-MQDMPR] 3.1.7.1.31 and 3.1.7.1.32, with distinctive values."""
 
-from dataclasses import replace
+import pickle
+from copy import copy, deepcopy
+from dataclasses import fields, replace
 from uuid import UUID
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from tiercel.model.codes import SenderIdType
 from tiercel.model.format_name import (
@@ -17,7 +20,7 @@ from tiercel.model.format_name import (
 )
 from tiercel.model.identifiers import NULL_GUID, MessageId, TxSequenceId
 from tiercel.model.message import Message
-from tiercel.wire.message import decode_message, encode_message
+from tiercel.wire.message import decode_message, encode_message, read_message
 from tiercel.wire.structure import Structure
 from tiercel.wire.user_message import UserMessage
 
@@ -313,6 +316,14 @@ class TestRoundTrip:
         assert wire_names(decoded) == wire_names(message)
         assert encode_message(decoded) == encode_message(message)
 
+    @given(messages(), st.data())
+    def test_read_property_by_property_it_is_the_same(self, message: Message, data: st.DataObject) -> None:
+        packet = UserMessage(encode_message(message))
+        names = data.draw(st.permutations([each.name for each in fields(Message)]))
+        lazy, whole = read_message(packet), decode_message(packet)
+        assert [getattr(lazy, name) for name in names] == [getattr(whole, name) for name in names]
+        assert read_message(packet) == whole
+
     def test_the_full_one(self) -> None:
         assert decode_message(UserMessage(encode_message(FULL))) == as_received(FULL)
 
@@ -320,3 +331,30 @@ class TestRoundTrip:
         decoded = decode_message(UserMessage(PLAIN))
         assert decoded.connector_type == decoded.connector_queue_manager == NULL_GUID
         assert decoded.tracing_queue == decoded.destination_queue_manager == NULL_GUID
+
+
+class TestReadWhenAskedFor:
+    def test_what_was_set_stays(self) -> None:
+        message = read_message(UserMessage(encode_message(FULL)))
+        message.response_queue = None
+        assert message.sender_id == FULL.sender_id
+        assert message.response_queue is None
+
+    def test_it_can_be_copied_kept_and_shown(self) -> None:
+        packet = UserMessage(encode_message(FULL))
+        whole = decode_message(packet)
+        for copied in (copy, deepcopy, replace):
+            assert copied(read_message(packet)) == whole
+        assert pickle.loads(pickle.dumps(read_message(packet))) == whole  # noqa: S301  # our own
+        assert repr(read_message(packet)) == repr(whole)
+
+    def test_a_large_packet_is_not_kept(self) -> None:
+        message = read_message(UserMessage(encode_message(replace(FULL, body=bytes(100_000)))))
+        assert not hasattr(message, "_read")
+
+    def test_a_misspelt_property_is_named(self) -> None:
+        message = read_message(UserMessage(PLAIN))
+        with pytest.raises(AttributeError, match="'Message' object has no attribute 'lable'"):
+            _ = message.lable  # type: ignore[attr-defined]
+        with pytest.raises(AttributeError):
+            message.lable = "x"  # type: ignore[attr-defined]

@@ -30,7 +30,7 @@ from tiercel.model.message import Message
 from tiercel.model.path_name import PathKind, PathName
 from tiercel.security.unix import token_of_process
 from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES, MIN_MAX_BYTES, LmdbStore
-from tiercel.wire.message import decode_message
+from tiercel.wire.message import read_message
 from tiercel.wire.user_message import UserMessage
 
 _FATAL = (StoreFailedError, StoreDamagedError)
@@ -251,9 +251,9 @@ def check_exists(driver: Driver, name: FormatName) -> None:
 
 
 def message_of(found: Found) -> Message:
-    """All properties of a message that a read found."""
+    """The message that a read found."""
     record = found.record
-    message = decode_message(found.packet or UserMessage(record.packet))
+    message = read_message(found.packet or UserMessage(record.packet))
     message.lookup_id = found.lookup_id
     message.arrival_time = record.arrival_time
     message.abort_count = record.abort_count

@@ -11,7 +11,7 @@ from tiercel.security.access import QUEUE_MAPPING, Token, allows
 from tiercel.security.defaults import default_queue_descriptor
 from tiercel.security.descriptor import SecurityDescriptor
 from tiercel.security.unix import is_known_owner
-from tiercel.wire.security_header import SENDER_ID_TYPE
+from tiercel.wire.structure import encode_guid
 from tiercel.wire.user_message import UserMessage
 
 _NEEDED = {
@@ -24,8 +24,10 @@ _NEEDED_OF_JOURNAL = _NEEDED | {QueueAccess.RECEIVE: QueueAccessMask.RECEIVE_JOU
 
 
 class Access:
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, *, everyone_may_send: bool = False) -> None:
         self._catalog = catalog
+        self._everyone_may_send = everyone_may_send
+        self._own = encode_guid(catalog.queue_manager.identifier)
 
     def default_descriptor(self, token: Token, supplied: bytes | None = None) -> bytes:
         """The descriptor of a new queue ([MS-MQDMPR] 3.1.7.1.3.1)."""
@@ -34,7 +36,8 @@ class Access:
             token.user,
             supplied=given,
             is_domain_user=lambda sid: is_known_owner(sid) or sid == LOCAL_SYSTEM,
-            srmp=self._catalog.queue_manager.srmp_http_support,
+            # Windows lets Everyone send to a new queue; the text only where SRMP is on, and no peer could.
+            srmp=self._everyone_may_send or self._catalog.queue_manager.srmp_http_support,
         ).encode()
 
     def check_open(self, state: QueueState, access: QueueAccess, token: Token) -> None:
@@ -45,6 +48,17 @@ class Access:
             if wanted & kind:
                 needed |= mask
         self.check(state, needed, token)
+
+    def may_write(self, state: QueueState, packet: UserMessage) -> bool:
+        """Whether the sender that a packet names may write to the queue ([MS-MQQB] 3.1.5.8.3).
+
+        Without a SecurityHeader the sender is nobody in particular, and is asked for as well (MQQB T26). No
+        signature is verified yet: the name is what the peer says, and a queue that wants proof refuses.
+        """
+        if state.is_outgoing or packet.comes_from(self._own):
+            return True
+        security = state.queue.security
+        return security is not None and _may_write(security, *packet.sender)
 
     def allows(self, state: QueueState, needed: QueueAccessMask, token: Token) -> bool:
         if token.unrestricted:
@@ -65,26 +79,27 @@ class Access:
             )
 
 
+@lru_cache(1024)  # asked for every message that arrives
+def _may_write(security: bytes, kind: int, sender: bytes) -> bool:
+    token = _sender_token(kind, sender)
+    return allows(_decode(security), token, int(QueueAccessMask.WRITE_MESSAGE), QUEUE_MAPPING)
+
+
+def _sender_token(kind: int, sender: bytes) -> Token:
+    """Who sent a message, as it says itself; one that says nothing comes from anybody."""
+    if kind == SenderIdType.QM:
+        return Token(EVERYONE, frozenset({EVERYONE}))
+    if kind != SenderIdType.SID:
+        return Token.anonymous()
+    try:
+        return Token.for_user(SecurityIdentifier.decode(sender))
+    except DecodeError:
+        return Token.anonymous()
+
+
 @lru_cache(256)  # a queue's descriptor is checked again with every opening
 def _decode(security: bytes) -> SecurityDescriptor:
     return SecurityDescriptor.decode(security)
-
-
-def sender_token(packet: UserMessage) -> Token:
-    """Who sent a message, as it says itself; one that says nothing comes from anybody (MQQB T26).
-
-    [MS-MQQB] 3.1.5.8.3 asks for no proof: only a queue that demands authentication can rely on it.
-    """
-    header = packet.security
-    kind = SenderIdType.NONE if header is None else header.flags & SENDER_ID_TYPE
-    if header is None or kind not in {SenderIdType.SID, SenderIdType.QM}:
-        return Token.anonymous()
-    if kind == SenderIdType.QM:
-        return Token(EVERYONE, frozenset({EVERYONE}))
-    try:
-        return Token.for_user(SecurityIdentifier.decode(header.security_id))
-    except DecodeError:
-        return Token.anonymous()
 
 
 def system_descriptor(owner: Token) -> bytes:

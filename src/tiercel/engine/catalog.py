@@ -25,8 +25,14 @@ ORDER_QUEUE = "order_queue$"
 ORDER_QUEUE_NUMBER = 4  # [MS-MQQB] 2.2.4
 NOTIFY_QUEUE = "notify_queue$"
 NOTIFY_QUEUE_NUMBER = 5
+AWAITING_FINAL_ACK = "awaiting_final_ack$"
+AWAITING_FINAL_ACK_NUMBER = 6
 _SYSTEM_SLOTS = {SystemQueue.JOURNAL: 1, SystemQueue.DEADLETTER: 2, SystemQueue.DEADXACT: 3}
-_INTERNAL_QUEUES = {ORDER_QUEUE: ORDER_QUEUE_NUMBER, NOTIFY_QUEUE: NOTIFY_QUEUE_NUMBER}
+_INTERNAL_QUEUES = {
+    ORDER_QUEUE: ORDER_QUEUE_NUMBER,
+    NOTIFY_QUEUE: NOTIFY_QUEUE_NUMBER,
+    AWAITING_FINAL_ACK: AWAITING_FINAL_ACK_NUMBER,
+}
 
 
 class Catalog:
@@ -57,6 +63,11 @@ class Catalog:
 
     def system(self, queue: SystemQueue) -> QueueState:
         return self.by_slot[_SYSTEM_SLOTS[queue]]
+
+    @property
+    def awaiting_final_ack(self) -> QueueState:
+        """AwaitingFinalACKTable: messages that reached their queue, and whose end is still to be told."""
+        return self.by_slot[AWAITING_FINAL_ACK_NUMBER]
 
     def all(self) -> Iterator[QueueState]:
         """Every queue, but for journals: those are reached through their queues."""

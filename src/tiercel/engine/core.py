@@ -95,6 +95,7 @@ class Core:
         self.pending_bytes = 0  # of sends that wait for their commit, for which the store must keep room
         self.total_bytes = 0  # of all messages in all queues, and of sends that wait for their commit
         self.effects: list[Effect] = []
+        self.ready: dict[QueueState, None] = {}  # outgoing queues with something new to send
         self._store = store
         self._batch: Batch | None = None
         self._touched: dict[QueueState, None] = {}  # in the order of their first change, the same every run

@@ -20,7 +20,13 @@ from tiercel.engine.core import Core, Counter, ReadyToSend, Removed
 from tiercel.engine.expiry import Expiry
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import Record
-from tiercel.model.codes import Acknowledgements, MessageClass, PrivacyLevel, QueuePrivacyLevel
+from tiercel.model.codes import (
+    Acknowledgements,
+    MessageClass,
+    PrivacyLevel,
+    QueuePrivacyLevel,
+    message_class,
+)
 from tiercel.model.errors import (
     ComputerDoesNotSupportEncryptionError,
     InsufficientResourcesError,
@@ -70,6 +76,13 @@ class Delivery:
         # Set by the opening part: the queue, local or outgoing, that a format name leads to; who we are.
         self.destination: Callable[[FormatName], QueueState]
         self.is_local_name: Callable[[str], bool]
+        # Set by the engine: whether the sender of a message may write to the queue.
+        self.may_write: Callable[[QueueState, UserMessage], bool] = lambda _queue, _packet: True
+        # Set by the part for outgoing messages: one came into an outgoing queue, or left it.
+        self.entered_outgoing: Callable[[QueueState, int, UserMessage], None]
+        self.left_outgoing: Callable[[UserMessage], None]
+        # Set by the protocol: a transactional message left its queue, and its sender may want to know.
+        self.final_ack: Callable[[UserMessage, MessageClass], None] = lambda _packet, _reason: None
 
     # Coming in.
 
@@ -111,11 +124,18 @@ class Delivery:
 
     def check_quota(self, queue: QueueState, size: int) -> None:
         """The queue manager's own limits come first ([MS-MQDMPR] 3.1.7.1.9)."""
+        self.check_manager_quota(size)
+        self._check_queue_quota(queue, size)
+
+    def check_manager_quota(self, size: int) -> None:
         manager = self._catalog.queue_manager
         if manager.throttled:
             problem = "it takes no messages while flow control is on"
             raise InsufficientResourcesError(str(manager), problem=problem, fix="wait until it has recovered")
         _check_quota(manager, self._core.total_bytes, size, manager.queue_manager_quota_kib)
+
+    def _check_queue_quota(self, queue: QueueState, size: int) -> None:
+        manager = self._catalog.queue_manager
         quota_kib = queue.queue.quota_kib
         if queue is self._catalog.system(SystemQueue.JOURNAL):
             quota_kib = manager.journal_quota_kib
@@ -126,12 +146,15 @@ class Delivery:
         packet = packet or UserMessage(record.packet)
         lookup_id = self._insert(queue, record, packet)
         if queue.is_outgoing:
-            self._core.effects.append(ReadyToSend(queue))
+            self.entered_outgoing(queue, lookup_id, packet)
+            if queue not in self._core.ready:
+                self._core.ready[queue] = None
+                self._core.effects.append(ReadyToSend(queue))
             return
         if packet.acknowledgements & _POS_ARRIVAL:
             self._acknowledge(packet, MessageClass.ACK_REACH_QUEUE)
         if packet.flags & user_header.POSITIVE_JOURNALING and not packet.is_transactional:
-            self._journal_at_source(packet, record)
+            self.journal_at_source(packet, record)
         if self._expiry.is_over(packet):
             self.finish(queue, lookup_id, record, MessageClass.NACK_RECEIVE_TIMEOUT, packet)
         else:
@@ -144,11 +167,13 @@ class Delivery:
             self._expiry.watch(queue, lookup_id, packet)
         return lookup_id
 
-    def arrive(
-        self, queue: QueueState | None, packet: UserMessage, name: str = "", *, is_allowed: bool = True
-    ) -> MessageClass | None:
-        """Takes a message from another queue manager; gives the class that refuses it, if any does."""
-        reason = self._refusal(queue, packet, is_allowed=is_allowed)
+    def arrive(self, queue: QueueState | None, packet: UserMessage, name: str = "") -> MessageClass | None:
+        """Takes a message from another queue manager; gives the class that refuses it, if any does.
+
+        When this queue manager itself has no room, that is an error and no refusal: the message stays with
+        its sender, who will try again.
+        """
+        reason = self._refusal(queue, packet)
         if reason is not None or queue is None:
             reason = reason or MessageClass.NACK_BAD_DST_Q
             self.refuse(str(queue or name), packet, reason, Record(packet.data, self._core.seconds))
@@ -156,9 +181,7 @@ class Delivery:
         self.accept(queue, Record(packet.data, self._core.seconds), packet)
         return None
 
-    def _refusal(
-        self, queue: QueueState | None, packet: UserMessage, *, is_allowed: bool
-    ) -> MessageClass | None:
+    def _refusal(self, queue: QueueState | None, packet: UserMessage) -> MessageClass | None:
         if queue is None or queue.is_deleted:
             return MessageClass.NACK_BAD_DST_Q
         if self._expiry.is_late(packet):
@@ -170,14 +193,15 @@ class Delivery:
         reason = self.check_protection(queue, is_signed=False, is_encrypted=is_encrypted)
         if reason is not None:
             return reason
-        if not is_allowed:
+        if not self.may_write(queue, packet):
             return MessageClass.NACK_ACCESS_DENIED
+        self.check_manager_quota(packet.packet_size)
         try:
-            self.check_quota(queue, packet.packet_size)
-            if packet.is_recoverable:
-                self._core.reserve(packet.packet_size)
-        except (InsufficientResourcesError, StoreFullError):
+            self._check_queue_quota(queue, packet.packet_size)
+        except InsufficientResourcesError:
             return MessageClass.NACK_Q_EXCEED_QUOTA
+        if packet.is_recoverable:
+            self._core.reserve(packet.packet_size)
         return None
 
     # Ending.
@@ -203,6 +227,8 @@ class Delivery:
         if record.is_copy:  # what its sender is to know was told when the message itself ended
             return
         self._core.effects.append(Removed(queue, record, reason))
+        if packet.is_transactional and not queue.is_outgoing:
+            self.final_ack(packet, reason)
         if reason != MessageClass.ACK_RECEIVE:
             self._core.ledger.add(str(queue), packet, reason)
             self._tell_failure(packet, record, reason, queue)
@@ -210,7 +236,7 @@ class Delivery:
         if packet.acknowledgements & _POS_RECEIVE:
             self._acknowledge(packet, reason)
         if packet.flags & user_header.POSITIVE_JOURNALING and packet.is_transactional:
-            self._journal_at_source(packet, record)
+            self.journal_at_source(packet, record)
         root = queue.parent or queue
         if root.queue.journaling and root.journal is not None:
             self.file(root.journal, record, packet)
@@ -221,8 +247,11 @@ class Delivery:
         """Takes a message out of the list and stops its clock; what it means, the caller knows."""
         if (lock := queue.locks.get(lookup_id)) is not None and lock.doom is not None:
             self._expiry.forget_purge(queue, lookup_id)
+        packet = packet or UserMessage(record.packet)
         queue.remove(self._core, lookup_id, record)
-        self._expiry.forget(queue, lookup_id, packet or UserMessage(record.packet))
+        self._expiry.forget(queue, lookup_id, packet)
+        if queue.is_outgoing:
+            self.left_outgoing(packet)
 
     def _tell_failure(
         self, packet: UserMessage, record: Record, reason: MessageClass, queue: QueueState | None = None
@@ -231,7 +260,21 @@ class Delivery:
         if packet.acknowledgements & wanted:
             self._acknowledge(packet, reason)
         is_ours = packet.source_queue_manager == self._catalog.queue_manager.identifier
-        if is_ours and packet.flags & user_header.NEGATIVE_JOURNALING and _is_dead_letter(packet, reason):
+        # What a full queue refuses is kept where it is, for its sender takes it for delivered (MQQB T39).
+        is_kept_here = reason == MessageClass.NACK_Q_EXCEED_QUOTA and not packet.is_transactional
+        if not packet.flags & user_header.NEGATIVE_JOURNALING or not (is_ours or is_kept_here):
+            return
+        if _is_dead_letter(packet, reason):
+            self.file(self._dead_letter_queue(packet, record, queue), record, packet)
+
+    def file_final(self, queue: QueueState, packet: UserMessage, record: Record, code: int) -> None:
+        """A message of ours ended at its destination: received, or the class that says why not."""
+        if code == MessageClass.ACK_RECEIVE:
+            if packet.flags & user_header.POSITIVE_JOURNALING:
+                self.journal_at_source(packet, record)
+            return
+        self._core.ledger.add(str(queue), packet, message_class(code))
+        if packet.flags & user_header.NEGATIVE_JOURNALING:
             self.file(self._dead_letter_queue(packet, record, queue), record, packet)
 
     def _dead_letter_queue(self, packet: UserMessage, record: Record, queue: QueueState | None) -> QueueState:
@@ -248,7 +291,7 @@ class Delivery:
         own = self._catalog.find(path) if self.is_local_name(path.computer) else None
         return own if own is not None and self._catalog.is_visible(own) else None
 
-    def _journal_at_source(self, packet: UserMessage, record: Record) -> None:
+    def journal_at_source(self, packet: UserMessage, record: Record) -> None:
         if packet.source_queue_manager == self._catalog.queue_manager.identifier:
             self.file(self._catalog.system(SystemQueue.JOURNAL), record, packet)
 
@@ -299,7 +342,11 @@ class Delivery:
             detail = f"the acknowledgement has no queue: {problem.problem}"
             self._core.ledger.add(str(name), sent, MessageClass.NACK_BAD_DST_Q, detail)
             return
-        self.arrive(None if self._catalog.is_internal(queue) else queue, sent, str(name))
+        try:
+            self.arrive(None if self._catalog.is_internal(queue) else queue, sent, str(name))
+        except (InsufficientResourcesError, StoreFullError) as problem:
+            detail = f"there is no room for the acknowledgement: {problem.problem}"
+            self._core.ledger.add(str(name), sent, MessageClass.NACK_Q_EXCEED_QUOTA, detail)
 
 
 def _acknowledgement(original: Message, reason: MessageClass) -> Message:

@@ -42,7 +42,8 @@ class Ledger:
         self._new: deque[Discard] = deque(maxlen=LEDGER_LINES)
         self._last: int | None = None
 
-    def add(self, queue: str, packet: UserMessage, reason: MessageClass, detail: str = "") -> None:
+    def add(self, queue: str, packet: UserMessage, reason: int, detail: str = "") -> None:
+        meaning = reason.meaning if isinstance(reason, MessageClass) else f"class 0x{reason:04x}"
         self._new.append(
             Discard(
                 time=self._core.seconds,
@@ -51,7 +52,7 @@ class Ledger:
                 label=packet.label,
                 size=packet.packet_size,
                 message_class=reason,
-                reason=detail or reason.meaning,
+                reason=detail or meaning,
             )
         )
 

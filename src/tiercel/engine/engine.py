@@ -31,6 +31,7 @@ from tiercel.engine.dispatch import Dispatch
 from tiercel.engine.expiry import SLICE, Expiry
 from tiercel.engine.handles import OpenQueue, Waiter
 from tiercel.engine.opening import Opening
+from tiercel.engine.outgoing import Outgoing
 from tiercel.engine.queue_state import START, Lock, QueueState
 from tiercel.engine.reading import Reading, check_transaction
 from tiercel.engine.records import Record
@@ -64,7 +65,7 @@ from tiercel.model.errors import (
     StoreFailedError,
     UnsupportedOperationError,
 )
-from tiercel.model.format_name import FormatName
+from tiercel.model.format_name import DirectFormatName, FormatName
 from tiercel.model.identifiers import NULL_GUID, MessageId, lookup_id_sequence
 from tiercel.model.limits import LONG_LIVED, TIME_TO_REACH_QUEUE_DEFAULT_S
 from tiercel.model.message import Message
@@ -73,7 +74,7 @@ from tiercel.model.queue import OutgoingQueue, Queue
 from tiercel.model.queue_manager import QueueManager
 from tiercel.model.sid import SecurityIdentifier
 from tiercel.security.access import Token
-from tiercel.store.interface import Keyspace, Store
+from tiercel.store.interface import Batch, Keyspace, Store
 from tiercel.wire.message import encode_message
 from tiercel.wire.user_message import UserMessage
 
@@ -105,6 +106,7 @@ class Engine:
         owner: Token,
         new_guid: Callable[[], UUID] = uuid4,
         long_lived_s: int = TIME_TO_REACH_QUEUE_DEFAULT_S,
+        everyone_may_send: bool = True,
         outcome_of: Callable[[UUID], Outcome] | None = None,
     ) -> None:
         """`outcome_of` asks a coordinator how a transaction ended; without one, what is in doubt stays so."""
@@ -117,9 +119,13 @@ class Engine:
         self._expiry = Expiry(self._core)
         self._delivery = Delivery(self._core, self._catalog, self._expiry)
         self._reading = Reading(self._core, self._delivery)
-        self._transactions = Transactions(self._core, self._catalog, self._delivery, self._reading)
+        self.outgoing = Outgoing(self._core, self._catalog, self._delivery, self._expiry)
+        self._transactions = Transactions(
+            self._core, self._catalog, self._delivery, self._reading, self.outgoing
+        )
         self.resource_manager = ResourceManager(self._core, self._transactions)
-        self._access = Access(self._catalog)
+        self._access = Access(self._catalog, everyone_may_send=everyone_may_send)
+        self._delivery.may_write = self._access.may_write
         self.dispatch = Dispatch(self._core)
         self._opening = Opening(
             self._core, self._catalog, self._delivery, self._reading, self._access, identity.names
@@ -128,6 +134,7 @@ class Engine:
         if SystemQueue.JOURNAL not in self._system_queues():
             self._catalog.create_system_queues(system_descriptor(owner))
         self._transactions.load()
+        self.outgoing.load()
         if outcome_of is not None:
             self.resource_manager.reenlist(outcome_of)
         self._drop_empty_subqueues()
@@ -152,6 +159,15 @@ class Engine:
         """Makes the batch durable and gives what may leave now."""
         self._expire()
         return self._core.commit()
+
+    @property
+    def batch(self) -> Batch:
+        """The open batch of the store: protocols keep their own state in keyspaces of their own."""
+        return self._core.batch
+
+    @property
+    def seconds(self) -> int:
+        return self._core.seconds
 
     @property
     def has_failed(self) -> bool:
@@ -317,6 +333,13 @@ class Engine:
         """The queue of this computer, local or outgoing, that a name means."""
         return self._opening.find(name) if self._opening.is_local(name) else self._catalog.outgoing(name)
 
+    def local_queue(self, name: FormatName) -> QueueState | None:
+        """The queue that takes what peers send to the name; which computer it names is not looked at."""
+        if name.is_read_only or (isinstance(name, DirectFormatName) and name.subqueue is not None):
+            return None
+        state = self._opening.find(name)
+        return state if state is not None and self._catalog.is_visible(state) else None
+
     def queue_state(self, name: FormatName) -> QueueState:
         state = self.find(name)
         if state is None:
@@ -441,15 +464,30 @@ class Engine:
             message.id, message.sent_time = copy.id, copy.sent_time
         return message.id
 
-    def arrive(
-        self, packet: UserMessage, queue: QueueState | None, name: str = "", *, sender: Token | None = None
-    ) -> MessageClass | None:
-        """A message from another queue manager; gives the class with which it was refused, if it was.
+    def arrive(self, packet: UserMessage, queue: QueueState | None, name: str = "") -> MessageClass | None:
+        """A message from another queue manager; gives the class with which it was refused, if it was."""
+        return self._delivery.arrive(queue, packet, name)
 
-        `sender` must have the right to write; None says that this is settled. See `access.sender_token`.
-        """
-        is_allowed = sender is None or queue is None or self._access.allows(queue, _WRITE, sender)
-        return self._delivery.arrive(queue, packet, name, is_allowed=is_allowed)
+    def pass_on(self, packet: UserMessage, name: FormatName) -> MessageClass | None:
+        """A message for another queue manager, on its way through this one."""
+        return self._delivery.arrive(self._opening.destination(name), packet, str(name))
+
+    def refuse(self, packet: UserMessage, reason: MessageClass, name: str) -> None:
+        """A message that cannot go on; its sender is told as it has asked for."""
+        self._delivery.refuse(name, packet, reason, Record(packet.data, self._core.seconds))
+
+    def post(self, packet: UserMessage, name: FormatName) -> None:
+        """Sends a packet that the queue manager itself has made."""
+        self._delivery.accept(
+            self._opening.destination(name), Record(packet.data, self._core.seconds), packet
+        )
+
+    def new_message_id(self) -> MessageId:
+        return self._delivery.new_message_id()
+
+    def on_final_ack(self, tell: Callable[[UserMessage, MessageClass], None]) -> None:
+        """Has `tell` called, inside the batch, for every transactional message that leaves its queue."""
+        self._delivery.final_ack = tell
 
     @property
     def reading(self) -> Reading:
@@ -497,15 +535,17 @@ class Engine:
     # Administration.
 
     def pause(self, state: QueueState) -> None:
-        self._outgoing(state).state = OutgoingQueueState.ON_HOLD
+        self._outgoing_queue(state).state = OutgoingQueueState.ON_HOLD
+        self.outgoing.paused(state, True)
         self._core.effects.append(Paused(state, is_paused=True))
 
     def resume(self, state: QueueState) -> None:
-        self._outgoing(state).state = OutgoingQueueState.INACTIVE
+        self._outgoing_queue(state).state = OutgoingQueueState.INACTIVE
+        self.outgoing.paused(state, False)
         self._core.effects.append(Paused(state, is_paused=False))
         self.dispatch.send()
 
-    def _outgoing(self, state: QueueState) -> OutgoingQueue:
+    def _outgoing_queue(self, state: QueueState) -> OutgoingQueue:
         if not isinstance(state.queue, OutgoingQueue):
             problem = "only outgoing queues can be paused and resumed"
             raise IllegalOperationError(str(state), problem=problem)

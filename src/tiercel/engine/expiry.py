@@ -109,10 +109,10 @@ class Expiry:
 
 def _deadline(queue: QueueState, packet: UserMessage) -> int | None:
     """When the message leaves this queue by itself; journals and dead-letter queues keep theirs."""
-    if queue.is_outgoing:
+    if queue.is_outgoing:  # it may leave in the very second in which its time ends (MQQB-107)
         limit = min(packet.time_to_reach_queue, packet.time_to_be_received)
-    elif queue.keeps_messages:
+        return None if limit == INFINITE else packet.sent_time + limit + 1
+    if queue.keeps_messages:
         return None
-    else:
-        limit = packet.time_to_be_received
+    limit = packet.time_to_be_received
     return None if limit == INFINITE else packet.sent_time + limit

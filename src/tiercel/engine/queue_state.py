@@ -35,7 +35,7 @@ START = -1  # before every message: where a cursor begins
 class Lock:
     """A message that somebody has taken and not yet kept or given back."""
 
-    owner: "Transaction | OpenQueue"
+    owner: "Transaction | OpenQueue | None"  # None: the protocol, which is sending it
     opened: "OpenQueue | None" = None  # the handle that took it; none after a restart
     allow_peek: bool = False
     # What becomes of the message when it is given back: it was purged, or its time ran out meanwhile.

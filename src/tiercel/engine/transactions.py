@@ -13,6 +13,7 @@ from uuid import UUID
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.core import Core, Counter
 from tiercel.engine.delivery import Delivery
+from tiercel.engine.outgoing import Outgoing
 from tiercel.engine.queue_state import Lock, QueueState
 from tiercel.engine.reading import Reading
 from tiercel.engine.records import Record, slot_key
@@ -37,11 +38,14 @@ _MOVE = TransactionalOperationType.MOVE
 
 
 class Transactions:
-    def __init__(self, core: Core, catalog: Catalog, delivery: Delivery, reading: Reading) -> None:
+    def __init__(
+        self, core: Core, catalog: Catalog, delivery: Delivery, reading: Reading, outgoing: Outgoing
+    ) -> None:
         self._core = core
         self._catalog = catalog
         self._delivery = delivery
         self._reading = reading
+        self._outgoing = outgoing
         self._living: dict[UUID, Transaction] = {}
         self._numbers = Counter(core, "transaction_number")
 
@@ -174,6 +178,12 @@ class Transactions:
         self._delivery.transfer(queue, lookup_id, moved, packet, target)
 
     def _number(self, queue: QueueState, operations: list[Operation]) -> None:
+        if queue.is_outgoing:
+            self._outgoing.number(queue, operations)
+        else:
+            self._number_here(queue, operations)
+
+    def _number_here(self, queue: QueueState, operations: list[Operation]) -> None:
         """Gives the messages of one stream their numbers, once and durably (MQQB T02), and marks its ends."""
         key = slot_key(queue.slot)
         stored = self._core.batch.get(Keyspace.SEQUENCES, key)

@@ -4,8 +4,10 @@ The names are the specification's, shortened where users say less; the comments 
 where it differs. Times are whole seconds, points in time since 1970-01-01 UTC.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from types import NoneType
+from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
 from tiercel.model.codes import (
@@ -52,8 +54,15 @@ CORRELATION_ID_BYTES = 20
 NO_MESSAGE = MessageId()
 
 
+class _Unread:
+    """Where the properties of a message come from that nobody has asked for yet."""
+
+    __slots__ = ("_read",)
+    _read: Callable[[str], object]
+
+
 @dataclass(slots=True, kw_only=True)
-class Message:
+class Message(_Unread):
     # What the sender says.
     body: bytes = field(default=b"", kw_only=False)
     label: str = ""
@@ -132,6 +141,24 @@ class Message:
         except TypeError:
             pass
         self.check()
+
+    @classmethod
+    def unread(cls, read: Callable[[str], object]) -> Self:
+        """A message that has `read` fetch each property when it is first asked for."""
+        message = cls.__new__(cls)
+        message._read = read  # noqa: SLF001  # its own class
+        return message
+
+    if not TYPE_CHECKING:  # to a type checker a misspelt property stays an error
+
+        def __getattr__(self, name: str) -> object:
+            """Python comes here only when a slot is empty."""
+            if name not in _DEFAULTS:
+                problem = f"{type(self).__name__!r} object has no attribute {name!r}"
+                raise AttributeError(problem, name=name, obj=self)
+            value = self._read(name)
+            setattr(self, name, value)
+            return value
 
     @property
     def source_queue_manager(self) -> UUID:

@@ -26,6 +26,10 @@ class Keyspace(StrEnum):
     EXPIRIES = "expiries"
     TRANSACTIONS = "transactions"
     SEQUENCES = "sequences"
+    INCOMING = "incoming"
+    AWAITING = "awaiting"
+    HISTORY = "history"
+    PEERS = "peers"
     DISCARDS = "discards"
     DAMAGED = "damaged"
 

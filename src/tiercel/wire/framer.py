@@ -31,6 +31,11 @@ class Framer:
         self._buffer += data
 
     @property
+    def wanted(self) -> int:
+        """How many bytes the packet has that is being received, as far as that is known."""
+        return self._wanted
+
+    @property
     def is_between_packets(self) -> bool:
         """Whether nothing is left over: a stream that ends elsewhere was cut."""
         return not self._buffer

@@ -65,6 +65,22 @@ from tiercel.wire.user_message import FIXED, PROPERTIES, UserMessage
 _NULL_GUID = bytes(16)
 _PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
 _LABEL_MAX_BYTES = 2 * (LABEL_MAX_UTF16_UNITS + 1)
+_LARGE = 64 * 1024
+# Properties that a UserMessage has by the same name.
+_SAME_IN_PACKET = frozenset(
+    {
+        "acknowledgements",
+        "body",
+        "extension",
+        "id",
+        "label",
+        "message_class",
+        "priority",
+        "sent_time",
+        "time_to_be_received",
+        "time_to_reach_queue",
+    }
+)
 _DIRECT_DESTINATION = QueueFormatType.DIRECT << user_header.DESTINATION_SHIFT
 
 
@@ -297,6 +313,30 @@ def _element(queue: FormatName) -> MQFFormatNameElement:
     raise UnsupportedFormatNameOperationError(f"{queue}", problem="no list of queues in a packet can name it")
 
 
+def read_message(packet: UserMessage) -> Message:
+    """The message of a packet, decoded as far as somebody asks: who receives seldom wants all properties."""
+    if packet.packet_size > _LARGE:  # the packet must not stay in memory beside its body
+        return decode_message(packet)
+    return Message.unread(_Properties(packet).read)
+
+
+class _Properties:
+    """What a packet says of single properties; the first question beyond the common ones decodes all."""
+
+    __slots__ = ("_packet", "_whole")
+
+    def __init__(self, packet: UserMessage) -> None:
+        self._packet = packet
+        self._whole: Message | None = None
+
+    def read(self, name: str) -> object:
+        if name in _SAME_IN_PACKET:
+            return getattr(self._packet, name)
+        if self._whole is None:
+            self._whole = decode_message(self._packet)
+        return getattr(self._whole, name)
+
+
 def decode_message(packet: UserMessage) -> Message:
     """The message of a packet: properties of headers that are absent keep their defaults."""
     properties = PROPERTIES.unpack_from(packet.data, packet.properties_at)
@@ -334,6 +374,11 @@ def decode_message(packet: UserMessage) -> Message:
     for header in packet.others:
         _decode_other(header, message)
     return message
+
+
+def decode_destination(packet: UserMessage) -> FormatName | None:
+    """The queue that a message is meant for."""
+    return _decode_name(packet.destination_queue, packet.queue_manager_address)
 
 
 def _decode_queue_names(packet: UserMessage, message: Message) -> None:

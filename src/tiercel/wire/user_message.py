@@ -33,7 +33,7 @@ from tiercel.wire.message_properties_header import (
 )
 from tiercel.wire.multi_queue_format_header import MultiQueueFormatHeader
 from tiercel.wire.queue_names import STRUCTURE_OF_KIND, DirectQueueFormatName, QueueName
-from tiercel.wire.security_header import ENCRYPTED_BODY, SecurityHeader
+from tiercel.wire.security_header import ENCRYPTED_BODY, SENDER_ID_TYPE, SecurityHeader
 from tiercel.wire.session_header import SessionHeader
 from tiercel.wire.soap_header import (
     HEADER_SECTION,
@@ -42,7 +42,7 @@ from tiercel.wire.soap_header import (
     SRMPEnvelopeHeader,
 )
 from tiercel.wire.structure import Part, Reader, Structure, decode_guid, decode_text
-from tiercel.wire.transaction_header import CONNECTOR_GUID, TransactionHeader
+from tiercel.wire.transaction_header import CONNECTOR_GUID, FINAL_ACK_REQUIRED, TransactionHeader
 from tiercel.wire.user_header import (
     ADMIN_KINDS,
     ARRIVED_OVER_HTTP,
@@ -53,6 +53,8 @@ from tiercel.wire.user_header import (
     HOP_COUNT,
     MESSAGE_PROPERTIES_HEADER,
     MULTI_QUEUE_FORMAT_HEADER,
+    NEGATIVE_JOURNALING,
+    POSITIVE_JOURNALING,
     RESPONSE_KINDS,
     SECURITY_HEADER,
     SOAP_HEADER,
@@ -69,6 +71,8 @@ PROPERTIES = struct.Struct("<BBH20sIIIIIIII")
 _PROPERTY_SIZES = struct.Struct("<BBH28xII12xI")
 _SECURITY_SIZES = struct.Struct("<2xHHHII")
 
+_SEQUENCE = struct.Struct("<QI")
+_NO_GUID = bytes(16)
 _DIRECT = 7
 _CACHED_NAME_BYTES = 512
 # Every allowed (RQ, AQ, DQ) as the nine bits that stand side by side in the flags.
@@ -121,6 +125,10 @@ class UserMessage:
         "time_to_reach_queue",
     )
 
+    data: bytes
+    _source: bytes
+    _address: bytes
+    _number: int
     base_flags: int  # BaseHeader.Flags; the masks are in `base_header`
     packet_size: int
     time_to_reach_queue: int
@@ -286,6 +294,65 @@ class UserMessage:
         size = self._reserved_body_size if self.security_flags & ENCRYPTED_BODY else self.body_size
         return self.data[start : start + size]
 
+    @property
+    def wants_final_ack(self) -> bool:
+        """Whether the sender of a transactional message is to hear how it ended ([MS-MQQB] 3.1.7.2.2)."""
+        return bool(
+            self.flags & (NEGATIVE_JOURNALING | POSITIVE_JOURNALING)
+            or self.data[self._transaction_at] & FINAL_ACK_REQUIRED
+        )
+
+    @property
+    def sequence(self) -> tuple[int, int]:
+        """Of a transactional message: its TxSequenceID as one number (MQQB-152), and its TxSequenceNumber."""
+        sequence, number = _SEQUENCE.unpack_from(self.data, self._transaction_at + 4)
+        return sequence, number
+
+    @property
+    def previous_number(self) -> int:
+        return int.from_bytes(self.data[self._transaction_at + 16 : self._transaction_at + 20], "little")
+
+    @property
+    def number_bytes(self) -> bytes:
+        """MessageID, so that it sorts."""
+        return self._number.to_bytes(4, "big")
+
+    @property
+    def identity(self) -> bytes:
+        """Who sent it and its MessageID, as they stand on the wire: what tells messages apart."""
+        return self.data[16:32] + self.data[56:60]
+
+    def comes_from(self, queue_manager: bytes) -> bool:
+        return self._source == queue_manager
+
+    def is_addressed_to(self, queue_manager: bytes) -> bool:
+        """A direct name carries no address: it is meant for whoever gets it (MQQB T01)."""
+        return self._address in {_NO_GUID, queue_manager}
+
+    # The packet with one thing changed.
+
+    def with_previous(self, previous: int) -> bytes:
+        at = self._transaction_at + 16
+        return b"".join((self.data[:at], previous.to_bytes(4, "little"), self.data[at + 4 :]))
+
+    def with_hop_count(self, hops: int) -> bytes:
+        flags = self.flags & ~HOP_COUNT | hops
+        return b"".join((self.data[:60], flags.to_bytes(4, "little"), self.data[64:]))
+
+    def with_session(self, header: SessionHeader) -> bytes:
+        """With a SessionHeader, which PacketSize does not count (MQQB T50)."""
+        flags = (self.base_flags | SESSION_HEADER).to_bytes(2, "little")
+        return b"".join((self.data[:2], flags, self.data[4:], header.encode()))
+
+    def without_session(self) -> "UserMessage":
+        """The message as it is stored: a SessionHeader speaks of the session alone."""
+        if not self.base_flags & SESSION_HEADER:
+            return self
+        flags = (self.base_flags & ~SESSION_HEADER).to_bytes(2, "little")
+        size = len(self.data) - _SESSION_SIZE
+        parts = (self.data[:2], flags, self.data[4:8], size.to_bytes(4, "little"), self.data[12:size])
+        return UserMessage(b"".join(parts))
+
     def with_sequence(self, sequence_id: int, number: int, previous: int, flags: int) -> bytes:
         """The packet of a transactional message with its place in its stream; `flags` are added."""
         data, at = bytearray(self.data), self._transaction_at
@@ -323,6 +390,16 @@ class UserMessage:
             at += size + 3 & ~3
         sender, key, signature, certificate, provider = items
         return sender, key, signature, certificate, provider
+
+    @property
+    def sender(self) -> tuple[int, bytes]:
+        """Who the packet says it is from: the kind of the identifier, and the identifier."""
+        if not self.flags & SECURITY_HEADER:
+            return 0, b""
+        at = self._security_at
+        size = int.from_bytes(self.data[at + 2 : at + 4], "little")
+        start = at + _SECURITY_HEADER_SIZE
+        return self.data[at] & SENDER_ID_TYPE, self.data[start : start + size]
 
     @property
     def security_flags(self) -> int:

@@ -1,0 +1,1 @@
+"""The protocol between queue managers, without sockets and clocks: [MS-MQQB]."""

@@ -1,0 +1,43 @@
+"""What the sessions of one queue manager share: settings, timers, the time, and what is to be done."""
+
+from tiercel.binary.actions import Action, Close, SessionEvent, Write
+from tiercel.binary.settings import Settings
+from tiercel.binary.timers import Timers
+from tiercel.model.queue_manager import QueueManager
+
+_MS = 1000
+
+
+class Context:
+    def __init__(self, settings: Settings, queue_manager: QueueManager) -> None:
+        self.settings = settings
+        self.queue_manager = queue_manager
+        self.timers = Timers()
+        self.now = 0.0
+        self._actions: list[Action] = []
+        self._written: dict[int, list[bytes]] = {}
+        self._closed: list[Action] = []
+
+    @property
+    def milliseconds(self) -> int:
+        """Since this computer started, as far as anybody can tell; 32 bits, and it goes round (MQQB T72)."""
+        return int(self.now * _MS) & 0xFFFF_FFFF
+
+    def after_ms(self, milliseconds: float) -> float:
+        return self.now + milliseconds / _MS
+
+    def do(self, action: Action) -> None:
+        self._actions.append(action)
+
+    def write(self, connection: int, data: bytes) -> None:
+        self._written.setdefault(connection, []).append(data)
+
+    def close(self, connection: int, event: SessionEvent) -> None:
+        """After everything that was written to it."""
+        self._closed += (Close(connection), event)
+
+    def take_actions(self) -> list[Action]:
+        writes = [Write(connection, b"".join(parts)) for connection, parts in self._written.items()]
+        actions = [*self._actions, *writes, *self._closed]
+        self._actions, self._written, self._closed = [], {}, []
+        return actions

@@ -1,0 +1,86 @@
+"""What was sent on a session and waits to be acknowledged: [MS-MQQB] 3.1.5.5, 3.1.7.1.3.
+
+Numbers on the wire have 16 bits and go round; all comparisons are of distances (MQQB T60).
+"""
+
+from collections import deque
+from dataclasses import dataclass
+
+from tiercel.binary.receipts import FLAGS
+from tiercel.engine.outgoing import Taken
+from tiercel.wire.session_header import SessionHeader
+
+_WRAP = 0xFFFF
+_BEHIND = 0x8000
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """OutgoingMessagePosition: one message on one session."""
+
+    taken: Taken | None  # None for what the protocol itself says
+    recoverable_number: int = 0  # RecoverableSequenceNumber; 0 for express messages
+    is_session_acked: bool = False
+    is_order_acked: bool = False
+    is_over: bool = False  # given back, to be sent again: what is said of this flight no longer counts
+
+
+class Flight:
+    __slots__ = ("_acked", "_uncounted", "_unstored", "recoverable_sent", "sent")
+
+    def __init__(self) -> None:
+        self.sent = 0  # MessageSentCount
+        self.recoverable_sent = 0
+        self._acked = 0
+        self._uncounted: deque[Entry] = deque()  # not covered by AckSequenceNumber yet
+        self._unstored: deque[Entry] = deque()  # recoverable, and their bits have not come yet
+
+    @property
+    def size(self) -> int:
+        """UnAckedMessageCount: only what is in flight, or a long queue would never start (MQQB T09)."""
+        return len(self._uncounted)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._uncounted and not self._unstored
+
+    def add(self, entry: Entry, *, recoverable: bool) -> None:
+        self.sent += 1
+        self._uncounted.append(entry)
+        if recoverable:
+            self.recoverable_sent += 1
+            entry.recoverable_number = self.recoverable_sent
+            self._unstored.append(entry)
+
+    def acknowledge(self, header: SessionHeader) -> list[Entry]:
+        """The entries that this header ends on the session, in order."""
+        done: list[Entry] = []
+        newly = (header.ack_sequence_number - self._acked) & _WRAP
+        if newly <= len(self._uncounted):  # else it is old, or of another world
+            self._acked += newly
+            for _ in range(newly):
+                entry = self._uncounted.popleft()
+                if not entry.recoverable_number:
+                    done.append(entry)
+        if header.recoverable_msg_ack_seq_number:
+            self._take_stored(header, done)
+        return done
+
+    def _take_stored(self, header: SessionHeader, done: list[Entry]) -> None:
+        first, flags = header.recoverable_msg_ack_seq_number, header.recoverable_msg_ack_flags
+        kept: list[Entry] = []
+        while self._unstored:
+            distance = (self._unstored[0].recoverable_number - first) & _WRAP
+            if FLAGS <= distance < _BEHIND:
+                break
+            entry = self._unstored.popleft()
+            is_stored = distance == 0 or distance >= _BEHIND or flags >> distance & 1
+            (done if is_stored else kept).append(entry)
+        self._unstored.extendleft(reversed(kept))
+
+    def land(self) -> list[Entry]:
+        """Everything that was not acknowledged, when the session ends."""
+        rest = dict.fromkeys([*self._uncounted, *self._unstored])
+        self._uncounted.clear()
+        self._unstored.clear()
+        return list(rest)

@@ -1,0 +1,97 @@
+"""MessageIDHistoryTable: which messages came already, so that none comes twice. [MS-MQQB] 3.1.1.3, 3.1.5.8.1.
+
+Only for messages outside of transactions; those have their sequences. Each batch of arrivals is one record of
+the store, written in the commit of the messages themselves: a copy that comes after a crash is known as well.
+Express messages are remembered in memory alone; they end with the process anyway.
+"""
+
+import struct
+from collections import OrderedDict, deque
+
+from tiercel.engine.engine import Engine
+from tiercel.store.interface import Keyspace
+
+_KEY = struct.Struct(">Q")
+_TIME = struct.Struct("<Q")
+_IDENTITY_SIZE = 20
+
+
+class History:
+    def __init__(self, engine: Engine, size: int, lifetime_s: float) -> None:
+        self._engine = engine
+        self._size = size
+        self._lifetime_s = lifetime_s
+        self._seen: OrderedDict[bytes, int] = OrderedDict()  # the oldest first, with the time in seconds
+        self._rows: deque[tuple[int, int, int]] = deque()  # key in the store, time, how many
+        self._stored = 0
+        self._next_row = 0
+        self._new: list[bytes] = []
+        self._load()
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def __contains__(self, identity: bytes) -> bool:
+        return identity in self._seen
+
+    def time_of(self, identity: bytes) -> int | None:
+        return self._seen.get(identity)
+
+    def is_duplicate(self, identity: bytes) -> bool:
+        """Whether the message came already; the memory of it is refreshed then."""
+        if identity not in self._seen:
+            return False
+        self._seen[identity] = self._engine.seconds
+        self._seen.move_to_end(identity)
+        self._new.append(identity)
+        return True
+
+    def remember(self, identity: bytes, *, recoverable: bool) -> None:
+        self._seen[identity] = self._engine.seconds
+        if recoverable:
+            self._new.append(identity)
+        while len(self._seen) > self._size:
+            self._seen.popitem(last=False)
+
+    def flush(self) -> None:
+        """Stores what came with this batch, and lets go of what no longer counts."""
+        if not self._new:
+            return
+        now = self._engine.seconds
+        self._engine.batch.put(
+            Keyspace.HISTORY, _KEY.pack(self._next_row), _TIME.pack(now) + b"".join(self._new)
+        )
+        self._rows.append((self._next_row, now, len(self._new)))
+        self._next_row += 1
+        self._stored += len(self._new)
+        self._new.clear()
+        while self._stored - self._rows[0][2] >= self._size:
+            self._drop_row()
+
+    def clean_up(self) -> None:
+        """Forgets what is older than the lifetime; in seconds, as the entries are (MQQB T70)."""
+        oldest = self._engine.seconds - self._lifetime_s
+        while self._seen and next(iter(self._seen.values())) < oldest:
+            self._seen.popitem(last=False)
+        while self._rows and self._rows[0][1] < oldest:
+            self._drop_row()
+
+    def _drop_row(self) -> None:
+        row, _, count = self._rows.popleft()
+        self._engine.batch.delete(Keyspace.HISTORY, _KEY.pack(row))
+        self._stored -= count
+
+    def _load(self) -> None:
+        for key, data in self._engine.batch.range(Keyspace.HISTORY, b"\0", b"\xff" * 9):
+            (row,), (time,) = _KEY.unpack(key), _TIME.unpack_from(data)
+            identities = [
+                data[at : at + _IDENTITY_SIZE] for at in range(_TIME.size, len(data), _IDENTITY_SIZE)
+            ]
+            self._rows.append((row, time, len(identities)))
+            self._stored += len(identities)
+            self._next_row = row + 1
+            for identity in identities:
+                self._seen.pop(identity, None)
+                self._seen[identity] = time
+        while len(self._seen) > self._size:
+            self._seen.popitem(last=False)

@@ -1,0 +1,231 @@
+"""The way to one next hop: the outgoing queues that take it, and the attempts to connect. [MS-MQQB] 3.1.5.2.
+
+The specification ties a session to one outgoing queue. Here all queues with the same next hop share one, as
+peers expect; their states and their connection histories are kept in step.
+"""
+
+from collections.abc import Callable, Iterator
+from uuid import UUID
+
+from tiercel.binary.actions import Dial, Resolve
+from tiercel.binary.context import Context
+from tiercel.binary.pinging import Pinging
+from tiercel.binary.session import Session
+from tiercel.binary.transitions import Event, State, after
+from tiercel.engine.queue_state import QueueState
+from tiercel.model.codes import ConnectionStatus, OutgoingQueueState
+from tiercel.model.queue import ConnectionHistoryEntry, OutgoingQueue
+
+_HISTORY_KEPT = 100
+_STICKY = {OutgoingQueueState.ON_HOLD, OutgoingQueueState.LOCKED}
+
+
+class Hop:
+    def __init__(
+        self,
+        context: Context,
+        seconds: Callable[[], int],
+        new_connection: Callable[["Hop"], int],
+        pinging: Pinging,
+        *,
+        guid: UUID | None = None,
+    ) -> None:
+        self.guid = guid  # None for a direct name: whoever answers is the right one
+        self.is_final = True  # whether the hop is the destination itself, and not a router on the way to it
+        self.hosts: Callable[[], list[str]]  # names or addresses, the best first
+        self.queues: dict[QueueState, None] = {}
+        self.ready: dict[QueueState, None] = {}  # those with something to send
+        self.session: Session | None = None
+        self.connection: int | None = None  # of the attempt that is under way
+        self.state: State | None = None  # None while nobody wants to connect
+        self.address = ""
+        self._context = context
+        self._seconds = seconds
+        self._new_connection = new_connection
+        self._pinging = pinging
+        self._host_index = 0
+        self._host = ""
+        self._addresses: list[str] = []
+        self._rounds = 0  # of attempts, since a session was open
+        self.is_pinged = False
+
+    @property
+    def has_work(self) -> bool:
+        return any(queue.count for queue in self._sending())
+
+    def _sending(self) -> Iterator[QueueState]:
+        return (queue for queue in self.queues if not is_held(queue))
+
+    # Connecting.
+
+    def connect(self) -> None:
+        """Begins to connect, unless a session is there or being made."""
+        if self.state is None and self.session is None and self.has_work:
+            self._resolve()
+
+    def _resolve(self) -> None:
+        self.state = State.RESOLVING
+        hosts = self.hosts()
+        if not hosts:
+            self._set_state(OutgoingQueueState.NEED_VALIDATION)
+            self._failed(ConnectionStatus.ROUTING_DATA_NOT_AVAILABLE)
+            return
+        self._host = hosts[self._host_index % len(hosts)]
+        self._host_index += 1
+        self._context.do(Resolve(self._host))
+
+    def resolved(self, host: str, addresses: list[str]) -> None:
+        if self.state is not State.RESOLVING or host != self._host:
+            return
+        if not addresses:
+            self._set_state(OutgoingQueueState.NEED_VALIDATION)
+            self._failed(ConnectionStatus.DNS_FAILURE)
+            return
+        self._addresses = list(addresses)
+        for queue in self._outgoing():
+            queue.next_hops = [
+                f"{'IPv6' if address.count(':') > 1 else 'IP'}={address}" for address in addresses
+            ]
+        self.address = self._addresses.pop(0)
+        if self._context.settings.ping:
+            self.state = after(self.state, Event.PING_WANTED)
+            self.is_pinged = True
+            self._pinging.ask(self.address, self._pinged)
+        else:
+            self.state = after(self.state, Event.RESOLVED)
+            self._dial()
+
+    def _pinged(self, is_welcome: bool) -> None:
+        if self.state is not State.PINGING:
+            return
+        if is_welcome:
+            self.state = after(self.state, Event.RESOLVED)
+            self._dial()
+        else:
+            self._failed(ConnectionStatus.PING_FAILURE)
+
+    def _dial(self) -> None:
+        self.connection = self._new_connection(self)
+        self._context.do(Dial(self.connection, self.address, self._context.settings.port))
+
+    def connect_failed(self, status: ConnectionStatus, error: int) -> None:
+        self.connection = None
+        if self.state is State.CONNECTING:
+            self._failed(status, error)
+
+    def connected(self, session: Session) -> None:
+        self.connection = None
+        self.session = session
+        session.hops[self] = None
+        self.state = State.WAITING_ECR
+
+    def _failed(self, status: ConnectionStatus, error: int = 0) -> None:
+        assert self.state is not None
+        self.state = after(self.state, Event.FAILED)
+        self.note(status, error)
+        self._retry_later()
+
+    def _retry_later(self) -> None:
+        if not self._addresses:
+            self._rounds += 1
+        if not self.has_work:
+            self.state = None
+            return
+        settings = self._context.settings
+        delay = settings.retry_ms * 2 ** min(max(self._rounds - 1, 0), 20)
+        delay = min(delay, max(settings.retry_max_ms, settings.retry_ms)) + settings.round_trip_delay_ms
+        self.state = State.WAITING_RECONNECT
+        self._context.timers.set(self.retry, self._context.after_ms(delay))
+
+    def retry(self) -> None:
+        """Session Retry Connect Timer: the next address if there is one, else everything anew (MQQB-096)."""
+        if self.state is not State.WAITING_RECONNECT:
+            return
+        if not self.has_work:
+            self.state = None
+        elif self._addresses:
+            self.state = after(self.state, Event.HOP_LEFT)
+            self.address = self._addresses.pop(0)
+            self.is_pinged = False
+            self._dial()
+        else:
+            self._resolve()
+
+    # The session.
+
+    def opened(self, session: Session) -> None:
+        """Its own session is open, or one that the peer has made and that leads there as well."""
+        self._context.timers.cancel(self.retry)
+        self.session, self.state = session, State.OPEN
+        self._rounds = self._host_index = 0
+        self._addresses = []
+        for queue in self._outgoing():
+            queue.next_hops = [f"{'IPv6' if session.address.count(':') > 1 else 'IP'}={session.address}"]
+        self._set_state(OutgoingQueueState.CONNECTED)
+        self.ready = dict.fromkeys(queue for queue in self._sending() if queue.count)
+
+    def closed(self, session: Session) -> None:
+        if self.session is not session:
+            return
+        was_open = self.state is State.OPEN
+        self.session = None
+        self._set_state(OutgoingQueueState.DISCONNECTED)
+        if not was_open:
+            self.note(session.failure)
+        self._retry_later()
+
+    def stop(self) -> None:
+        self._context.timers.cancel(self.retry)
+        self.state = None
+
+    # What outgoing queues show of it.
+
+    def adopt(self, queue: QueueState) -> None:
+        """A queue that takes this way from now on."""
+        self.queues[queue] = None
+        if self.state is State.OPEN and not is_held(queue):
+            assert isinstance(queue.queue, OutgoingQueue)
+            queue.queue.state = OutgoingQueueState.CONNECTED
+
+    def established(self, status: ConnectionStatus) -> None:
+        if status is ConnectionStatus.IN_PROCESS:
+            self._set_state(OutgoingQueueState.WAITING)
+        self.note(status)
+
+    def note(self, status: ConnectionStatus, error: int = 0) -> None:
+        for queue in self._outgoing():
+            self.note_of(queue, status, self._seconds(), error, self.address)
+
+    @staticmethod
+    def note_of(
+        queue: OutgoingQueue, status: ConnectionStatus, seconds: int, error: int = 0, address: str = ""
+    ) -> None:
+        entry = ConnectionHistoryEntry(
+            status=status,
+            connection_history_time=seconds,
+            error=error,
+            address_list=(address,) if address else (),
+        )
+        queue.connection_history.append(entry)
+        del queue.connection_history[:-_HISTORY_KEPT]
+
+    def next_ready(self) -> QueueState:
+        """Takes out the queue whose turn it is; who has more to send puts it back, at the end."""
+        queue = next(iter(self.ready))
+        if len(self.ready) > 1:
+            queue = max(self.ready, key=lambda each: each.queue.base_priority)
+        del self.ready[queue]
+        return queue
+
+    def _set_state(self, state: OutgoingQueueState) -> None:
+        for queue in self._outgoing():
+            if queue.state not in _STICKY:
+                queue.state = state
+
+    def _outgoing(self) -> Iterator[OutgoingQueue]:
+        return (queue.queue for queue in self.queues if isinstance(queue.queue, OutgoingQueue))
+
+
+def is_held(queue: QueueState) -> bool:
+    """Whether the queue must not send: paused, or locked because the computer is hardened."""
+    return isinstance(queue.queue, OutgoingQueue) and queue.queue.state in _STICKY

@@ -1,0 +1,214 @@
+"""What becomes of a message that arrives: [MS-MQQB] 3.1.5.6 to 3.1.5.8, in the order that loses nothing.
+
+    1. an acknowledgement for us: it changes what we have sent
+    2. for another queue manager: passed on, if we are a router
+    3. seen before: dropped; by its id, or, if transactional, by its place in its stream
+    4. refused, or put into its queue: the engine decides, and tells the sender
+
+Whatever became of it, the session counts it, so that the peer stops sending it; only what could not be kept
+for want of room is an error, which ends the session before anything was said of the message.
+"""
+
+from collections.abc import Callable
+from uuid import UUID
+
+from tiercel.binary import acks
+from tiercel.binary.context import Context
+from tiercel.binary.history import History
+from tiercel.binary.order_acks import OrderAcks
+from tiercel.binary.outgoing_stream import OutgoingStream
+from tiercel.binary.peers import Peers
+from tiercel.binary.reports import report
+from tiercel.binary.session import Session
+from tiercel.binary.streams import IncomingStream, Streams
+from tiercel.binary.transitions import ProtocolError
+from tiercel.engine.engine import Engine
+from tiercel.engine.queue_state import QueueState
+from tiercel.model.codes import MessageClass
+from tiercel.model.errors import InsufficientResourcesError, MqError, StoreFullError
+from tiercel.model.format_name import PrivateFormatName
+from tiercel.model.limits import ROUTING_HOPS_MAX
+from tiercel.wire.base_header import TRACING
+from tiercel.wire.message import decode_destination
+from tiercel.wire.order_ack import ORDER_QUEUE_NUMBER, FinalAck, OrderAck
+from tiercel.wire.queue_names import DirectQueueFormatName, QueueName
+from tiercel.wire.structure import encode_guid
+from tiercel.wire.user_message import UserMessage
+
+
+class Incoming:
+    def __init__(self, context: Context, engine: Engine, peers: Peers) -> None:
+        self._context = context
+        self._engine = engine
+        self._peers = peers
+        self._own = encode_guid(engine.queue_manager.identifier)
+        settings = context.settings
+        self.history = History(engine, settings.history_size, settings.history_lifetime_ms / 1000)
+        self.streams = Streams(engine)
+        self._order_acks = OrderAcks(context, self._send_order_ack)
+        self._queues: dict[QueueName | str, QueueState] = {}
+        # Set by the protocol: the streams of our own messages, by queue; and whether somebody can be reached.
+        self.outgoing_streams: dict[QueueState, OutgoingStream] = {}
+        self.is_reachable: Callable[[UUID], bool] = lambda _peer: True
+        if len(self.history):
+            self._watch_history()
+        engine.on_final_ack(self._removed)
+
+    def flush(self) -> None:
+        self.history.flush()
+        self.streams.flush()
+
+    def closed(self, session: Session) -> None:
+        self._order_acks.closed(session)
+
+    # One packet.
+
+    def arrived(self, session: Session, packet: UserMessage | OrderAck | FinalAck) -> bool:
+        """Whether the message is recoverable; a ProtocolError when it could not be kept."""
+        message = packet if isinstance(packet, UserMessage) else packet.message
+        is_recoverable = message.is_recoverable
+        try:
+            if not message.is_addressed_to(self._own):
+                self._pass_on(message.without_session())
+            elif isinstance(packet, OrderAck):
+                self._order_acked(packet)
+            elif isinstance(packet, FinalAck):
+                self._final_acked(packet)
+            else:
+                self._deliver(session, message.without_session())
+        except (InsufficientResourcesError, StoreFullError) as problem:  # its sender shall keep it (MQQB-127)
+            raise ProtocolError(f"there is no room for the message: {problem}") from problem
+        return is_recoverable
+
+    def _order_acked(self, packet: OrderAck) -> None:
+        body = packet.body
+        sequence = body.tx_sequence_id.timestamp << 32 | body.tx_sequence_id.ordinal
+        queue = self._engine.outgoing.queue_of(sequence)  # none for a sequence that is over (MQQB T05)
+        stream = None if queue is None else self.outgoing_streams.get(queue)
+        if stream is not None:
+            stream.order_acked(body.tx_sequence_number)
+        elif queue is not None:
+            self._engine.outgoing.order_acked(queue, body.tx_sequence_number)
+
+    def _final_acked(self, packet: FinalAck) -> None:
+        if packet.body.source_guid == self._engine.queue_manager.identifier:
+            self._engine.outgoing.final_acked(packet.body.message_id, packet.message_class)
+
+    # Passing on.
+
+    def _pass_on(self, packet: UserMessage) -> None:
+        """The only thing that changes on the way through is the hop count (MQQB-193, MQQB-194)."""
+        name = decode_destination(packet)
+        is_router = self._context.settings.routing_server or self._engine.queue_manager.routing_server
+        if not is_router or name is None:
+            self._engine.refuse(packet, MessageClass.NACK_BAD_DST_Q, str(name))
+        elif packet.hop_count >= ROUTING_HOPS_MAX:
+            self._engine.refuse(packet, MessageClass.NACK_HOP_COUNT_EXCEEDED, str(name))
+            self._tell_rejected(packet, MessageClass.NACK_HOP_COUNT_EXCEEDED)
+        else:
+            self._trace(packet)
+            moved = UserMessage(packet.with_hop_count(packet.hop_count + 1))
+            try:
+                self._engine.pass_on(moved, name)
+            except (InsufficientResourcesError, StoreFullError):
+                raise
+            except MqError:
+                self._engine.refuse(packet, MessageClass.NACK_BAD_DST_Q, str(name))
+
+    # Delivering.
+
+    def _deliver(self, session: Session, packet: UserMessage) -> None:
+        name = packet.destination_queue
+        if isinstance(name, DirectQueueFormatName):
+            session.saw_direct_name = True
+        queue = self._queue(packet, name)
+        if packet.is_transactional:
+            self._deliver_in_order(session, packet, queue)
+            return
+        identity = packet.identity
+        if self.history.is_duplicate(identity):
+            return
+        self._trace(packet)
+        self._engine.arrive(packet, queue, str(decode_destination(packet)) if queue is None else "")
+        if not len(self.history):
+            self._watch_history()
+        self.history.remember(identity, recoverable=packet.is_recoverable)
+
+    def _deliver_in_order(self, session: Session, packet: UserMessage, queue: QueueState | None) -> None:
+        sender = packet.source_queue_manager
+        if session.remote_guid == sender:
+            self._peers.learn(sender, session.address, is_direct=session.saw_direct_name)
+        sequence, number = packet.sequence
+        if queue is None:  # nothing to keep in order: each is refused, and its stream goes on
+            stream = IncomingStream(bytes(4) + packet.data[16:32], sequence, number)
+        else:
+            stream = self.streams.of(packet, queue)
+            if not stream.accepts(sequence, number, packet.previous_number):
+                self.streams.reject(stream)
+                self._order_acks.arrived(session, stream)
+                return
+        self._trace(packet)
+        name = str(decode_destination(packet)) if queue is None else ""
+        reason = self._engine.arrive(packet, queue, name)
+        if queue is not None:  # refused or not: the sender's stream must move on (MQQB T17)
+            self.streams.accept(stream, sequence, number)
+        if reason is not None:
+            self._tell_rejected(packet, reason)
+        self._order_acks.arrived(session, stream)
+
+    def _queue(self, packet: UserMessage, name: QueueName | None) -> QueueState | None:
+        if name is None:
+            return None
+        key = name.direct_format_name if isinstance(name, DirectQueueFormatName) else name
+        queue = self._queues.get(key)
+        if queue is None or queue.is_deleted:
+            destination = decode_destination(packet)
+            queue = None if destination is None else self._engine.local_queue(destination)
+            if queue is not None:
+                self._queues[key] = queue
+        return queue
+
+    def _trace(self, packet: UserMessage) -> None:
+        if packet.base_flags & TRACING:
+            report(self._engine, packet)
+
+    def _watch_history(self) -> None:
+        lifetime_ms = self._context.settings.history_lifetime_ms
+        self._context.timers.set(self.clean_history, self._context.after_ms(lifetime_ms))
+
+    def clean_history(self) -> None:
+        """MessageIDHistory Cleanup Timer."""
+        self.history.clean_up()
+        if len(self.history):
+            self._watch_history()
+
+    # Telling the senders of transactional messages.
+
+    def _send_order_ack(self, session: Session, stream: IncomingStream) -> None:
+        engine, sender = self._engine, stream.sender
+        is_from_peer = session.remote_guid == sender
+        address = session.address if is_from_peer and session.saw_direct_name else None
+        packet = acks.order_ack(
+            engine.new_message_id(), engine.seconds, sender, address, stream.sequence, stream.number
+        )
+        if is_from_peer:
+            session.say(stream.key, packet)
+        elif self.is_reachable(sender):  # it came through a router, and goes back to its source (MQQB T16)
+            engine.post(packet, PrivateFormatName(sender, ORDER_QUEUE_NUMBER))
+
+    def _removed(self, packet: UserMessage, reason: MessageClass) -> None:
+        """A transactional message left its queue."""
+        if packet.wants_final_ack and not packet.comes_from(self._own):
+            self._send_final_ack(packet, reason)
+
+    def _tell_rejected(self, packet: UserMessage, reason: MessageClass) -> None:
+        if packet.is_transactional and not packet.comes_from(self._own):
+            self._send_final_ack(packet, reason)
+
+    def _send_final_ack(self, packet: UserMessage, reason: MessageClass) -> None:
+        engine, sender = self._engine, packet.source_queue_manager
+        if not self.is_reachable(sender):
+            return  # no queue leads there (MQQB-170)
+        address = self._peers.direct_address(sender)
+        ack = acks.final_ack(engine.new_message_id(), engine.seconds, address, reason, packet)
+        engine.post(ack, PrivateFormatName(sender, ORDER_QUEUE_NUMBER))

@@ -1,0 +1,104 @@
+"""The transactional messages of an outgoing queue that are on their way: [MS-MQQB] 3.1.5.6, 3.1.6.5."""
+
+from collections import deque
+
+from tiercel.binary.context import Context
+from tiercel.binary.flight import Entry
+from tiercel.engine.outgoing import Outgoing, Taken
+from tiercel.engine.queue_state import QueueState
+from tiercel.model.queue import OutgoingQueue
+
+
+class OutgoingStream:
+    def __init__(
+        self,
+        context: Context,
+        outgoing: Outgoing,
+        queue: QueueState,
+    ) -> None:
+        self._context = context
+        self._outgoing = outgoing
+        self._queue = queue
+        self._entries: deque[Entry] = deque()
+        self._resends = 0  # without an answer, since the last one came
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._entries
+
+    def add(self, entry: Entry, taken: Taken) -> bytes:
+        """The packet as it goes out: with the number of the message before it that is still on its way.
+
+        Not the number less one: a message that expired leaves a gap, which this bridges (MQQB-113, MQQB T27).
+        """
+        previous = 0
+        if self._entries and (last := self._entries[-1].taken) is not None:
+            previous = last.number if last.sequence == taken.sequence else 0
+        self._entries.append(entry)
+        if not self._context.timers.is_set(self.no_order_ack_came):
+            self._start_timer()
+        packet = taken.packet
+        return packet.data if packet.previous_number == previous else packet.with_previous(previous)
+
+    def session_acked(self, entry: Entry, taken: Taken) -> None:
+        entry.is_session_acked = True
+        if entry.is_order_acked:
+            self._entries.remove(entry)
+            self._outgoing.ordered(taken)
+
+    def order_acked(self, number: int) -> None:
+        """Of the present sequence; the caller has compared it (MQQB T05)."""
+        self._outgoing.order_acked(self._queue, number)
+        kept: list[Entry] = []
+        while self._entries:
+            entry = self._entries[0]
+            taken = entry.taken
+            assert taken is not None
+            if not self._outgoing.stream(self._queue).confirms(taken.sequence, taken.number):
+                break
+            self._entries.popleft()
+            entry.is_order_acked = True
+            if entry.is_session_acked:
+                self._outgoing.ordered(taken)
+            else:  # its session ack will come, or it is sent again (MQQB T06)
+                kept.append(entry)
+        is_through = not self._entries
+        self._entries.extendleft(reversed(kept))
+        if is_through:
+            self._resends = 0
+            self._context.timers.cancel(self.no_order_ack_came)
+        else:
+            self._start_timer()
+        self._publish()
+
+    def no_order_ack_came(self) -> None:
+        """Transactional Ack Wait Timer: everything once more, later each time (MQQB T07)."""
+        self._resends += 1
+        self.give_back()
+        self._start_timer()
+        self._publish()
+
+    def give_back(self) -> None:
+        """Ends all flights of the stream; the messages keep their numbers."""
+        for entry in self._entries:
+            entry.is_over = True
+            assert entry.taken is not None
+            self._outgoing.give_back(entry.taken)
+        self._entries.clear()
+
+    def stop(self) -> None:
+        self.give_back()
+        self._context.timers.cancel(self.no_order_ack_came)
+
+    def _start_timer(self) -> None:
+        self._context.timers.set(self.no_order_ack_came, self._context.now + self._interval_s)
+
+    @property
+    def _interval_s(self) -> int:
+        table = self._context.settings.resend_table_s
+        return table[min(self._resends, len(table) - 1)]
+
+    def _publish(self) -> None:
+        assert isinstance(self._queue.queue, OutgoingQueue)
+        info = self._queue.queue.transfer_info
+        info.eod_resend_count, info.eod_resend_interval_s = self._resends, self._interval_s

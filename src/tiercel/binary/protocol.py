@@ -1,0 +1,331 @@
+"""The protocol of one queue manager: all its sessions, and what they share. [MS-MQQB] 3.1.
+
+Every input comes between `begin` and `flush`, inside a batch of the engine; what is to be done outside comes
+out of `take_actions`, after the commit.
+"""
+
+from itertools import count
+from uuid import UUID
+
+from tiercel.binary.actions import Action, Close, SessionEvent
+from tiercel.binary.context import Context
+from tiercel.binary.flight import Entry
+from tiercel.binary.hop import Hop, is_held
+from tiercel.binary.incoming import Incoming
+from tiercel.binary.outgoing_stream import OutgoingStream
+from tiercel.binary.peers import Peers
+from tiercel.binary.pinging import Pinging
+from tiercel.binary.reports import report
+from tiercel.binary.session import Session
+from tiercel.binary.settings import Settings
+from tiercel.binary.transitions import State
+from tiercel.engine.engine import Engine
+from tiercel.engine.outgoing import Taken
+from tiercel.engine.queue_state import QueueState
+from tiercel.model.codes import ConnectionStatus, OutgoingQueueState
+from tiercel.model.format_name import DirectFormatName, DirectProtocol, PrivateFormatName
+from tiercel.model.queue import OutgoingQueue
+from tiercel.wire.order_ack import FinalAck, OrderAck
+from tiercel.wire.user_message import UserMessage
+
+_BY_TCP = {DirectProtocol.OS, DirectProtocol.TCP}
+
+
+class BinaryProtocol:
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self._engine = engine
+        self._context = Context(settings, engine.queue_manager)
+        self._peers = Peers(engine)
+        self._incoming = Incoming(self._context, engine, self._peers)
+        self._incoming.is_reachable = self._is_reachable
+        self._pinging = Pinging(self._context, self.is_full)
+        self._numbers = count(1)
+        self._sessions: dict[int, Session] = {}
+        self._by_guid: dict[UUID, Session] = {}
+        self._dialled: dict[int, Hop] = {}
+        self._hops: dict[UUID | str, Hop] = {}
+        self._hop_of: dict[QueueState, Hop] = {}
+        self._streams = self._incoming.outgoing_streams
+        engine.outgoing.paused = self._paused
+
+    # The batch.
+
+    def begin(self, now: float) -> None:
+        """`now` is a clock that never goes back, in seconds; timers that are due run here."""
+        self._context.now = max(now, self._context.now)
+        self._context.timers.run(self._context.now)
+
+    def flush(self) -> None:
+        """Before the commit: sends what has become ready in this batch, and stores what must be stored."""
+        while ready := self._engine.outgoing.take_ready():
+            hops: dict[Hop, None] = {}
+            for queue in ready:
+                hop = None if queue.is_deleted or is_held(queue) else self._find_hop(queue)
+                if hop is not None:
+                    hop.ready[queue] = None
+                    hops[hop] = None
+            for hop in hops:
+                self._serve(hop)
+        self._incoming.flush()
+
+    def take_actions(self) -> list[Action]:
+        return self._context.take_actions()
+
+    @property
+    def next_deadline(self) -> float | None:
+        """When a timer is due, on the clock of `begin`."""
+        return self._context.timers.next_deadline
+
+    @property
+    def sessions(self) -> list[Session]:
+        return list(self._sessions.values())
+
+    # Inputs.
+
+    def start(self) -> None:
+        """Once, in the first batch: outgoing queues that hold messages are connected (MQQB-098)."""
+        self._engine.outgoing.wake()
+
+    def stop(self) -> None:
+        """Closes every session; nothing is dialled any more."""
+        for hop in self._hops.values():
+            hop.queues.clear()
+            hop.stop()
+        for session in self.sessions:
+            session.close("the queue manager stops")
+
+    def change_settings(self, settings: Settings) -> None:
+        self._context.settings = settings
+
+    def accepted(self, address: str) -> int:
+        """Somebody connected to us; gives the number by which the connection is known from now on."""
+        connection = next(self._numbers)
+        self._sessions[connection] = Session(self._context, self, connection, address)
+        self._context.do(SessionEvent(connection, "accepted", address))
+        return connection
+
+    def connected(self, connection: int) -> None:
+        """What `Dial` asked for has succeeded."""
+        hop = self._dialled.pop(connection, None)
+        if hop is None or hop.state is not State.CONNECTING:  # meanwhile the peer came to us
+            self._context.do(Close(connection))
+            return
+        session = self._sessions[connection] = Session(
+            self._context,
+            self,
+            connection,
+            hop.address,
+            expected_guid=hop.guid if hop.is_final else None,
+            is_direct=hop.guid is None,
+            is_pinged=hop.is_pinged,
+            is_initiator=True,
+        )
+        hop.connected(session)
+        session.establish()
+
+    def connect_failed(self, connection: int, status: ConnectionStatus, error: int = 0) -> None:
+        hop = self._dialled.pop(connection, None)
+        if hop is not None:
+            hop.connect_failed(status, error)
+
+    def received(self, connection: int, data: bytes) -> None:
+        session = self._sessions.get(connection)
+        if session is not None:
+            session.receive(data)
+
+    def disconnected(self, connection: int) -> None:
+        """The connection is gone, whoever ended it; not called for those that we closed."""
+        session = self._sessions.get(connection)
+        if session is not None:
+            session.close("the peer closed the connection")
+
+    def writable(self, connection: int, *, is_writable: bool) -> None:
+        """Whether the connection takes more just now: a peer that does not read gets no messages."""
+        session = self._sessions.get(connection)
+        if session is not None:
+            session.is_writable = is_writable
+            self._serve_all(session)
+
+    def resolved(self, host: str, addresses: list[str]) -> None:
+        for hop in list(self._hops.values()):
+            hop.resolved(host, addresses)
+
+    def datagram(self, address: str, port: int, data: bytes, *, is_reply: bool) -> None:
+        """A packet came by UDP: to the socket that our requests go out from, or to the ping service."""
+        if is_reply:
+            self._pinging.answered(data)
+        else:
+            self._pinging.asked(address, port, data)
+
+    # What sessions tell.
+
+    def is_full(self) -> bool:
+        limit = self._context.settings.max_in_sessions
+        if limit is None:
+            return False
+        waiting = {State.WAITING_EC, State.CLOSED}
+        taken = [
+            each for each in self._sessions.values() if not each.is_initiator and each.state not in waiting
+        ]
+        # The session that asks has left WAITING_EC already.
+        return len(taken) > limit or limit == 0
+
+    def established(self, session: Session, status: ConnectionStatus) -> None:
+        for hop in session.hops:
+            hop.established(status)
+
+    def opened(self, session: Session) -> None:
+        self._by_guid[session.remote_guid] = session
+        event = SessionEvent(session.connection, "opened", session.address, session.remote_guid)
+        self._context.do(event)
+        hops = [*session.hops]
+        other = self._hops.get(session.remote_guid)
+        if other is not None and other.session is None:
+            hops.append(other)
+        for hop in hops:
+            if hop.session is session:
+                hop.established(ConnectionStatus.ESTABLISHED)
+            self._attach(hop, session)
+
+    def arrived(self, session: Session, packet: UserMessage | OrderAck | FinalAck) -> bool:
+        return self._incoming.arrived(session, packet)
+
+    def acknowledged(self, session: Session, entries: list[Entry]) -> None:
+        outgoing = self._engine.outgoing
+        for entry in entries:
+            taken = entry.taken
+            if taken is None or entry.is_over:
+                continue
+            if taken.number:
+                self._streams[taken.queue].session_acked(entry, taken)
+            else:
+                entry.is_over = True
+                outgoing.delivered(taken)
+        self._serve_all(session)
+
+    def closed(self, session: Session) -> None:
+        self._sessions.pop(session.connection, None)
+        if self._by_guid.get(session.remote_guid) is session:
+            del self._by_guid[session.remote_guid]
+        self._incoming.closed(session)
+        for entry in session.flight.land():
+            if entry.taken is not None and not entry.is_over and not entry.taken.number:
+                self._engine.outgoing.give_back(entry.taken)
+        for hop in session.hops:
+            for queue in hop.queues:
+                if (stream := self._streams.get(queue)) is not None:
+                    stream.stop()
+            hop.closed(session)
+        session.hops.clear()
+
+    # Ways.
+
+    def _find_hop(self, queue: QueueState) -> Hop | None:
+        hop = self._hop_of.get(queue)
+        if hop is None:
+            hop = self._new_hop(queue)
+            if hop is not None:
+                self._hop_of[queue] = hop
+                hop.adopt(queue)
+        return hop
+
+    def _new_hop(self, queue: QueueState) -> Hop | None:
+        assert isinstance(queue.queue, OutgoingQueue)
+        match queue.queue.destination_format_name:
+            case PrivateFormatName(queue_manager=guid):
+                return self._hops.get(guid) or self._add_hop(guid, guid)
+            case DirectFormatName(protocol=protocol) as name if protocol in _BY_TCP:
+                host = name.host.casefold()
+                return self._hops.get(host) or self._add_hop(host, None)
+            case DirectFormatName(protocol=protocol) if not protocol.is_http:
+                # SPX and IPX are history (MQQB-003).
+                Hop.note_of(queue.queue, ConnectionStatus.TCP_NOT_ENABLED, self._engine.seconds)
+        return None
+
+    def _add_hop(self, key: UUID | str, guid: UUID | None) -> Hop:
+        hop = self._hops[key] = Hop(
+            self._context, lambda: self._engine.seconds, self._new_connection, self._pinging, guid=guid
+        )
+        hop.hosts = lambda: [str(key)] if guid is None else self._hosts_of(hop, guid)
+        return hop
+
+    def _hosts_of(self, hop: Hop, guid: UUID) -> list[str]:
+        """Where a queue manager may be found: configured, seen, or behind the routing servers ([MS-MQBR])."""
+        settings = self._context.settings
+        hosts = list(settings.machines.get(guid, ()))
+        if not hosts and (address := self._peers.address(guid)) is not None:
+            hosts = [address]
+        hop.is_final = bool(hosts)
+        return hosts or list(settings.out_routing_servers)
+
+    def _is_reachable(self, guid: UUID) -> bool:
+        settings = self._context.settings
+        if guid in self._by_guid or guid in settings.machines or settings.out_routing_servers:
+            return True
+        return self._peers.address(guid) is not None
+
+    def _new_connection(self, hop: Hop) -> int:
+        connection = next(self._numbers)
+        self._dialled[connection] = hop
+        return connection
+
+    def _attach(self, hop: Hop, session: Session) -> None:
+        session.hops[hop] = None
+        hop.opened(session)
+        self._pump(hop)
+
+    # Sending.
+
+    def _serve(self, hop: Hop) -> None:
+        if hop.session is None and hop.guid is not None:
+            session = self._by_guid.get(hop.guid)
+            if session is not None and session.is_open:
+                self._attach(hop, session)
+        if hop.session is None:
+            hop.connect()
+        else:
+            self._pump(hop)
+
+    def _serve_all(self, session: Session) -> None:
+        session.say_held()
+        for hop in session.hops:
+            self._pump(hop)
+
+    def _pump(self, hop: Hop) -> None:
+        """Sends while the window lets it: the queues in turn, those with a higher base priority first."""
+        session = hop.session
+        if session is None or not session.is_open:
+            return
+        while hop.ready and session.can_send:
+            queue = hop.next_ready()
+            taken = self._engine.outgoing.take(queue)
+            if taken is not None:
+                self._send(session, taken)
+                hop.ready[queue] = None
+
+    def _send(self, session: Session, taken: Taken) -> None:
+        entry, data = Entry(taken), taken.packet.data
+        if taken.number:
+            stream = self._streams.get(taken.queue)
+            if stream is None:
+                stream = self._streams[taken.queue] = OutgoingStream(
+                    self._context, self._engine.outgoing, taken.queue
+                )
+            data = stream.add(entry, taken)
+        session.send(taken.packet, data, entry)
+        report(self._engine, taken.packet, session.address)
+
+    def _paused(self, queue: QueueState, is_paused: bool) -> None:  # set by the engine
+        hop = self._find_hop(queue)
+        if hop is None:
+            return
+        if not is_paused:
+            if hop.session is not None and hop.session.is_open:
+                assert isinstance(queue.queue, OutgoingQueue)
+                queue.queue.state = OutgoingQueueState.CONNECTED
+            self._engine.outgoing.wake(queue)
+            return
+        hop.ready.pop(queue, None)
+        if hop.session is not None and hop.session.is_open:
+            hop.session.send_ack(window=1)
+            hop.session.is_active = False

@@ -1,0 +1,62 @@
+"""What came in on a session, and what of it the peer was told: [MS-MQQB] 3.1.5.8.7, 3.1.6.4.
+
+Every batch is durable before its acknowledgements leave, so a message that was counted is a message that is
+stored, and its bit may be set at once (MQQB T12).
+"""
+
+from tiercel.wire.session_header import SessionHeader
+
+FLAGS = 32
+_WRAP = 0xFFFF
+
+
+class Receipts:
+    __slots__ = ("_acked", "_flags", "received", "recoverable_received", "unacked")
+
+    def __init__(self) -> None:
+        self.received = 0
+        self.recoverable_received = 0
+        self.unacked = 0  # UnackedReceivedMsgCount
+        self._flags = 0  # RecoverableMsgAckFlags
+        self._acked = 0  # LastAckedRecoverableMsgSeqNumber
+
+    @property
+    def is_full(self) -> bool:
+        """Whether another recoverable message would have no bit any more (MQQB-077)."""
+        room = FLAGS - 1 if self._starts_at_wrap else FLAGS
+        return self.recoverable_received - self._acked >= room
+
+    @property
+    def has_recoverable(self) -> bool:
+        return self._flags != 0
+
+    def count(self, *, recoverable: bool) -> None:
+        self.received += 1
+        self.unacked += 1
+        if recoverable:
+            self._flags |= 1 << (self.recoverable_received - self._acked)
+            self.recoverable_received += 1
+
+    def agree(self, header: SessionHeader) -> bool:
+        """Whether the peer has sent as much as we have received (MQQB-088)."""
+        return (
+            header.user_msg_sequence_number == self.received & _WRAP
+            and header.recoverable_msg_seq_number == self.recoverable_received & _WRAP
+        )
+
+    def acknowledge(self, sent: int, recoverable_sent: int, window: int) -> SessionHeader:
+        """The header that tells the peer everything so far; what comes now is news again (MQQB T11)."""
+        first, flags = (self._acked + 1) & _WRAP, self._flags
+        if not flags:
+            first = 0
+        elif self._starts_at_wrap:  # 0 would mean "nothing": begin one lower, which is known (MQQB T60)
+            first, flags = _WRAP, flags << 1 | 1
+        self._flags = self.unacked = 0
+        self._acked = self.recoverable_received
+        return SessionHeader(
+            self.received & _WRAP, first, flags, sent & _WRAP, recoverable_sent & _WRAP, window
+        )
+
+    @property
+    def _starts_at_wrap(self) -> bool:
+        return (self._acked + 1) & _WRAP == 0

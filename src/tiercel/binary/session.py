@@ -1,0 +1,383 @@
+"""One connection with another queue manager: how it is set up, kept alive and ended. [MS-MQQB] 3.1.1.3.1.
+
+What messages mean is none of its business: it counts them in both directions, acknowledges what came, and
+holds back what the window does not allow. Whoever has it hears of everything else through `Owner`.
+"""
+
+from typing import TYPE_CHECKING, Protocol
+from uuid import UUID
+
+from tiercel.binary.actions import SessionEvent
+from tiercel.binary.context import Context
+from tiercel.binary.flight import Entry, Flight
+from tiercel.binary.receipts import Receipts
+from tiercel.binary.transitions import EVENT_OF_PACKET, Event, ProtocolError, State, after
+from tiercel.model.codes import ConnectionStatus
+from tiercel.model.errors import DecodeError
+from tiercel.model.identifiers import NULL_GUID
+from tiercel.model.limits import (
+    ACK_TIMEOUT_MAX_MS,
+    ACK_TIMEOUT_MIN_MS,
+    RECOVERABLE_ACK_TIMEOUT_MAX_MS,
+    RECOVERABLE_ACK_TIMEOUT_MIN_MS,
+)
+from tiercel.wire.base_header import INTERNAL
+from tiercel.wire.framer import Framer
+from tiercel.wire.internal_packets import (
+    RESPONSE_PADDING,
+    RESPONSE_RESERVED,
+    ConnectionParameters,
+    ConnectionParametersHeader,
+    EstablishConnection,
+    EstablishConnectionHeader,
+    SessionAck,
+)
+from tiercel.wire.order_ack import FinalAck, OrderAck, recognise
+from tiercel.wire.packet import decode_packet
+from tiercel.wire.session_header import SessionHeader
+from tiercel.wire.user_message import UserMessage
+
+if TYPE_CHECKING:
+    from tiercel.binary.hop import Hop
+
+_OPERATING_SYSTEM = 0x0010  # RE; the other bits say what nobody needs
+_NO_PING = 0x0100  # SE
+_INITIALIZATION_MS = 60_000
+_SETUP_PACKET_MAX = 1024  # a stranger gets no more memory than the set-up needs
+_CLEANUP_MS = 300_000
+_CLEANUP_OF_ROUTER_MS = 120_000
+_PIGGYBACK_AFTER = 0.75  # of the time after which an acknowledgement would go out by itself
+_DIRECT_FACTOR = 2  # QosCleanupIntervalMultiplier
+
+
+class Owner(Protocol):
+    def is_full(self) -> bool:
+        """Whether no more sessions are wanted."""
+
+    def established(self, session: "Session", status: ConnectionStatus) -> None:
+        """The set-up came a step further."""
+
+    def opened(self, session: "Session") -> None: ...
+
+    def arrived(self, session: "Session", packet: UserMessage | OrderAck | FinalAck) -> bool:
+        """A message; whether it is recoverable. An error means that it could not be kept."""
+
+    def acknowledged(self, session: "Session", entries: list[Entry]) -> None:
+        """What was sent has arrived; there may be room for more now."""
+
+    def closed(self, session: "Session") -> None: ...
+
+
+class Session:
+    def __init__(
+        self,
+        context: Context,
+        owner: Owner,
+        connection: int,
+        address: str,
+        *,
+        expected_guid: UUID | None = None,
+        is_direct: bool = False,
+        is_pinged: bool = False,
+        is_initiator: bool = False,
+    ) -> None:
+        self.connection = connection
+        self.address = address  # RemoteQMAddress; of an accepted session the one it came from (MQQB T23)
+        self.remote_guid = expected_guid or NULL_GUID
+        self.is_initiator = is_initiator
+        self.saw_direct_name = False  # DirectFormatSession
+        self.hops: dict[Hop, None] = {}  # the ways that use it
+        self.is_writable = True
+        self.held: dict[bytes, UserMessage] = {}  # what the protocol itself has to say, by what it is about
+        self.state = State.CONNECTING if is_initiator else State.WAITING_EC
+        self.flight = Flight()
+        self.receipts = Receipts()
+        self.peer_window = context.settings.window_size
+        self.failure = ConnectionStatus.UNKNOWN_FAILURE
+        self.is_active = False  # SessionActive: messages went one way or the other
+        self._context = context
+        self._owner = owner
+        self._is_pinged = is_pinged
+        self._framer = Framer()
+        self._ack_timeout_ms = context.settings.ack_timeout_ms + context.settings.round_trip_delay_ms
+        self._recoverable_ack_timeout_ms = RECOVERABLE_ACK_TIMEOUT_MAX_MS
+        self._ack_wait_factor = _DIRECT_FACTOR if is_direct else 1
+        self._has_received = False  # ReceivedAck: the peer is alive
+        self._ack_timer_length = 0.0
+        timers = context.timers
+        timers.set(self.clean_up, context.after_ms(self._cleanup_ms))
+        timers.set(self.give_up, context.after_ms(self._initialization_ms))
+
+    def __str__(self) -> str:
+        return f"session {self.connection} with {self.address}"
+
+    @property
+    def is_open(self) -> bool:
+        return self.state is State.OPEN
+
+    @property
+    def can_send(self) -> bool:
+        """The smaller of the two windows counts, and a window of 0 is one of 1 (MQQB T61)."""
+        limit = min(self._context.settings.window_size, self.peer_window)
+        return self.state is State.OPEN and self.is_writable and self.flight.size < max(limit, 1)
+
+    @property
+    def _initialization_ms(self) -> int:
+        return _INITIALIZATION_MS + 2 * self._context.settings.round_trip_delay_ms
+
+    @property
+    def _cleanup_ms(self) -> int:
+        settings = self._context.settings
+        usual = _CLEANUP_OF_ROUTER_MS if settings.routing_server else _CLEANUP_MS
+        return settings.cleanup_ms or usual
+
+    # Set-up.
+
+    def establish(self) -> None:
+        """The connection is there: the initiator speaks first."""
+        context = self._context
+        self.state = after(self.state, Event.CONNECTED)
+        context.timers.set(self.give_up, context.after_ms(self._initialization_ms))
+        header = EstablishConnectionHeader(
+            context.queue_manager.identifier,
+            self.remote_guid,
+            context.milliseconds,
+            _OPERATING_SYSTEM | (0 if self._is_pinged else _NO_PING),
+        )
+        self._write(EstablishConnection.of(header).encode())
+        self._owner.established(self, ConnectionStatus.IN_PROCESS)
+
+    def _establish_connection(self, packet: EstablishConnection) -> None:
+        if self.is_initiator:
+            self._take_answer(packet)
+        else:
+            self._answer(packet)
+
+    def _answer(self, packet: EstablishConnection) -> None:
+        own, header = self._context.queue_manager.identifier, packet.header
+        # A direct name does not know whom it reaches, and sends no GUID (MQQB T15).
+        is_for_us = header.server_guid in {own, NULL_GUID}
+        is_refused = not is_for_us or self._owner.is_full()
+        self.remote_guid = header.client_guid
+        answer = EstablishConnectionHeader(
+            header.client_guid,
+            own,
+            header.time_stamp,
+            _OPERATING_SYSTEM | header.operating_system & _NO_PING,
+            padding=RESPONSE_PADDING,
+        )
+        reply = EstablishConnection.of(answer, refused=is_refused, reserved=RESPONSE_RESERVED)
+        self._write(reply.encode())
+        if is_refused:  # and does not wait for more (MQQB T24)
+            self.failure = ConnectionStatus.CONNECTION_REFUSED
+            reason = "it is meant for another queue manager" if not is_for_us else "too many sessions"
+            raise ProtocolError(f"refused: {reason}")
+
+    def _take_answer(self, packet: EstablishConnection) -> None:
+        header, context = packet.header, self._context
+        if packet.internal.is_refused:
+            self.failure = ConnectionStatus.CONNECTION_REFUSED
+            raise ProtocolError("the peer refused the session")
+        if header.client_guid != context.queue_manager.identifier:
+            raise ProtocolError(f"the answer is for {header.client_guid}, not for us")
+        if self.remote_guid not in {NULL_GUID, header.server_guid}:
+            raise ProtocolError(f"{header.server_guid} answers, not {self.remote_guid}")
+        self.remote_guid = header.server_guid  # learned, where it was not known (MQQB T14)
+        elapsed = (context.milliseconds - header.time_stamp) & 0xFFFF_FFFF
+        self._recoverable_ack_timeout_ms = _within(
+            8 * elapsed, RECOVERABLE_ACK_TIMEOUT_MIN_MS, RECOVERABLE_ACK_TIMEOUT_MAX_MS
+        )
+        self._write_parameters()
+        self._owner.established(self, ConnectionStatus.ESTABLISH_PACKET_RECEIVED)
+
+    def _write_parameters(self) -> None:
+        window = self._context.settings.window_size
+        header = ConnectionParametersHeader(
+            self._recoverable_ack_timeout_ms, self._ack_timeout_ms, window_size=window
+        )
+        self._write(ConnectionParameters.of(header).encode())
+
+    def _connection_parameters(self, packet: ConnectionParameters) -> None:
+        header = packet.header
+        self.peer_window = header.window_size
+        if not self.is_initiator:
+            # The initiator's times hold for both (MQQB T74); what is out of range is brought into it.
+            self._ack_timeout_ms = _within(header.ack_timeout, ACK_TIMEOUT_MIN_MS, ACK_TIMEOUT_MAX_MS)
+            self._recoverable_ack_timeout_ms = _within(
+                header.recoverable_ack_timeout,
+                RECOVERABLE_ACK_TIMEOUT_MIN_MS,
+                RECOVERABLE_ACK_TIMEOUT_MAX_MS,
+            )
+            self._write_parameters()
+        self._context.timers.cancel(self.give_up)
+        self._owner.opened(self)
+
+    def give_up(self) -> None:
+        """Session Initialization Timer."""
+        self.close(f"no session after {self._initialization_ms} ms")
+
+    # Packets.
+
+    def receive(self, data: bytes) -> None:
+        self._framer.receive(data)
+        try:
+            for packet in self._framer.packets():
+                self._has_received = True
+                self._take(packet)
+                if self.state is State.CLOSED:
+                    return
+            self._check_size()
+        except (DecodeError, ProtocolError) as problem:
+            self.close(str(problem))
+
+    def _check_size(self) -> None:
+        if self.state is not State.OPEN and self._framer.wanted > _SETUP_PACKET_MAX:
+            raise ProtocolError(f"a packet of {self._framer.wanted} bytes while {self.state.value}")
+
+    def _take(self, data: bytes) -> None:
+        if not data[2] & INTERNAL:
+            self._message(recognise(UserMessage(data)))
+            return
+        packet = decode_packet(data)
+        self.state = after(self.state, EVENT_OF_PACKET[type(packet)])
+        match packet:
+            case EstablishConnection():
+                self._establish_connection(packet)
+            case ConnectionParameters():
+                self._connection_parameters(packet)
+            case SessionAck():
+                self._session_header(packet.header)
+
+    def _message(self, packet: UserMessage | OrderAck | FinalAck) -> None:
+        if self.state is not State.OPEN:
+            after(self.state, EVENT_OF_PACKET[type(packet)])
+        self.is_active = True
+        recoverable = self._owner.arrived(self, packet)
+        if self.state is not State.OPEN:
+            return
+        # Counted only now that it is kept, but counted whatever became of it (MQQB T08).
+        self._count(recoverable=recoverable)
+        message = packet if isinstance(packet, UserMessage) else packet.message
+        header = message.session
+        if header is not None:
+            self._session_header(header)
+
+    # Acknowledging what came.
+
+    def _count(self, *, recoverable: bool) -> None:
+        receipts, timers = self.receipts, self._context.timers
+        if recoverable:
+            if receipts.is_full:
+                self.send_ack()
+            if not receipts.has_recoverable:
+                self._start_ack_timer(self._recoverable_ack_timeout_ms)
+        elif not timers.is_set(self.ack_is_due):
+            self._start_ack_timer(self._ack_timeout_ms // 2)
+        receipts.count(recoverable=recoverable)
+        window = max(min(self._context.settings.window_size, self.peer_window), 1)
+        if receipts.unacked >= max(window // 2, 1):  # or its sender would wait for a timer (MQQB T10)
+            self.send_ack()
+
+    def _start_ack_timer(self, milliseconds: float) -> None:
+        self._ack_timer_length = milliseconds / 1000
+        self._context.timers.set(self.ack_is_due, self._context.after_ms(milliseconds))
+
+    def ack_is_due(self) -> None:
+        """Session Ack Send Timer; stopped while there is nothing to say (MQQB T35)."""
+        if self.receipts.unacked:
+            self.send_ack()
+
+    def send_ack(self, window: int | None = None) -> None:
+        self._write(SessionAck.of(self._acknowledgement(window)).encode())
+
+    def _acknowledgement(self, window: int | None = None) -> SessionHeader:
+        self._context.timers.cancel(self.ack_is_due)
+        own = self._context.settings.window_size if window is None else window
+        return self.receipts.acknowledge(self.flight.sent, self.flight.recoverable_sent, own)
+
+    def _should_piggyback(self) -> bool:
+        if not self.receipts.unacked:
+            return False
+        at = self._context.timers.at(self.ack_is_due)
+        if at is None:
+            return False
+        return at - self._context.now < self._ack_timer_length * (1 - _PIGGYBACK_AFTER)
+
+    # Sending.
+
+    def send(self, packet: UserMessage, data: bytes, entry: Entry) -> None:
+        """Sends a message; `data` is the packet, perhaps with its place in the stream renewed."""
+        recoverable = packet.is_recoverable
+        self.flight.add(entry, recoverable=recoverable)
+        if self._should_piggyback():
+            data = UserMessage(data).with_session(self._acknowledgement())
+        self.is_active = True
+        if not self._context.timers.is_set(self.no_ack_came):
+            self._start_ack_wait()
+        self._write(data)
+
+    def say(self, about: bytes, packet: UserMessage) -> None:
+        """Sends an acknowledgement of the protocol itself; a newer one takes the place of one that waits."""
+        self.held[about] = packet
+        self.say_held()
+
+    def say_held(self) -> None:
+        while self.held and self.can_send:
+            packet = self.held.pop(next(iter(self.held)))
+            self.send(packet, packet.data, Entry(None))
+
+    def _write(self, data: bytes) -> None:
+        self._context.write(self.connection, data)
+
+    def _session_header(self, header: SessionHeader) -> None:
+        self.peer_window = header.window_size
+        done = self.flight.acknowledge(header)
+        if self.flight.is_empty:
+            self._context.timers.cancel(self.no_ack_came)
+        else:
+            self._start_ack_wait()
+        self._owner.acknowledged(self, done)
+        # Last: what the peer counts wrong must not keep us from what it has told us (MQQB T45).
+        if not self.receipts.agree(header) and self._context.settings.check_counts:
+            sent, stored = header.user_msg_sequence_number, header.recoverable_msg_seq_number
+            counted = f"{self.receipts.received} and {self.receipts.recoverable_received}"
+            raise ProtocolError(f"the peer has sent {sent} messages, {stored} recoverable; {counted} came")
+
+    # Liveness.
+
+    def _start_ack_wait(self) -> None:
+        length = self._ack_timeout_ms * self._ack_wait_factor
+        self._context.timers.set(self.no_ack_came, self._context.after_ms(length))
+
+    def no_ack_came(self) -> None:
+        """Session Ack Wait Timer: any packet since the last time buys another period."""
+        if self.flight.is_empty:
+            self._has_received = False
+        elif self._has_received:
+            self._has_received = False
+            self._start_ack_wait()
+        else:
+            self.close("the peer acknowledges nothing and says nothing")
+
+    def clean_up(self) -> None:
+        """Session Cleanup Timer: closes what carried no message for a whole period."""
+        if self.is_active:
+            self.is_active = False
+            self._context.timers.set(self.clean_up, self._context.after_ms(self._cleanup_ms))
+        else:
+            self.close("idle")
+
+    def close(self, reason: str) -> None:
+        """Ends the session; no packet says so (MQQB-093)."""
+        if self.state is State.CLOSED:
+            return
+        self.state = State.CLOSED
+        for timer in (self.give_up, self.clean_up, self.no_ack_came, self.ack_is_due):
+            self._context.timers.cancel(timer)
+        event = SessionEvent(self.connection, "closed", self.address, self.remote_guid, reason)
+        self._context.close(self.connection, event)
+        self._owner.closed(self)
+
+
+def _within(value: int, least: int, most: int) -> int:
+    return min(max(value, least), most)

@@ -1,0 +1,35 @@
+"""What an administrator may change about the protocol; the defaults are those of Windows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from tiercel.model.limits import ACK_TIMEOUT_MIN_MS, DEFAULT_WINDOW_SIZE
+
+# SeqResend13Time, 46, 79 and 10, in seconds (MQQB-138).
+RESEND_TABLE_S = (30, 30, 30, 300, 300, 300, 1800, 1800, 1800, 21600)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    port: int = 1801
+    window_size: int = DEFAULT_WINDOW_SIZE  # MaxUnackedPacket
+    ack_timeout_ms: int = ACK_TIMEOUT_MIN_MS
+    round_trip_delay_ms: int = 0
+    retry_ms: int = 5_000  # TryConnectInterval, before the first retries
+    retry_max_ms: int = 60_000  # where the back-off ends
+    cleanup_ms: int | None = None  # CleanupInterval; None is 300,000, or 120,000 on a routing server
+    max_in_sessions: int | None = None  # MaxInSessions; None is unlimited
+    ping: bool = False  # EnablePingService: whether we ping, and answer pings
+    ping_port: int = 3527
+    resend_table_s: tuple[int, ...] = RESEND_TABLE_S
+    order_ack_delay_ms: int = 500
+    order_ack_delay_max_s: int = 10  # SeqMaxAckDelay
+    history_size: int = 10_000  # RemoveDuplicateSize
+    history_lifetime_ms: int = 1_800_000  # RemoveDuplicateCleanup
+    check_counts: bool = True  # close a session whose peer counts otherwise than we do (MQQB T45)
+    # Where a queue manager lives that is known by its GUID alone, and where messages go that are not for a
+    # neighbour: names or addresses of computers, tried in order ([MS-MQBR] without a directory).
+    machines: Mapping[UUID, tuple[str, ...]] = field(default_factory=dict)
+    out_routing_servers: tuple[str, ...] = ()
+    routing_server: bool = False  # whether messages for others are passed on

@@ -1,0 +1,297 @@
+"""Messages on their way to other queue managers: numbered, taken to be sent, acknowledged. [MS-MQQB] 3.1.1.5.
+
+A message in flight is locked, like one that an application has taken; what its sender then learns of it
+decides which verb ends the flight:
+
+    verb         the message                        its copy
+    take         is in flight
+    give_back    is to be sent again
+    delivered    left for good                      the journal, if positive journaling was asked for
+    ordered      waits for its final ack, if one    none yet
+                 was asked for, or left for good
+    final_acked  left for good                      journal or dead-letter queue
+
+Transactional messages of this queue manager form one stream per outgoing queue. Each gets its number once, in
+the commit that makes it durable, and keeps it over every reconnect and restart (MQQB T02).
+"""
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tiercel.engine.catalog import Catalog
+from tiercel.engine.core import Core, Counter
+from tiercel.engine.delivery import Delivery
+from tiercel.engine.expiry import Expiry
+from tiercel.engine.queue_state import START, Lock, QueueState
+from tiercel.engine.records import Record, slot_key
+from tiercel.engine.transaction import Operation
+from tiercel.model.codes import MessageClass
+from tiercel.model.errors import StoreDamagedError
+from tiercel.model.identifiers import SequenceInfo, TxSequenceId
+from tiercel.model.queue import OutgoingQueue
+from tiercel.store.interface import Keyspace
+from tiercel.wire import user_header
+from tiercel.wire.structure import encode_guid
+from tiercel.wire.transaction_header import FIRST_IN_TRANSACTION, LAST_IN_TRANSACTION
+from tiercel.wire.user_message import UserMessage
+
+_STREAM = struct.Struct("<QIIIII")
+_PLACE = struct.Struct(">IQ")
+
+
+class Taken(NamedTuple):
+    """A message in flight; `number` is its place in the stream, 0 when it is in none of ours."""
+
+    queue: QueueState
+    lookup_id: int
+    record: Record
+    packet: UserMessage
+    sequence: int
+    number: int
+
+
+@dataclass(slots=True)
+class Stream:
+    """OutgoingTransferInfo, as far as exactly once in order needs it (DMPR T-38)."""
+
+    sequence: int = 0
+    number: int = 0  # the last that was given out
+    acked: int = 0  # the last that its receiver has confirmed
+    ack_count: int = 0
+    ack_time: int = 0
+    unread: int = 0  # messages that wait for their final ack
+
+    def encode(self) -> bytes:
+        return _STREAM.pack(
+            self.sequence, self.number, self.acked, self.ack_count, self.ack_time, self.unread
+        )
+
+    def confirms(self, sequence: int, number: int) -> bool:
+        """Whether the receiver has the message: a new sequence begins only when the old one is through."""
+        return sequence < self.sequence or (sequence == self.sequence and number <= self.acked)
+
+
+class Outgoing:
+    def __init__(self, core: Core, catalog: Catalog, delivery: Delivery, expiry: Expiry) -> None:
+        self._core = core
+        self._catalog = catalog
+        self._delivery = delivery
+        self._expiry = expiry
+        self._own = encode_guid(catalog.queue_manager.identifier)
+        self._ordinals = Counter(core, "tx_sequence")
+        self._streams: dict[QueueState, Stream] = {}
+        self._by_sequence: dict[int, QueueState] = {}
+        self._in_flight: dict[QueueState, int] = {}
+        # Set by the protocol: an outgoing queue was paused, or resumed.
+        self.paused: Callable[[QueueState, bool], None] = lambda _queue, _is_paused: None
+        delivery.entered_outgoing = self._entered
+        delivery.left_outgoing = self._left
+
+    def load(self) -> None:
+        """Reads the streams, one short record for each outgoing queue that has one."""
+        for queue in self.queues():
+            data = self._core.batch.get(Keyspace.SEQUENCES, slot_key(queue.slot))
+            if data is None:
+                continue
+            if len(data) != _STREAM.size:
+                raise StoreDamagedError(
+                    f"stream of {queue}", present=f"{len(data)} bytes", limit=_STREAM.size
+                )
+            self._set_stream(queue, Stream(*_STREAM.unpack(data)))
+
+    def queues(self) -> Iterator[QueueState]:
+        return (queue for queue in list(self._catalog.all()) if queue.is_outgoing)
+
+    def take_ready(self) -> list[QueueState]:
+        """The outgoing queues that got messages since they were asked for last."""
+        ready, self._core.ready = self._core.ready, {}
+        return list(ready)
+
+    def wake(self, queue: QueueState | None = None) -> None:
+        """Has a queue, or all of them, looked at again."""
+        for each in self.queues() if queue is None else (queue,):
+            if each.count:
+                self._core.ready[each] = None
+
+    # In flight.
+
+    def take(self, queue: QueueState) -> Taken | None:
+        """The next message to send; those whose time is over, or that are known to be there, end here."""
+        while (found := queue.next_available(self._core, START)) is not None:
+            lookup_id, record = found
+            packet = UserMessage(record.packet)
+            if self._expiry.is_late(packet):
+                self._delivery.finish(queue, lookup_id, record, MessageClass.NACK_REACH_QUEUE_TIMEOUT, packet)
+                continue
+            sequence, number = self._place(packet)
+            taken = Taken(queue, lookup_id, record, packet, sequence, number)
+            if number and self._is_confirmed(queue, sequence, number):
+                self._finish_ordered(taken)
+                continue
+            in_flight = self._in_flight.get(queue, 0)
+            if number and len(queue.locks) > in_flight:
+                return None  # an administrator holds a message: what follows it in the stream must wait
+            queue.lock(lookup_id, Lock(None))
+            self._in_flight[queue] = in_flight + 1
+            return taken
+        return None
+
+    def give_back(self, taken: Taken) -> None:
+        """The message is to be sent again, unless its time ran out meanwhile."""
+        queue, lookup_id, record = taken[:3]
+        if not self._land(taken):
+            return
+        lock = queue.locks[lookup_id]
+        if lock.doom is not None:
+            self._delivery.finish(queue, lookup_id, record, lock.doom, taken.packet)
+        else:
+            queue.unlock(lookup_id)
+            self._core.ready[queue] = None
+
+    def delivered(self, taken: Taken) -> None:
+        """The next hop has it; for a message outside of any stream of ours that is the end of it."""
+        queue, lookup_id, record, packet = taken[:4]
+        if self._land(taken):
+            self._delivery.detach(queue, lookup_id, record, packet)
+            if packet.flags & user_header.POSITIVE_JOURNALING:
+                self._delivery.journal_at_source(packet, record)
+
+    def ordered(self, taken: Taken) -> None:
+        """The destination has it, in order."""
+        if self._land(taken):
+            self._finish_ordered(taken)
+
+    def _land(self, taken: Taken) -> bool:
+        """Whether the message is still there, at the end of its flight."""
+        queue, lookup_id = taken[:2]
+        self._in_flight[queue] = max(self._in_flight.get(queue, 0) - 1, 0)
+        return lookup_id in queue.locks and not queue.is_deleted
+
+    def _finish_ordered(self, taken: Taken) -> None:
+        queue, lookup_id, record, packet = taken[:4]
+        self._delivery.detach(queue, lookup_id, record, packet)
+        if packet.wants_final_ack:
+            self._await_final_ack(queue, record, packet)
+
+    # Streams.
+
+    def stream(self, queue: QueueState) -> Stream:
+        return self._streams.get(queue) or Stream()
+
+    def queue_of(self, sequence: int) -> QueueState | None:
+        """The outgoing queue whose stream this is, if it is one that is still going on."""
+        return self._by_sequence.get(sequence)
+
+    def number(self, queue: QueueState, operations: list[Operation]) -> None:
+        """Gives messages of a transaction their places in the stream."""
+        stream = self._streams.get(queue)
+        if stream is None or stream.acked >= stream.number:
+            stream = self._begin_sequence(queue, stream)
+        for operation in operations:
+            flags = FIRST_IN_TRANSACTION if operation is operations[0] else 0
+            flags |= LAST_IN_TRANSACTION if operation is operations[-1] else 0
+            packet = UserMessage(operation.record.packet)
+            number = stream.number + 1
+            data = packet.with_sequence(stream.sequence, number, stream.number, flags)
+            operation.record = operation.record._replace(packet=data)
+            stream.number = number
+        self._save(queue, stream)
+
+    def _begin_sequence(self, queue: QueueState, old: Stream | None) -> Stream:
+        """Larger than every one before it, for whichever queue that was (MQQB-133, MQQB-134)."""
+        timestamp = self._catalog.queue_manager.create_time & 0xFFFF_FFFF
+        stream = old or Stream()
+        self._by_sequence.pop(stream.sequence, None)
+        stream.sequence = timestamp << 32 | self._ordinals.next() & 0xFFFF_FFFF
+        stream.number = stream.acked = 0
+        self._set_stream(queue, stream)
+        return stream
+
+    def order_acked(self, queue: QueueState, number: int) -> None:
+        """The destination has everything up to `number` of the present sequence."""
+        stream = self._streams[queue]
+        stream.ack_count += 1
+        stream.ack_time = self._core.seconds
+        if stream.acked < number <= stream.number:
+            stream.acked = number
+        self._save(queue, stream)
+
+    def _is_confirmed(self, queue: QueueState, sequence: int, number: int) -> bool:
+        stream = self._streams.get(queue)
+        return stream is not None and stream.confirms(sequence, number)
+
+    def _place(self, packet: UserMessage) -> tuple[int, int]:
+        if packet.is_transactional and packet.comes_from(self._own):
+            return packet.sequence
+        return 0, 0
+
+    def _set_stream(self, queue: QueueState, stream: Stream) -> None:
+        self._streams[queue] = stream
+        self._by_sequence[stream.sequence] = queue
+        self._publish(queue, stream)
+
+    def _save(self, queue: QueueState, stream: Stream) -> None:
+        self._core.batch.put(Keyspace.SEQUENCES, slot_key(queue.slot), stream.encode())
+        self._publish(queue, stream)
+
+    def _publish(self, queue: QueueState, stream: Stream) -> None:
+        """What management sees of it (MQQB-146)."""
+        assert isinstance(queue.queue, OutgoingQueue)
+        info, identifier = queue.queue.transfer_info, TxSequenceId(*divmod(stream.sequence, 1 << 32))
+
+        def at(number: int) -> SequenceInfo:
+            return SequenceInfo(identifier, number, max(number - 1, 0))
+
+        info.eod_last_ack, info.eod_next_seq = at(stream.acked), at(stream.number + 1)
+        info.eod_no_ack_count = stream.number - stream.acked
+        is_waiting = info.eod_no_ack_count > 0
+        info.eod_first_non_ack = at(stream.acked + 1) if is_waiting else SequenceInfo()
+        info.eod_last_non_ack = at(stream.number) if is_waiting else SequenceInfo()
+        info.eod_last_ack_count, info.eod_last_ack_time = stream.ack_count, stream.ack_time
+        info.eod_no_read_count = stream.unread
+
+    # Final acks. The index leads from the number of a message to its place, wherever it waits.
+
+    def _entered(self, queue: QueueState, lookup_id: int, packet: UserMessage) -> None:
+        if packet.is_transactional and packet.wants_final_ack and packet.comes_from(self._own):
+            self._index(packet, queue, lookup_id)
+
+    def _left(self, packet: UserMessage) -> None:
+        if packet.is_transactional and packet.wants_final_ack and packet.comes_from(self._own):
+            self._core.batch.delete(Keyspace.AWAITING, packet.number_bytes)
+
+    def _index(self, packet: UserMessage, queue: QueueState, lookup_id: int) -> None:
+        self._core.batch.put(Keyspace.AWAITING, packet.number_bytes, _PLACE.pack(queue.slot, lookup_id))
+
+    def _await_final_ack(self, queue: QueueState, record: Record, packet: UserMessage) -> None:
+        """AwaitingFinalACKTable: its messages keep their room and lose their deadlines (MQQB-144)."""
+        waiting = self._catalog.awaiting_final_ack
+        lookup_id = self._delivery.new_lookup_id(0)
+        waiting.insert(self._core, lookup_id, record._replace(is_copy=True), recoverable=True)
+        self._index(packet, waiting, lookup_id)
+        self._count_unread(queue, 1)
+
+    def final_acked(self, number: int, code: int) -> bool:
+        """What became of a message at last; False when nobody waits for it (MQQB-149)."""
+        place = self._core.batch.get(Keyspace.AWAITING, number.to_bytes(4, "big"))
+        slot, lookup_id = _PLACE.unpack(place) if place else (0, 0)
+        queue = self._catalog.by_slot.get(slot)
+        record = None if queue is None else queue.get(self._core, lookup_id)
+        if queue is None or record is None:
+            return False
+        packet = UserMessage(record.packet)
+        self._delivery.detach(queue, lookup_id, record, packet)
+        self._left(packet)
+        origin = self._by_sequence.get(packet.sequence[0])
+        if queue is self._catalog.awaiting_final_ack and origin is not None:
+            self._count_unread(origin, -1)
+        self._delivery.file_final(queue, packet, record, code)
+        return True
+
+    def _count_unread(self, queue: QueueState, change: int) -> None:
+        stream = self._streams.get(queue)
+        if stream is not None:
+            stream.unread = max(stream.unread + change, 0)
+            self._save(queue, stream)

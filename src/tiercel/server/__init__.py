@@ -1,0 +1,1 @@
+"""The daemon: the only code with sockets, tasks and clocks."""
