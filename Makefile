@@ -6,9 +6,14 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 SECONDS ?= 60
 N ?= 1000
+DATA ?= data
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test format check unit bench bench-growth conformance crash model fuzz lock clean
+.PHONY: help demo run test format check unit bench bench-growth conformance crash model simulate fuzz lock clean
+SEEDS ?= 1000
+FROM ?= 1
+
+.DEFAULT_GOAL := help
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +31,9 @@ demo: $(VENV)/.ready ## show the main job end to end
 	@echo "What a Windows queue manager sends, field by field (tiercel decode):"
 	@echo
 	@$(BIN)/tiercel decode --verify tests/vectors/mqqb/frame7_user_message.bin
+
+run: $(VENV)/.ready ## run a queue manager on 127.0.0.1:1801 with its data in DATA (./data)
+	$(BIN)/tiercel serve --data $(DATA) $(ARGS)
 
 test: check unit ## formatting, lint, strict types, import direction and all tests
 
@@ -62,6 +70,9 @@ crash: $(VENV)/.ready ## kill a working queue manager N times (1000) and check w
 
 model: $(VENV)/.ready ## run the engine against the reference model N times (1000)
 	@TIERCEL_MODEL_EXAMPLES=$(N) $(BIN)/pytest --quiet tests/model_based
+
+simulate: $(VENV)/.ready ## run SEEDS (1000) simulated worlds, the first of them FROM (1)
+	@$(BIN)/python -m tiercel.sim --seeds $(SEEDS) --from $(FROM)
 
 fuzz: $(VENV)/.ready ## fuzz each parser for SECONDS (60)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-fuzz.lock

@@ -13,12 +13,13 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
 from tiercel.client import embedded
-from tiercel.client.driver import Clock, message_of
 from tiercel.client.embedded import Transaction
+from tiercel.client.translate import message_of
 from tiercel.engine.discards import Discard
 from tiercel.engine.handles import Found, OpenQueue, Waiter
 from tiercel.model.codes import MessageSeekAction, QueueAccess
@@ -26,6 +27,10 @@ from tiercel.model.errors import IoTimeoutError, MqError
 from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
+from tiercel.server.config import Config
+from tiercel.server.daemon import Daemon
+from tiercel.server.driver import Driver
+from tiercel.server.node import Clock
 from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES
 
 _CURRENT = MessageSeekAction.SEEK_CURRENT
@@ -37,8 +42,20 @@ async def open(  # noqa: A001  # the same name as tiercel.open
     computer_name: str | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
     clock: Clock = time.time,
+    listen: str | None = None,
+    config: Config | None = None,
 ) -> "QueueManager":
-    return QueueManager(_OnLoop(directory, computer_name=computer_name, max_bytes=max_bytes, clock=clock))
+    """Opens the queue manager of a directory; with `listen` (HOST:PORT) or a `config` it talks to others."""
+    if listen is None and config is None:
+        return QueueManager(_OnLoop(directory, computer_name=computer_name, max_bytes=max_bytes, clock=clock))
+    config = config or Config()
+    if listen is not None:
+        config = config.with_listen(listen)
+    manager = _OnNetwork(
+        directory, computer_name=computer_name, max_bytes=max_bytes, clock=clock, config=config
+    )
+    await manager.daemon.start()
+    return QueueManager(manager)
 
 
 class _OnLoop(embedded.QueueManager):
@@ -86,6 +103,43 @@ class _OnLoop(embedded.QueueManager):
             self._timer.cancel()
         super().close()
 
+    async def stop(self) -> None:
+        self.close()
+
+    @property
+    def address(self) -> str | None:
+        return None
+
+
+class _OnNetwork(_OnLoop):
+    """The same with sockets: the daemon has the timer, and its batches tell the futures."""
+
+    def __init__(self, *arguments: Any, config: Config, **options: Any) -> None:
+        self._config = config
+        super().__init__(*arguments, **options)
+
+    def _open(self, directory: str | os.PathLike[str], **options: Any) -> Driver:
+        node = replace(
+            self._config.node,
+            data=os.fspath(directory),
+            max_bytes=options["max_bytes"],
+            computer_name=options["computer_name"] or self._config.node.computer_name,
+        )
+        config = replace(self._config, node=node)
+        self.daemon = Daemon(config, completed=self._completed, clock=options["clock"])
+        return self.daemon.driver
+
+    def _arm(self) -> None:
+        """Nothing to do: the daemon hears of every deadline."""
+
+    async def stop(self) -> None:
+        await self.daemon.stop()
+        self.close()
+
+    @property
+    def address(self) -> str | None:
+        return str(self.daemon.endpoints[0])
+
 
 class QueueManager:
     def __init__(self, manager: _OnLoop) -> None:
@@ -100,7 +154,12 @@ class QueueManager:
         await self.close()
 
     async def close(self) -> None:
-        self._manager.close()
+        await self._manager.stop()
+
+    @property
+    def address(self) -> str | None:
+        """Where other queue managers reach this one, as HOST:PORT; None when it talks to nobody."""
+        return self._manager.address
 
     async def create_queue(
         self, path_name: str, *, transactional: bool = False, exist_ok: bool = False, **properties: Any

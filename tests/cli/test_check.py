@@ -48,7 +48,7 @@ def test_a_sound_store(directory: Path, capsys: pytest.CaptureFixture[str]) -> N
     code, out, err = check(capsys, directory)
     assert code == 0
     assert len(out) == 1
-    assert out[0].startswith("sound: 6 queues, 11 messages (")
+    assert out[0].startswith("sound: 7 queues, 11 messages (")
     assert out[0].endswith("0 prepared transactions, 0 discards, 0 records set aside")
     assert err == ""
     assert (directory / DATA_NAME).read_bytes() == before
@@ -93,7 +93,7 @@ def test_a_damaged_byte_in_the_file_is_found_and_named(
         assert len(out) == 2
         assert out[0].startswith(r"messages, queue HOST\private$\orders, lookup id ")
         assert f"label '{label}': the record is damaged (its checksum is wrong)" in out[0]
-        assert out[1].startswith("1 problem: 6 queues, 11 messages")
+        assert out[1].startswith("1 problem: 7 queues, 11 messages")
         change(directory, lambda data, at=at: flip(data, at))  # type: ignore[misc]
     assert check(capsys, directory)[0] == 0
 

@@ -6,12 +6,12 @@ from typing import Any
 from unittest.mock import patch
 
 import tiercel
-from tiercel.client.driver import Driver
 from tiercel.engine.check import Checker
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import decode_record
 from tiercel.model.codes import MessageClass
 from tiercel.model.identifiers import MessageId, TxSequenceId
+from tiercel.server.driver import Driver
 from tiercel.store import Store
 from tiercel.wire.message import decode_message
 from tiercel.wire.user_message import UserMessage
@@ -21,7 +21,7 @@ START = 1_700_000_000
 
 def open_on(store: Store, clock: Callable[[], float]) -> tiercel.QueueManager:
     """The embedded queue manager on any store, in place of the one that it would open itself."""
-    with patch("tiercel.client.driver.LmdbStore") as lmdb_store:
+    with patch("tiercel.server.driver.LmdbStore") as lmdb_store:
         lmdb_store.open.return_value = store
         return tiercel.open("unused", computer_name="HOST", clock=clock)
 

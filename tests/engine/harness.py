@@ -16,7 +16,7 @@ from uuid import UUID
 
 import pytest
 
-from tiercel.client.driver import format_name, message_of
+from tiercel.client.translate import format_name, message_of
 from tiercel.engine.core import Completed, Effect, Removed
 from tiercel.engine.cursor import Cursor
 from tiercel.engine.discards import Discard

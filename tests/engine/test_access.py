@@ -70,12 +70,14 @@ class TestOpening:
             box.open(RECEIVE, token=BOB)
         assert box.bodies() == [b"1"]
 
-    def test_the_default_descriptor_lets_the_owner_do_everything_and_others_read_nothing(
+    def test_the_default_descriptor_lets_the_owner_do_everything_and_others_only_send(
         self, world: World
     ) -> None:
         box = world.create("q", ALICE)
         for access in (SEND, RECEIVE, PEEK, MOVE):
             box.open(access, token=ALICE)
+        box.open(SEND, token=BOB)
+        for access in (RECEIVE, PEEK, MOVE):
             with refused(DENIED):
                 box.open(access, token=BOB)
 
@@ -199,7 +201,7 @@ class TestNoWayAround:
 
     def test_an_application_dead_letter_queue(self, world: World) -> None:
         box = world.create("q", ALICE, security=granting(QueueAccessMask.WRITE_MESSAGE))
-        victim = world.create("victim", ALICE)
+        victim = world.create("victim", ALICE, security=granting(QueueAccessMask.PEEK_MESSAGE))
         opened = box.open(SEND, token=BOB)
         message = Message(
             b"x",

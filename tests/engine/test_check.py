@@ -58,7 +58,7 @@ def test_a_sound_store_has_no_problem_and_its_things_are_counted() -> None:
         checker = Checker(view)
         assert list(checker.problems()) == []
     assert (
-        checker.counts.queues == 5 + 4
+        checker.counts.queues == 6 + 4
     )  # the system's own, plain and its subqueue, orders, and the outgoing one
     assert checker.counts.messages == len(store.spaces[Keyspace.MESSAGES])
     assert checker.counts.message_bytes > 1000

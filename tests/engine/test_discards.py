@@ -22,7 +22,7 @@ def expire(world: World, box: Box) -> None:
 
 
 def expire_on_the_way(world: World, _box: Box) -> None:
-    world.box(r"DIRECT=OS:there\private$\q").send(b"body", label=LABEL, time_to_reach_queue=1)
+    world.box(r"DIRECT=OS:there\private$\q").send(b"body", label=LABEL, time_to_reach_queue=0)
     world.sleep(1)
 
 

@@ -234,6 +234,7 @@ class TestQueueCollection:
                 r"HERE\c",
                 r"HERE\private$\order_queue$",
                 r"HERE\private$\notify_queue$",
+                r"HERE\private$\awaiting_final_ack$",
                 r"HERE\system$;JOURNAL",
                 r"HERE\system$;DEADLETTER",
                 r"HERE\system$;DEADXACT",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import NamedTuple, TypeVar
 
-from tiercel.client.driver import format_name
+from tiercel.client.translate import format_name
 from tiercel.engine.core import Completed, Removed
 from tiercel.engine.engine import Engine, Identity
 from tiercel.engine.handles import OpenQueue, Waiter

@@ -121,7 +121,8 @@ def test_prepared_send_to_a_queue_that_is_deleted(restarts: bool, ending: str) -
 def test_commit_of_a_send_to_a_queue_that_is_deleted(insecure_nacks: bool) -> None:
     story = Story(transactional=True)
     story.create("admin", transactional=False)
-    story.model.insecure_nacks = story.world.engine._delivery.send_insecure_nacks = insecure_nacks
+    story.model.insecure_nacks = insecure_nacks
+    story.world.engine.queue_manager.send_insecure_nacks = insecure_nacks
     tx = story.begin()
     story.send(story.sender, replace(PLAIN, acks=NEG_ARRIVAL, admin="admin", keep_dead=True), tx=tx)
     story.delete("q")

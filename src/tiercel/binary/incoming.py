@@ -9,15 +9,10 @@ Whatever became of it, the session counts it, so that the peer stops sending it;
 for want of room is an error, which ends the session before anything was said of the message.
 """
 
-from collections.abc import Callable
-from uuid import UUID
-
-from tiercel.binary import acks
 from tiercel.binary.context import Context
 from tiercel.binary.history import History
 from tiercel.binary.order_acks import OrderAcks
 from tiercel.binary.outgoing_stream import OutgoingStream
-from tiercel.binary.peers import Peers
 from tiercel.binary.reports import report
 from tiercel.binary.session import Session
 from tiercel.binary.streams import IncomingStream, Streams
@@ -30,29 +25,25 @@ from tiercel.model.format_name import PrivateFormatName
 from tiercel.model.limits import ROUTING_HOPS_MAX
 from tiercel.wire.base_header import TRACING
 from tiercel.wire.message import decode_destination
-from tiercel.wire.order_ack import ORDER_QUEUE_NUMBER, FinalAck, OrderAck
+from tiercel.wire.order_ack import ORDER_QUEUE_NUMBER, FinalAck, OrderAck, build_order_ack
 from tiercel.wire.queue_names import DirectQueueFormatName, QueueName
 from tiercel.wire.structure import encode_guid
 from tiercel.wire.user_message import UserMessage
 
 
 class Incoming:
-    def __init__(self, context: Context, engine: Engine, peers: Peers) -> None:
+    def __init__(self, context: Context, engine: Engine) -> None:
         self._context = context
         self._engine = engine
-        self._peers = peers
         self._own = encode_guid(engine.queue_manager.identifier)
         settings = context.settings
         self.history = History(engine, settings.history_size, settings.history_lifetime_ms / 1000)
         self.streams = Streams(engine)
         self._order_acks = OrderAcks(context, self._send_order_ack)
         self._queues: dict[QueueName | str, QueueState] = {}
-        # Set by the protocol: the streams of our own messages, by queue; and whether somebody can be reached.
         self.outgoing_streams: dict[QueueState, OutgoingStream] = {}
-        self.is_reachable: Callable[[UUID], bool] = lambda _peer: True
         if len(self.history):
             self._watch_history()
-        engine.on_final_ack(self._removed)
 
     def flush(self) -> None:
         self.history.flush()
@@ -104,7 +95,8 @@ class Incoming:
             self._engine.refuse(packet, MessageClass.NACK_BAD_DST_Q, str(name))
         elif packet.hop_count >= ROUTING_HOPS_MAX:
             self._engine.refuse(packet, MessageClass.NACK_HOP_COUNT_EXCEEDED, str(name))
-            self._tell_rejected(packet, MessageClass.NACK_HOP_COUNT_EXCEEDED)
+            if packet.is_transactional:
+                self._engine.final_acks.rejected(packet, MessageClass.NACK_HOP_COUNT_EXCEEDED)
         else:
             self._trace(packet)
             moved = UserMessage(packet.with_hop_count(packet.hop_count + 1))
@@ -136,8 +128,8 @@ class Incoming:
 
     def _deliver_in_order(self, session: Session, packet: UserMessage, queue: QueueState | None) -> None:
         sender = packet.source_queue_manager
-        if session.remote_guid == sender:
-            self._peers.learn(sender, session.address, is_direct=session.saw_direct_name)
+        address = session.address if session.remote_guid == sender else ""
+        self._engine.peers.learn(sender, address, is_direct=session.saw_direct_name)
         sequence, number = packet.sequence
         if queue is None:  # nothing to keep in order: each is refused, and its stream goes on
             stream = IncomingStream(bytes(4) + packet.data[16:32], sequence, number)
@@ -153,7 +145,7 @@ class Incoming:
         if queue is not None:  # refused or not: the sender's stream must move on (MQQB T17)
             self.streams.accept(stream, sequence, number)
         if reason is not None:
-            self._tell_rejected(packet, reason)
+            self._engine.final_acks.rejected(packet, reason)
         self._order_acks.arrived(session, stream)
 
     def _queue(self, packet: UserMessage, name: QueueName | None) -> QueueState | None:
@@ -188,27 +180,10 @@ class Incoming:
         engine, sender = self._engine, stream.sender
         is_from_peer = session.remote_guid == sender
         address = session.address if is_from_peer and session.saw_direct_name else None
-        packet = acks.order_ack(
+        packet = build_order_ack(
             engine.new_message_id(), engine.seconds, sender, address, stream.sequence, stream.number
         )
         if is_from_peer:
             session.say(stream.key, packet)
-        elif self.is_reachable(sender):  # it came through a router, and goes back to its source (MQQB T16)
+        else:  # it came through a router, and goes back to its source (MQQB T16)
             engine.post(packet, PrivateFormatName(sender, ORDER_QUEUE_NUMBER))
-
-    def _removed(self, packet: UserMessage, reason: MessageClass) -> None:
-        """A transactional message left its queue."""
-        if packet.wants_final_ack and not packet.comes_from(self._own):
-            self._send_final_ack(packet, reason)
-
-    def _tell_rejected(self, packet: UserMessage, reason: MessageClass) -> None:
-        if packet.is_transactional and not packet.comes_from(self._own):
-            self._send_final_ack(packet, reason)
-
-    def _send_final_ack(self, packet: UserMessage, reason: MessageClass) -> None:
-        engine, sender = self._engine, packet.source_queue_manager
-        if not self.is_reachable(sender):
-            return  # no queue leads there (MQQB-170)
-        address = self._peers.direct_address(sender)
-        ack = acks.final_ack(engine.new_message_id(), engine.seconds, address, reason, packet)
-        engine.post(ack, PrivateFormatName(sender, ORDER_QUEUE_NUMBER))

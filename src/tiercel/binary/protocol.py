@@ -13,7 +13,6 @@ from tiercel.binary.flight import Entry
 from tiercel.binary.hop import Hop, is_held
 from tiercel.binary.incoming import Incoming
 from tiercel.binary.outgoing_stream import OutgoingStream
-from tiercel.binary.peers import Peers
 from tiercel.binary.pinging import Pinging
 from tiercel.binary.reports import report
 from tiercel.binary.session import Session
@@ -35,9 +34,7 @@ class BinaryProtocol:
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self._engine = engine
         self._context = Context(settings, engine.queue_manager)
-        self._peers = Peers(engine)
-        self._incoming = Incoming(self._context, engine, self._peers)
-        self._incoming.is_reachable = self._is_reachable
+        self._incoming = Incoming(self._context, engine)
         self._pinging = Pinging(self._context, self.is_full)
         self._numbers = count(1)
         self._sessions: dict[int, Session] = {}
@@ -253,16 +250,10 @@ class BinaryProtocol:
         """Where a queue manager may be found: configured, seen, or behind the routing servers ([MS-MQBR])."""
         settings = self._context.settings
         hosts = list(settings.machines.get(guid, ()))
-        if not hosts and (address := self._peers.address(guid)) is not None:
+        if not hosts and (address := self._engine.peers.address(guid)) is not None:
             hosts = [address]
         hop.is_final = bool(hosts)
         return hosts or list(settings.out_routing_servers)
-
-    def _is_reachable(self, guid: UUID) -> bool:
-        settings = self._context.settings
-        if guid in self._by_guid or guid in settings.machines or settings.out_routing_servers:
-            return True
-        return self._peers.address(guid) is not None
 
     def _new_connection(self, hop: Hop) -> int:
         connection = next(self._numbers)

@@ -1,11 +1,13 @@
 """Incoming transactional streams: what was taken last, from whom, for which queue. [MS-MQQB] 3.1.5.8.6.
 
 Kept per sending queue manager and destination queue, not per session (MQQB T18), and stored in the commit of
-the messages they speak of.
+the messages they speak of. A sender has one stream for each name that it calls the queue by, so the name as
+it stands in the packet is part of the key.
 """
 
 import struct
 from dataclasses import dataclass
+from hashlib import blake2b
 from uuid import UUID
 
 from tiercel.engine.engine import Engine
@@ -46,7 +48,8 @@ class Streams:
         self._changed: dict[bytes, IncomingStream] = {}
 
     def of(self, packet: UserMessage, queue: QueueState) -> IncomingStream:
-        key = _KEY.pack(queue.slot, packet.data[16:32])
+        name = packet.destination_bytes
+        key = _KEY.pack(queue.slot, packet.data[16:32]) + blake2b(name, digest_size=8).digest()
         stream = self._streams.get(key)
         if stream is None:
             stored = self._engine.batch.get(Keyspace.INCOMING, key)

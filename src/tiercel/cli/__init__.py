@@ -1,7 +1,8 @@
 """The command line. Each command is a file with NAME, HELP, DESCRIPTION, EPILOG, `configure(parser)` and
 `run(arguments)`; here they are only listed and called.
 
-Exit codes of every command: 0 fine, 1 the command says what went wrong, 2 wrong usage or a missing file.
+Exit codes of every command: 0 fine, 1 the command says what went wrong, 2 wrong usage or a missing file; what
+else there is, its EPILOG says.
 """
 
 import argparse
@@ -11,9 +12,9 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
-from tiercel.cli import check, decode
+from tiercel.cli import check, decode, serve
 
-COMMANDS = (check, decode)
+COMMANDS = (check, decode, serve)
 
 # What a shell reports of a program that SIGINT or SIGPIPE has ended: 128 and the signal's number.
 INTERRUPTED = 130

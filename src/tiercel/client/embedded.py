@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
 
-from tiercel.client.driver import Clock, Driver, check_exists, format_name, message_of
+from tiercel.client.translate import check_exists, format_name, message_of
 from tiercel.engine import cursor as engine_cursor
 from tiercel.engine import transaction as engine_transaction
 from tiercel.engine.attributes import SETTABLE, SETTABLE_OF_MANAGER
@@ -41,6 +41,8 @@ from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatNa
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName, SystemQueue
+from tiercel.server.driver import Driver
+from tiercel.server.node import Clock
 from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES
 
 _LIFETIME_S = 1e10  # beyond three hundred years nobody waits
@@ -66,15 +68,13 @@ class QueueManager:
         max_bytes: int = DEFAULT_MAX_BYTES,
         clock: Clock = time.time,
     ) -> None:
-        self._driver = Driver(
-            directory,
-            clock=clock,
-            completed=self._completed,
-            deadline_changed=self._deadline_changed,
-            computer_name=computer_name,
-            max_bytes=max_bytes,
-        )
+        self._driver = self._open(directory, computer_name=computer_name, max_bytes=max_bytes, clock=clock)
         self._woken = Condition(self._driver.lock)
+
+    def _open(self, directory: str | os.PathLike[str], **options: Any) -> Driver:
+        return Driver(
+            directory, completed=self._completed, deadline_changed=self._deadline_changed, **options
+        )
 
     def __repr__(self) -> str:
         return f"<QueueManager {self._driver.engine.queue_manager.computer_name}>"

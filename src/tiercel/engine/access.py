@@ -55,7 +55,8 @@ class Access:
         Without a SecurityHeader the sender is nobody in particular, and is asked for as well (MQQB T26). No
         signature is verified yet: the name is what the peer says, and a queue that wants proof refuses.
         """
-        if state.is_outgoing or packet.comes_from(self._own):
+        is_ours = packet.comes_from(self._own) or self._catalog.is_internal(state)
+        if state.is_outgoing or is_ours:
             return True
         security = state.queue.security
         return security is not None and _may_write(security, *packet.sender)

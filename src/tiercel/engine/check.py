@@ -14,6 +14,7 @@ from uuid import UUID
 from tiercel.engine.attributes import decode_attributes, decode_queue_manager
 from tiercel.engine.catalog import FIRST_SLOT, JOURNAL_SLOT
 from tiercel.engine.discards import Discard
+from tiercel.engine.outgoing import STREAM
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import (
     Record,
@@ -332,8 +333,10 @@ class Checker:
             slot = int.from_bytes(key, "big")
             if len(key) != 4 or slot not in self._queues:
                 yield Problem("sequences", "the sequence belongs to no queue", self._name(slot))
-            if len(data) != SEQUENCE.size:
-                text = f"it has {len(data)} bytes instead of {SEQUENCE.size}"
+            queue = self._queues.get(slot)
+            size = STREAM.size if queue is not None and queue.is_outgoing else SEQUENCE.size
+            if len(data) != size:
+                text = f"it has {len(data)} bytes instead of {size}"
                 yield Problem("sequences", text, self._name(slot))
 
     def _check_discards(self) -> Iterator[Problem]:
@@ -367,6 +370,7 @@ def _deadline(queue: _Queue, record: Record, packet: UserMessage) -> int | None:
     limit = packet.time_to_be_received
     if queue.is_outgoing:
         limit = min(limit, packet.time_to_reach_queue)
+        return None if limit == INFINITE else packet.sent_time + limit + 1
     return None if limit == INFINITE else packet.sent_time + limit
 
 

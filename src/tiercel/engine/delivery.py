@@ -81,8 +81,8 @@ class Delivery:
         # Set by the part for outgoing messages: one came into an outgoing queue, or left it.
         self.entered_outgoing: Callable[[QueueState, int, UserMessage], None]
         self.left_outgoing: Callable[[UserMessage], None]
-        # Set by the protocol: a transactional message left its queue, and its sender may want to know.
-        self.final_ack: Callable[[UserMessage, MessageClass], None] = lambda _packet, _reason: None
+        # Set by the part for final acks: a transactional message left its queue.
+        self.final_ack: Callable[[UserMessage, MessageClass], None]
 
     # Coming in.
 

@@ -29,9 +29,11 @@ from tiercel.engine.delivery import Delivery, refusal_error
 from tiercel.engine.discards import Discard
 from tiercel.engine.dispatch import Dispatch
 from tiercel.engine.expiry import SLICE, Expiry
+from tiercel.engine.final_acks import FinalAcks
 from tiercel.engine.handles import OpenQueue, Waiter
 from tiercel.engine.opening import Opening
 from tiercel.engine.outgoing import Outgoing
+from tiercel.engine.peers import Peers
 from tiercel.engine.queue_state import START, Lock, QueueState
 from tiercel.engine.reading import Reading, check_transaction
 from tiercel.engine.records import Record
@@ -123,6 +125,8 @@ class Engine:
         self._transactions = Transactions(
             self._core, self._catalog, self._delivery, self._reading, self.outgoing
         )
+        self.peers = Peers(self._core)
+        self.final_acks = FinalAcks(self._core, self.queue_manager, self._delivery, self.peers)
         self.resource_manager = ResourceManager(self._core, self._transactions)
         self._access = Access(self._catalog, everyone_may_send=everyone_may_send)
         self._delivery.may_write = self._access.may_write
@@ -233,7 +237,7 @@ class Engine:
     def _end_message(self, queue: QueueState, lookup_id: int, record: Record, *, is_purged: bool) -> None:
         reason = MessageClass.NACK_RECEIVE_TIMEOUT
         if is_purged:
-            reason = MessageClass.NACK_Q_PURGED
+            reason = MessageClass.NACK_DELETED if queue.is_outgoing else MessageClass.NACK_Q_PURGED
         elif queue.is_outgoing:
             reason = MessageClass.NACK_REACH_QUEUE_TIMEOUT
         lock = queue.locks.get(lookup_id)
@@ -485,10 +489,6 @@ class Engine:
     def new_message_id(self) -> MessageId:
         return self._delivery.new_message_id()
 
-    def on_final_ack(self, tell: Callable[[UserMessage, MessageClass], None]) -> None:
-        """Has `tell` called, inside the batch, for every transactional message that leaves its queue."""
-        self._delivery.final_ack = tell
-
     @property
     def reading(self) -> Reading:
         """Receive, peek, lookup, two-phase reads, cancel."""
@@ -499,7 +499,7 @@ class Engine:
         state = opened.queue_for(QueueAccess.RECEIVE)
         for lookup_id, lock in state.locks.items():
             if lock.doom is None:
-                lock.doom = MessageClass.NACK_Q_PURGED
+                lock.doom = MessageClass.NACK_DELETED if state.is_outgoing else MessageClass.NACK_Q_PURGED
                 self._expiry.purge_later(state, lookup_id)
         return self._finish_available(state, MessageClass.NACK_Q_PURGED)
 

@@ -37,7 +37,7 @@ from tiercel.wire.structure import encode_guid
 from tiercel.wire.transaction_header import FIRST_IN_TRANSACTION, LAST_IN_TRANSACTION
 from tiercel.wire.user_message import UserMessage
 
-_STREAM = struct.Struct("<QIIIII")
+STREAM = struct.Struct("<QIIIII")
 _PLACE = struct.Struct(">IQ")
 
 
@@ -64,9 +64,7 @@ class Stream:
     unread: int = 0  # messages that wait for their final ack
 
     def encode(self) -> bytes:
-        return _STREAM.pack(
-            self.sequence, self.number, self.acked, self.ack_count, self.ack_time, self.unread
-        )
+        return STREAM.pack(self.sequence, self.number, self.acked, self.ack_count, self.ack_time, self.unread)
 
     def confirms(self, sequence: int, number: int) -> bool:
         """Whether the receiver has the message: a new sequence begins only when the old one is through."""
@@ -95,14 +93,16 @@ class Outgoing:
             data = self._core.batch.get(Keyspace.SEQUENCES, slot_key(queue.slot))
             if data is None:
                 continue
-            if len(data) != _STREAM.size:
-                raise StoreDamagedError(
-                    f"stream of {queue}", present=f"{len(data)} bytes", limit=_STREAM.size
-                )
-            self._set_stream(queue, Stream(*_STREAM.unpack(data)))
+            if len(data) != STREAM.size:
+                raise StoreDamagedError(f"stream of {queue}", present=f"{len(data)} bytes", limit=STREAM.size)
+            self._set_stream(queue, Stream(*STREAM.unpack(data)))
 
     def queues(self) -> Iterator[QueueState]:
         return (queue for queue in list(self._catalog.all()) if queue.is_outgoing)
+
+    @property
+    def has_ready(self) -> bool:
+        return bool(self._core.ready)
 
     def take_ready(self) -> list[QueueState]:
         """The outgoing queues that got messages since they were asked for last."""

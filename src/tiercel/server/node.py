@@ -1,4 +1,4 @@
-"""A queue manager and its protocol as one thing: a batch of inputs, one commit, and only then the outputs."""
+"""A queue manager and its protocols as one: a batch of inputs, one commit, and only then the outputs."""
 
 import time
 from collections.abc import Callable
@@ -11,18 +11,23 @@ from tiercel.engine.engine import Engine
 Clock = Callable[[], float]
 
 
+def _nobody(_actions: list[Action]) -> None:
+    """Without a network there is nothing to perform."""
+
+
 class Node:
     """Inputs of the protocol and commands of the engine belong between `begin` and `commit`.
 
     `perform` gets what the protocol wants done, after the commit that justifies it. Two clocks: the engine
-    lives by the time of day, the timers of the protocol by a clock that nobody can set.
+    lives by the time of day, the timers of the protocol by a clock that nobody can set. A node without a
+    protocol is a queue manager that talks to nobody.
     """
 
     def __init__(
         self,
         engine: Engine,
-        protocol: BinaryProtocol,
-        perform: Callable[[list[Action]], None],
+        protocol: BinaryProtocol | None = None,
+        perform: Callable[[list[Action]], None] = _nobody,
         *,
         wall_clock: Clock = time.time,
         monotonic_clock: Clock = time.monotonic,
@@ -35,20 +40,32 @@ class Node:
 
     def begin(self) -> None:
         self.engine.begin(self._wall_clock())
-        self.protocol.begin(self._monotonic_clock())
+        if self.protocol is not None:
+            self.protocol.begin(self._monotonic_clock())
 
     def commit(self) -> list[Effect]:
         """Makes the batch durable, then lets its outputs go; gives the effects that concern applications."""
-        self.protocol.flush()
-        effects = self.engine.commit()
-        self._perform(self.protocol.take_actions())
-        return effects
+        if self.protocol is None:
+            return self.engine.commit()
+        effects: list[Effect] = []
+        while True:
+            self.protocol.flush()
+            effects += self.engine.commit()
+            self._perform(self.protocol.take_actions())
+            if not self.engine.outgoing.has_ready:  # what ended with the batch itself may have to be told
+                return effects
+
+    @property
+    def deadlines(self) -> tuple[float | None, float | None]:
+        """When something happens by itself: on the clock of the engine, and on that of the protocol."""
+        return self.engine.next_deadline, None if self.protocol is None else self.protocol.next_deadline
 
     def seconds_to_deadline(self) -> float | None:
         """How long until something happens by itself: call `begin` and `commit` then."""
+        of_engine, of_protocol = self.deadlines
         waits = []
-        if (deadline := self.engine.next_deadline) is not None:
-            waits.append(deadline - self._wall_clock())
-        if (deadline := self.protocol.next_deadline) is not None:
-            waits.append(deadline - self._monotonic_clock())
+        if of_engine is not None:
+            waits.append(of_engine - self._wall_clock())
+        if of_protocol is not None:
+            waits.append(of_protocol - self._monotonic_clock())
         return max(min(waits), 0.0) if waits else None

@@ -100,6 +100,7 @@ class UserMessage:
 
     __slots__ = (
         "_address",
+        "_destination_end",
         "_end",
         "_extension_size",
         "_label_length",
@@ -180,6 +181,7 @@ class UserMessage:
         if kinds not in _ALLOWED_NAMES or not flags & MESSAGE_PROPERTIES_HEADER:
             UserHeader.read(Reader(data, BaseHeader.LAYOUT.size))
         self.destination_queue, at = _read_name(data, FIXED.size, end, kinds & 7)
+        self._destination_end = at
         self.admin_queue = self.response_queue = None
         if kinds > _DIRECT:
             self.admin_queue, at = _read_name(data, at, end, kinds >> 3 & 7)
@@ -321,6 +323,11 @@ class UserMessage:
     def identity(self) -> bytes:
         """Who sent it and its MessageID, as they stand on the wire: what tells messages apart."""
         return self.data[16:32] + self.data[56:60]
+
+    @property
+    def destination_bytes(self) -> bytes:
+        """The name of the queue, as it stands on the wire."""
+        return self.data[FIXED.size : self._destination_end]
 
     def comes_from(self, queue_manager: bytes) -> bool:
         return self._source == queue_manager

@@ -1,8 +1,8 @@
-"""Where queue managers were last seen: an acknowledgement may be due when its session is long gone."""
+"""Where senders of transactional messages were last seen: what they are to hear may be due much later."""
 
 from uuid import UUID
 
-from tiercel.engine.engine import Engine
+from tiercel.engine.core import Core
 from tiercel.store.interface import Keyspace
 
 _DIRECT = b"D"
@@ -10,27 +10,33 @@ _ROUTED = b"R"
 
 
 class Peers:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, core: Core) -> None:
+        self._core = core
         self._known: dict[UUID, tuple[str, bool]] = {}
 
     def learn(self, peer: UUID, address: str, *, is_direct: bool) -> None:
-        """`is_direct`: the peer reaches us by direct names, so that acknowledgements take that form."""
+        """`is_direct`: it reaches us by direct names, so that acknowledgements take that form.
+
+        The address is empty when its messages come through others.
+        """
         if self._find(peer) != (address, is_direct):
             self._known[peer] = (address, is_direct)
             value = (_DIRECT if is_direct else _ROUTED) + address.encode()
-            self._engine.batch.put(Keyspace.PEERS, peer.bytes, value)
+            self._core.batch.put(Keyspace.PEERS, peer.bytes, value)
+
+    def knows(self, peer: UUID) -> bool:
+        return self._find(peer) is not None
 
     def address(self, peer: UUID) -> str | None:
         found = self._find(peer)
-        return None if found is None else found[0]
+        return None if found is None else found[0] or None
 
     def direct_address(self, peer: UUID) -> str | None:
         found = self._find(peer)
-        return found[0] if found is not None and found[1] else None
+        return found[0] or None if found is not None and found[1] else None
 
     def _find(self, peer: UUID) -> tuple[str, bool] | None:
         found = self._known.get(peer)
-        if found is None and (data := self._engine.batch.get(Keyspace.PEERS, peer.bytes)):
+        if found is None and (data := self._core.batch.get(Keyspace.PEERS, peer.bytes)):
             found = self._known[peer] = (data[1:].decode(), data[:1] == _DIRECT)
         return found

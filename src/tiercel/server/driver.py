@@ -1,17 +1,21 @@
-"""Drives an engine from a program: one batch per call, and results only after their commit."""
+"""Drives a node, on the network or not: one batch per call, and results only after their commit."""
 
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from tiercel.binary.actions import Action
+from tiercel.binary.protocol import BinaryProtocol
+from tiercel.binary.settings import Settings
 from tiercel.engine.core import Completed
 from tiercel.engine.engine import Engine, Identity
-from tiercel.engine.handles import Found, OpenQueue, Waiter
+from tiercel.engine.handles import OpenQueue, Waiter
 from tiercel.engine.transaction import Transaction
 from tiercel.model.codes import QueueAccess
 from tiercel.model.errors import (
@@ -20,32 +24,39 @@ from tiercel.model.errors import (
     InvalidParameterError,
     MqError,
     OperationCancelledError,
-    QueueNotFoundError,
     ServiceNotAvailableError,
     StoreDamagedError,
     StoreFailedError,
 )
-from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
-from tiercel.model.message import Message
+from tiercel.model.format_name import FormatName
 from tiercel.model.path_name import PathKind, PathName
 from tiercel.security.unix import token_of_process
+from tiercel.server.node import Clock, Node
 from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES, MIN_MAX_BYTES, LmdbStore
-from tiercel.wire.message import read_message
-from tiercel.wire.user_message import UserMessage
 
 _FATAL = (StoreFailedError, StoreDamagedError)
 _LONGEST_SLEEP_S = 3600.0
 MAX_MAX_BYTES = 2**46  # 64 TiB: what a process can map
 
 T = TypeVar("T")
-Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """What a queue manager needs to talk: how, by which names others know it, and who has the sockets."""
+
+    settings: Settings
+    perform: Callable[[list[Action]], None]
+    names: tuple[str, ...] = ()
+    everyone_may_send: bool = True
+    monotonic_clock: Clock = time.monotonic
 
 
 class Driver:
-    """An engine on a store.
+    """A node on a store; without `talk` it talks to nobody.
 
     After a commit, `completed` is called for every wait that has ended, and `deadline_changed` when the
-    engine wants to be called earlier or later than before.
+    node wants to be called earlier or later than before.
     """
 
     def __init__(
@@ -57,6 +68,7 @@ class Driver:
         deadline_changed: Callable[[], None],
         computer_name: str | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
+        talk: Talk | None = None,
     ) -> None:
         _check_arguments(directory, computer_name, max_bytes, clock)
         name = computer_name or socket.gethostname()
@@ -64,7 +76,7 @@ class Driver:
         self._clock = clock
         self._completed = completed
         self._deadline_changed = deadline_changed
-        self._deadline: float | None = None
+        self._deadlines: tuple[float | None, float | None] = (None, None)
         self._batches = 0
         self._abandoned: list[OpenQueue] = []
         self._forgotten: list[Transaction] = []
@@ -74,12 +86,31 @@ class Driver:
         self.token = replace(self.owner, unrestricted=True)
         self.is_open = True
         self._process = os.getpid()
-        identity = Identity(name.partition(".")[0], name)
+        names, everyone_may_send = ((), False) if talk is None else (talk.names, talk.everyone_may_send)
+        identity = Identity(name.partition(".")[0], name, names)
         try:
-            self.engine = Engine(self._store, identity, now=clock(), owner=self.owner)
+            self.engine = Engine(
+                self._store,
+                identity,
+                now=clock(),
+                owner=self.owner,
+                everyone_may_send=everyone_may_send,
+            )
+            self.node = self._node(talk)
         except BaseException:
             self._store.close()
             raise
+
+    def _node(self, talk: Talk | None) -> Node:
+        if talk is None:
+            return Node(self.engine, wall_clock=self._clock)
+        return Node(
+            self.engine,
+            BinaryProtocol(self.engine, talk.settings),
+            talk.perform,
+            wall_clock=self._clock,
+            monotonic_clock=talk.monotonic_clock,
+        )
 
     def run(self, command: Callable[[], T]) -> T:
         """Runs one command; what it did is durable when this returns, unless a batch is open.
@@ -144,7 +175,7 @@ class Driver:
             problem = "another process opened it, before a fork"
             raise ServiceNotAvailableError("queue manager", problem=problem, fix="open it where it is used")
         if not self._batches or self.engine.has_failed:
-            self.engine.begin(self._clock())
+            self.node.begin()
         self._batches += 1
         while self._abandoned:
             self.engine.close_queue(self._abandoned.pop())
@@ -160,11 +191,13 @@ class Driver:
         self._release()
 
     def _release(self) -> None:
-        for effect in self.engine.commit():
+        for effect in self.node.commit():
             if isinstance(effect, Completed):
                 self._completed(effect.waiter)
-        if self.engine.next_deadline != self._deadline:  # who sleeps until the old one must hear of it
-            self._deadline = self.engine.next_deadline
+        if (
+            deadlines := self.node.deadlines
+        ) != self._deadlines:  # who sleeps until the old ones must hear of it
+            self._deadlines = deadlines
             self._deadline_changed()
 
     def close_later(self, opened: "dict[QueueAccess, OpenQueue]") -> None:
@@ -188,6 +221,10 @@ class Driver:
             elif waiter.two_phase:
                 self.run(lambda: reading.end_receive(waiter.opened, found.lookup_id, delete=False))
 
+    @property
+    def is_in_batch(self) -> bool:
+        return self._batches > 0
+
     def refuse_to_wait_in_batch(self, waiter: Waiter) -> None:
         """Lets a read wait only where something can arrive."""
         if self._batches:
@@ -198,8 +235,8 @@ class Driver:
 
     def seconds_to_deadline(self) -> float | None:
         """How long to sleep at the most; bounded, because no clock can count to what people may write."""
-        deadline = self.engine.next_deadline
-        return None if deadline is None else min(max(deadline - self._clock(), 0.0), _LONGEST_SLEEP_S)
+        seconds = self.node.seconds_to_deadline()
+        return None if seconds is None else min(seconds, _LONGEST_SLEEP_S)
 
     def open_queue(self, name: FormatName, access: QueueAccess) -> OpenQueue:
         return self.run(lambda: self.engine.open_queue(name, access, token=self.token))
@@ -235,30 +272,3 @@ def _check_arguments(directory: object, computer_name: object, max_bytes: object
         raise IllegalPropertyVariantTypeError("clock", present=type(clock).__name__, limit="a function")
     if isinstance(computer_name, str):
         PathName(computer_name, PathKind.PUBLIC, "q")  # says what is wrong with the name
-
-
-def format_name(name: str) -> FormatName:
-    """The format name of what users write: a format name, or a path name."""
-    if "=" in name.partition("\\")[0]:
-        return FormatName.parse(name)
-    return DirectFormatName(DirectProtocol.OS, PathName.parse(name))
-
-
-def check_exists(driver: Driver, name: FormatName) -> None:
-    """A queue of this computer must be there when it is asked for; what others have, only sending tells."""
-    if driver.engine.is_local(name) and driver.engine.find(name) is None:
-        raise QueueNotFoundError(str(name))
-
-
-def message_of(found: Found) -> Message:
-    """The message that a read found."""
-    record = found.record
-    message = read_message(found.packet or UserMessage(record.packet))
-    message.lookup_id = found.lookup_id
-    message.arrival_time = record.arrival_time
-    message.abort_count = record.abort_count
-    message.move_count = record.move_count
-    message.last_move_time = record.last_move_time
-    if record.dead_letter_queue:
-        message.dead_letter_queue = PathName.parse(record.dead_letter_queue)
-    return message

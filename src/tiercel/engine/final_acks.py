@@ -1,0 +1,41 @@
+"""FinalAcks: what became of transactional messages, told to their senders. [MS-MQQB] 3.1.7.2.2, 3.1.7.17.
+
+Made in the batch in which the message ends, so that neither happens without the other.
+"""
+
+from tiercel.engine.catalog import ORDER_QUEUE_NUMBER
+from tiercel.engine.core import Core
+from tiercel.engine.delivery import Delivery
+from tiercel.engine.peers import Peers
+from tiercel.engine.records import Record
+from tiercel.model.codes import MessageClass
+from tiercel.model.format_name import PrivateFormatName
+from tiercel.model.queue_manager import QueueManager
+from tiercel.wire.order_ack import build_final_ack
+from tiercel.wire.structure import encode_guid
+from tiercel.wire.user_message import UserMessage
+
+
+class FinalAcks:
+    def __init__(self, core: Core, queue_manager: QueueManager, delivery: Delivery, peers: Peers) -> None:
+        self._core = core
+        self._delivery = delivery
+        self._peers = peers
+        self._own = encode_guid(queue_manager.identifier)
+        delivery.final_ack = self.removed
+
+    def removed(self, packet: UserMessage, reason: MessageClass) -> None:
+        """The message left its queue; its sender hears of it if it has asked."""
+        if packet.wants_final_ack:
+            self.rejected(packet, reason)
+
+    def rejected(self, packet: UserMessage, reason: MessageClass) -> None:
+        """The message never came into its queue: its sender hears of it in any case."""
+        sender = packet.source_queue_manager
+        if packet.comes_from(self._own) or not self._peers.knows(sender):
+            return
+        address = self._peers.direct_address(sender)
+        ack = build_final_ack(self._delivery.new_message_id(), self._core.seconds, address, reason, packet)
+        # By its GUID, whatever the packet says: a session with it may be open already (MQQB T23).
+        queue = self._delivery.destination(PrivateFormatName(sender, ORDER_QUEUE_NUMBER))
+        self._delivery.accept(queue, Record(ack.data, self._core.seconds), ack)

@@ -1,0 +1,46 @@
+"""By which names and addresses others know this computer."""
+
+import array
+import fcntl
+import ipaddress
+import socket
+import struct
+from pathlib import Path
+from typing import Final
+
+from tiercel.server.config import Config
+
+_SIOCGIFCONF: Final = 0x8912
+_IFREQ: Final = struct.Struct("16s2x2x4s16x")  # struct ifreq of 64-bit Linux, with an IPv4 address
+_MAX_INTERFACES: Final = 4096
+
+
+def own_names(config: Config) -> tuple[str, ...]:
+    """What the configuration says and where we listen; if that is everywhere, every address that we have."""
+    host = config.listen.host
+    names = [*config.node.names, host]
+    try:
+        everywhere = ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        everywhere = False
+    if everywhere:
+        names += ["127.0.0.1", "::1", *_ipv4(), *_ipv6()]
+    return tuple(dict.fromkeys(names))
+
+
+def _ipv4() -> list[str]:
+    buffer = array.array("B", bytes(_IFREQ.size * _MAX_INTERFACES))
+    address, size = buffer.buffer_info()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        answer = fcntl.ioctl(asked, _SIOCGIFCONF, struct.pack("iL", size, address))
+    length = struct.unpack("iL", answer)[0]
+    data = buffer.tobytes()[:length]
+    return [socket.inet_ntoa(packed) for _, packed in _IFREQ.iter_unpack(data)]
+
+
+def _ipv6() -> list[str]:
+    try:
+        lines = Path("/proc/net/if_inet6").read_text("ascii").splitlines()
+    except OSError:
+        return []
+    return [str(ipaddress.IPv6Address(int(line.split()[0], 16))) for line in lines]

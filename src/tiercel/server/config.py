@@ -1,0 +1,328 @@
+"""What an administrator may set, read from TOML and checked: docs/operating.md explains every option.
+
+The sections are data classes; their fields are the options, with types and defaults. What is wrong raises a
+`ConfigError` that says it in one line.
+"""
+
+import ipaddress
+import re
+import tomllib
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Final, Self, get_args, get_origin, get_type_hints
+from uuid import UUID
+
+from tiercel.binary.settings import Settings
+from tiercel.model.errors import MqError, TiercelError
+from tiercel.model.limits import ACK_TIMEOUT_MAX_MS, WINDOW_SIZE_MAX
+from tiercel.model.path_name import PathKind, PathName
+from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES, MIN_MAX_BYTES
+
+MAX_MAX_BYTES: Final = 2**46  # 64 TiB: what a process can map
+DEFAULT_HOST: Final = "127.0.0.1"
+DEFAULT_PORT: Final = 1801
+
+_HOUR_MS: Final = 3_600_000
+_DAY_MS: Final = 24 * _HOUR_MS
+_HOST_NAME: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,253}[A-Za-z0-9_])?")
+
+
+class ConfigError(TiercelError):
+    """An option that is unknown or wrong; the text is one line for the administrator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where something listens; port 0 leaves the port open."""
+
+    host: str
+    port: int = 0
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}" if self.port else self.host
+
+    @classmethod
+    def parse(cls, text: str, default_port: int = 0) -> Self:
+        """`host`, `host:port`, `address`, `[address]:port`; raises `ValueError`."""
+        host, port = text, str(default_port)
+        if text.startswith("["):
+            host, bracket, rest = text[1:].partition("]")
+            if not bracket or (rest and not rest.startswith(":")):
+                raise ValueError("a closing bracket and a port are missing")
+            ipaddress.IPv6Address(host)
+            port = rest[1:] or port
+        elif text.count(":") == 1:
+            host, _, port = text.partition(":")
+        if not (port.isascii() and port.isdigit() and int(port) <= 65535):
+            raise ValueError(f"{port!r} is no port")
+        if not _is_address(host) and not _HOST_NAME.fullmatch(host):
+            raise ValueError(f"{host!r} is neither a name nor an address")
+        return cls(host, int(port))
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeOptions:
+    data: str = ""
+    computer_name: str = ""
+    names: tuple[str, ...] = ()
+    max_bytes: int = DEFAULT_MAX_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenOptions:
+    host: str = DEFAULT_HOST
+    port: int = DEFAULT_PORT
+    backlog: int = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitOptions:
+    connections: int = 1000
+    connections_per_address: int = 100
+    handshake_s: int = 60
+    connect_s: int = 30
+    close_s: int = 5
+    write_buffer_bytes: int = 1 << 20
+    batch_bytes: int = 16 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutingOptions:
+    out_routing_servers: tuple[str, ...] = ()
+    routing_server: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessOptions:
+    everyone_may_send: bool = True
+    insecure_nacks: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOptions:
+    level: str = "info"
+    format: str = "text"
+    file: str = "stderr"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    node: NodeOptions = field(default_factory=NodeOptions)
+    listen: ListenOptions = field(default_factory=ListenOptions)
+    limits: LimitOptions = field(default_factory=LimitOptions)
+    binary: Settings = field(default_factory=Settings)
+    hosts: Mapping[str, Endpoint] = field(default_factory=dict)  # by the name in small letters
+    machines: Mapping[UUID, tuple[str, ...]] = field(default_factory=dict)
+    routing: RoutingOptions = field(default_factory=RoutingOptions)
+    access: AccessOptions = field(default_factory=AccessOptions)
+    log: LogOptions = field(default_factory=LogOptions)
+
+    @property
+    def settings(self) -> Settings:
+        """What the protocol is told: its own section, the machines and the routes."""
+        return replace(
+            self.binary,
+            machines=self.machines,
+            out_routing_servers=self.routing.out_routing_servers,
+            routing_server=self.routing.routing_server,
+        )
+
+    def with_listen(self, text: str) -> Self:
+        """The same, listening where a command line says: HOST:PORT, HOST or :PORT."""
+        whole = f"{self.listen.host}{text}" if re.fullmatch(r":\d+", text) else text
+        try:
+            endpoint = Endpoint.parse(whole, self.listen.port)
+        except ValueError as problem:
+            raise ConfigError(f"--listen {text}: {problem}; HOST:PORT is wanted") from problem
+        return replace(self, listen=replace(self.listen, host=endpoint.host, port=endpoint.port))
+
+
+# The options of [binary] that have sections of their own.
+_ELSEWHERE: Final = frozenset({"machines", "out_routing_servers", "routing_server"})
+
+_RANGES: Final[Mapping[str, tuple[int, int]]] = {
+    "node.max_bytes": (MIN_MAX_BYTES, MAX_MAX_BYTES),
+    "listen.port": (0, 65535),
+    "listen.backlog": (1, 65535),
+    "limits.connections": (1, 1_000_000),
+    "limits.connections_per_address": (1, 1_000_000),
+    "limits.handshake_s": (1, 3600),
+    "limits.connect_s": (1, 3600),
+    "limits.close_s": (0, 60),
+    "limits.write_buffer_bytes": (4096, 1 << 30),
+    "limits.batch_bytes": (65536, 1 << 30),
+    "binary.port": (1, 65535),
+    "binary.window_size": (1, WINDOW_SIZE_MAX),
+    "binary.ack_timeout_ms": (1, ACK_TIMEOUT_MAX_MS),
+    "binary.round_trip_delay_ms": (0, _HOUR_MS),
+    "binary.retry_ms": (1, _HOUR_MS),
+    "binary.retry_max_ms": (1, _DAY_MS),
+    "binary.cleanup_ms": (1, _DAY_MS),
+    "binary.max_in_sessions": (1, 1_000_000),
+    "binary.ping_port": (1, 65535),
+    "binary.resend_table_s": (1, 30 * 86400),
+    "binary.order_ack_delay_ms": (0, _HOUR_MS),
+    "binary.order_ack_delay_max_s": (0, 3600),
+    "binary.history_size": (0, 10_000_000),
+    "binary.history_lifetime_ms": (0, 30 * _DAY_MS),
+}
+_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "log.level": ("debug", "info", "warning", "error"),
+    "log.format": ("text", "json"),
+}
+
+
+def load(path: Path) -> Config:
+    """The configuration in a file; every error is a `ConfigError`."""
+    try:
+        text = path.read_text("utf-8")
+    except OSError as problem:
+        raise ConfigError(f"{path}: it cannot be read ({problem.strerror})") from problem
+    except UnicodeDecodeError as problem:
+        raise ConfigError(f"{path}: it is no UTF-8 text ({problem.reason})") from problem
+    try:
+        return parse(text)
+    except ConfigError as problem:
+        raise ConfigError(f"{path}: {problem}") from problem
+
+
+def parse(text: str) -> Config:
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise ConfigError(f"it is no TOML: {problem}") from problem
+    sections: dict[str, Any] = {}
+    for name, table in document.items():
+        reader = _SECTIONS.get(name)
+        if reader is None:
+            raise ConfigError(f"[{name}]: unknown section; there are {_listed(_SECTIONS)}")
+        if not isinstance(table, dict):
+            raise ConfigError(f"{name}: it is a section, written [{name}]")
+        sections[name] = reader(table)
+    config = Config(**sections)
+    _check_together(config)
+    return config
+
+
+def _check_together(config: Config) -> None:
+    if config.binary.retry_max_ms < config.binary.retry_ms:
+        raise _wrong("binary", "retry_max_ms", config.binary.retry_max_ms, "at least retry_ms is wanted")
+
+
+def _options(section: str, kind: type[Any]) -> Callable[[dict[str, Any]], Any]:
+    names = [each.name for each in fields(kind) if kind is not Settings or each.name not in _ELSEWHERE]
+    hints = get_type_hints(kind)
+
+    def read(table: dict[str, Any]) -> Any:
+        values = {}
+        for name, value in table.items():
+            if name not in names:
+                raise ConfigError(f"[{section}] {name}: unknown option; there are {_listed(names)}")
+            values[name] = _checked(section, name, value, hints[name])
+        return kind(**values)
+
+    return read
+
+
+def _checked(section: str, name: str, value: Any, hint: Any) -> Any:
+    if isinstance(hint, types.UnionType):  # None is said by leaving the option out
+        hint = next(each for each in get_args(hint) if each is not type(None))
+    if get_origin(hint) is tuple:
+        if not isinstance(value, list):
+            raise _wrong(section, name, value, "a list is wanted")
+        return tuple(_checked(section, name, each, get_args(hint)[0]) for each in value)
+    if type(value) is not hint:
+        raise _wrong(section, name, value, f"{_WANTED[hint]} is wanted")
+    _check_value(section, name, value)
+    return value
+
+
+_WANTED: Final = {int: "a whole number", bool: "true or false", str: "a text in quotes"}
+
+
+def _check_value(section: str, name: str, value: Any) -> None:
+    key = f"{section}.{name}"
+    if key in _RANGES:
+        lowest, highest = _RANGES[key]
+        if not lowest <= value <= highest:
+            raise _wrong(section, name, value, f"{lowest} to {highest} is wanted")
+    elif key in _CHOICES and value not in _CHOICES[key]:
+        raise _wrong(section, name, value, f"{' or '.join(_CHOICES[key])} is wanted")
+    elif key in {"listen.host", "node.names", "routing.out_routing_servers"}:
+        _check_host(section, name, value)
+    elif key == "node.computer_name":
+        try:
+            PathName(value, PathKind.PUBLIC, "q")
+        except MqError as problem:
+            raise _wrong(section, name, value, str(problem.problem)) from problem
+    elif key in {"node.data", "log.file"} and (not value or "\0" in value):
+        raise _wrong(section, name, value, "the name of a file or folder is wanted")
+
+
+def _check_host(section: str, name: str, value: str) -> None:
+    if not _is_address(value) and not _HOST_NAME.fullmatch(value):
+        raise _wrong(section, name, value, "a name or an address is wanted")
+
+
+def _hosts(table: dict[str, Any]) -> dict[str, Endpoint]:
+    found = {}
+    for name, value in table.items():
+        if not isinstance(value, str):
+            raise _wrong("hosts", name, value, "an address, or address:port, in quotes is wanted")
+        try:
+            endpoint = Endpoint.parse(value)
+        except ValueError as problem:
+            raise _wrong("hosts", name, value, str(problem)) from problem
+        found[name.casefold()] = endpoint
+    return found
+
+
+def _machines(table: dict[str, Any]) -> dict[UUID, tuple[str, ...]]:
+    found = {}
+    for name, value in table.items():
+        try:
+            machine = UUID(name)
+        except ValueError as problem:
+            raise _wrong(
+                "machines", name, value, "the option must be the GUID of a queue manager"
+            ) from problem
+        hosts = [value] if isinstance(value, str) else value
+        if not isinstance(hosts, list) or not hosts or not all(isinstance(host, str) for host in hosts):
+            raise _wrong("machines", name, value, "a name, or a list of names, is wanted")
+        for host in hosts:
+            _check_host("machines", name, host)
+        found[machine] = tuple(hosts)
+    return found
+
+
+def _wrong(section: str, name: str, value: object, problem: str) -> ConfigError:
+    shown = repr(value)
+    return ConfigError(f"[{section}] {name} = {shown[:60]}: {problem}")
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(sorted(names))
+
+
+_SECTIONS: Final[Mapping[str, Callable[[dict[str, Any]], Any]]] = {
+    "node": _options("node", NodeOptions),
+    "listen": _options("listen", ListenOptions),
+    "limits": _options("limits", LimitOptions),
+    "binary": _options("binary", Settings),
+    "hosts": _hosts,
+    "machines": _machines,
+    "routing": _options("routing", RoutingOptions),
+    "access": _options("access", AccessOptions),
+    "log": _options("log", LogOptions),
+}

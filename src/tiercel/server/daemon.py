@@ -1,0 +1,317 @@
+r"""A queue manager on the network, on one event loop: what arrives in one turn of the loop is one batch.
+
+    async with Daemon(config) as daemon:
+        path = PathName.parse(r".\private$\orders")
+        await daemon.call(lambda engine: engine.create_queue(path, owner))
+
+Callbacks of the sockets only note what happened. The turn that follows feeds all of it to the protocol, runs
+the commands of all callers, commits once, and then lets the outputs go; meanwhile the next batch gathers in
+the kernel.
+"""
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from importlib.metadata import version
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from tiercel.binary.protocol import BinaryProtocol
+from tiercel.engine.engine import Engine
+from tiercel.engine.handles import Waiter
+from tiercel.model.errors import MqError, ServiceNotAvailableError, StoreDamagedError, StoreFailedError
+from tiercel.server import addresses, log
+from tiercel.server.config import Config, Endpoint
+from tiercel.server.driver import Driver, Talk
+from tiercel.server.network import Network
+from tiercel.server.node import Clock
+
+_FATAL: Final = (StoreFailedError, StoreDamagedError)
+_LONGEST_SLEEP_S: Final = 60.0  # somebody may set the clock meanwhile
+_AFTER_A_BATCH_S: Final = 0.001  # a program holds a batch open over an `await`: ask again soon
+
+T = TypeVar("T")
+
+
+class Daemon:
+    """The constructor opens the store, `start` the sockets; both raise what stands in the way.
+
+    `completed` hears of every wait of a reader that has ended.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        completed: Callable[[Waiter], None] = lambda _waiter: None,
+        clock: Clock = time.time,
+    ) -> None:
+        self.config = config
+        self.endpoints: list[Endpoint] = []
+        self.failure: BaseException | None = None
+        self.failed = asyncio.Event()
+        self.network = Network(config, self._put)
+        node = config.node
+        self.driver = Driver(
+            node.data,
+            clock=clock,
+            completed=completed,
+            deadline_changed=self._arm,
+            computer_name=node.computer_name or None,
+            max_bytes=node.max_bytes,
+            talk=Talk(
+                config.settings,
+                self.network.perform,
+                addresses.own_names(config),
+                everyone_may_send=config.access.everyone_may_send,
+            ),
+        )
+        self.network.protocol = self.protocol
+        self._loop = asyncio.get_running_loop()
+        self._inputs: list[tuple[Callable[[Any], None], Any]] = []
+        self._input_bytes = 0
+        self._calls: list[tuple[Callable[[Engine], Any], asyncio.Future[Any]]] = []
+        self._is_scheduled = False
+        self._is_turning = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_stopped = False
+        self.turns = 0
+
+    @property
+    def engine(self) -> Engine:
+        return self.driver.engine
+
+    @property
+    def protocol(self) -> BinaryProtocol:
+        protocol = self.driver.node.protocol
+        assert protocol is not None
+        return protocol
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def start(self, sockets: Iterable[socket.socket] = ()) -> None:
+        """Listens on the sockets, or else where the configuration says, and sends what waits to be sent."""
+        try:
+            self.endpoints = await self.network.listen(sockets)
+            self.driver.run(self.protocol.start)
+        except BaseException:
+            self.network.abort()
+            self._close()
+            raise
+        self._arm()
+        manager, queues = self.engine.queue_manager, list(self.engine.queues())
+        log.info(
+            "start",
+            version=version("tiercel"),
+            guid=manager.identifier,
+            computer=manager.computer_name,
+            address=",".join(map(str, self.endpoints)),
+            data=self.config.node.data,
+            queues=sum(1 for queue in queues if self.engine.is_visible(queue)),
+            messages=sum(queue.count for queue in queues),
+        )
+
+    async def stop(self, seconds: float = 2.0) -> None:
+        """Takes no more connections, commits what has arrived, ends the sessions, and closes the store."""
+        if self._is_stopped:
+            return
+        self._is_stopped = True
+        self.network.stop_listening()
+        try:
+            if self.failure is None:
+                for _ in range(2):  # what has arrived is read in one turn of the loop and fed in the next
+                    await asyncio.sleep(0)
+                self._turn()
+            if self.failure is None:
+                self._run(self.protocol.stop)
+            await self.network.close(seconds)
+        finally:
+            self._close()
+        log.info("stop", address=",".join(map(str, self.endpoints)))
+
+    def _close(self) -> None:
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._refuse_calls()
+        self.driver.close()
+
+    def call(self, command: Callable[[Engine], T]) -> "asyncio.Future[T]":
+        """Runs a command in the next batch; the result is there when that batch is durable.
+
+        An `MqError` means that the command did nothing. Any other exception ends the daemon, because nobody
+        knows what was done.
+        """
+        future: asyncio.Future[T] = self._loop.create_future()
+        if self._is_stopped or self.failure is not None:
+            future.set_exception(_not_running() if self.failure is None else _failed(self.failure))
+            return future
+        self._calls.append((command, future))
+        self._schedule()
+        return future
+
+    def reload(self, config: Config) -> list[str]:
+        """Takes over what can change while it runs; gives the options that need a restart."""
+        old = self.config
+        self.config = replace(
+            old,
+            limits=config.limits,
+            hosts=config.hosts,
+            machines=config.machines,
+            routing=config.routing,
+            log=replace(old.log, level=config.log.level),
+        )
+        self.network.limits = self.config.limits
+        self.network.resolver.hosts = self.config.hosts
+        settings = self.config.settings
+        change = self.call(lambda _: self.protocol.change_settings(settings))
+        change.add_done_callback(lambda call: call.exception())  # the end of the daemon is told elsewhere
+        return changed_options(self.config, config)
+
+    # Turns.
+
+    def _put(self, feed: Callable[[Any], None], argument: Any, size: int = 0) -> None:
+        if self.failure is not None:
+            return
+        self._inputs.append((feed, argument))
+        self._input_bytes += size
+        if self._input_bytes >= self.network.limits.batch_bytes and not self._is_turning:
+            self._turn()  # many connections brought much in one turn of the loop
+        else:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._scheduled_turn)
+
+    def _scheduled_turn(self) -> None:
+        self._is_scheduled = False
+        if not self._inputs and not self._calls:
+            return  # another turn had them
+        if self.driver.is_in_batch:
+            self._is_scheduled = True
+            self._loop.call_later(_AFTER_A_BATCH_S, self._scheduled_turn)
+            return
+        self._turn()
+
+    def _turn(self) -> None:
+        calls, self._calls = self._calls, []
+        inputs, self._inputs, self._input_bytes = self._inputs, [], 0
+        results: list[tuple[asyncio.Future[Any], Any, MqError | None]] = []
+
+        def feed() -> None:
+            for take, argument in inputs:
+                take(argument)
+            for command, future in calls:
+                if not future.done():
+                    results.append((future, *self._result(command)))
+
+        self._run(feed)
+        if self.failure is not None:
+            results = [(future, None, _failed(self.failure)) for _, future in calls]
+        for future, value, problem in results:
+            if future.done():
+                continue
+            if problem is None:
+                future.set_result(value)
+            else:
+                future.set_exception(problem)
+
+    def _result(self, command: Callable[[Engine], Any]) -> tuple[Any, MqError | None]:
+        try:
+            return command(self.engine), None
+        except _FATAL:
+            raise
+        except MqError as problem:
+            return None, problem
+
+    def _run(self, batch: Callable[[], None]) -> None:
+        self._is_turning = True
+        self.turns += 1
+        try:
+            self.driver.run(batch)
+        except Exception as problem:  # noqa: BLE001  # whatever it is, memory is not what the store says
+            self._fail(problem)
+        finally:
+            self._is_turning = False
+
+    def _fail(self, problem: Exception) -> None:
+        """Nothing goes on from here, and nothing that was not durable has been said to anybody."""
+        self.failure = problem
+        trace = None if isinstance(problem, MqError) else problem
+        log.LOGGER.critical(
+            "store_failed" if trace is None else "internal_error",
+            exc_info=trace,
+            extra=log.fields(reason=problem),
+        )
+        self.network.abort()
+        self._refuse_calls()
+        self.failed.set()
+
+    def _refuse_calls(self) -> None:
+        calls, self._calls = self._calls, []
+        for _, future in calls:
+            if not future.done():
+                future.set_exception(_not_running())
+
+    # Time.
+
+    def _arm(self) -> None:
+        """Has the loop come back when something is due; a timer that is too early is left to itself."""
+        if self._is_stopped or self.failure is not None:
+            return
+        seconds = self.driver.seconds_to_deadline()
+        if seconds is None:
+            return
+        due = self._loop.time() + min(seconds, _LONGEST_SLEEP_S)
+        if self._timer is not None:
+            if self._timer.when() <= due:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(due, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        if self._is_stopped or self.failure is not None:
+            return
+        seconds = self.driver.seconds_to_deadline()
+        if seconds is not None and seconds <= 0.0 and not self.driver.is_in_batch:
+            self._turn()
+        if self._timer is None:
+            self._arm()
+
+
+def changed_options(old: Config, new: Config) -> list[str]:
+    """The options that differ, as `section.option`."""
+    changed = []
+    for section in Config.__dataclass_fields__:
+        before, after = getattr(old, section), getattr(new, section)
+        if before == after:
+            continue
+        names = getattr(before, "__dataclass_fields__", None)
+        changed += (
+            [section]
+            if names is None
+            else [f"{section}.{name}" for name in names if getattr(before, name) != getattr(after, name)]
+        )
+    return changed
+
+
+def _failed(problem: BaseException) -> MqError:
+    if isinstance(problem, MqError):
+        return problem
+    return StoreFailedError("queue manager", problem=f"its last batch ended half-way ({problem!r})")
+
+
+def _not_running() -> MqError:
+    return ServiceNotAvailableError("queue manager", problem="it is stopping", fix="start it again")

@@ -1,0 +1,94 @@
+"""The log: one line per event, as text or as JSON, and never the body of a message.
+
+Everything goes through the logger `tiercel` of the standard library, so that a program which embeds a queue
+manager decides where it goes.
+"""
+
+import json
+import logging
+import logging.handlers
+import sys
+from datetime import UTC, datetime
+from typing import Final
+
+LOGGER: Final = logging.getLogger("tiercel")
+
+_FIELDS: Final = "tiercel_fields"
+_PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/+,@%{}[]$\\")
+
+
+def event(level: int, name: str, **values: object) -> None:
+    """Logs that something happened; values that are None or empty are left out."""
+    if LOGGER.isEnabledFor(level):
+        LOGGER.log(level, name, extra=fields(**values))
+
+
+def fields(**values: object) -> dict[str, object]:
+    """The values of an event, in the form that the logging of the standard library carries."""
+    return {_FIELDS: {key: value for key, value in values.items() if value is not None and value != ""}}
+
+
+def debug(name: str, **values: object) -> None:
+    event(logging.DEBUG, name, **values)
+
+
+def info(name: str, **values: object) -> None:
+    event(logging.INFO, name, **values)
+
+
+def warning(name: str, **values: object) -> None:
+    event(logging.WARNING, name, **values)
+
+
+def error(name: str, **values: object) -> None:
+    event(logging.ERROR, name, **values)
+
+
+def _entry(record: logging.LogRecord) -> dict[str, object]:
+    time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+    entry: dict[str, object] = {"time": time.replace("+00:00", "Z"), "level": record.levelname.lower()}
+    values = getattr(record, _FIELDS, None)
+    if values is None:  # of asyncio and the like
+        entry |= {"event": "message", "logger": record.name, "text": record.getMessage()}
+    else:
+        entry |= {"event": record.getMessage(), **values}
+    if record.exc_info and record.exc_info[1] is not None:
+        entry["trace"] = logging.Formatter().formatException(record.exc_info)
+    return entry
+
+
+class JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return json.dumps(_entry(record), default=str)
+
+
+class TextLines(logging.Formatter):
+    """logfmt: key=value, in quotes where it is not a plain word; what peers say cannot break a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return " ".join(f"{key}={_quoted(str(value))}" for key, value in _entry(record).items())
+
+
+def _quoted(text: str) -> str:
+    return text if text and _PLAIN.issuperset(text) else json.dumps(text)
+
+
+_FORMATS: Final = {"text": TextLines, "json": JsonLines}
+
+
+def configure(*, level: str, format_name: str, file: str) -> logging.Handler:
+    """Sends the log of the whole process to a file, or to the standard error; raises `OSError`."""
+    handler: logging.Handler
+    if file == "stderr":
+        handler = logging.StreamHandler(sys.stderr)
+    else:
+        handler = logging.handlers.WatchedFileHandler(file, encoding="utf-8")  # logrotate may move it
+    handler.setFormatter(_FORMATS[format_name]())
+    root = logging.getLogger()
+    root.addHandler(handler)
+    set_level(level)
+    return handler
+
+
+def set_level(level: str) -> None:
+    logging.getLogger().setLevel(level.upper())

@@ -1,0 +1,291 @@
+"""The sockets: performs what the protocol wants done, and turns what happens on them into its inputs."""
+
+import asyncio
+import ipaddress
+import socket
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from typing import Any, Final
+
+from tiercel.binary.actions import Action, Close, Dial, Resolve, SendDatagram, SessionEvent, Write
+from tiercel.binary.protocol import BinaryProtocol
+from tiercel.model.codes import ConnectionStatus
+from tiercel.server import log
+from tiercel.server.config import Config, Endpoint, LimitOptions
+from tiercel.server.connection import Connection
+from tiercel.server.resolver import Resolver
+
+_DATAGRAM_MAX_BYTES: Final = 1024  # a ping has 24
+_REPORT_S: Final = 1.0  # a flood of connections makes a line per second, not one each
+
+Put = Callable[..., None]
+
+
+class Network:
+    """`put(feed, argument, size)` has `feed(argument)` called in the next batch; `protocol` is set later."""
+
+    protocol: BinaryProtocol
+
+    def __init__(self, config: Config, put: Put) -> None:
+        self.limits: LimitOptions = config.limits
+        self.put = put
+        self.resolver = Resolver(config.hosts)
+        self.connections: set[Connection] = set()
+        self._config = config
+        self._per_address: Counter[str] = Counter()
+        self._by_number: dict[int, Connection] = {}
+        self._dials: dict[int, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._servers: list[asyncio.Server] = []
+        self._pings: _Datagrams | None = None  # the service that answers
+        self._questions: _Datagrams | None = None  # where ours go out
+        self._turned_away: Counter[tuple[str, str]] = Counter()
+        self._none_left = asyncio.Event()
+
+    # Listening.
+
+    async def listen(self, sockets: Iterable[socket.socket] = ()) -> list[Endpoint]:
+        """Takes connections on the sockets, or else where the configuration says; raises `OSError`."""
+        loop, options = asyncio.get_running_loop(), self._config.listen
+        for each in sockets:
+            server = await loop.create_server(self._incoming, sock=each, backlog=options.backlog)
+            self._servers.append(server)
+        if not self._servers:
+            server = await loop.create_server(
+                self._incoming, options.host, options.port, backlog=options.backlog
+            )
+            self._servers.append(server)
+        if self._config.binary.ping:
+            self._pings = await self._open_datagrams(self._config.binary.ping_port)
+            self._questions = await self._open_datagrams(0)
+        names = [each.getsockname() for server in self._servers for each in server.sockets]
+        return [Endpoint(name[0], name[1]) for name in names]
+
+    async def _open_datagrams(self, port: int) -> "_Datagrams":
+        transport, protocol = await asyncio.get_running_loop().create_datagram_endpoint(
+            lambda: _Datagrams(self, is_reply=not port), local_addr=(self._config.listen.host, port)
+        )
+        protocol.transport = transport
+        return protocol
+
+    def stop_listening(self) -> None:
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+        for each in (self._pings, self._questions):
+            if each is not None:
+                each.transport.close()
+
+    async def close(self, seconds: float) -> None:
+        """Waits until the connections have ended, but not for ever, and lets go of everything."""
+        self.stop_listening()
+        for task in self._tasks:
+            task.cancel()
+        if self.connections:
+            self._none_left.clear()
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._none_left.wait()
+            except TimeoutError:
+                self.abort()
+        await asyncio.sleep(0)  # transports say goodbye in a turn of their own
+
+    def abort(self) -> None:
+        """Ends everything at once, unsaid what was not said."""
+        self.stop_listening()
+        for connection in list(self.connections):
+            connection.transport.abort()
+
+    # What connections say.
+
+    def _incoming(self) -> Connection:
+        return Connection(self)
+
+    def opened(self, connection: Connection) -> bool:
+        address = connection.address
+        if not connection.is_ours:
+            if len(self.connections) >= self.limits.connections:
+                self._turn_away("", f"{self.limits.connections} connections are the limit")
+                return False
+            if self._per_address[address] >= self.limits.connections_per_address:
+                limit = self.limits.connections_per_address
+                self._turn_away(address, f"{limit} connections of one address are the limit")
+                return False
+            self._per_address[address] += 1
+        if connection.number is not None:
+            self._by_number[connection.number] = connection
+        self.connections.add(connection)
+        return True
+
+    def lost(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        if not connection.is_ours:
+            self._per_address[connection.address] -= 1
+            if not self._per_address[connection.address]:
+                del self._per_address[connection.address]
+        if not self.connections:
+            self._none_left.set()
+
+    def _turn_away(self, address: str, reason: str) -> None:
+        if not self._turned_away:
+            asyncio.get_running_loop().call_later(_REPORT_S, self._report_turned_away)
+        if len(self._turned_away) < 100 or (address, reason) in self._turned_away:
+            self._turned_away[address, reason] += 1
+
+    def _report_turned_away(self) -> None:
+        for (address, reason), count in self._turned_away.items():
+            log.warning("connections_turned_away", address=address, count=count, reason=reason)
+        self._turned_away.clear()
+
+    # What is fed to the protocol, inside a batch.
+
+    def feed_start(self, connection: Connection) -> None:
+        if connection.number is not None:
+            self.protocol.connected(connection.number)
+            return
+        connection.number = self.protocol.accepted(connection.address)
+        self._by_number[connection.number] = connection
+
+    def feed_received(self, arrived: tuple[Connection, bytes]) -> None:
+        connection, data = arrived
+        if connection.number is not None and not connection.is_closing:
+            self.protocol.received(connection.number, data)
+
+    def feed_writable(self, connection: Connection) -> None:
+        if connection.number is not None and not connection.is_closing:
+            self.protocol.writable(connection.number, is_writable=connection.is_writable)
+
+    def feed_lost(self, connection: Connection) -> None:
+        if connection.number is None or connection.is_closing:
+            return
+        self._by_number.pop(connection.number, None)
+        self.protocol.disconnected(connection.number)
+
+    def _feed_refused(self, refusal: tuple[int, ConnectionStatus, int]) -> None:
+        self.protocol.connect_failed(*refusal)
+
+    def _feed_resolved(self, answer: tuple[str, list[str]]) -> None:
+        self.protocol.resolved(*answer)
+
+    def feed_datagram(self, arrived: tuple[str, int, bytes, bool]) -> None:
+        address, port, data, is_reply = arrived
+        self.protocol.datagram(address, port, data, is_reply=is_reply)
+
+    # What the protocol wants done, after the commit.
+
+    def perform(self, actions: list[Action]) -> None:
+        writes: dict[int, list[bytes]] = {}  # what goes to one connection goes in one piece
+        for action in actions:
+            match action:
+                case Write(number, data):
+                    writes.setdefault(number, []).append(data)
+                case Close(number):
+                    self._write(number, writes.pop(number, []))
+                    self._close(number)
+                case SessionEvent():
+                    self._tell(action)
+                case Resolve(host):
+                    self._start(self._resolve(host))
+                case Dial(number):
+                    self._dials[number] = self._start(self._dial(action))
+                    self._dials[number].add_done_callback(partial(self._dialled, number))
+                case SendDatagram():
+                    self._send_datagram(action)
+        for number, parts in writes.items():
+            self._write(number, parts)
+
+    def _write(self, number: int, parts: list[bytes]) -> None:
+        connection = self._by_number.get(number)
+        if connection is not None and parts and not connection.is_closing:
+            connection.transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
+
+    def _close(self, number: int) -> None:
+        if number in self._dials:
+            self._dials[number].cancel()
+        connection = self._by_number.pop(number, None)
+        if connection is not None:
+            connection.close()
+
+    def _tell(self, event: SessionEvent) -> None:
+        if event.event == "opened" and event.connection in self._by_number:
+            self._by_number[event.connection].established()
+        say = log.warning if event.event == "refused" else log.info
+        say(
+            f"session_{event.event}",
+            connection=event.connection,
+            address=event.address,
+            peer=event.peer,
+            reason=event.reason,
+        )
+
+    def _send_datagram(self, action: SendDatagram) -> None:
+        sender = self._pings if action.is_reply else self._questions
+        if sender is not None:
+            sender.send(action.data, self.resolver.endpoint(action.address, action.port).host, action.port)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _resolve(self, host: str) -> None:
+        addresses = await self.resolver.resolve(host)
+        self.put(self._feed_resolved, (host, addresses))
+
+    def _dialled(self, number: int, _task: "asyncio.Task[None]") -> None:
+        del self._dials[number]
+
+    async def _dial(self, action: Dial) -> None:
+        number = action.connection
+        try:
+            endpoint = self.resolver.endpoint(action.address, action.port)
+            async with asyncio.timeout(self.limits.connect_s):
+                await asyncio.get_running_loop().create_connection(
+                    lambda: Connection(self, number),
+                    endpoint.host,
+                    endpoint.port,
+                    local_addr=self._local(endpoint.host),
+                )
+        except (OSError, ValueError) as problem:  # TimeoutError is one of the former
+            log.debug("dial_failed", connection=number, address=action.address, reason=problem)
+            status = ConnectionStatus.SOCKET_CONNECT_FAILURE
+            error = getattr(problem, "errno", None) or 0
+            self.put(self._feed_refused, (number, status, error))
+
+    def _local(self, host: str) -> tuple[str, int] | None:
+        """The address to dial from: that where we listen, for peers know us by it."""
+        try:
+            own, other = ipaddress.ip_address(self._config.listen.host), ipaddress.ip_address(host)
+        except ValueError:
+            return None
+        if own.is_unspecified or own.version != other.version or own.is_loopback != other.is_loopback:
+            return None  # it may come from anywhere, or could not get there
+        return str(own), 0
+
+
+class _Datagrams(asyncio.DatagramProtocol):
+    """A UDP socket; what it cannot send at once is lost, as datagrams are."""
+
+    transport: asyncio.DatagramTransport
+
+    def __init__(self, network: Network, *, is_reply: bool) -> None:
+        self._network = network
+        self._is_reply = is_reply  # whether what comes here answers a question of ours
+        self._is_full = False
+
+    def pause_writing(self) -> None:
+        self._is_full = True
+
+    def resume_writing(self) -> None:
+        self._is_full = False
+
+    def send(self, data: bytes, host: str, port: int) -> None:
+        if not self._is_full:
+            self.transport.sendto(data, (host, port))
+
+    def datagram_received(self, data: bytes, addr: tuple[Any, ...]) -> None:
+        if len(data) <= _DATAGRAM_MAX_BYTES:
+            arrived = (addr[0], addr[1], data, self._is_reply)
+            self._network.put(self._network.feed_datagram, arrived, _DATAGRAM_MAX_BYTES)

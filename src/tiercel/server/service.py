@@ -1,0 +1,150 @@
+"""The daemon as a process: signals, systemd, and what it says when it cannot start."""
+
+import asyncio
+import errno
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from typing import Final
+
+from tiercel.model.errors import MqError
+from tiercel.server import log, systemd
+from tiercel.server.config import Config, ConfigError
+from tiercel.server.daemon import Daemon, changed_options
+
+FINE: Final = 0
+WRONG_CONFIGURATION: Final = 2
+NO_ADDRESS: Final = 69  # EX_UNAVAILABLE: it cannot listen there
+FAILED: Final = 70  # EX_SOFTWARE: a commit failed, or there is a mistake in the program
+NO_STORE: Final = 73  # EX_CANTCREAT: the store is in use, damaged, too new, or cannot be written
+
+_SPARE_FILES: Final = 64  # descriptors beside those of connections
+
+Reread = Callable[[], Config]
+
+
+def run(config: Config, reread: Reread) -> int:
+    """Serves until a signal comes or the store fails; gives the exit code. `reread` is for SIGHUP."""
+    options = config.log
+    try:
+        log.configure(level=options.level, format_name=options.format, file=options.file)
+    except OSError as problem:
+        return _say(f"[log] file = {options.file!r}: {problem.strerror}", WRONG_CONFIGURATION)
+    _allow_files(config)
+    return asyncio.run(_Service(config, reread).run())
+
+
+def say(problem: str) -> None:
+    """One line for whoever has started it."""
+    print(f"tiercel serve: {problem}", file=sys.stderr, flush=True)  # noqa: T201  # before there is a log
+
+
+def _say(problem: str, code: int) -> int:
+    say(problem)
+    return code
+
+
+class _Service:
+    def __init__(self, config: Config, reread: Reread) -> None:
+        self._config = config
+        self._reread = reread
+        self._stopping = asyncio.Event()
+        self._signals = 0
+
+    async def run(self) -> int:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop, number)
+        loop.add_signal_handler(signal.SIGHUP, lambda: None)  # not before there is something to reload
+        try:
+            self._daemon = Daemon(self._config)
+        except MqError as problem:
+            return _say(str(problem), NO_STORE)
+        inherited = systemd.inherited_sockets()
+        try:
+            await self._daemon.start(inherited)
+        except OSError as problem:
+            return _say(explain(self._config, problem), NO_ADDRESS)
+        except MqError as problem:
+            return _say(str(problem), NO_STORE)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        systemd.notify("READY=1", f"MAINPID={os.getpid()}", f"STATUS=listens on {self._listens_on()}")
+        beat = loop.create_task(_beat())
+        try:
+            await self._until_the_end()
+        finally:
+            beat.cancel()
+            systemd.notify("STOPPING=1")
+            await self._daemon.stop()
+        if self._daemon.failure is not None:
+            return _say(f"stopped, for it failed: {self._daemon.failure}", FAILED)
+        return FINE
+
+    def _listens_on(self) -> str:
+        return ", ".join(map(str, self._daemon.endpoints))
+
+    async def _until_the_end(self) -> None:
+        ends = [asyncio.ensure_future(event.wait()) for event in (self._stopping, self._daemon.failed)]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for each in ends:
+            each.cancel()
+
+    def _stop(self, number: signal.Signals) -> None:
+        self._signals += 1
+        log.info("stopping", signal=number.name)
+        self._stopping.set()
+        if self._signals > 1:  # somebody is impatient: what is durable is durable
+            self._daemon.network.abort()
+
+    def _reload(self) -> None:
+        systemd.notify("RELOADING=1")
+        try:
+            new = self._reread()
+        except ConfigError as problem:
+            log.error("reload_failed", reason=problem, kept="the configuration as it was")
+        else:
+            changed = changed_options(self._daemon.config, new)
+            waiting = self._daemon.reload(new)
+            log.set_level(new.log.level)
+            taken = [name for name in changed if name not in waiting]
+            log.info("reload", changed=",".join(taken) or "nothing", needs_restart=",".join(waiting))
+        systemd.notify("READY=1")
+
+
+async def _beat() -> None:
+    """Tells systemd that the event loop still turns."""
+    seconds = systemd.watchdog_seconds()
+    while seconds is not None:
+        systemd.notify("WATCHDOG=1")
+        await asyncio.sleep(seconds / 2)
+
+
+def _allow_files(config: Config) -> None:
+    """Takes as many open files as the system allows, and says when they are fewer than connections."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if hard < config.limits.connections + _SPARE_FILES:
+        log.warning("few_open_files", limit=hard, connections=config.limits.connections)
+
+
+def explain(config: Config, problem: OSError) -> str:
+    """Why we cannot listen, and what to do."""
+    options = config.listen
+    port = options.port
+    fixes = {
+        errno.EADDRINUSE: (
+            f"the port is in use. Stop what listens there (ss -ltnp 'sport = :{port}' shows it), "
+            f"or choose another with --listen"
+        ),
+        errno.EADDRNOTAVAIL: "this computer has no such address. Choose one that `ip address` shows",
+        errno.EACCES: "the system does not allow it. Choose a port above 1023, or grant CAP_NET_BIND_SERVICE",
+    }
+    if isinstance(problem, socket.gaierror):
+        why = "the name has no address. Choose an address, or mend the name"
+    else:
+        why = fixes.get(problem.errno or 0) or f"{problem.strerror or problem}"
+    ping = f" (or UDP port {config.binary.ping_port} for pings)" if config.binary.ping else ""
+    return f"cannot listen on {options.host}:{port}{ping}: {why}."

@@ -1,0 +1,323 @@
+"""What must hold when the faults are over and the world has come to rest.
+
+The evidence is what the applications noted, what lies in the queues, and the ledgers of the machines:
+
+- A transactional message arrives once, in the order of its stream, or a ledger says why not.
+- A recoverable message arrives at least once, and no second time as long as the history of the receiver
+  reaches back (the worlds here stay inside it); or a ledger says why not.
+- An express message arrives at most once in each life of its receiver: a receiver that dies forgets what it
+  had before it acknowledged it. It may be lost with any machine on its way that dies, and only so.
+- Journals, dead letters and administration acknowledgements say what happened, neither more nor less.
+- Nothing is on its way any more, no connection is left open, and every store is sound.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tiercel.engine.check import Checker
+from tiercel.engine.delivery import INSECURE_NACKS
+from tiercel.engine.discards import Discard
+from tiercel.engine.queue_state import QueueState
+from tiercel.engine.records import Record, decode_record, split_message_key
+from tiercel.model.codes import Acknowledgements, MessageClass
+from tiercel.sim.letters import Book, Letter
+from tiercel.sim.machine import Machine
+from tiercel.sim.setup import ADMIN_QUEUE, SMALL_QUEUES, TRANSACTIONAL_QUEUES
+from tiercel.store.interface import Keyspace
+from tiercel.wire.message import decode_message
+from tiercel.wire.structure import encode_guid
+from tiercel.wire.user_message import UserMessage
+
+_JOURNAL = "system$;JOURNAL"
+_AWAITING = "private$\\awaiting_final_ack$"
+_DEAD_LETTERS = {False: "system$;DEADLETTER", True: "system$;DEADXACT"}
+_CLASSES = {int(kind): kind for kind in MessageClass}
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What is left of one letter in the whole world."""
+
+    waiting: list[int] = field(default_factory=list)  # lookup ids in its queue
+    on_its_way: list[Machine] = field(default_factory=list)  # in outgoing queues
+    journaled: int = 0
+    dead: int = 0
+    dead_at_target: int = 0
+    ambiguous: int = 0
+    awaiting: int = 0  # waits at the sender for its final acknowledgement
+    elsewhere: list[str] = field(default_factory=list)
+    lines: list[tuple[Machine, Discard]] = field(default_factory=list)
+    acknowledgements: Counter[MessageClass] = field(default_factory=Counter)
+
+
+class Inquest:
+    def __init__(self, machines: list[Machine], book: Book, *, history_holds: bool = True) -> None:
+        self._machines = machines
+        self._book = book
+        self._history_holds = history_holds
+        self._evidence: defaultdict[str, Evidence] = defaultdict(Evidence)
+        self._by_id: dict[bytes, Letter] = {}
+        self._problems: list[str] = []
+
+    def problems(self) -> list[str]:
+        self._index()
+        for machine in self._machines:
+            self._collect(machine)
+        for letter in self._book.letters.values():
+            self._judge(letter)
+        for label in self._evidence.keys() - self._book.letters.keys():
+            self._say(f"{label or 'a message without a label'}: nobody has sent it: {self._evidence[label]}")
+        self._judge_order()
+        for machine in self._machines:
+            with machine.store.snapshot() as view:
+                self._problems += [f"{machine}: {problem}" for problem in Checker(view).problems()]
+        return self._problems
+
+    def _say(self, problem: str) -> None:
+        self._problems.append(problem)
+
+    # Evidence.
+
+    def _index(self) -> None:
+        for letter in self._book.letters.values():
+            if not letter.is_sent or letter.id is None:
+                continue
+            key = encode_guid(letter.id.lineage) + letter.id.uniquifier.to_bytes(4, "little")
+            if (other := self._by_id.setdefault(key, letter)) is not letter:
+                self._say(f"{letter.label}: has the same message id as {other.label}")
+
+    def _collect(self, machine: Machine) -> None:
+        for data in machine.store.spaces[Keyspace.DISCARDS].values():
+            line = Discard(**json.loads(data))
+            self._evidence[line.label].lines.append((machine, line))
+        for state, lookup_id, record in contents(machine):
+            packet = UserMessage(record.packet)
+            if packet.message_class != MessageClass.NORMAL:
+                self._file_acknowledgement(machine, state, packet)
+            else:
+                self._file(machine, state, lookup_id, packet.label)
+
+    def _file(self, machine: Machine, state: QueueState, lookup_id: int, label: str) -> None:
+        evidence, letter = self._evidence[label], self._book.letters.get(label)
+        name = local_name(state)
+        if letter is None:
+            evidence.elsewhere.append(f"{machine} {name}")
+        elif state.is_outgoing:
+            evidence.on_its_way.append(machine)
+        elif machine is letter.source and name == _JOURNAL:
+            evidence.journaled += 1
+        elif machine is letter.source and name == _DEAD_LETTERS[letter.is_transactional]:
+            evidence.dead += 1
+        elif machine is letter.source and name == _AWAITING:
+            evidence.awaiting += 1
+        elif machine is letter.target and name == _DEAD_LETTERS[letter.is_transactional]:
+            evidence.dead_at_target += 1
+        elif machine is letter.target and name == f"private$\\{letter.queue}":
+            evidence.waiting.append(lookup_id)
+        elif machine is not letter.target or name != f"private$\\{letter.queue};JOURNAL":
+            evidence.elsewhere.append(f"{machine} {name}")
+
+    def _file_acknowledgement(self, machine: Machine, state: QueueState, packet: UserMessage) -> None:
+        kind = _CLASSES[packet.message_class]
+        letter = self._by_id.get(decode_message(packet).correlation_id)
+        where = f"{machine} {local_name(state)}"
+        if letter is None:
+            self._say(f"an acknowledgement {kind.name} in {where} speaks of no message")
+        elif machine is not letter.admin or local_name(state) != f"private$\\{ADMIN_QUEUE}":
+            self._say(f"{letter}: its acknowledgement {kind.name} is in {where}")
+        else:
+            self._evidence[letter.label].acknowledgements[kind] += 1
+
+    # One letter.
+
+    def _judge(self, letter: Letter) -> None:
+        evidence = self._evidence[letter.label]
+        if not letter.is_sent:
+            if letter.is_refused:  # the ledger of its sender may speak of it
+                evidence.lines.clear()
+            if evidence != Evidence() or letter.receipts:
+                self._say(
+                    f"{letter}: was never sent, and yet there is {evidence}, received {letter.receipts}"
+                )
+            return
+        at_target = [
+            (machine, line) for machine, line in evidence.lines if _is_at_target(letter, machine, line)
+        ]
+        at_source = [each for each in evidence.lines if each not in at_target]
+        self._drop_echo(letter, evidence, at_source, at_target)
+        refused = [line for _, line in at_target if not _CLASSES[line.message_class].is_receive]
+        ended = [line for _, line in at_target if _CLASSES[line.message_class].is_receive]
+        if letter.queue == "nowhere":  # nobody remembers what was refused there, nor needs to
+            refused = refused[:1]
+        arrivals = len(letter.receipts) + len(ended) + len(evidence.waiting)
+        if evidence.elsewhere:
+            self._say(f"{letter}: is in {', '.join(evidence.elsewhere)}")
+        if evidence.on_its_way:
+            self._say(f"{letter}: is still on its way at {', '.join(map(str, evidence.on_its_way))}")
+        for _, line in evidence.lines:
+            self._judge_line(letter, line)
+        self._judge_count(letter, arrivals + len(refused), lost=not at_source and not evidence.on_its_way)
+        sent_back = any(machine is letter.source for machine, _ in at_source)
+        self._judge_copies(letter, evidence, refused + ended, sent_back=sent_back)
+        self._judge_acknowledgements(letter, evidence, arrivals)
+
+    def _drop_echo(
+        self,
+        letter: Letter,
+        evidence: Evidence,
+        at_source: list[tuple[Machine, Discard]],
+        at_target: list[tuple[Machine, Discard]],
+    ) -> None:
+        """A negative final acknowledgement makes a line at the sender for the line at the receiver."""
+        kinds = [line.message_class for _, line in at_target]
+        for machine, line in list(at_source):
+            is_final = line.queue.endswith(_AWAITING) or line.message_class in kinds
+            if letter.is_transactional and machine is letter.source and is_final:
+                if line.message_class not in kinds:
+                    self._say(f"{letter}: a final acknowledgement of nothing: {line}")
+                # Or it ran out of time in both places, and both have told of it.
+                evidence.ambiguous += line.message_class == MessageClass.NACK_REACH_QUEUE_TIMEOUT
+                at_source.remove((machine, line))
+                evidence.lines.remove((machine, line))
+
+    def _judge_line(self, letter: Letter, line: Discard) -> None:
+        """Whether the reason of a ledger is one that can be."""
+        kind = _CLASSES[line.message_class]
+        is_for_transactions = letter.queue in TRANSACTIONAL_QUEUES or letter.queue == SMALL_QUEUES[1]
+        limit = letter.time_to_be_received
+        if kind is MessageClass.NACK_REACH_QUEUE_TIMEOUT:
+            limit = min(limit, letter.time_to_reach_queue)
+        possible = {
+            MessageClass.NACK_REACH_QUEUE_TIMEOUT: line.time >= letter.sent_time + limit,
+            MessageClass.NACK_RECEIVE_TIMEOUT: line.time >= letter.sent_time + limit,
+            MessageClass.NACK_BAD_DST_Q: letter.queue == "nowhere",
+            MessageClass.NACK_NOT_TRANSACTIONAL_Q: letter.is_transactional and not is_for_transactions,
+            MessageClass.NACK_NOT_TRANSACTIONAL_MSG: not letter.is_transactional and is_for_transactions,
+            MessageClass.NACK_Q_EXCEED_QUOTA: letter.queue in SMALL_QUEUES,
+            MessageClass.NACK_Q_PURGED: not line.queue.startswith("outgoing queue"),
+            MessageClass.NACK_DELETED: line.queue.startswith("outgoing queue"),
+        }
+        if not possible.get(kind, False):
+            self._say(f"{letter}, sent at {letter.sent_time}: ended without a reason: {line}")
+
+    def _judge_count(self, letter: Letter, count: int, *, lost: bool) -> None:
+        if letter.is_express:
+            lives = Counter(receipt.life for receipt in letter.receipts)
+            if (count > 1 and not letter.target.crashes) or any(each > 1 for each in lives.values()):
+                self._say(f"{letter}: came {count} times: {self._evidence[letter.label]}, {letter.receipts}")
+            if not count and lost and not any(machine.crashes for machine in self._machines):
+                self._say(f"{letter}: is lost, and no machine died")
+            return
+        if not count and lost:
+            self._say(f"{letter}: is lost")
+        if count > 1 and (letter.is_transactional or self._history_holds):
+            self._say(f"{letter}: came {count} times: {self._evidence[letter.label]}, {letter.receipts}")
+
+    def _judge_copies(
+        self, letter: Letter, evidence: Evidence, negative: list[Discard], *, sent_back: bool
+    ) -> None:
+        """The system journal and the dead-letter queues of the sender."""
+        failures = [line for line in negative if letter.is_transactional or _is_dead_letter(letter, line)]
+        dead = letter.negative_journaling and (sent_back or bool(failures))
+        if not letter.positive_journaling:
+            journaled = False
+        elif letter.is_transactional:
+            journaled = bool(letter.receipts)
+        else:
+            journaled = not sent_back or letter.is_local  # where there is no way, it has arrived at once
+        if evidence.awaiting and not evidence.waiting:
+            self._say(f"{letter}: no final acknowledgement has come: {evidence}, {letter.receipts}")
+        is_full = any(line.message_class == MessageClass.NACK_Q_EXCEED_QUOTA for line in negative)
+        kept = letter.negative_journaling and is_full and not letter.is_transactional and not letter.is_local
+        if evidence.dead_at_target != kept and not (letter.is_express and letter.target.crashes):
+            self._say(f"{letter}: {evidence.dead_at_target} dead letters at the receiver instead of {kept:d}")
+        found = (evidence.dead, evidence.journaled)
+        wanted = (int(dead), int(journaled))
+        is_exact = not letter.is_express or not letter.source.crashes
+        late = letter.is_transactional and letter.receipts and sent_back  # the journal came too late
+        if found[0] > wanted[0] or (found[0] < wanted[0] and is_exact):
+            self._say(
+                f"{letter}: {found[0]} dead letters instead of {wanted[0]}: {evidence}, {letter.receipts}"
+            )
+        if found[1] > wanted[1] or (found[1] < wanted[1] and is_exact and not late):
+            self._say(
+                f"{letter}: {found[1]} in the journal instead of {wanted[1]}: {evidence}, {letter.receipts}"
+            )
+
+    def _judge_acknowledgements(self, letter: Letter, evidence: Evidence, arrivals: int) -> None:
+        asked = letter.acknowledgements
+        wanted: Counter[MessageClass] = Counter()
+        if letter.admin is not None:
+            if asked & Acknowledgements.POS_ARRIVAL:
+                wanted[MessageClass.ACK_REACH_QUEUE] = arrivals
+            if asked & Acknowledgements.POS_RECEIVE:
+                wanted[MessageClass.ACK_RECEIVE] = len(letter.receipts)
+            for _, line in evidence.lines:
+                kind = _CLASSES[line.message_class]
+                flag = Acknowledgements.NEG_RECEIVE if kind.is_receive else Acknowledgements.NEG_ARRIVAL
+                if asked & flag and kind not in INSECURE_NACKS:
+                    wanted[kind] += 1
+        found = evidence.acknowledgements
+        late = MessageClass.NACK_REACH_QUEUE_TIMEOUT
+        if evidence.ambiguous and found[late] == wanted[late] + evidence.ambiguous:
+            wanted[late] = found[late]
+        # What an express message has caused may be known, and the message itself be lost; or the reverse.
+        is_exact = not letter.is_express or not any(machine.crashes for machine in self._machines)
+        if is_exact and found != wanted:
+            self._say(f"{letter}: acknowledged {_names(found)} instead of {_names(wanted)}: {evidence}")
+
+    # Streams.
+
+    def _judge_order(self) -> None:
+        """Arrival numbers of a stream grow as its messages were sent."""
+        streams: defaultdict[tuple[Machine, str], list[Letter]] = defaultdict(list)
+        for letter in self._book.letters.values():
+            if letter.is_transactional and letter.is_sent:
+                streams[letter.source, letter.name].append(letter)
+        for letters in streams.values():
+            letters.sort(key=lambda letter: letter.order)
+            last: tuple[int, str] = (-1, "")
+            for letter in letters:
+                evidence = self._evidence[letter.label]
+                places = [receipt.lookup_id for receipt in letter.receipts] + evidence.waiting
+                for place in sorted(places):
+                    if place < last[0]:
+                        self._say(f"{letter}: arrived before {last[1]}, which was sent before it")
+                    last = max(last, (place, letter.label))
+
+
+def contents(machine: Machine) -> Iterator[tuple[QueueState, int, Record]]:
+    """Every message in every queue of a machine, journals and outgoing queues included."""
+    states = {}
+    for state in machine.engine.queues():
+        states[state.slot] = state
+        if state.journal is not None:
+            states[state.journal.slot] = state.journal
+    for key, data in machine.store.spaces[Keyspace.MESSAGES].items():
+        slot, lookup_id = split_message_key(key)
+        yield states[slot], lookup_id, decode_record(data)
+    for state in states.values():
+        for lookup_id, record in state.express.items():
+            yield state, lookup_id, record
+
+
+def local_name(state: QueueState) -> str:
+    path = state.queue.pathname
+    return str(state) if path is None else path.local_name
+
+
+def _is_at_target(letter: Letter, machine: Machine, line: Discard) -> bool:
+    is_inside = line.queue.startswith("outgoing queue") or line.queue.endswith(_AWAITING)
+    return machine is letter.target and not is_inside
+
+
+def _is_dead_letter(letter: Letter, line: Discard) -> bool:
+    """Only the sender's own machine keeps a letter that no transaction protects."""
+    kind = _CLASSES[line.message_class]
+    return letter.is_local and (not kind.is_receive or kind is MessageClass.NACK_RECEIVE_TIMEOUT)
+
+
+def _names(kinds: Counter[MessageClass]) -> str:
+    return ", ".join(f"{kind.name} {count}" for kind, count in sorted(kinds.items()) if count) or "nothing"

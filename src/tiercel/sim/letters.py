@@ -1,0 +1,79 @@
+"""What the applications of the world know: every message that was sent, and every one that was received."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tiercel.model.identifiers import MessageId
+from tiercel.sim.machine import Machine
+
+
+class Kind(Enum):
+    EXPRESS = "express"
+    RECOVERABLE = "recoverable"
+    TRANSACTIONAL = "transactional"
+
+
+@dataclass(slots=True)
+class Receipt:
+    """One receive that counts: its transaction, if it had one, was committed."""
+
+    life: int  # of the machine where it was received
+    lookup_id: int
+
+
+@dataclass(slots=True, eq=False)
+class Letter:
+    """One message that an application sent, and what it asked for."""
+
+    label: str
+    kind: Kind
+    source: Machine
+    target: Machine
+    queue: str
+    name: str  # the format name that it was sent to
+    time_to_reach_queue: int
+    time_to_be_received: int
+    acknowledgements: int
+    admin: Machine | None
+    positive_journaling: bool
+    negative_journaling: bool
+    life: int = 0  # of the sender
+    id: MessageId | None = None
+    sent_time: int = 0
+    order: int = 0  # of its commit among all
+    is_sent: bool = False  # and durable, if it is not express
+    is_refused: bool = False  # by the sender's own queue manager, with an error
+    receipts: list[Receipt] = field(default_factory=list)
+
+    @property
+    def is_express(self) -> bool:
+        return self.kind is Kind.EXPRESS
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.kind is Kind.TRANSACTIONAL
+
+    @property
+    def is_local(self) -> bool:
+        return self.source is self.target
+
+    def __str__(self) -> str:
+        return f"{self.label} ({self.kind.value}, {self.source} to {self.target}\\{self.queue}, {self.name})"
+
+
+class Book:
+    """All letters, by their labels: each label is written once."""
+
+    def __init__(self) -> None:
+        self.letters: dict[str, Letter] = {}
+        self._commits = 0
+
+    def new_label(self, source: Machine) -> str:
+        return f"{source.name[0]}{len(self.letters) + 1}"
+
+    def add(self, letter: Letter) -> None:
+        self.letters[letter.label] = letter
+
+    def next_order(self) -> int:
+        self._commits += 1
+        return self._commits

@@ -1,0 +1,265 @@
+"""A computer with one queue manager: its disk, its two clocks, its starts and its ends.
+
+What arrives waits in a mailbox and is worked off in batches, as in the daemon. A batch whose commit takes
+long keeps the machine busy, and its outputs leave when the disk is done.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from uuid import UUID
+
+from tiercel.binary.actions import Action
+from tiercel.binary.protocol import BinaryProtocol
+from tiercel.binary.settings import Settings
+from tiercel.engine.engine import Engine, Identity
+from tiercel.model.errors import StoreFailedError
+from tiercel.security.access import Token
+from tiercel.server.node import Node
+from tiercel.sim.network import End, Network
+from tiercel.sim.schedule import Event, Schedule
+from tiercel.sim.trace import Trace
+from tiercel.store.memory_store import CommitFails, Crash, MemoryStore, Write
+
+START = 1_700_000_000  # the wall clock when the world begins
+OWNER = Token.local_system()
+_TICK = 0.0001  # seconds that one turn of the loop takes at least
+_TURNS_PER_SECOND = 2_000  # more than this is a machine that spins
+
+
+class SpinError(Exception):
+    """A machine keeps turning and nothing comes of it."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a machine is built of; the tests of the simulator put broken ones in."""
+
+    engine: type[Engine] = Engine
+    protocol: type[BinaryProtocol] = BinaryProtocol
+    node: type[Node] = Node
+
+
+@dataclass(slots=True)
+class Note:
+    """What somebody did in a batch, and what is to be known once its fate is: True when it is durable."""
+
+    decide: Callable[[bool], None]
+
+
+@dataclass(slots=True)
+class Disk:
+    """How fast the disk is, and when the plug is pulled."""
+
+    commit_s: float = 0.001
+    writes_to_crash: int | None = None
+    kept: bool = False  # a crash at a commit: whether it had reached the disk
+    is_error: bool = False  # a commit that fails instead of a crash
+
+
+class Machine:
+    def __init__(
+        self,
+        name: str,
+        addresses: tuple[str, ...],
+        store: MemoryStore,
+        parts: Parts,
+        schedule: Schedule,
+        network: Network,
+        random: Random,
+        trace: Trace,
+    ) -> None:
+        self.name = name
+        self.addresses = addresses
+        self.store = store
+        self.settings = Settings()
+        self.disk = Disk()
+        self.wall_offset = 0.0
+        self.is_up = False
+        self.life = 0
+        self.crashes = 0
+        self.ends: dict[int, End] = {}
+        self.node: Node
+        self.engine: Engine
+        self.protocol: BinaryProtocol
+        self.starting: list[Callable[[], None]] = []  # told after every start
+        self._parts = parts
+        self._schedule = schedule
+        self._network = network
+        self._random = random
+        self._trace = trace
+        self._mailbox: list[Callable[[], None]] = []
+        self._notes: list[Note] = []
+        self._turn: Event | None = None
+        self._wake: Event | None = None
+        self._busy_until = 0.0
+        self._born = 0.0
+        self._second = -1
+        self._turns = 0
+
+    def __repr__(self) -> str:
+        return self.name
+
+    # Clocks.
+
+    def wall_clock(self) -> float:
+        return START + self._schedule.now + self.wall_offset
+
+    def monotonic_clock(self) -> float:
+        return self._schedule.now - self._born
+
+    def new_guid(self) -> UUID:
+        return UUID(int=self._random.getrandbits(128), version=4)
+
+    # Starting and stopping.
+
+    def start(self) -> None:
+        if self.is_up:
+            return
+        self.life += 1
+        self.is_up = True
+        self._born = self._schedule.now - self._random.random() * 1000
+        self._busy_until = self._schedule.now
+        self._trace(self.name, f"starts, for the {self.life}. time")
+        self.store.faults = self._meet_write
+        self._run_guarded(self._boot)
+
+    def _boot(self) -> None:
+        identity = Identity(self.name, f"{self.name}.example", self.addresses)
+        self.engine = self._parts.engine(
+            self.store,
+            identity,
+            now=self.wall_clock(),
+            owner=OWNER,
+            new_guid=self.new_guid,
+            everyone_may_send=True,
+        )
+        self.protocol = self._parts.protocol(self.engine, self.settings)
+        self.node = self._parts.node(
+            self.engine,
+            self.protocol,
+            self._perform,
+            wall_clock=self.wall_clock,
+            monotonic_clock=self.monotonic_clock,
+        )
+        self.node.begin()
+        self.protocol.start()
+        self._commit()
+        for tell in self.starting:
+            tell()
+
+    def crash(self, *, kept: bool = False) -> None:
+        """The process dies; the disk keeps what was committed, and `kept` says it of the running batch."""
+        is_silent = self._random.random() < 0.5
+        how = "the whole machine" if is_silent else "the process"
+        self._trace(self.name, f"dies, {how}{'; the last commit had reached the disk' if kept else ''}")
+        self.is_up = False
+        self.crashes += 1
+        self.disk.writes_to_crash = None
+        self._mailbox.clear()
+        self._decide(is_durable=kept)
+        for event in (self._turn, self._wake):
+            if event is not None:
+                event.cancel()
+        self._turn = self._wake = None
+        self.store = self.store.crash()
+        self._network.stopped(self, is_silent=is_silent)
+
+    # Batches.
+
+    def post(self, command: Callable[[], None]) -> None:
+        """Has something done in the next batch."""
+        if not self.is_up:
+            return
+        self._mailbox.append(command)
+        if self._turn is None:
+            self._turn = self._schedule.at(max(self._schedule.now, self._busy_until), self._work)
+
+    def note(self, decide: Callable[[bool], None]) -> None:
+        """For a command: `decide` hears whether the batch that it runs in became durable."""
+        self._notes.append(Note(decide))
+
+    def _work(self) -> None:
+        self._turn = None
+        if self._schedule.now < self._busy_until:
+            self._turn = self._schedule.at(self._busy_until, self._work)
+            return
+        self._count_turn()
+        commands, self._mailbox = self._mailbox, []
+
+        def batch() -> None:
+            self.node.begin()
+            for command in commands:
+                command()
+            self._commit()
+
+        self._run_guarded(batch)
+
+    def _count_turn(self) -> None:
+        second = int(self._schedule.now)
+        if second != self._second:
+            self._second, self._turns = second, 0
+        self._turns += 1
+        if self._turns > _TURNS_PER_SECOND:
+            raise SpinError(f"{self.name} makes more than {_TURNS_PER_SECOND} turns in a second")
+
+    def _commit(self) -> None:
+        self.node.commit()
+        self._decide(is_durable=True)
+        wait = self.node.seconds_to_deadline()
+        if self._wake is not None:
+            self._wake.cancel()
+            self._wake = None
+        if wait is not None:
+            self._wake = self._schedule.after(max(wait, _TICK), partial(self.post, lambda: None))
+
+    def _run_guarded(self, batch: Callable[[], None]) -> None:
+        try:
+            batch()
+        except Crash as crash:
+            self.crash(kept=crash.kept)
+        except StoreFailedError:
+            if not self.disk.is_error:
+                raise
+            self.disk.is_error = False
+            self.crash(kept=self.disk.kept)
+
+    def _decide(self, *, is_durable: bool) -> None:
+        notes, self._notes = self._notes, []
+        for note in notes:
+            note.decide(is_durable)
+
+    def _meet_write(self, write: Write, _number: int) -> None:
+        disk = self.disk
+        if disk.writes_to_crash is not None:
+            disk.writes_to_crash -= 1
+            if disk.writes_to_crash <= 0:
+                disk.writes_to_crash = None
+                if write is not Write.COMMIT:
+                    disk.is_error = False
+                    raise Crash
+                if disk.is_error:
+                    raise CommitFails(kept=disk.kept)
+                raise Crash(kept=disk.kept)
+        if write is Write.COMMIT:
+            self._busy_until = self._schedule.now + disk.commit_s * (0.5 + self._random.random())
+
+    def _perform(self, actions: list[Action]) -> None:
+        """Lets the outputs go when the commit is done; a machine that dies before takes them with it."""
+        if not actions:
+            return
+        if self._busy_until <= self._schedule.now:
+            self._network.perform(self, actions)
+            return
+        life = self.life
+
+        def release() -> None:
+            if self.is_up and self.life == life:
+                self._network.perform(self, actions)
+
+        self._schedule.at(self._busy_until, release)
+
+    def poke(self) -> None:
+        """Makes a turn although nothing has come, as after a change of the clock."""
+        self.post(lambda: None)

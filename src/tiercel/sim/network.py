@@ -1,0 +1,392 @@
+"""The network: byte streams that keep their order and nothing else, names, and datagrams.
+
+Bytes of a stream arrive late and in pieces of any size. A stream can be cut so that both sides hear of it,
+or one, or none; what was on its way is then lost. Between two computers that cannot reach each other bytes
+wait, as TCP would send them again, and new connections fail.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Protocol
+
+from tiercel.binary.actions import Action, Close, Dial, Resolve, SendDatagram, SessionEvent, Write
+from tiercel.binary.protocol import BinaryProtocol
+from tiercel.model.codes import ConnectionStatus
+from tiercel.sim.schedule import Schedule
+from tiercel.sim.trace import PacketReader, Trace
+
+NOBODY = "192.0.2.99"  # an address that no computer has
+_ASKING_PORT = 50_000  # where pings come from
+_RECORDED = 8  # connections whose bytes are kept, to come a second time
+_RECORDED_BYTES = 100_000
+
+
+class Host(Protocol):
+    """What the network knows of a computer."""
+
+    name: str
+    addresses: tuple[str, ...]
+    is_up: bool
+    life: int  # counts the starts
+    ends: "dict[int, End]"  # its connections, by the numbers that its protocol has given them
+    protocol: BinaryProtocol
+
+    def post(self, command: Callable[[], None]) -> None:
+        """Has something done in the next batch."""
+
+
+@dataclass(eq=False, slots=True)
+class End:
+    """One side of a connection, and what is on its way to the other side; None is the end of the stream."""
+
+    host: Host
+    life: int
+    number: int = 0
+    peer: "End | None" = None
+    is_open: bool = True  # as far as this side's operating system knows
+    is_cut: bool = False
+    hears_reset: bool = True  # of a cut, as soon as it writes
+    flight: deque[bytes | None] = field(default_factory=deque)
+    arrives: float = 0.0  # when the last byte on its way will be there
+    stalled: int = 0
+    sent: bytearray | None = None  # everything that was written, if somebody records it
+    written: PacketReader | None = None
+    read: PacketReader | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        return self.is_open and self.host.is_up and self.host.life == self.life
+
+
+@dataclass(slots=True)
+class Weather:
+    """How bad the network is at present; the faults change it."""
+
+    latency: float = 0.001
+    jitter: float = 0.002
+    split: float = 0.2  # how likely bytes that were written together arrive in pieces
+    refuse: float = 0.0  # how likely a connection is refused
+    unknown: float = 0.0  # how likely a name has no address just now
+    wrong_address: float = 0.0  # how likely a dead address comes before the right one
+    lose_datagram: float = 0.0
+    slow_names: float = 0.0  # seconds that a name may take at most
+
+
+class Network:
+    def __init__(self, schedule: Schedule, random: Random, trace: Trace) -> None:
+        self._schedule = schedule
+        self._random = random
+        self._trace = trace
+        self._hosts: dict[str, Host] = {}
+        self._names: dict[str, Host] = {}
+        self._blocked: dict[frozenset[str], int] = {}
+        self.weather = Weather()
+        self.connections: dict[End, None] = {}  # the dialing ends of those that somebody still holds
+        self.recorded: list[End] = []
+        self.writes = 0
+        self.bytes_written = 0
+        self.last_write = 0.0
+
+    def add(self, host: Host, *names: str) -> None:
+        for address in host.addresses:
+            self._hosts[address] = host
+        for name in names:
+            self._names[name.casefold()] = host
+
+    # What a machine wants done.
+
+    def perform(self, host: Host, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Write():
+                    if (end := host.ends.get(action.connection)) is not None:
+                        self._write(end, action.data)
+                case Close():
+                    self._close(host, action.connection)
+                case Dial():
+                    self._dial(host, action)
+                case Resolve():
+                    self._resolve(host, action.host)
+                case SendDatagram():
+                    self._send_datagram(host, action)
+                case SessionEvent():
+                    self._tell(host, action)
+
+    def _tell(self, host: Host, event: SessionEvent) -> None:
+        peer = "" if event.peer is None else f" peer {str(event.peer)[:8]}"
+        text = f"#{event.connection} {event.event} {event.address}{peer} {event.reason}"
+        self._trace(host.name, text.rstrip())
+
+    def _delay(self) -> float:
+        return self.weather.latency + self._random.random() * self.weather.jitter
+
+    # Names.
+
+    def _resolve(self, host: Host, name: str) -> None:
+        addresses = self._look_up(name)
+        self._trace(host.name, f"resolve {name}: {', '.join(addresses) or 'unknown'}")
+        life = host.life
+
+        def answer() -> None:
+            if host.is_up and host.life == life:
+                host.post(lambda: host.protocol.resolved(name, addresses))
+
+        self._schedule.after(self._delay() + self._random.random() * self.weather.slow_names, answer)
+
+    def _look_up(self, name: str) -> list[str]:
+        if name in self._hosts:
+            return [name]
+        found = self._names.get(name.casefold())
+        if found is None or self._random.random() < self.weather.unknown:
+            return []
+        addresses = list(found.addresses)
+        if self._random.random() < self.weather.wrong_address:
+            addresses.insert(self._random.randrange(len(addresses) + 1), NOBODY)
+        return addresses
+
+    # Opening.
+
+    def _dial(self, host: Host, dial: Dial) -> None:
+        end = host.ends[dial.connection] = self._new_end(host, dial.connection)
+        target = self._hosts.get(dial.address)
+        self._trace(
+            host.name, f"#{dial.connection} dial {dial.address} {target.name if target else 'nobody'}"
+        )
+        if target is None or self.is_blocked(host, target):
+            self._schedule.after(self._random.uniform(1, 60), partial(self._fail, end))
+        elif self._random.random() < self.weather.refuse:
+            self._schedule.after(self._delay(), partial(self._fail, end))
+        else:
+            self._schedule.after(self._delay(), partial(self._knock, end, target))
+
+    def _new_end(self, host: Host, number: int = 0) -> End:
+        end = End(host, host.life, number)
+        if self._trace.is_on:
+            end.written, end.read = PacketReader(), PacketReader()
+        return end
+
+    def _knock(self, end: End, target: Host) -> None:
+        if not end.is_alive:
+            return
+        if not target.is_up or self.is_blocked(end.host, target):
+            self._schedule.after(self._delay(), partial(self._fail, end))
+            return
+        self._join(end, target, end.host.addresses[0])
+        if len(self.recorded) < _RECORDED:
+            end.sent = bytearray()
+            self.recorded.append(end)
+        self._schedule.after(self._delay(), partial(self._connected, end))
+
+    def _join(self, end: End, target: Host, address: str) -> None:
+        """The two ends of a new connection; the acceptor is told at once."""
+        peer = self._new_end(target)
+        end.peer, peer.peer = peer, end
+        self.connections[end] = None
+
+        def accept() -> None:
+            peer.number = target.protocol.accepted(address)
+            target.ends[peer.number] = peer
+            self._trace(target.name, f"#{peer.number} accepted from {end.host.name}")
+
+        target.post(accept)
+
+    def _connected(self, end: End) -> None:
+        if end.is_alive and end.host.ends.get(end.number) is end:
+            end.host.post(partial(self._if_wanted, end, lambda: end.host.protocol.connected(end.number)))
+
+    def _fail(self, end: End) -> None:
+        if end.is_alive and end.host.ends.get(end.number) is end:
+            end.is_open = False
+            del end.host.ends[end.number]
+            self._trace(end.host.name, f"#{end.number} connect failed")
+            status = ConnectionStatus.SOCKET_CONNECT_FAILURE
+            end.host.post(lambda: end.host.protocol.connect_failed(end.number, status))
+
+    def _if_wanted(self, end: End, command: Callable[[], None]) -> None:
+        """Does it, unless the process has closed the connection meanwhile."""
+        if end.host.ends.get(end.number) is end:
+            command()
+
+    # Bytes.
+
+    def _write(self, end: End, data: bytes) -> None:
+        self.writes += 1
+        self.bytes_written += len(data)
+        self.last_write = self._schedule.now
+        if not end.is_open:
+            return
+        if end.sent is not None and len(end.sent) < _RECORDED_BYTES:
+            end.sent += data
+        if end.written is not None:
+            name = end.peer.host.name if end.peer is not None else "?"
+            for line in end.written.read(data):
+                self._trace(end.host.name, f"#{end.number} -> {name} {line}")
+        for piece in self._pieces(data):
+            self._launch(end, piece)
+
+    def _pieces(self, data: bytes) -> list[bytes]:
+        if len(data) < 2 or self._random.random() >= self.weather.split:
+            return [data]
+        cuts = sorted({self._random.randrange(1, len(data)) for _ in range(self._random.randint(1, 4))})
+        return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+
+    def _launch(self, end: End, piece: bytes | None) -> None:
+        end.flight.append(piece)
+        end.arrives = max(end.arrives, self._schedule.now + self._delay())
+        self._schedule.at(end.arrives, partial(self._land, end))
+
+    def _land(self, end: End) -> None:
+        """The next piece of a stream reaches the other side, or nothing."""
+        if not end.flight or end.peer is None:
+            return
+        peer = end.peer
+        if self.is_blocked(end.host, peer.host):
+            end.stalled += 1
+            return
+        piece = end.flight.popleft()
+        if end.is_cut:
+            if end.hears_reset and piece is not None:
+                self._schedule.after(self._delay(), partial(self.hang_up, end))
+        elif piece is None:
+            self.hang_up(peer)
+        elif peer.is_alive:
+            peer.host.post(partial(self._receive, peer, piece))
+        elif peer.host.is_up:  # its operating system knows nothing of the connection
+            self._schedule.after(self._delay(), partial(self.hang_up, end))
+
+    def _receive(self, end: End, piece: bytes) -> None:
+        if end.host.ends.get(end.number) is end:
+            if end.read is not None and end.peer is not None:
+                for line in end.read.read(piece):
+                    self._trace(end.host.name, f"#{end.number} <- {end.peer.host.name} {line}")
+            end.host.protocol.received(end.number, piece)
+
+    # Ending.
+
+    def _close(self, host: Host, number: int) -> None:
+        end = host.ends.pop(number, None)
+        if end is None:
+            return
+        self._trace(host.name, f"#{number} close")
+        if end.is_open:
+            end.is_open = False
+            if end.peer is not None:
+                self._launch(end, None)
+            self._forget(end)
+
+    def hang_up(self, end: End) -> None:
+        """One side's operating system learns that the connection is gone."""
+        if not end.is_alive:
+            return
+        end.is_open = False
+        self._forget(end)
+
+        def tell() -> None:
+            del end.host.ends[end.number]
+            self._trace(end.host.name, f"#{end.number} disconnected")
+            end.host.protocol.disconnected(end.number)
+
+        end.host.post(partial(self._if_wanted, end, tell))
+
+    def _forget(self, end: End) -> None:
+        peer = end.peer
+        if peer is None or not peer.is_open:
+            self.connections.pop(end, None)
+            if peer is not None:
+                self.connections.pop(peer, None)
+
+    def cut(self, end: End, *, dialer_hears: bool, acceptor_hears: bool) -> None:
+        """What is on its way is lost; who does not hear of it may find out by writing, or never."""
+        assert end.peer is not None
+        names = f"{end.host.name}#{end.number} and {end.peer.host.name}#{end.peer.number}"
+        hearers = [each for each, hears in ((end, dialer_hears), (end.peer, acceptor_hears)) if hears]
+        heard = " and ".join(each.host.name for each in hearers) or "nobody"
+        self._trace("network", f"cut between {names}; {heard} hears of it")
+        for each in (end, end.peer):
+            each.is_cut = True
+            each.hears_reset = self._random.random() < 0.5
+        for each in hearers:
+            self._schedule.after(self._random.random() * 2, partial(self.hang_up, each))
+        if not hearers:
+            self.connections.pop(end, None)
+
+    def stopped(self, host: Host, *, is_silent: bool) -> None:
+        """The process is gone; its operating system says so to the others, unless it is gone as well."""
+        for end in host.ends.values():
+            if not end.is_open:
+                continue
+            end.is_open = False
+            if is_silent:
+                for _ in range(self._random.randint(0, len(end.flight))):
+                    end.flight.pop()
+            elif end.peer is not None:
+                self._launch(end, None)
+            self._forget(end)
+        host.ends.clear()
+
+    # Who cannot reach whom.
+
+    def is_blocked(self, one: Host, other: Host) -> bool:
+        return bool(self._blocked) and frozenset((one.name, other.name)) in self._blocked
+
+    def block(self, one: Host, other: Host) -> None:
+        pair = frozenset((one.name, other.name))
+        self._blocked[pair] = self._blocked.get(pair, 0) + 1
+        self._trace("network", f"{one.name} and {other.name} cannot reach each other")
+
+    def unblock(self, one: Host, other: Host) -> None:
+        pair = frozenset((one.name, other.name))
+        left = self._blocked.pop(pair, 0) - 1
+        if left > 0:
+            self._blocked[pair] = left
+            return
+        self._trace("network", f"{one.name} and {other.name} can reach each other again")
+        for dialer in list(self.connections):
+            for end in (dialer, dialer.peer):
+                if (
+                    end is not None
+                    and end.stalled
+                    and end.peer is not None
+                    and not self.is_blocked(end.host, end.peer.host)
+                ):
+                    for _ in range(end.stalled):
+                        end.arrives = max(end.arrives, self._schedule.now + self._delay())
+                        self._schedule.at(end.arrives, partial(self._land, end))
+                    end.stalled = 0
+
+    # Strangers.
+
+    def intrude(self, stranger: Host, target: Host, data: bytes, *, stays: bool) -> None:
+        """Somebody connects, sends bytes and does not care for an answer."""
+        if not target.is_up:
+            return
+        end = self._new_end(stranger)
+        end.hears_reset = False
+        self._join(end, target, stranger.addresses[0])
+        if data:
+            self._write(end, data)
+        if not stays:
+            self._schedule.after(self._random.random() * 30, lambda: self._leave(end))
+
+    def _leave(self, end: End) -> None:
+        if end.is_open:
+            end.is_open = False
+            self._launch(end, None)
+            self._forget(end)
+
+    # Datagrams.
+
+    def _send_datagram(self, host: Host, sent: SendDatagram) -> None:
+        target = self._hosts.get(sent.address)
+        if target is None or self._random.random() < self.weather.lose_datagram:
+            return
+
+        def arrive() -> None:
+            if target.is_up and not self.is_blocked(host, target):
+                source, port = host.addresses[0], _ASKING_PORT
+                target.post(lambda: target.protocol.datagram(source, port, sent.data, is_reply=sent.is_reply))
+
+        self._schedule.after(self._delay(), arrive)

@@ -1,0 +1,190 @@
+"""One world from one seed: build it, let things go wrong, let it come to rest, look for what is not right."""
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from tiercel.binary.settings import Settings
+from tiercel.sim.checkers import Inquest
+from tiercel.sim.faults import Faults, Menu
+from tiercel.sim.letters import Book
+from tiercel.sim.machine import Machine, Parts
+from tiercel.sim.network import Network
+from tiercel.sim.schedule import Schedule
+from tiercel.sim.setup import NAMES, addresses_of, installed
+from tiercel.sim.trace import Trace
+from tiercel.sim.workload import Taste, Workload, outgoing_queues
+from tiercel.store.memory_store import MemoryStore
+
+_HOUR = 3600.0
+_PATIENCE_S = 30 * _HOUR  # after the faults: the longest pause of the resend table is six hours
+_IDLE_S = 2 * _HOUR  # after the rest: every session must have been closed by then
+_MOST_WRITES = 20_000
+
+
+@dataclass(slots=True)
+class Result:
+    seed: int
+    problems: list[str] = field(default_factory=list)
+    letters: int = 0
+    writes: int = 0
+    crashes: int = 0
+    seconds: float = 0.0
+
+    @property
+    def command(self) -> str:
+        return f"python -m tiercel.sim --seed {self.seed} --trace"
+
+    def __str__(self) -> str:
+        lines = [
+            f"seed {self.seed}: {len(self.problems)} problems",
+            *self.problems,
+            f"replay: {self.command}",
+        ]
+        return "\n    ".join(lines)
+
+
+def run(seed: int, parts: Parts | None = None, listener: Callable[[str], None] | None = None) -> Result:
+    """The world of a seed, from its beginning to its end; `listener` gets the trace line by line."""
+    world = World(seed, parts or Parts(), listener)
+    try:
+        return world.run()
+    except Exception:  # noqa: BLE001 -- whatever escapes from the product is a finding
+        world.trace("world", "ends with an error")
+        return replace(world.result(), problems=[traceback.format_exc().rstrip()])
+
+
+class World:
+    def __init__(self, seed: int, parts: Parts, listener: Callable[[str], None] | None) -> None:
+        self.seed = seed
+        self.schedule = Schedule()
+        self.trace = Trace(self.schedule, listener)
+        self.book = Book()
+        random = self._random("world")
+        self.network = Network(self.schedule, self._random("network"), self.trace)
+        self.machines = [self._machine(index, parts) for index in range(random.choice((2, 2, 3, 3, 4)))]
+        duration = random.choice((20.0, 120.0, 120.0, 600.0))
+        has_router = len(self.machines) > 2 and random.random() < 0.4
+        self._configure(random, has_router=has_router)
+        taste = Taste(
+            actions=random.choice((10, 30, 50)),
+            duration=duration,
+            forms=("private", "private", "os") if has_router else ("tcp", "os", "private"),
+            expiring=random.choice((0.0, 0.0, 0.2)),
+            refused=random.choice((0.0, 0.05, 0.2)),
+        )
+        menu = Menu(count=random.choice((0, 4, 10, 20)), duration=duration)
+        self._duration = duration
+        self._drains = random.random() < 0.7
+        self.workload = Workload(
+            self.machines, self.schedule, self._random("workload"), self.trace, self.book, taste
+        )
+        self.faults = Faults(
+            self.machines, self.schedule, self.network, self._random("faults"), self.trace, menu
+        )
+
+    def _random(self, purpose: str) -> Random:
+        """A source of its own for each part: a change in one does not turn the others over."""
+        return Random(f"{self.seed} {purpose}")  # noqa: S311 -- it must be the same every time
+
+    def _machine(self, index: int, parts: Parts) -> Machine:
+        _, _, disk = installed(index)
+        name = NAMES[index]
+        machine = Machine(
+            name,
+            addresses_of(index),
+            MemoryStore(disk),
+            parts,
+            self.schedule,
+            self.network,
+            self._random(name),
+            self.trace,
+        )
+        self.network.add(machine, name, f"{name}.example")
+        return machine
+
+    def _configure(self, random: Random, *, has_router: bool) -> None:
+        """Settings that the seed varies, and the ways between the machines; BRAVO is the router, if any."""
+        router = self.machines[1]
+        common = Settings(
+            window_size=random.choice((64, 64, 2, 1)),
+            ping=random.random() < 0.2,
+            retry_max_ms=random.choice((60_000, 5_000)),
+        )
+        for machine in self.machines:
+            known = [each for each in self.machines if each is not machine]
+            if has_router and machine is not router:
+                known = [router]
+            machine.settings = replace(
+                common,
+                machines={installed(self.machines.index(each))[0]: (each.name.lower(),) for each in known},
+                out_routing_servers=(router.name.lower(),) if has_router and machine is not router else (),
+                routing_server=has_router and machine is router,
+            )
+
+    # The run.
+
+    def run(self) -> Result:
+        for machine in self.machines:
+            machine.start()
+        self.workload.plan()
+        self.faults.plan()
+        self.schedule.run_until(self._duration)
+        self.faults.end()
+        self._rest()
+        if self._drains:
+            self.trace("world", "everything is received")
+            self.workload.drain()
+            self._rest()
+        problems = self._judge_rest()
+        self.trace("world", "ends")
+        problems += Inquest(self.machines, self.book, history_holds=self._history_holds()).problems()
+        result = self.result()
+        result.problems = problems
+        return result
+
+    def _rest(self) -> None:
+        """Waits until nothing is on its way any more, and a while longer."""
+        end = self.schedule.now + _PATIENCE_S
+        while self.schedule.now < end:
+            self.schedule.run_until(min(self.schedule.now + 600.0, end))
+            if self._is_quiet() or self.network.writes > _MOST_WRITES:
+                break
+
+    def _is_quiet(self) -> bool:
+        is_still = self.schedule.now - self.network.last_write >= 600.0
+        return is_still and not any(
+            state.count for machine in self.machines if machine.is_up for state in outgoing_queues(machine)
+        )
+
+    def _judge_rest(self) -> list[str]:
+        """After the last message nobody has anything to say, and every connection is closed."""
+        problems = []
+        before = self.network.writes
+        self.schedule.run_until(self.schedule.now + _IDLE_S)
+        if self.network.writes > before:
+            problems.append(
+                f"{self.network.writes - before} writes to the network after everything had ended"
+            )
+        if self.network.writes > _MOST_WRITES:
+            problems.append(f"{self.network.writes} writes to the network: something is sent again and again")
+        for machine in self.machines:
+            if not machine.is_up:
+                problems.append(f"{machine} is down")
+            if machine.ends:
+                problems.append(f"{machine} holds connections {sorted(machine.ends)}")
+        return problems
+
+    def _history_holds(self) -> bool:
+        """Whether no clock has jumped so far that the histories of the receivers were emptied."""
+        return all(abs(machine.wall_offset) < 900 for machine in self.machines)
+
+    def result(self) -> Result:
+        return Result(
+            self.seed,
+            letters=len(self.book.letters),
+            writes=self.network.writes,
+            crashes=sum(machine.crashes for machine in self.machines),
+            seconds=self.schedule.now,
+        )

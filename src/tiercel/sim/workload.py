@@ -1,0 +1,344 @@
+"""The applications: they send, receive, purge, pause and resume as the seed says, and keep book of it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from random import Random
+
+from tiercel.engine.handles import Found, OpenQueue
+from tiercel.engine.queue_state import QueueState
+from tiercel.engine.transaction import Transaction, TransactionState
+from tiercel.model.codes import Acknowledgements, DeliveryGuarantee, QueueAccess
+from tiercel.model.errors import IoTimeoutError, MqError
+from tiercel.model.format_name import FormatName
+from tiercel.model.limits import INFINITE, TIME_TO_REACH_QUEUE_DEFAULT_S
+from tiercel.model.message import Message
+from tiercel.model.queue import OutgoingQueue
+from tiercel.sim.letters import Book, Kind, Letter, Receipt
+from tiercel.sim.machine import OWNER, Machine
+from tiercel.sim.schedule import Schedule
+from tiercel.sim.setup import (
+    ADMIN_QUEUE,
+    PLAIN_QUEUES,
+    SMALL_QUEUES,
+    TRANSACTIONAL_QUEUES,
+    installed,
+)
+from tiercel.sim.trace import Trace
+from tiercel.wire.user_message import UserMessage
+
+_FORMS = ("tcp", "os", "private")
+_RECEIVE_ADMIN = QueueAccess.RECEIVE | QueueAccess.ADMIN
+
+
+@dataclass(slots=True)
+class Taste:
+    """What the applications of this seed like to do."""
+
+    actions: int = 40
+    duration: float = 120.0
+    forms: tuple[str, ...] = _FORMS
+    local: float = 0.15  # how often they send to a queue of their own machine
+    expiring: float = 0.15
+    journaling: float = 0.4
+    acknowledged: float = 0.3
+    refused: float = 0.05  # how often they send to a queue that will refuse
+    weights: dict[str, int] = field(
+        default_factory=lambda: {
+            "send": 30,
+            "transact": 30,
+            "receive": 15,
+            "receive_in_transaction": 12,
+            "purge": 1,
+            "purge_outgoing": 1,
+            "pause": 3,
+        }
+    )
+
+
+@lru_cache(1000)
+def parse(name: str) -> FormatName:
+    return FormatName.parse(name)
+
+
+class Workload:
+    def __init__(
+        self,
+        machines: list[Machine],
+        schedule: Schedule,
+        random: Random,
+        trace: Trace,
+        book: Book,
+        taste: Taste,
+    ) -> None:
+        self._machines = machines
+        self._schedule = schedule
+        self._random = random
+        self._trace = trace
+        self._book = book
+        self._taste = taste
+        self._handles: dict[Machine, tuple[int, dict[tuple[str, QueueAccess], OpenQueue]]] = {}
+        self._is_over = False
+
+    def plan(self) -> None:
+        for _ in range(self._taste.actions):
+            time = self._random.random() * self._taste.duration
+            self._schedule.at(time, self._act)
+
+    def _act(self) -> None:
+        machine = self._random.choice(self._machines)
+        weights = self._taste.weights
+        action = self._random.choices(list(weights), list(weights.values()))[0]
+        command: Callable[[Machine], None] = getattr(self, f"_{action}")
+        machine.post(partial(command, machine))
+
+    # Sending.
+
+    def _send(self, machine: Machine) -> None:
+        for _ in range(self._random.choice((1, 1, 2, 5))):
+            recoverable = self._random.random() < 0.6
+            kind = Kind.RECOVERABLE if recoverable else Kind.EXPRESS
+            letter, message = self._compose(machine, kind)
+            if self._try_to_send(letter, message, None):
+                letter.order = self._book.next_order()
+                machine.note(partial(self._sent, [letter]))
+
+    def _transact(self, machine: Machine) -> None:
+        """Several messages to several queues; what is in one transaction goes together or not at all."""
+        transaction = machine.engine.transactions.begin()
+        letters: list[Letter] = []
+        receipts = self._receive_some(machine, transaction) if self._random.random() < 0.2 else []
+        for _ in range(self._random.choice((1, 1, 2, 3, 6))):
+            letter, message = self._compose(machine, Kind.TRANSACTIONAL)
+            if self._try_to_send(letter, message, transaction):
+                letters.append(letter)
+        self._end_transaction(machine, transaction, letters, receipts)
+
+    def _end_transaction(
+        self,
+        machine: Machine,
+        transaction: Transaction,
+        letters: list[Letter],
+        receipts: list[tuple[Letter, Receipt]],
+    ) -> None:
+        """Ends it now, or in a later batch."""
+        commits, life = self._random.random() < 0.8, machine.life
+
+        def end() -> None:
+            if machine.life != life or transaction.state is not TransactionState.ACTIVE:
+                return
+            transactions = machine.engine.transactions
+            labels = " ".join(letter.label for letter in letters)
+            taken = " ".join(letter.label for letter, _ in receipts)
+            self._trace(machine.name, f"{'commit' if commits else 'abort'} sends [{labels}] takes [{taken}]")
+            if not commits:
+                transactions.abort(transaction.id)
+                return
+            for letter in letters:
+                letter.order = self._book.next_order()
+            transactions.commit(transaction.id)
+            machine.note(partial(self._sent, letters))
+            machine.note(partial(self._received, receipts))
+
+        if self._random.random() < 0.7:
+            end()
+        else:
+            delay = self._random.choice((0.001, 0.1, 5.0))
+            self._schedule.after(delay, partial(machine.post, end))
+
+    def _try_to_send(self, letter: Letter, message: Message, transaction: Transaction | None) -> bool:
+        machine = letter.source
+        self._book.add(letter)
+        try:
+            opened = self._open(machine, letter.name, QueueAccess.SEND)
+            letter.id = machine.engine.send(opened, message, transaction)
+        except MqError as error:
+            self._trace(machine.name, f"cannot send {letter.label}: {error}")
+            letter.is_refused = True
+            return False
+        letter.sent_time, letter.life = message.sent_time, machine.life
+        self._trace(machine.name, f"sends {letter} id {letter.id.uniquifier} {self._wishes(letter)}".rstrip())
+        return True
+
+    def _sent(self, letters: list[Letter], is_durable: bool) -> None:
+        for letter in letters:
+            letter.is_sent = is_durable
+            if not is_durable:
+                self._trace(letter.source.name, f"{letter.label} was never sent")
+
+    def _compose(self, machine: Machine, kind: Kind) -> tuple[Letter, Message]:
+        random, taste = self._random, self._taste
+        target = machine
+        if random.random() >= taste.local:
+            target = random.choice([each for each in self._machines if each is not machine])
+        queue = self._choose_queue(kind)
+        admin: Machine | None = None
+        if random.random() < taste.acknowledged:
+            admin = random.choice((machine, machine, machine, *self._machines))
+        acknowledgements = random.randrange(1, 16) if admin is not None else 0
+        is_expiring = random.random() < taste.expiring
+        letter = Letter(
+            self._book.new_label(machine),
+            kind,
+            machine,
+            target,
+            queue,
+            self._name(target, queue, random.choice(taste.forms)),
+            random.choice((1, 10, 60)) if is_expiring else TIME_TO_REACH_QUEUE_DEFAULT_S,
+            random.choice((10, 100)) if random.random() < taste.expiring else INFINITE,
+            acknowledgements,
+            admin,
+            positive_journaling=random.random() < taste.journaling,
+            negative_journaling=random.random() < taste.journaling,
+        )
+        return letter, self._message(letter)
+
+    def _choose_queue(self, kind: Kind) -> str:
+        draw = self._random.random()
+        transactional = kind is Kind.TRANSACTIONAL
+        if draw < self._taste.refused / 2:
+            return self._random.choice(
+                ("nowhere", *(PLAIN_QUEUES if transactional else TRANSACTIONAL_QUEUES))
+            )
+        if draw < self._taste.refused:
+            return SMALL_QUEUES[transactional]
+        return self._random.choice(TRANSACTIONAL_QUEUES if transactional else PLAIN_QUEUES)
+
+    def _message(self, letter: Letter) -> Message:
+        size = self._random.choice((0, 20, 20, 200, 200, 1000, 9000))
+        is_recoverable = letter.kind is Kind.RECOVERABLE
+        return Message(
+            letter.label.encode().ljust(size, b"."),
+            label=letter.label,
+            delivery=DeliveryGuarantee.RECOVERABLE if is_recoverable else DeliveryGuarantee.EXPRESS,
+            priority=self._random.choice((0, 3, 3, 7)),
+            time_to_reach_queue=letter.time_to_reach_queue,
+            time_to_be_received=letter.time_to_be_received,
+            acknowledgements=letter.acknowledgements,
+            administration_queue=None if letter.admin is None else self._admin_name(letter),
+            positive_journaling=letter.positive_journaling,
+            negative_journaling=letter.negative_journaling,
+        )
+
+    def _admin_name(self, letter: Letter) -> FormatName:
+        assert letter.admin is not None
+        return parse(self._name(letter.admin, ADMIN_QUEUE, self._random.choice(self._taste.forms)))
+
+    def _name(self, target: Machine, queue: str, form: str) -> str:
+        identifier, numbers, _ = installed(self._machines.index(target))
+        if form == "private":
+            return f"PRIVATE={identifier}\\{numbers.get(queue, 0xFFFF):08x}"
+        host = target.addresses[0] if form == "tcp" else target.name.lower()
+        return rf"DIRECT={form.upper()}:{host}\private$\{queue}"
+
+    @staticmethod
+    def _wishes(letter: Letter) -> str:
+        words = []
+        if letter.time_to_reach_queue != TIME_TO_REACH_QUEUE_DEFAULT_S:
+            words.append(f"reach in {letter.time_to_reach_queue} s")
+        if letter.time_to_be_received != INFINITE:
+            words.append(f"receive in {letter.time_to_be_received} s")
+        if letter.positive_journaling:
+            words.append("journal")
+        if letter.negative_journaling:
+            words.append("dead letter")
+        if letter.admin is not None:
+            words.append(f"tell {letter.admin} {Acknowledgements(letter.acknowledgements)!r}")
+        return ", ".join(words)
+
+    # Receiving.
+
+    def _receive(self, machine: Machine) -> None:
+        queue = self._random.choice((*PLAIN_QUEUES, *TRANSACTIONAL_QUEUES, *SMALL_QUEUES))
+        receipts = self._take(machine, queue, self._random.randint(1, 4), None)
+        machine.note(partial(self._received, receipts))
+
+    def _receive_in_transaction(self, machine: Machine) -> None:
+        transaction = machine.engine.transactions.begin()
+        self._end_transaction(machine, transaction, [], self._receive_some(machine, transaction))
+
+    def _receive_some(self, machine: Machine, transaction: Transaction) -> list[tuple[Letter, Receipt]]:
+        queue = self._random.choice(TRANSACTIONAL_QUEUES)
+        return self._take(machine, queue, self._random.randint(1, 5), transaction)
+
+    def _take(
+        self, machine: Machine, queue: str, most: int, transaction: Transaction | None
+    ) -> list[tuple[Letter, Receipt]]:
+        opened = self._open(machine, rf"DIRECT=OS:.\private$\{queue}", QueueAccess.RECEIVE)
+        taken = []
+        with suppress(IoTimeoutError):
+            for _ in range(most):
+                found = machine.engine.reading.receive(opened, 0, transaction=transaction)
+                assert isinstance(found, Found)
+                label = UserMessage(found.record.packet).label
+                self._trace(
+                    machine.name, f"takes {label} from {queue}{' in a transaction' * bool(transaction)}"
+                )
+                taken.append((self._book.letters[label], Receipt(machine.life, found.lookup_id)))
+        return taken
+
+    def _received(self, receipts: list[tuple[Letter, Receipt]], is_durable: bool) -> None:
+        for letter, receipt in receipts:
+            if is_durable:
+                letter.receipts.append(receipt)
+
+    # Administration.
+
+    def _purge(self, machine: Machine) -> None:
+        queue = self._random.choice((*PLAIN_QUEUES, *TRANSACTIONAL_QUEUES))
+        opened = self._open(machine, rf"DIRECT=OS:.\private$\{queue}", QueueAccess.RECEIVE)
+        self._trace(machine.name, f"purges {queue}: {machine.engine.purge(opened)}")
+
+    def _purge_outgoing(self, machine: Machine) -> None:
+        names = {letter.name for letter in self._book.letters.values()}  # acknowledgements are left alone
+        for state in self._some_outgoing(machine):
+            if state.queue.label not in names:
+                continue
+            assert isinstance(state.queue, OutgoingQueue)
+            opened = self._open(machine, str(state.queue.destination_format_name), _RECEIVE_ADMIN)
+            self._trace(machine.name, f"purges {state}: {machine.engine.purge(opened)}")
+
+    def _pause(self, machine: Machine) -> None:
+        life = machine.life
+        for state in self._some_outgoing(machine):
+            self._trace(machine.name, f"pauses {state}")
+            machine.engine.pause(state)
+            delay = self._random.choice((0.01, 3.0, 30.0))
+            self._schedule.after(delay, partial(machine.post, partial(self._resume, machine, life, state)))
+
+    def _resume(self, machine: Machine, life: int, state: QueueState) -> None:
+        if machine.life == life and not state.is_deleted:
+            self._trace(machine.name, f"resumes {state}")
+            machine.engine.resume(state)
+
+    def _some_outgoing(self, machine: Machine) -> list[QueueState]:
+        states = list(outgoing_queues(machine))
+        return [self._random.choice(states)] if states else []
+
+    # The end.
+
+    def drain(self) -> None:
+        """Somebody receives everything that is still there."""
+        for machine in self._machines:
+            for queue in (*PLAIN_QUEUES, *TRANSACTIONAL_QUEUES, *SMALL_QUEUES):
+                machine.post(partial(self._drain, machine, queue))
+
+    def _drain(self, machine: Machine, queue: str) -> None:
+        receipts = self._take(machine, queue, 1_000_000, None)
+        machine.note(partial(self._received, receipts))
+
+    def _open(self, machine: Machine, name: str, access: QueueAccess) -> OpenQueue:
+        life, handles = self._handles.get(machine, (0, {}))
+        if life != machine.life:
+            handles = {}
+            self._handles[machine] = (machine.life, handles)
+        opened = handles.get((name, access))
+        if opened is None or opened.state is None or opened.state.is_deleted:
+            opened = machine.engine.open_queue(parse(name), access, token=OWNER)
+            handles[name, access] = opened
+        return opened
+
+
+def outgoing_queues(machine: Machine) -> Iterator[QueueState]:
+    return (state for state in machine.engine.queues() if state.is_outgoing)

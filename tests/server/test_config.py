@@ -1,0 +1,127 @@
+"""The configuration: what is right is taken, what is wrong is said in one line."""
+
+import re
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from tiercel.binary.settings import Settings
+from tiercel.server.config import Config, ConfigError, Endpoint, load, parse
+
+DOCS = Path(__file__).parents[2] / "docs" / "operating.md"
+GUID = "40d7c85b-be11-4984-a852-4488ea85537c"
+
+
+def example() -> str:
+    found = re.search(r"```toml\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+class TestTheExample:
+    def test_is_what_holds_without_a_file(self) -> None:
+        config = parse(example())
+        assert config.node.data == "/var/lib/tiercel"
+        for section in fields(Config):
+            if section.name != "node":
+                assert getattr(config, section.name) == getattr(Config(), section.name), section.name
+        assert config.settings == Settings()
+
+    def test_is_still_right_with_what_is_commented_out(self) -> None:
+        config = parse(re.sub(r"(?m)^# (?=\S+ = )", "", example()))
+        assert config.hosts["server-b"] == Endpoint("192.0.2.8", 2801)
+        assert config.settings.machines[UUID(GUID)] == ("server-a", "192.0.2.9")
+
+    def test_names_every_option(self) -> None:
+        shown = tomllib.loads(re.sub(r"(?m)^# (?=\S+ = )", "", example()))
+        elsewhere = {"machines", "out_routing_servers", "routing_server"}
+        for section in fields(Config):
+            kind = type(getattr(Config(), section.name))
+            if kind is not dict:
+                names = {each.name for each in fields(kind)} - (elsewhere if kind is Settings else set())
+                assert set(shown[section.name]) == names, section.name
+
+
+def test_the_protocol_gets_machines_and_routes() -> None:
+    config = parse(
+        f'[machines]\n"{GUID}" = "a"\n[routing]\nout_routing_servers = ["r1", "r2"]\nrouting_server = true\n'
+        "[binary]\nwindow_size = 128\nresend_table_s = [1, 2]\ncleanup_ms = 7\n"
+    )
+    settings = config.settings
+    assert settings.machines == {UUID(GUID): ("a",)}
+    assert settings.out_routing_servers == ("r1", "r2")
+    assert settings.routing_server
+    assert (settings.window_size, settings.resend_table_s, settings.cleanup_ms) == (128, (1, 2), 7)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[limit]", r"\[limit\]: unknown section; there are access, binary, hosts"),
+        ("[limits]\nconnection = 3", r"\[limits\] connection: unknown option; there are batch_bytes"),
+        ('[limits]\nconnections = "3"', r"\[limits\] connections = '3': a whole number is wanted"),
+        ("[limits]\nconnections = true", "a whole number is wanted"),
+        ("[limits]\nconnections = 0", "1 to 1000000 is wanted"),
+        ("[limits]\nconnections = 1.5", "a whole number is wanted"),
+        ("[listen]\nport = 65536", "0 to 65535 is wanted"),
+        ('[listen]\nhost = "a b"', "a name or an address is wanted"),
+        ("[binary]\nping = 1", "true or false is wanted"),
+        ("[binary]\nwindow_size = 0", "1 to 65535 is wanted"),
+        ("[binary]\nmachines = {}", "unknown option"),
+        ("[binary]\nresend_table_s = 30", "a list is wanted"),
+        ("[binary]\nresend_table_s = [30, 0]", "1 to"),
+        ("[binary]\nretry_ms = 9\nretry_max_ms = 8", "retry_max_ms = 8: at least retry_ms is wanted"),
+        ('[node]\ncomputer_name = "a\\\\b"', r"\[node\] computer_name"),
+        ('[node]\ndata = ""', "the name of a file or folder is wanted"),
+        ("[hosts]\na = 1", r"\[hosts\] a = 1: an address"),
+        ('[hosts]\na = "1.2.3.4:99999"', "is no port"),
+        ('[hosts]\na = "[::1"', "bracket"),
+        ('[machines]\na = "b"', "GUID"),
+        (f'[machines]\n"{GUID}" = []', "a name, or a list of names, is wanted"),
+        ('[log]\nlevel = "loud"', "debug or info or warning or error is wanted"),
+        ("limits = 3", r"limits: it is a section, written \[limits\]"),
+        ("[limits", "it is no TOML"),
+        ("[limits]\nconnections = 1\nconnections = 2", "it is no TOML"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(text: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as caught:
+        parse(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file"):
+        load(tmp_path / "none.toml")
+    (tmp_path / "latin.toml").write_bytes(b"# \xe4")
+    with pytest.raises(ConfigError, match="no UTF-8"):
+        load(tmp_path / "latin.toml")
+    (tmp_path / "bad.toml").write_text("[x]", "utf-8")
+    with pytest.raises(ConfigError, match=r"bad\.toml: \[x\]"):
+        load(tmp_path / "bad.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("10.0.0.1:1900", "10.0.0.1", 1900),
+        ("10.0.0.1", "10.0.0.1", 1801),
+        (":1900", "127.0.0.1", 1900),
+        ("[::1]:1900", "::1", 1900),
+        ("[::1]", "::1", 1801),
+        ("::1", "::1", 1801),
+        ("server-a.example:0", "server-a.example", 0),
+    ],
+)
+def test_listen(text: str, host: str, port: int) -> None:
+    listen = Config().with_listen(text).listen
+    assert (listen.host, listen.port) == (host, port)
+
+
+@pytest.mark.parametrize("text", ["", "a:b", "a b:1", "1.2.3.4:", "[x]:1", "a:-1"])
+def test_listen_that_makes_no_sense(text: str) -> None:
+    with pytest.raises(ConfigError, match="--listen"):
+        Config().with_listen(text)

@@ -1,0 +1,76 @@
+"""The log: one line per event, whatever a peer says."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from uuid import UUID
+
+import pytest
+
+from tiercel.server import log
+
+
+@pytest.fixture
+def lines() -> Iterator[io.StringIO]:
+    out = io.StringIO()
+    handler = logging.StreamHandler(out)
+    level = log.LOGGER.level
+    log.LOGGER.addHandler(handler)
+    log.LOGGER.setLevel(logging.INFO)
+    yield out
+    log.LOGGER.removeHandler(handler)
+    log.LOGGER.setLevel(level)
+
+
+def use(formatter: logging.Formatter) -> None:
+    log.LOGGER.handlers[-1].setFormatter(formatter)
+
+
+def test_text(lines: io.StringIO) -> None:
+    use(log.TextLines())
+    log.info("session_opened", address="10.0.0.1", peer=UUID(int=7), reason="", count=None)
+    stamp, rest = lines.getvalue().split(" ", 1)
+    assert stamp.startswith("time=20")
+    assert stamp.endswith("Z")
+    assert rest == (
+        "level=info event=session_opened address=10.0.0.1 peer=00000000-0000-0000-0000-000000000007\n"
+    )
+
+
+def test_nobody_can_forge_a_line(lines: io.StringIO) -> None:
+    use(log.TextLines())
+    log.warning("session_refused", reason='x\nlevel=info event="start"\u2028\x1b[2J')
+    assert lines.getvalue().count("\n") == 1
+    assert lines.getvalue().splitlines() == [lines.getvalue().rstrip("\n")]
+    assert lines.getvalue().isascii()
+    assert "\x1b" not in lines.getvalue()
+
+
+def test_json(lines: io.StringIO) -> None:
+    use(log.JsonLines())
+    log.warning("session_refused", reason="a\nb", peer=UUID(int=7), count=3)
+    entry = json.loads(lines.getvalue())
+    assert lines.getvalue().count("\n") == 1
+    assert entry.pop("time")
+    peer = "00000000-0000-0000-0000-000000000007"
+    assert entry == {
+        "level": "warning",
+        "event": "session_refused",
+        "reason": "a\nb",
+        "peer": peer,
+        "count": 3,
+    }
+
+
+def test_a_line_of_somebody_else_and_a_trace(lines: io.StringIO) -> None:
+    use(log.JsonLines())
+    log.LOGGER.error("what %s said", "asyncio", exc_info=ValueError("x"))
+    entry = json.loads(lines.getvalue())
+    assert (entry["event"], entry["text"]) == ("message", "what asyncio said")
+    assert "ValueError: x" in entry["trace"]
+
+
+def test_what_is_below_the_level_costs_nothing(lines: io.StringIO) -> None:
+    log.debug("dial_failed", reason="x")
+    assert lines.getvalue() == ""
