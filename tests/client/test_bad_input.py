@@ -107,6 +107,7 @@ PROPERTIES: list[tuple[str, list[Any], Errors]] = [
     ("privacy_level", [None, "x", 1.5, object()], WRONG_TYPE),
     ("privacy_level", [-1, 3, 99], (WRONG_TYPE, *WRONG_VALUE)),
     ("multicast_address", [5, b"x", object()], WRONG_TYPE),
+    ("multicast_address", ["", "x", "192.0.2.1:8001", "224.1.1.1", "224.1.1.1:99999"], WRONG_VALUE),
     ("security", [5, "x", object()], WRONG_TYPE),
     ("nonsense", [1], tiercel.PropertyNotAllowedError),
     ("pathname", [r".\private$\b"], tiercel.PropertyNotAllowedError),

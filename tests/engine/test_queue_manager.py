@@ -24,7 +24,7 @@ from tiercel.model.errors import MqError
 from tiercel.model.format_name import FormatName
 from tiercel.model.path_name import PathName
 from tiercel.model.queue import DirectoryObject, OutgoingQueue, durability
-from tiercel.model.queue_manager import QueueManager
+from tiercel.model.queue_manager import ConnectedNetwork, QueueManager
 from tiercel.store.interface import Keyspace
 from tiercel.store.memory_store import MemoryStore, Write
 
@@ -167,6 +167,23 @@ class TestQueueManagerAttributes:
         again = QueueManager(**decode_attributes(encode_attributes(old)))
         assert (again.queue_manager_version, again.operating_system_version) == ("4.0.1381", "4.0")
         assert again.operating_system_type is OperatingSystemType.WIN_ENT
+
+    @pytest.mark.conformance("DMPR-011")
+    def test_its_connected_networks(self, durable_world: World) -> None:
+        manager = durable_world.engine.queue_manager
+        assert (manager.connected_network_identifier_list, manager.connected_network_collection) == ([], [])
+        networks = [ConnectedNetwork(identifier=uuid4(), name=name) for name in ("lan", "wan")]
+        identifiers = [each.identifier for each in networks]
+        manager.connected_network_identifier_list = identifiers
+        manager.connected_network_collection = networks
+        durable_world.set(journal_quota_kib=5)
+        for _ in range(2):
+            durable_world.restart()
+            manager = durable_world.engine.queue_manager
+            assert manager.connected_network_identifier_list == identifiers
+            loaded = manager.connected_network_collection
+            assert [type(each) for each in loaded] == [ConnectedNetwork] * 2
+            assert [each.identifier for each in loaded] == identifiers
 
     @pytest.mark.conformance("DMPR-007")
     def test_its_times(self, durable_world: World) -> None:

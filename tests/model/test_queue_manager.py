@@ -18,6 +18,7 @@ from tiercel.model.queue_manager import (
     ConnectedNetwork,
     Enterprise,
     InternalCertificate,
+    PublicKey,
     QueueManager,
     RoutingLink,
     Site,
@@ -174,6 +175,31 @@ class TestRules:
         queue_manager(**listed, **collected)
         with pytest.raises(IllegalPropertyValueError, match=f"{direction}-routing server"):
             queue_manager(**collected)
+
+    @pytest.mark.conformance("DMPR-064")
+    def test_no_two_sites_have_the_same_name(self) -> None:
+        first = Site(
+            identifier=ONE,
+            name="Berlin",
+            primary_site_controller="DC1",
+            intra_site_replication_interval_s=2,
+            inter_site_replication_interval_s=10,
+            full_path="CN=Berlin,CN=Sites",
+            foreign_site=True,
+            public_signing_key_list=[PublicKey(provider_name="p", provider_type=1, key=b"k")],
+            migrated_from_msmq10=True,
+            security=b"descriptor",
+        )
+        loaded = {each.name: getattr(first, each.name) for each in fields(Site)}
+        again = Site(**loaded)
+        assert {name: getattr(again, name) for name in loaded} == loaded
+        manager = queue_manager(site_identifier_list=[ONE, TWO], site_collection=[first])
+        for name in ("Berlin", "BERLIN"):
+            manager.site_collection[1:] = [Site(identifier=TWO, name=name)]
+            with pytest.raises(IllegalPropertyValueError, match="the same name"):
+                manager.validate()
+        manager.site_collection[1:] = [Site(identifier=TWO, name="Bern")]
+        manager.validate()
 
     @pytest.mark.conformance("DMPR-012")
     @pytest.mark.parametrize("direction", ["out", "in"])

@@ -26,7 +26,7 @@ from tiercel.model.errors import (
 from tiercel.model.format_name import FormatName
 from tiercel.model.path_name import PathName
 from tiercel.model.queue import DirectoryObject, Queue, durability
-from tiercel.model.queue_manager import QueueManager
+from tiercel.model.queue_manager import ConnectedNetwork, QueueManager
 from tiercel.security.descriptor import SecurityDescriptor
 
 # What an administrator may change, and its type; the rest is the queue manager's own.
@@ -105,6 +105,14 @@ def decode_attributes(data: bytes) -> dict[str, Any]:
         if values.get(name) is not None:
             values[name] = read(values[name])
     return values
+
+
+def decode_queue_manager(data: bytes) -> QueueManager:
+    """The stored queue manager; of its networks only the identifiers are kept, what they are like is not."""
+    values = decode_attributes(data)
+    networks = values.get("connected_network_identifier_list", ())
+    values["connected_network_collection"] = [ConnectedNetwork(identifier=each, name="") for each in networks]
+    return QueueManager(**values)
 
 
 def _plain(value: object) -> object:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
-from tiercel.engine.attributes import decode_attributes
+from tiercel.engine.attributes import decode_attributes, decode_queue_manager
 from tiercel.engine.catalog import FIRST_SLOT, JOURNAL_SLOT
 from tiercel.engine.discards import Discard
 from tiercel.engine.outgoing import STREAM
@@ -32,7 +32,6 @@ from tiercel.model.errors import MqError, TiercelError
 from tiercel.model.identifiers import LOOKUP_SEQUENCE_BITS, NULL_GUID, lookup_id_sequence
 from tiercel.model.limits import INFINITE
 from tiercel.model.queue import OutgoingQueue, Queue
-from tiercel.model.queue_manager import QueueManager
 from tiercel.store.interface import MAX_KEY_SIZE, Keyspace, View
 from tiercel.wire.message import decode_message
 from tiercel.wire.user_message import UserMessage
@@ -129,7 +128,7 @@ class Checker:
                 yield Problem("meta", "the record of the queue manager is missing")
         else:
             try:
-                self._identifier = QueueManager(**decode_attributes(data)).identifier
+                self._identifier = decode_queue_manager(data).identifier
             except _UNREADABLE as error:
                 yield Problem("meta", f"the record of the queue manager cannot be read ({_why(error)})")
         for name in _COUNTERS:

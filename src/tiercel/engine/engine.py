@@ -19,7 +19,7 @@ from tiercel.engine.attributes import (
     SETTABLE_OF_MANAGER,
     change,
     check_attributes,
-    decode_attributes,
+    decode_queue_manager,
     encode_attributes,
 )
 from tiercel.engine.catalog import Catalog
@@ -575,7 +575,7 @@ class Engine:
     def _load_queue_manager(self, identity: Identity) -> QueueManager:
         stored = self._core.batch.get(Keyspace.META, _QUEUE_MANAGER)
         if stored is not None:
-            return _decode_queue_manager(stored)
+            return _stored_queue_manager(stored)
         name = identity.computer_name.partition(".")[0][:15].upper()
         manager = QueueManager(
             identifier=self._core.new_guid(),
@@ -605,9 +605,9 @@ class Engine:
         self.queue_manager.system_transactional_deadletter_queue = system[SystemQueue.DEADXACT].queue
 
 
-def _decode_queue_manager(data: bytes) -> QueueManager:
+def _stored_queue_manager(data: bytes) -> QueueManager:
     try:
-        return QueueManager(**decode_attributes(data))
+        return decode_queue_manager(data)
     except (ValueError, TypeError, MqError) as problem:
         sentence = f"its attributes cannot be read ({problem})"
         raise StoreDamagedError("queue manager", problem=sentence) from problem

@@ -22,8 +22,13 @@ from tiercel.model.codes import (
     QueueScope,
     QueueType,
 )
-from tiercel.model.errors import IllegalPropertyValueError, LabelTooLongError, PropertyNotAllowedError
-from tiercel.model.format_name import FormatName
+from tiercel.model.errors import (
+    IllegalFormatNameError,
+    IllegalPropertyValueError,
+    LabelTooLongError,
+    PropertyNotAllowedError,
+)
+from tiercel.model.format_name import FormatName, MulticastFormatName
 from tiercel.model.identifiers import NULL_GUID, SequenceInfo, TxSequenceId
 from tiercel.model.limits import (
     INFINITE,
@@ -136,6 +141,8 @@ class Queue(DirectoryObject):
         check_range(f"the quota of {self}, in KiB,", self.quota_kib, 0, INFINITE)
         check_range(f"the journal quota of {self}, in KiB,", self.journal_quota_kib, 0, INFINITE)
         check_range(f"the base priority of {self}", self.base_priority, -0x8000, 0x7FFF)
+        if self.multicast_address is not None:
+            self._validate_multicast_address(self.multicast_address)
         self._validate_label()
         self._validate_private_queue_number()
 
@@ -144,6 +151,14 @@ class Queue(DirectoryObject):
         if length > QUEUE_LABEL_MAX_UTF16_UNITS:
             limit = f"{QUEUE_LABEL_MAX_UTF16_UNITS} UTF-16 units"
             raise LabelTooLongError(f"the label of {self}", present=length, limit=limit)
+
+    def _validate_multicast_address(self, address: str) -> None:
+        try:
+            MulticastFormatName.from_value(address)
+        except IllegalFormatNameError as error:
+            subject = f"the multicast address of {self}"
+            fix = "write it as 234.1.1.1:8001, or None"
+            raise IllegalPropertyValueError(subject, present=ascii(address), fix=fix) from error
 
     def _validate_private_queue_number(self) -> None:
         number = self.private_queue_number

@@ -125,6 +125,10 @@ class QueueManager(DirectoryObject):
             problem = "it cannot be cut off from a directory that it does not use"
             raise PropertiesConflictError(str(self), problem=problem, fix="clear directory_offline")
         _check_listed(self, "site", self.site_collection, self.site_identifier_list)
+        names = [site.name.casefold() for site in self.site_collection]
+        if len(set(names)) < len(names):
+            problem = "two sites have the same name"
+            raise IllegalPropertyValueError(str(self), problem=problem, present=", ".join(sorted(names)))
         outgoing, incoming = self.out_routing_server_collection, self.in_routing_server_collection
         _check_listed(self, "out-routing server", outgoing, self.out_routing_server_identifier_list)
         _check_listed(self, "in-routing server", incoming, self.in_routing_server_identifier_list)
