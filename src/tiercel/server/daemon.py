@@ -102,7 +102,7 @@ class Daemon:
         """Listens on the sockets, or else where the configuration says, and sends what waits to be sent."""
         try:
             self.endpoints = await self.network.listen(sockets)
-            self.driver.run(self.protocol.start)
+            self.driver.run(self._begin)
         except BaseException:
             self.network.abort()
             self._close()
@@ -119,6 +119,12 @@ class Daemon:
             queues=sum(1 for queue in queues if self.engine.is_visible(queue)),
             messages=sum(queue.count for queue in queues),
         )
+
+    def _begin(self) -> None:
+        wanted = self.config.access.insecure_nacks
+        if wanted is not None and wanted != self.engine.queue_manager.send_insecure_nacks:
+            self.engine.set_properties(send_insecure_nacks=wanted)
+        self.protocol.start()
 
     async def stop(self, seconds: float = 2.0) -> None:
         """Takes no more connections, commits what has arrived, ends the sessions, and closes the store."""
