@@ -196,15 +196,8 @@ class Delivery:
             return MessageClass.NACK_BAD_DST_Q
         if self._expiry.is_late(packet):
             return MessageClass.NACK_REACH_QUEUE_TIMEOUT
-        if (reason := self.check_transaction(queue, is_transactional=packet.is_transactional)) is not None:
+        if not queue.is_outgoing and (reason := self._misfit(queue, packet)) is not None:
             return reason
-        is_encrypted = bool(packet.security_flags & ENCRYPTED_BODY)
-        # No signature is verified yet, so none counts: a queue that demands one refuses (see the README).
-        reason = self.check_protection(queue, is_signed=False, is_encrypted=is_encrypted)
-        if reason is not None:
-            return reason
-        if not self.may_write(queue, packet):
-            return MessageClass.NACK_ACCESS_DENIED
         self.check_manager_quota(packet.packet_size)
         try:
             self._check_queue_quota(queue, packet.packet_size)
@@ -213,6 +206,16 @@ class Delivery:
         if packet.is_recoverable:
             self._core.reserve(packet.packet_size)
         return None
+
+    def _misfit(self, queue: QueueState, packet: UserMessage) -> MessageClass | None:
+        if (reason := self.check_transaction(queue, is_transactional=packet.is_transactional)) is not None:
+            return reason
+        is_encrypted = bool(packet.security_flags & ENCRYPTED_BODY)
+        # No signature is verified yet, so none counts: a queue that demands one refuses (see the README).
+        reason = self.check_protection(queue, is_signed=False, is_encrypted=is_encrypted)
+        if reason is None and not self.may_write(queue, packet):
+            return MessageClass.NACK_ACCESS_DENIED
+        return reason
 
     # Ending.
 

@@ -476,9 +476,9 @@ class Engine:
         """A message from another queue manager; gives the class with which it was refused, if it was."""
         return self._delivery.arrive(queue, packet, name)
 
-    def pass_on(self, packet: UserMessage, name: FormatName) -> MessageClass | None:
-        """A message for another queue manager, on its way through this one."""
-        return self._delivery.arrive(self._opening.destination(name), packet, str(name))
+    def way_to(self, name: FormatName) -> QueueState:
+        """The queue that takes what goes to this name: the queue itself, or an outgoing one to it."""
+        return self._opening.destination(name)
 
     def refuse(self, packet: UserMessage, reason: MessageClass, name: str) -> None:
         """A message that cannot go on; its sender is told as it has asked for."""

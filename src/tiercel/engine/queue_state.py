@@ -156,6 +156,8 @@ class QueueState:
 
     def lock(self, lookup_id: int, lock: Lock) -> None:
         self.locks[lookup_id] = lock
+        if lookup_id == self._available_from:  # who takes one after another finds each at once
+            self._available_from = lookup_id + 1
         self._peekable_locks += lock.allow_peek
         if lock.opened is not None and lock.owner is lock.opened:
             lock.opened.held.add(lookup_id)
