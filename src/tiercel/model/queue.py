@@ -10,6 +10,7 @@ again at every start.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from types import MappingProxyType, MemberDescriptorType
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
@@ -46,6 +47,7 @@ DIRECTORY: Final[Mapping[str, Durability]] = MappingProxyType({"durability": Dur
 VOLATILE: Final[Mapping[str, Durability]] = MappingProxyType({"durability": Durability.VOLATILE})
 
 
+@cache  # asked for every attribute of every queue that is stored
 def durability(entity: type, attribute: str) -> Durability:
     """What becomes of an attribute at a restart; a property is computed, so there is nothing to keep."""
     if isinstance(getattr(entity, attribute, None), property):
