@@ -157,6 +157,9 @@ class BinaryProtocol:
     # What sessions tell.
 
     def is_full(self) -> bool:
+        """Whether nobody may open another session: too many are open, or the queue manager is offline."""
+        if not self._engine.queue_manager.connection_active:
+            return True
         limit = self._context.settings.max_in_sessions
         if limit is None:
             return False
