@@ -4,7 +4,6 @@ from uuid import UUID
 
 import pytest
 
-from tiercel.binary import acks
 from tiercel.binary.actions import Action, Write
 from tiercel.engine.records import slot_key
 from tiercel.model.codes import ConnectionStatus, OutgoingQueueState
@@ -12,6 +11,7 @@ from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId, TxSequenceId
 from tiercel.model.message import Message
 from tiercel.wire.message import encode_message
+from tiercel.wire.order_ack import build_order_ack
 
 from .loopback import NOW, Pair, Side
 
@@ -93,7 +93,7 @@ class TestOutgoingTransferInfo:
         (connection,) = left.ends
         sequence = info.eod_next_seq.sequence_id
         number = sequence.timestamp << 32 | sequence.ordinal
-        ack = acks.order_ack(MessageId(right.identifier, 99), int(NOW), left.identifier, None, number, 1)
+        ack = build_order_ack(MessageId(right.identifier, 99), int(NOW), left.identifier, number, 1)
         left.run(lambda: left.protocol.received(connection, ack.data))
         assert [
             each.number
@@ -143,3 +143,16 @@ class TestIncomingTransactionalTransferInfo:
         assert {each.key[:4] for each in streams} == {slot_key(right.state("tx").slot)}
         assert {each.sequence for each in streams} == {1 << 32 | 1}
         return {each.sender: (each.number, each.reject_count, each.last_access) for each in streams}
+
+
+class TestOffline:
+    @pytest.mark.conformance("DMPR-022", "DMPR-149")
+    def test_an_offline_queue_manager_refuses_sessions_until_it_is_online_again(self, pair: Pair) -> None:
+        pair.right.engine.take_offline()
+        pair.left.send(b"1")
+        pair.settle()
+        assert pair.right.state().count == 0
+        assert pair.left.outgoing().connection_history[-1].status is ConnectionStatus.CONNECTION_REFUSED
+        pair.right.engine.bring_online()
+        pair.sleep(60)
+        assert pair.right.state().count == 1

@@ -41,6 +41,7 @@ class Incoming:
         self.streams = Streams(engine)
         self._order_acks = OrderAcks(context, self._send_order_ack)
         self._queues: dict[QueueName | str, QueueState] = {}
+        self._ways: dict[bytes, QueueState] = {}
         self.outgoing_streams: dict[QueueState, OutgoingStream] = {}
         if len(self.history):
             self._watch_history()
@@ -89,23 +90,33 @@ class Incoming:
 
     def _pass_on(self, packet: UserMessage) -> None:
         """The only thing that changes on the way through is the hop count (MQQB-193, MQQB-194)."""
-        name = decode_destination(packet)
-        is_router = self._context.settings.routing_server or self._engine.queue_manager.routing_server
-        if not is_router or name is None:
-            self._engine.refuse(packet, MessageClass.NACK_BAD_DST_Q, str(name))
+        queue = self._way(packet)
+        if queue is None:
+            self._engine.refuse(packet, MessageClass.NACK_BAD_DST_Q, str(decode_destination(packet)))
         elif packet.hop_count >= ROUTING_HOPS_MAX:
-            self._engine.refuse(packet, MessageClass.NACK_HOP_COUNT_EXCEEDED, str(name))
+            self._engine.refuse(packet, MessageClass.NACK_HOP_COUNT_EXCEEDED, str(queue))
             if packet.is_transactional:
                 self._engine.final_acks.rejected(packet, MessageClass.NACK_HOP_COUNT_EXCEEDED)
         else:
             self._trace(packet)
-            moved = UserMessage(packet.with_hop_count(packet.hop_count + 1))
-            try:
-                self._engine.pass_on(moved, name)
-            except (InsufficientResourcesError, StoreFullError):
-                raise
-            except MqError:
-                self._engine.refuse(packet, MessageClass.NACK_BAD_DST_Q, str(name))
+            packet.count_hop()
+            self._engine.arrive(packet, queue)
+
+    def _way(self, packet: UserMessage) -> QueueState | None:
+        """The outgoing queue for a message to another queue manager, if we are a router."""
+        key = packet.address_bytes
+        queue = self._ways.get(key)
+        if queue is not None and not queue.is_deleted:
+            return queue
+        name = decode_destination(packet)
+        is_router = self._context.settings.routing_server or self._engine.queue_manager.routing_server
+        if not is_router or name is None:
+            return None
+        try:
+            queue = self._ways[key] = self._engine.way_to(name)
+        except MqError:
+            return None
+        return queue
 
     # Delivering.
 

@@ -69,14 +69,12 @@ class OutgoingStream:
             self._context.timers.cancel(self.no_order_ack_came)
         else:
             self._start_timer()
-        self._publish()
 
     def no_order_ack_came(self) -> None:
         """Transactional Ack Wait Timer: everything once more, later each time (MQQB T07)."""
         self._resends += 1
         self.give_back()
         self._start_timer()
-        self._publish()
 
     def give_back(self) -> None:
         """Ends all flights of the stream; the messages keep their numbers."""
@@ -92,6 +90,7 @@ class OutgoingStream:
 
     def _start_timer(self) -> None:
         self._context.timers.set(self.no_order_ack_came, self._context.now + self._interval_s)
+        self._publish()
 
     @property
     def _interval_s(self) -> int:
@@ -102,3 +101,4 @@ class OutgoingStream:
         assert isinstance(self._queue.queue, OutgoingQueue)
         info = self._queue.queue.transfer_info
         info.eod_resend_count, info.eod_resend_interval_s = self._resends, self._interval_s
+        info.eod_resend_time = self._outgoing.seconds + self._interval_s

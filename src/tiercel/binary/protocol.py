@@ -156,16 +156,23 @@ class BinaryProtocol:
 
     # What sessions tell.
 
-    def is_full(self) -> bool:
+    def is_full(self, session: Session | None = None) -> bool:
+        """Whether this session, or another one, would be too many, or the queue manager is offline.
+
+        Only those that got an answer count.
+        """
+        if not self._engine.queue_manager.connection_active:
+            return True
         limit = self._context.settings.max_in_sessions
         if limit is None:
             return False
         waiting = {State.WAITING_EC, State.CLOSED}
         taken = [
-            each for each in self._sessions.values() if not each.is_initiator and each.state not in waiting
+            each
+            for each in self._sessions.values()
+            if not each.is_initiator and each.state not in waiting and each is not session
         ]
-        # The session that asks has left WAITING_EC already.
-        return len(taken) > limit or limit == 0
+        return len(taken) >= limit
 
     def established(self, session: Session, status: ConnectionStatus) -> None:
         for hop in session.hops:

@@ -51,8 +51,8 @@ _DIRECT_FACTOR = 2  # QosCleanupIntervalMultiplier
 
 
 class Owner(Protocol):
-    def is_full(self) -> bool:
-        """Whether no more sessions are wanted."""
+    def is_full(self, session: "Session") -> bool:
+        """Whether this session is one too many."""
 
     def established(self, session: "Session", status: ConnectionStatus) -> None:
         """The set-up came a step further."""
@@ -99,7 +99,10 @@ class Session:
         self._owner = owner
         self._is_pinged = is_pinged
         self._framer = Framer()
-        self._ack_timeout_ms = context.settings.ack_timeout_ms + context.settings.round_trip_delay_ms
+        settings = context.settings
+        self._ack_timeout_ms = _within(
+            settings.ack_timeout_ms + settings.round_trip_delay_ms, ACK_TIMEOUT_MIN_MS, ACK_TIMEOUT_MAX_MS
+        )
         self._recoverable_ack_timeout_ms = RECOVERABLE_ACK_TIMEOUT_MAX_MS
         self._ack_wait_factor = _DIRECT_FACTOR if is_direct else 1
         self._has_received = False  # ReceivedAck: the peer is alive
@@ -157,7 +160,7 @@ class Session:
         own, header = self._context.queue_manager.identifier, packet.header
         # A direct name does not know whom it reaches, and sends no GUID (MQQB T15).
         is_for_us = header.server_guid in {own, NULL_GUID}
-        is_refused = not is_for_us or self._owner.is_full()
+        is_refused = not is_for_us or self._owner.is_full(self)
         self.remote_guid = header.client_guid
         answer = EstablishConnectionHeader(
             header.client_guid,

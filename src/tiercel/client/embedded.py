@@ -45,6 +45,10 @@ from tiercel.server.driver import Driver
 from tiercel.server.node import Clock
 from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES
 
+# By names of their own: naming a member of an enum costs a call, and these come with every message.
+_SEND, _RECEIVE, _PEEK = QueueAccess.SEND, QueueAccess.RECEIVE, QueueAccess.PEEK
+_CURRENT = MessageSeekAction.SEEK_CURRENT
+_NUMBER = (int, float)
 _LIFETIME_S = 1e10  # beyond three hundred years nobody waits
 
 
@@ -205,19 +209,19 @@ class QueueManager:
     def driver(self) -> Driver:
         return self._driver
 
-    def wait(self, result: Found | Waiter) -> Found:
-        """Blocks until a wait has ended; the caller holds the lock and has left its batch."""
-        if isinstance(result, Found):
-            return result
-        try:
-            while not result.is_done:
-                self._woken.wait(self._driver.seconds_to_deadline())
-                if self._driver.is_open:
-                    self._driver.run(lambda: None)  # lets the time pass
-        except BaseException:  # Ctrl-C, or a signal handler that raises
-            self._driver.withdraw(result)
-            raise
-        return result.result()
+    def wait(self, waiter: Waiter) -> Found:
+        """Blocks until a wait has ended."""
+        with self._driver.lock:
+            self._driver.refuse_to_wait_in_batch(waiter)
+            try:
+                while not waiter.is_done:
+                    self._woken.wait(self._driver.seconds_to_deadline())
+                    if self._driver.is_open:
+                        self._driver.run(lambda: None)  # lets the time pass
+            except BaseException:  # Ctrl-C, or a signal handler that raises
+                self._driver.withdraw(waiter)
+                raise
+            return waiter.result()
 
 
 class Transaction:
@@ -337,14 +341,14 @@ class Queue:
             kind = type(message).__name__
             raise IllegalPropertyVariantTypeError("message", present=kind, limit="Message or bytes")
         sent, engine, within = message, self.driver.engine, self.within(transaction)
-        return self.driver.run(lambda: engine.send(self.opened(QueueAccess.SEND), sent, within))
+        return self.driver.run(lambda: engine.send(self.opened(_SEND), sent, within))
 
     def receive(
         self,
         timeout: float | None = None,
         *,
         lookup_id: int | None = None,
-        seek: MessageSeekAction = MessageSeekAction.SEEK_CURRENT,
+        seek: MessageSeekAction = _CURRENT,
         transaction: Transaction | None = None,
     ) -> Message:
         """Takes the first message, and waits `timeout` seconds for one (None: for ever).
@@ -363,13 +367,13 @@ class Queue:
         timeout: float | None = None,
         *,
         lookup_id: int | None = None,
-        seek: MessageSeekAction = MessageSeekAction.SEEK_CURRENT,
+        seek: MessageSeekAction = _CURRENT,
     ) -> Message:
         """Looks at the first message, or that of a lookup id, and leaves it where it is."""
         if seeks(lookup_id, seek):
             return self._read_at(lookup_id, seek, peek=True)
         reading, seconds = self.driver.engine.reading, check_timeout(timeout)
-        return self.read(lambda: reading.peek(self.opened(QueueAccess.PEEK), seconds))
+        return self.read(lambda: reading.peek(self.opened(_PEEK), seconds))
 
     @contextmanager
     def receiving(self, timeout: float | None = None) -> Iterator[Message]:
@@ -421,9 +425,9 @@ class Queue:
         return opened
 
     def _to_receive(self) -> OpenQueue:
-        opened = self._opened.get(QueueAccess.RECEIVE)
+        opened = self._opened.get(_RECEIVE)
         if opened is None or not opened.is_open:
-            opened = self.driver.run(lambda: self.opened(QueueAccess.RECEIVE))
+            opened = self.driver.run(lambda: self.opened(_RECEIVE))
         return opened
 
     def _state(self) -> QueueState:
@@ -446,11 +450,8 @@ class Queue:
         return transaction.of(self._manager)
 
     def read(self, command: Callable[[], Found | Waiter]) -> Message:
-        with self.driver.lock:
-            result = self.driver.run(command)
-            if isinstance(result, Waiter):
-                self.driver.refuse_to_wait_in_batch(result)
-            return message_of(self._manager.wait(result))
+        result = self.driver.run(command)
+        return message_of(self._manager.wait(result) if isinstance(result, Waiter) else result)
 
     def take(
         self,
@@ -547,21 +548,21 @@ def _number(what: str, value: object) -> int:
 
 def seeks(lookup_id: int | None, seek: MessageSeekAction) -> bool:
     """Whether a read goes by lookup id; first and last need none."""
+    if lookup_id is None and seek is _CURRENT:
+        return False
     if not isinstance(seek, MessageSeekAction):
         kind = type(seek).__name__
         raise IllegalPropertyVariantTypeError("seek", present=kind, limit="MessageSeekAction")
     if lookup_id is not None or seek in {MessageSeekAction.SEEK_FIRST, MessageSeekAction.SEEK_LAST}:
         return True
-    if seek is not MessageSeekAction.SEEK_CURRENT:
-        raise InvalidParameterError("seek", problem="it starts from a message", fix="pass its lookup_id")
-    return False
+    raise InvalidParameterError("seek", problem="it starts from a message", fix="pass its lookup_id")
 
 
 def check_timeout(timeout: object) -> float | None:
     """The seconds to wait; None, and more than a lifetime, mean for ever."""
     if timeout is None:
         return None
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+    if isinstance(timeout, bool) or not isinstance(timeout, _NUMBER):
         kind = type(timeout).__name__
         raise IllegalPropertyVariantTypeError("timeout", present=kind, limit="seconds or None")
     if not timeout >= 0:

@@ -62,6 +62,10 @@ _POS_ARRIVAL = int(Acknowledgements.POS_ARRIVAL)
 _POS_RECEIVE = int(Acknowledgements.POS_RECEIVE)
 _NEG_ARRIVAL = int(Acknowledgements.NEG_ARRIVAL)
 _NEG_RECEIVE = int(Acknowledgements.NEG_RECEIVE)
+# By a name of their own: naming a member of an enum costs a call.
+_ACK_RECEIVE = MessageClass.ACK_RECEIVE
+_NO_PRIVACY = QueuePrivacyLevel.NONE
+_BODY_PRIVACY = QueuePrivacyLevel.BODY
 
 
 class Delivery:
@@ -69,6 +73,7 @@ class Delivery:
         self._core = core
         self._catalog = catalog
         self._expiry = expiry
+        self._identifier = catalog.queue_manager.identifier
         self._sequential_id = Counter(core, "sequential_id")
         self._message_ordinal = Counter(core, "message_ordinal")
         # Set by the reading part: it serves whoever waits for a message of the queue.
@@ -89,7 +94,7 @@ class Delivery:
     def new_message_id(self) -> MessageId:
         # 32 bits in the packet, and never 0; after four billion messages the first number is free again.
         ordinal = (self._message_ordinal.next() - 1) % 0xFFFF_FFFF + 1
-        return MessageId(self._catalog.queue_manager.identifier, ordinal)
+        return MessageId(self._identifier, ordinal)
 
     @property
     def newest_sequence(self) -> int:
@@ -115,10 +120,7 @@ class Delivery:
             return None
         if queue.queue.authentication and not is_signed:
             return MessageClass.NACK_BAD_SIGNATURE
-        wanted = queue.queue.privacy_level
-        if (is_encrypted and wanted == QueuePrivacyLevel.NONE) or (
-            not is_encrypted and wanted == QueuePrivacyLevel.BODY
-        ):
+        if queue.queue.privacy_level == (_NO_PRIVACY if is_encrypted else _BODY_PRIVACY):
             return MessageClass.NACK_BAD_ENCRYPTION
         return None
 
@@ -137,9 +139,10 @@ class Delivery:
     def _check_queue_quota(self, queue: QueueState, size: int) -> None:
         manager = self._catalog.queue_manager
         quota_kib = queue.queue.quota_kib
-        if queue is self._catalog.system(SystemQueue.JOURNAL):
+        if queue.keeps_messages and queue is self._catalog.system(SystemQueue.JOURNAL):
             quota_kib = manager.journal_quota_kib
-        _check_quota(queue, queue.size_bytes + queue.held_bytes, size, quota_kib)
+        used = queue.stored_bytes + queue.express_bytes + queue.held_bytes
+        _check_quota(queue, used, size, quota_kib)
 
     def accept(self, queue: QueueState, record: Record, packet: UserMessage | None = None) -> None:
         """Puts a message that passed the checks into a queue and tells whoever must know."""
@@ -158,6 +161,13 @@ class Delivery:
         if self._expiry.is_over(packet):
             self.finish(queue, lookup_id, record, MessageClass.NACK_RECEIVE_TIMEOUT, packet)
         else:
+            self.offer(queue, lookup_id, record)
+
+    def accept_plain(self, queue: QueueState, record: Record, priority: int, *, recoverable: bool) -> None:
+        """`accept` into a local queue for a message that never expires and tells its sender nothing."""
+        lookup_id = self.new_lookup_id(priority)
+        queue.insert(self._core, lookup_id, record, recoverable=recoverable)
+        if queue.waiters:
             self.offer(queue, lookup_id, record)
 
     def _insert(self, queue: QueueState, record: Record, packet: UserMessage) -> int:
@@ -186,15 +196,8 @@ class Delivery:
             return MessageClass.NACK_BAD_DST_Q
         if self._expiry.is_late(packet):
             return MessageClass.NACK_REACH_QUEUE_TIMEOUT
-        if (reason := self.check_transaction(queue, is_transactional=packet.is_transactional)) is not None:
+        if not queue.is_outgoing and (reason := self._misfit(queue, packet)) is not None:
             return reason
-        is_encrypted = bool(packet.security_flags & ENCRYPTED_BODY)
-        # No signature is verified yet, so none counts: a queue that demands one refuses (see the README).
-        reason = self.check_protection(queue, is_signed=False, is_encrypted=is_encrypted)
-        if reason is not None:
-            return reason
-        if not self.may_write(queue, packet):
-            return MessageClass.NACK_ACCESS_DENIED
         self.check_manager_quota(packet.packet_size)
         try:
             self._check_queue_quota(queue, packet.packet_size)
@@ -203,6 +206,16 @@ class Delivery:
         if packet.is_recoverable:
             self._core.reserve(packet.packet_size)
         return None
+
+    def _misfit(self, queue: QueueState, packet: UserMessage) -> MessageClass | None:
+        if (reason := self.check_transaction(queue, is_transactional=packet.is_transactional)) is not None:
+            return reason
+        is_encrypted = bool(packet.security_flags & ENCRYPTED_BODY)
+        # No signature is verified yet, so none counts: a queue that demands one refuses (see the README).
+        reason = self.check_protection(queue, is_signed=False, is_encrypted=is_encrypted)
+        if reason is None and not self.may_write(queue, packet):
+            return MessageClass.NACK_ACCESS_DENIED
+        return reason
 
     # Ending.
 
@@ -222,15 +235,14 @@ class Delivery:
         """Takes a message out of its queue for good: received, or the negative class that says why not."""
         packet = packet or UserMessage(record.packet)
         self.detach(queue, lookup_id, record, packet)
-        if reason != MessageClass.ACK_RECEIVE and record.is_copy:
+        if reason != _ACK_RECEIVE:
             self._core.ledger.add(str(queue), packet, reason)
         if record.is_copy:  # what its sender is to know was told when the message itself ended
             return
         self._core.effects.append(Removed(queue, record, reason))
         if packet.is_transactional and not queue.is_outgoing:
             self.final_ack(packet, reason)
-        if reason != MessageClass.ACK_RECEIVE:
-            self._core.ledger.add(str(queue), packet, reason)
+        if reason != _ACK_RECEIVE:
             self._tell_failure(packet, record, reason, queue)
             return
         if packet.acknowledgements & _POS_RECEIVE:
@@ -245,7 +257,7 @@ class Delivery:
         self, queue: QueueState, lookup_id: int, record: Record, packet: UserMessage | None = None
     ) -> None:
         """Takes a message out of the list and stops its clock; what it means, the caller knows."""
-        if (lock := queue.locks.get(lookup_id)) is not None and lock.doom is not None:
+        if queue.locks and (lock := queue.locks.get(lookup_id)) is not None and lock.doom is not None:
             self._expiry.forget_purge(queue, lookup_id)
         packet = packet or UserMessage(record.packet)
         queue.remove(self._core, lookup_id, record)
@@ -260,7 +272,7 @@ class Delivery:
         wanted = _NEG_RECEIVE if reason.is_receive else _NEG_ARRIVAL
         if packet.acknowledgements & wanted:
             self._acknowledge(packet, reason)
-        is_ours = packet.source_queue_manager == self._catalog.queue_manager.identifier
+        is_ours = packet.source_queue_manager == self._identifier
         # What a full queue refuses is kept where it is, for its sender takes it for delivered (MQQB T39).
         is_kept_here = reason == MessageClass.NACK_Q_EXCEED_QUOTA and not packet.is_transactional
         if not packet.flags & user_header.NEGATIVE_JOURNALING or not (is_ours or is_kept_here):
@@ -293,7 +305,7 @@ class Delivery:
         return own if own is not None and self._catalog.is_visible(own) else None
 
     def journal_at_source(self, packet: UserMessage, record: Record) -> None:
-        if packet.source_queue_manager == self._catalog.queue_manager.identifier:
+        if packet.source_queue_manager == self._identifier:
             self.file(self._catalog.system(SystemQueue.JOURNAL), record, packet)
 
     def file(self, queue: QueueState, record: Record, packet: UserMessage) -> None:
@@ -369,7 +381,7 @@ def _is_dead_letter(packet: UserMessage, reason: MessageClass) -> bool:
 
 
 def _check_quota(subject: object, used: int, size: int, quota_kib: int) -> None:
-    if quota_kib == INFINITE or used + size <= quota_kib * 1024:
+    if used + size <= quota_kib * 1024 or quota_kib == INFINITE:
         return
     is_hopeless = size > quota_kib * 1024
     raise InsufficientResourcesError(

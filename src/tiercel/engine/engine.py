@@ -9,7 +9,6 @@ many commands may run; their results count, and their effects leave, only when `
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -69,12 +68,11 @@ from tiercel.model.errors import (
 )
 from tiercel.model.format_name import DirectFormatName, FormatName
 from tiercel.model.identifiers import NULL_GUID, MessageId, lookup_id_sequence
-from tiercel.model.limits import LONG_LIVED, TIME_TO_REACH_QUEUE_DEFAULT_S
+from tiercel.model.limits import INFINITE, LONG_LIVED, TIME_TO_REACH_QUEUE_DEFAULT_S
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathKind, PathName, SystemQueue
 from tiercel.model.queue import OutgoingQueue, Queue
 from tiercel.model.queue_manager import QueueManager
-from tiercel.model.sid import SecurityIdentifier
 from tiercel.security.access import Token
 from tiercel.store.interface import Batch, Keyspace, Store
 from tiercel.wire.message import encode_message
@@ -82,6 +80,8 @@ from tiercel.wire.user_message import UserMessage
 
 _QUEUE_MANAGER = b"queue_manager"
 _WRITE = QueueAccessMask.WRITE_MESSAGE
+_SEND = QueueAccess.SEND  # naming a member of an enum costs a call
+_SID = int(SenderIdType.SID)
 _TYPE_OF_KIND = {PathKind.PRIVATE: QueueType.PRIVATE, PathKind.PUBLIC: QueueType.PUBLIC}
 
 
@@ -113,7 +113,7 @@ class Engine:
     ) -> None:
         """`outcome_of` asks a coordinator how a transaction ended; without one, what is in doubt stays so."""
         self._core = Core(store, new_guid)
-        self._core.now = now
+        self._core.advance(now)
         self._long_lived_s = long_lived_s
         self.queue_manager = self._load_queue_manager(identity)
         self.queue_manager.queue_manager_state = QueueManagerState.INITIALIZING
@@ -151,13 +151,13 @@ class Engine:
     # Batches and time.
 
     def begin(self, now: float) -> None:
-        """Starts a batch; time never runs backwards, whatever the clock does."""
+        """Starts a batch."""
         if self._core.failure is not None:
             raise self._core.failure
         if self.queue_manager.queue_manager_state is not QueueManagerState.READY:
             state = self.queue_manager.queue_manager_state.value
             raise ServiceNotAvailableError(str(self.queue_manager), present=state)
-        self._core.now = max(self._core.now, now)
+        self._core.advance(now)
         self._expire()
 
     def commit(self) -> list[Effect]:
@@ -390,38 +390,45 @@ class Engine:
 
     def send(self, opened: OpenQueue, message: Message, transaction: Transaction | None = None) -> MessageId:
         """Enqueue Message To An Open Queue: gives the message its id and time, and a place in the queue."""
-        if opened.is_multiple:
+        if opened.children:
             return self._send_to_each(opened, message, transaction)
-        queue = opened.queue_for(QueueAccess.SEND)
+        queue = opened.queue_for(_SEND)
         if transaction is not None:
             transaction.check_active()
-        self._refuse_misfit(queue, transaction, message)
         self._check_seldom(opened, message)
         self._address(opened, message, transaction)
         packet = encode_message(message)
+        self._refuse_misfit(queue, transaction, message, packet)
         try:
             self._delivery.check_quota(queue, len(packet))
         except InsufficientResourcesError:
             self._core.ledger.add(str(queue), UserMessage(packet), MessageClass.NACK_Q_EXCEED_QUOTA)
             raise
-        if message.is_recoverable:
+        recoverable = message.is_recoverable
+        if recoverable:
             self._core.reserve(len(packet))
         dead_letters = "" if message.dead_letter_queue is None else str(message.dead_letter_queue)
-        record = Record(packet, self._core.seconds, dead_letter_queue=dead_letters)
-        if transaction is None:
-            self._delivery.accept(queue, record)
-        else:
+        record = Record(packet, self._core.seconds, 0, 0, 0, dead_letters)
+        if transaction is not None:
             queue.hold(self._core, len(packet))
             transaction.operations.append(Operation(TransactionalOperationType.ENQUEUE, queue, record))
+        elif _is_plain(message) and not queue.is_outgoing:
+            self._delivery.accept_plain(queue, record, message.priority, recoverable=recoverable)
+        else:
+            self._delivery.accept(queue, record)
         return message.id
 
-    def _refuse_misfit(self, queue: QueueState, transaction: Transaction | None, message: Message) -> None:
+    def _refuse_misfit(
+        self, queue: QueueState, transaction: Transaction | None, message: Message, packet: bytes
+    ) -> None:
+        """Refuses what the queue does not take; the ledger says so, as of every message that ends."""
         reason = self._delivery.check_transaction(queue, is_transactional=transaction is not None)
         if reason is None:
             reason = self._delivery.check_protection(
                 queue, is_signed=bool(message.signature), is_encrypted=bool(message.privacy_level)
             )
         if reason is not None:
+            self._core.ledger.add(str(queue), UserMessage(packet), reason)
             raise refusal_error(queue, reason)
 
     def _check_seldom(self, opened: OpenQueue, message: Message) -> None:
@@ -453,8 +460,8 @@ class Engine:
         message.transaction_id = None if transaction is None else transaction.number
         message.id = self._delivery.new_message_id()
         message.sent_time = self._core.seconds
-        if not message.sender_id and message.sender_id_type == SenderIdType.SID:
-            message.sender_id = _encode_sid(opened.token.user)
+        if not message.sender_id and message.sender_id_type == _SID:
+            message.sender_id = opened.sender_id
         if message.time_to_reach_queue > self._long_lived_s or message.time_to_reach_queue == LONG_LIVED:
             message.time_to_reach_queue = self._long_lived_s
 
@@ -473,9 +480,9 @@ class Engine:
         """A message from another queue manager; gives the class with which it was refused, if it was."""
         return self._delivery.arrive(queue, packet, name)
 
-    def pass_on(self, packet: UserMessage, name: FormatName) -> MessageClass | None:
-        """A message for another queue manager, on its way through this one."""
-        return self._delivery.arrive(self._opening.destination(name), packet, str(name))
+    def way_to(self, name: FormatName) -> QueueState:
+        """The queue that takes what goes to this name: the queue itself, or an outgoing one to it."""
+        return self._opening.destination(name)
 
     def refuse(self, packet: UserMessage, reason: MessageClass, name: str) -> None:
         """A message that cannot go on; its sender is told as it has asked for."""
@@ -623,6 +630,10 @@ def _is_protected_by_itself(message: Message) -> bool:
     )
 
 
-@lru_cache(1024)  # senders are few, and each message carries its sender
-def _encode_sid(sid: SecurityIdentifier) -> bytes:
-    return sid.encode()
+def _is_plain(message: Message) -> bool:
+    """Whether nothing comes of the message but that it lies in its queue: nobody must read its packet."""
+    return (
+        message.time_to_be_received == INFINITE
+        and not message.acknowledgements
+        and not message.positive_journaling
+    )

@@ -31,6 +31,8 @@ class Expiry:
         self._next_stored = _NEVER if first is None else split_expiry_key(first[0])[0]
 
     def watch(self, queue: QueueState, lookup_id: int, packet: UserMessage) -> None:
+        if packet.time_to_be_received == INFINITE and not queue.is_outgoing:  # nearly every message
+            return
         deadline = _deadline(queue, packet)
         if deadline is None:
             return
@@ -42,6 +44,8 @@ class Expiry:
             self._waiting.add((deadline, queue.slot, lookup_id))
 
     def forget(self, queue: QueueState, lookup_id: int, packet: UserMessage) -> None:
+        if packet.time_to_be_received == INFINITE and not queue.is_outgoing:
+            return
         deadline = _deadline(queue, packet)
         if deadline is None:
             return

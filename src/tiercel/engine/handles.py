@@ -38,6 +38,7 @@ class OpenQueue:
     cursors: WeakValueDictionary[int, Cursor] = field(default_factory=WeakValueDictionary)
     remote_read_state: RemoteReadState = RemoteReadState.NONE
     token: Token = field(default_factory=Token.anonymous)  # who opened it
+    sender_id: bytes = b""  # the same as a packet has it
     context_value: int = 0  # names it to remote readers
     held: set[int] = field(default_factory=set)  # messages of its two-phase reads
     is_open: bool = True
@@ -52,7 +53,8 @@ class OpenQueue:
             raise InvalidHandleError(
                 f"{self.format_name}", problem="the queue was closed", fix="open it again"
             )
-        if not int(self.access) & int(needed):  # as plain numbers: flags of an enum cost more than the read
+        # As plain numbers, and mostly not at all: flags of an enum cost more than the read.
+        if needed is not self.access and not int(self.access) & int(needed):
             names = f"{needed!r}"
             raise AccessDeniedError(
                 f"{self.format_name}",

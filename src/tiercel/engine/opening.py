@@ -141,7 +141,14 @@ class Opening:
         self._access.check_open(state, access, token)
         _check_sharing(state, access, share)
         opened = OpenQueue(
-            next(self._handles), name, access, share, state, token=token, context_value=next(self._handles)
+            next(self._handles),
+            name,
+            access,
+            share,
+            state,
+            token=token,
+            sender_id=token.user.encode(),
+            context_value=next(self._handles),
         )
         state.handles[opened.handle] = opened
         state.queue.open_handles.add(opened.handle)

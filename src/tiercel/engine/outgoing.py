@@ -101,6 +101,10 @@ class Outgoing:
         return (queue for queue in list(self._catalog.all()) if queue.is_outgoing)
 
     @property
+    def seconds(self) -> int:
+        return self._core.seconds
+
+    @property
     def has_ready(self) -> bool:
         return bool(self._core.ready)
 

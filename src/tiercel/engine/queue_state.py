@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tiercel.engine.handles import OpenQueue, Waiter
     from tiercel.engine.transaction import Transaction
 
+_MESSAGES = Keyspace.MESSAGES  # naming a member of an enum costs a call
 START = -1  # before every message: where a cursor begins
 
 
@@ -52,6 +53,8 @@ class QueueState:
         self.slot = slot
         self.queue = queue
         self.is_outgoing = isinstance(queue, OutgoingQueue)
+        # Whether it is a journal or dead-letter queue, where messages stay until somebody takes them.
+        self.keeps_messages = queue.queue_type is QueueType.SYSTEM and not self.is_outgoing
         self.parent = parent  # of a subqueue or of a queue journal
         self.journal: QueueState | None = None
         self.subqueues: dict[str, QueueState] = {}
@@ -82,11 +85,6 @@ class QueueState:
         return self.stored_bytes + self.express_bytes
 
     @property
-    def keeps_messages(self) -> bool:
-        """Whether it is a journal or dead-letter queue, where messages stay until somebody takes them."""
-        return self.queue.queue_type is QueueType.SYSTEM and not self.is_outgoing
-
-    @property
     def is_subqueue(self) -> bool:
         return self.parent is not None and not self.keeps_messages
 
@@ -105,7 +103,7 @@ class QueueState:
     def insert(self, core: Core, lookup_id: int, record: Record, *, recoverable: bool) -> None:
         size = len(record.packet)
         if recoverable:
-            core.batch.put(Keyspace.MESSAGES, message_key(self.slot, lookup_id), record.encode())
+            core.batch.put(_MESSAGES, message_key(self.slot, lookup_id), record.encode())
             self.stored_count += 1
             self.stored_bytes += size
             core.touch(self)
@@ -114,17 +112,20 @@ class QueueState:
             self.express_bytes += size
         core.total_bytes += size
         self.publish()
-        self._available_from = min(self._available_from, lookup_id)
+        if lookup_id < self._available_from:  # noqa: PLR1730  # min() costs a call, and mostly for nothing
+            self._available_from = lookup_id
 
     def remove(self, core: Core, lookup_id: int, record: Record) -> None:
-        self._drop_lock(lookup_id)
+        if self.locks:
+            self._drop_lock(lookup_id)
         size = len(record.packet)
-        if self.express.pop(lookup_id, None) is not None:
+        if self.express and self.express.pop(lookup_id, None) is not None:
             self.express_bytes -= size
-        elif core.batch.delete(Keyspace.MESSAGES, message_key(self.slot, lookup_id)):
+        elif core.batch.delete(_MESSAGES, message_key(self.slot, lookup_id)):
             self.stored_count -= 1
             # A damaged record that was set aside may have left the sum off; an empty queue has no bytes.
-            size = min(size, self.stored_bytes) if self.stored_count else self.stored_bytes
+            if not self.stored_count or size > self.stored_bytes:
+                size = self.stored_bytes
             self.stored_bytes -= size
             core.touch(self)
         else:
@@ -144,17 +145,19 @@ class QueueState:
             return
         with suppress(StoreFullError):
             core.reserve(len(record.packet))
-            core.batch.put(Keyspace.MESSAGES, message_key(self.slot, lookup_id), record.encode())
+            core.batch.put(_MESSAGES, message_key(self.slot, lookup_id), record.encode())
 
     def get(self, core: Core, lookup_id: int) -> Record | None:
         express: Record | None = self.express.get(lookup_id)
         if express is not None or not self.stored_count or not 0 <= lookup_id <= LAST_LOOKUP_ID:
             return express
-        data = core.batch.get(Keyspace.MESSAGES, message_key(self.slot, lookup_id))
+        data = core.batch.get(_MESSAGES, message_key(self.slot, lookup_id))
         return None if data is None else self._decode(core, lookup_id, data)
 
     def lock(self, lookup_id: int, lock: Lock) -> None:
         self.locks[lookup_id] = lock
+        if lookup_id == self._available_from:  # who takes one after another finds each at once
+            self._available_from = lookup_id + 1
         self._peekable_locks += lock.allow_peek
         if lock.opened is not None and lock.owner is lock.opened:
             lock.opened.held.add(lookup_id)
@@ -184,7 +187,7 @@ class QueueState:
         while (found := self._at_or_after(core, at)) is not None:
             lookup_id, data = found
             at = lookup_id + 1
-            if self._is_hidden(lookup_id, peek=peek):
+            if self.locks and self._is_hidden(lookup_id, peek=peek):
                 continue
             record = data if isinstance(data, Record) else self._decode(core, lookup_id, data)
             if record is not None:
@@ -214,8 +217,10 @@ class QueueState:
     def _at_or_after(self, core: Core, at: int) -> tuple[int, bytes | Record] | None:
         stored = None
         if self.stored_count and at <= LAST_LOOKUP_ID:
-            stored = core.batch.first(Keyspace.MESSAGES, message_key(self.slot, at), self._end)
-        index = self.express.bisect_left(at) if self.express else 0
+            stored = core.batch.first(_MESSAGES, message_key(self.slot, at), self._end)
+        if not self.express:
+            return None if stored is None else (lookup_id_of(stored[0]), stored[1])
+        index = self.express.bisect_left(at)
         express = self.express.peekitem(index) if index < len(self.express) else None
         if stored is None:
             return express
@@ -226,7 +231,7 @@ class QueueState:
         stored = None
         if self.stored_count and before > 0:
             end = self._end if before > LAST_LOOKUP_ID else message_key(self.slot, before)
-            stored = core.batch.last(Keyspace.MESSAGES, message_key(self.slot, 0), end)
+            stored = core.batch.last(_MESSAGES, message_key(self.slot, 0), end)
         index = self.express.bisect_left(before) if self.express else 0
         express = self.express.peekitem(index - 1) if index else None
         if stored is None:

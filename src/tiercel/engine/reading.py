@@ -35,6 +35,10 @@ from tiercel.model.errors import (
 from tiercel.wire.user_message import UserMessage
 
 _SPARE = 100
+# By names of their own: naming a member of an enum costs a call.
+_RECEIVE = QueueAccess.RECEIVE
+_ACK_RECEIVE = MessageClass.ACK_RECEIVE
+_NACK_DELETED = MessageClass.NACK_DELETED
 _PEEK = QueueAccess.RECEIVE | QueueAccess.PEEK
 
 
@@ -60,9 +64,11 @@ class Reading:
         allow_peek: bool = False,
         tag: int | None = None,
     ) -> Found | Waiter:
-        queue = opened.queue_for(QueueAccess.RECEIVE)
-        _check_cursor(opened, cursor)
-        check_transaction(queue, transaction)
+        queue = opened.queue_for(_RECEIVE)
+        if cursor is not None:
+            _check_cursor(opened, cursor)
+        if transaction is not None:
+            check_transaction(queue, transaction)
         must_wait = timeout is None or timeout > 0
         if cursor is None:
             found = queue.next_available(self._core, START)
@@ -194,7 +200,7 @@ class Reading:
             queue.lock(lookup_id, Lock(opened, opened, allow_peek))
         else:
             # What an administrator takes out of an outgoing queue will never reach its destination.
-            reason = MessageClass.NACK_DELETED if queue.is_outgoing else MessageClass.ACK_RECEIVE
+            reason = _NACK_DELETED if queue.is_outgoing else _ACK_RECEIVE
             packet = UserMessage(record.packet)
             self._delivery.finish(queue, lookup_id, record, reason, packet)
             return Found(queue, lookup_id, record, packet)

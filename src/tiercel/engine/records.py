@@ -9,6 +9,7 @@ from tiercel.model.errors import StoreDamagedError
 LAST_LOOKUP_ID = 0xFFFF_FFFF_FFFF_FFFF
 
 _HEAD = struct.Struct("<IBBHIIII")  # checksum, version, is a copy, size of the dead-letter name, 4 numbers
+_AFTER_CHECKSUM = struct.Struct("<BBHIIII")
 _VERSION = 1
 _MESSAGE_KEY = struct.Struct(">IQ")
 _EXPIRY_KEY = struct.Struct(">QIQ")
@@ -28,10 +29,11 @@ class Record(NamedTuple):
     is_copy: bool = False  # in a journal or dead-letter queue: the message itself has ended elsewhere
 
     def encode(self) -> bytes:
-        name = self.dead_letter_queue.encode()
-        head = _HEAD.pack(0, _VERSION, self.is_copy, len(name), *self[1:5])
-        checksum = zlib.crc32(self.packet, zlib.crc32(name, zlib.crc32(head[4:])))
-        return b"".join((checksum.to_bytes(4, "little"), head[4:], name, self.packet))
+        packet, arrival, aborts, moves, moved, queue, is_copy = self
+        name = queue.encode()
+        head = _AFTER_CHECKSUM.pack(_VERSION, is_copy, len(name), arrival, aborts, moves, moved) + name
+        checksum = zlib.crc32(packet, zlib.crc32(head))
+        return b"".join((checksum.to_bytes(4, "little"), head, packet))
 
 
 def decode_record(data: bytes) -> Record:
@@ -57,9 +59,8 @@ def stored_packet_size(data: bytes) -> int:
     return rest - name_size if name_size <= rest else rest
 
 
-def message_key(slot: int, lookup_id: int) -> bytes:
-    """Sorts by queue, then by priority, then by arrival: the next message is one range read."""
-    return _MESSAGE_KEY.pack(slot, lookup_id)
+# Of slot and lookup id. Sorts by queue, then priority, then arrival: the next message is one range read.
+message_key = _MESSAGE_KEY.pack
 
 
 def split_message_key(key: bytes) -> tuple[int, int]:

@@ -52,6 +52,7 @@ from tiercel.model.path_name import PathName, utf16_length
 
 CORRELATION_ID_BYTES = 20
 NO_MESSAGE = MessageId()
+_RECOVERABLE = int(DeliveryGuarantee.RECOVERABLE)  # as a plain number: naming a member costs a call
 
 
 class _Unread:
@@ -171,7 +172,7 @@ class Message(_Unread):
 
     @property
     def is_recoverable(self) -> bool:
-        return self.delivery == DeliveryGuarantee.RECOVERABLE or self.transaction_id is not None
+        return self.delivery == _RECOVERABLE or self.transaction_id is not None
 
     @property
     def destination_host(self) -> UUID:

@@ -63,6 +63,8 @@ from tiercel.wire.transaction_header import TransactionHeader
 from tiercel.wire.user_message import FIXED, PROPERTIES, UserMessage
 
 _NULL_GUID = bytes(16)
+_RECOVERABLE = int(DeliveryGuarantee.RECOVERABLE)
+_QM = int(SenderIdType.QM)
 _PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
 _LABEL_MAX_BYTES = 2 * (LABEL_MAX_UTF16_UNITS + 1)
 _LARGE = 64 * 1024
@@ -101,7 +103,7 @@ def _encode(message: Message) -> bytes:
     if message.transaction_id is None:
         base_flags |= message.priority
     else:  # recoverable by nature, and without a priority ([MS-MQDMPR] 3.1.7.1.32)
-        delivery = DeliveryGuarantee.RECOVERABLE
+        delivery = _RECOVERABLE
     label = encode_text_nul(message.label) if message.label != "" else b""
     body, extension = message.body, message.extension
     if (
@@ -212,8 +214,7 @@ def _encode_headers_before(message: Message) -> tuple[int, bytes]:
         flags = user_header.TRANSACTION_HEADER
         data = _encode_transaction_header(message, message.transaction_id)
     if (
-        message.sender_id
-        or message.signature
+        message.signature
         or message.privacy_level
         or message.sender_certificate
         or message.symmetric_key
@@ -221,6 +222,9 @@ def _encode_headers_before(message: Message) -> tuple[int, bytes]:
     ):
         flags |= user_header.SECURITY_HEADER
         data += _encode_security_header(message)
+    elif message.sender_id:
+        flags |= user_header.SECURITY_HEADER
+        data += _encode_sender(message.sender_id, message.sender_id_type) or _encode_security_header(message)
     return flags, data
 
 
@@ -239,6 +243,14 @@ def _encode_transaction_header(message: Message, transaction_id: int) -> bytes:
     sequence = encode_tx_sequence_id(message.tx_sequence_id)
     numbers = message.tx_sequence_number, message.previous_tx_sequence_number
     return TransactionHeader.LAYOUT.struct.pack(flags, sequence, *numbers) + guid
+
+
+@lru_cache(1024, typed=True)  # senders are few, and each message carries its sender
+def _encode_sender(sender_id: bytes, sender_id_type: int) -> bytes:
+    """The security header with nothing else in it; empty when that is not possible."""
+    if type(sender_id) is not bytes or not 0 <= sender_id_type <= _QM:
+        return b""
+    return _encode_security_header(Message(sender_id=sender_id, sender_id_type=sender_id_type))
 
 
 def _encode_security_header(message: Message) -> bytes:

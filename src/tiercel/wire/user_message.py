@@ -329,6 +329,11 @@ class UserMessage:
         """The name of the queue, as it stands on the wire."""
         return self.data[FIXED.size : self._destination_end]
 
+    @property
+    def address_bytes(self) -> bytes:
+        """Where it goes: the queue manager, and the name of the queue there."""
+        return self._address + self.data[FIXED.size : self._destination_end]
+
     def comes_from(self, queue_manager: bytes) -> bool:
         return self._source == queue_manager
 
@@ -342,9 +347,10 @@ class UserMessage:
         at = self._transaction_at + 16
         return b"".join((self.data[:at], previous.to_bytes(4, "little"), self.data[at + 4 :]))
 
-    def with_hop_count(self, hops: int) -> bytes:
-        flags = self.flags & ~HOP_COUNT | hops
-        return b"".join((self.data[:60], flags.to_bytes(4, "little"), self.data[64:]))
+    def count_hop(self) -> None:
+        """In place: a router changes nothing else, and need not read the packet again."""
+        self.flags += 1
+        self.data = b"".join((self.data[:60], self.flags.to_bytes(4, "little"), self.data[64:]))
 
     def with_session(self, header: SessionHeader) -> bytes:
         """With a SessionHeader, which PacketSize does not count (MQQB T50)."""
@@ -453,6 +459,9 @@ def _read_name(data: bytes, at: int, end: int, kind: int) -> tuple[QueueName | N
     structure = STRUCTURE_OF_KIND.get(kind)
     if structure is None:
         return None, at
+    after = at + structure.LAYOUT.size
+    if kind != _DIRECT and after <= end:
+        return _fixed_name(kind, data[at:after]), after
     reader = Reader(data, at, end)
     return structure.read(reader), reader.at
 
@@ -460,6 +469,11 @@ def _read_name(data: bytes, at: int, end: int, kind: int) -> tuple[QueueName | N
 @lru_cache(1024)  # a sender names the same queue in every message
 def _direct_name(data: bytes) -> DirectQueueFormatName:
     return DirectQueueFormatName.read(Reader(data))
+
+
+@lru_cache(1024)
+def _fixed_name(kind: int, data: bytes) -> QueueName:
+    return STRUCTURE_OF_KIND[kind].read(Reader(data))
 
 
 def _is_label(data: bytes, length: int, end: int) -> bool:

@@ -1,0 +1,1 @@
+"""Remote procedure calls over TCP, without sockets: [C706], [MS-RPCE]."""
