@@ -30,6 +30,7 @@ from tiercel.server.node import Clock
 
 _FATAL: Final = (StoreFailedError, StoreDamagedError)
 _LONGEST_SLEEP_S: Final = 60.0  # somebody may set the clock meanwhile
+_LOOKS: Final = 4  # at the sockets, before what they brought is committed
 _AFTER_A_BATCH_S: Final = 0.001  # a program holds a batch open over an `await`: ask again soon
 
 T = TypeVar("T")
@@ -198,17 +199,20 @@ class Daemon:
     def _schedule(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._loop.call_soon(self._scheduled_turn)
+            self._loop.call_soon(self._scheduled_turn, 0, _LOOKS)
 
-    def _scheduled_turn(self) -> None:
-        self._is_scheduled = False
-        if not self._inputs and not self._calls:
-            return  # another turn had them
-        if self.driver.is_in_batch:
-            self._is_scheduled = True
-            self._loop.call_later(_AFTER_A_BATCH_S, self._scheduled_turn)
-            return
-        self._turn()
+    def _scheduled_turn(self, seen: int, looks: int) -> None:
+        """Looks first whether more has arrived: that costs microseconds, a commit milliseconds."""
+        arrived = len(self._inputs) + len(self._calls)
+        if not arrived:
+            self._is_scheduled = False  # another turn had them
+        elif self.driver.is_in_batch:
+            self._loop.call_later(_AFTER_A_BATCH_S, self._scheduled_turn, seen, looks)
+        elif arrived != seen and looks:
+            self._loop.call_soon(self._scheduled_turn, arrived, looks - 1)
+        else:
+            self._is_scheduled = False
+            self._turn()
 
     def _turn(self) -> None:
         calls, self._calls = self._calls, []
