@@ -16,6 +16,7 @@ from tiercel.binary.settings import Settings
 from tiercel.model.codes import MessageClass
 from tiercel.model.format_name import PrivateFormatName
 from tiercel.server.config import AccessOptions, Config, Endpoint
+from tiercel.store.lmdb_store import LmdbBatch
 
 PATIENCE_S = 60.0  # only a test that fails waits that long
 RECOVERABLE = tiercel.DeliveryGuarantee.RECOVERABLE
@@ -283,3 +284,26 @@ class TestWaits:
                 await reading
 
         play(scene)
+
+
+def test_a_failure_in_the_program_ends_the_daemon(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever ran the batch that failed: peers must not go on with a queue manager that is none."""
+
+    def fail(_batch: LmdbBatch) -> None:
+        raise tiercel.StoreFailedError("store", problem="the disk is gone")
+
+    async def scene(world: World) -> None:
+        async with world.machine("A") as a, world.machine("B") as b:
+            orders = await b.create_queue(ORDERS)
+            await remote(a).send(b"x")
+            await received(orders, 1)
+            with monkeypatch.context() as patched:
+                patched.setattr(LmdbBatch, "commit", fail)
+                with pytest.raises(tiercel.StoreFailedError):
+                    await orders.send(tiercel.Message(b"y", delivery=RECOVERABLE))
+            daemon = b._manager.daemon  # type: ignore[attr-defined]
+            assert isinstance(daemon.failure, tiercel.StoreFailedError)
+            while daemon.network.connections:  # noqa: ASYNC110  # nobody tells us
+                await asyncio.sleep(0.001)
+
+    play(scene)

@@ -65,6 +65,7 @@ class Daemon:
             talk=Talk(
                 config.settings,
                 self.network.perform,
+                self._fail,
                 addresses.own_names(config),
                 everyone_may_send=config.access.everyone_may_send,
             ),
@@ -255,8 +256,10 @@ class Daemon:
         finally:
             self._is_turning = False
 
-    def _fail(self, problem: Exception) -> None:
+    def _fail(self, problem: BaseException) -> None:
         """Nothing goes on from here, and nothing that was not durable has been said to anybody."""
+        if self.failure is not None:
+            return
         self.failure = problem
         trace = None if isinstance(problem, MqError) else problem
         log.LOGGER.critical(
