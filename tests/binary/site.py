@@ -9,6 +9,8 @@
 
     site.sends(b"1")                   # it has a message for the peer, and dials
     peer = site.connects()
+
+What a peer did not hear by name it must not have been told: `assert_closed` and `assert_silence` look.
 """
 
 from collections import deque
