@@ -1,14 +1,16 @@
 """One queue manager, and peers that speak to it packet by packet: no sockets, and a clock to turn by hand.
 
-site = Site()
-peer = site.accepts()              # somebody connects to it
-peer.says(establish(PEER))
-peer.hears(EstablishConnection)    # the next packet that it sends, of this kind
-site.wait(60_000)                  # milliseconds; every timer runs at its own moment
-peer.assert_closed()
+    site = Site()
+    peer = site.accepts()              # somebody connects to it
+    peer.says(establish(PEER))
+    peer.hears(EstablishConnection)    # the next packet that it sends, of this kind
+    site.wait(60_000)                  # milliseconds; every timer runs at its own moment
+    peer.assert_closed()
 
-site.sends(b"1")                   # it has a message for the peer, and dials
-peer = site.connects()
+    site.sends(b"1")                   # it has a message for the peer, and dials
+    peer = site.connects()
+
+What a peer did not hear by name it must not have been told: `assert_closed` and `assert_silence` look.
 """
 
 from collections import deque

@@ -294,7 +294,7 @@ class BinaryProtocol:
         session = hop.session
         if session is None or not session.is_open:
             return
-        while hop.ready and session.can_send:
+        while hop.ready and session.room > 0:
             queue = hop.next_ready()
             taken = self._engine.outgoing.take(queue)
             if taken is not None:
