@@ -67,7 +67,7 @@ FIXED = struct.Struct("<BBHIII16s16sIIII")
 PROPERTIES = struct.Struct("<BBH20sIIIIIIII")
 # Of the properties, what tells where the parts are; of the security header, the sizes.
 _PROPERTY_SIZES = struct.Struct("<BBH28xII12xI")
-_SECURITY_SIZES = struct.Struct("<2xHHHII")
+_SECURITY_SIZES = struct.Struct("<HHHHII")  # after the flags
 
 _DIRECT = 7
 _CACHED_NAME_BYTES = 512
@@ -116,6 +116,7 @@ class UserMessage:
         "packet_size",
         "properties_at",
         "response_queue",
+        "security_flags",
         "sent_time",
         "time_to_be_received",
         "time_to_reach_queue",
@@ -130,6 +131,7 @@ class UserMessage:
     message_class: int
     body_size: int
     flags: int  # UserHeader.Flags; the masks are in `user_header`
+    security_flags: int  # SecurityHeader.Flags; 0 without one
     destination_queue: QueueName | None
     admin_queue: QueueName | None
     response_queue: QueueName | None
@@ -182,10 +184,12 @@ class UserMessage:
         if flags & TRANSACTION_HEADER and at < end:
             at += 36 if data[at] & CONNECTOR_GUID else 20
         self._security_at = at
+        self.security_flags = 0
         if flags & SECURITY_HEADER and at + _SECURITY_HEADER_SIZE <= end:
-            at += _SECURITY_HEADER_SIZE
-            for size in _SECURITY_SIZES.unpack_from(data, self._security_at):
-                at += size + 3 & ~3
+            self.security_flags, sender, *others = _SECURITY_SIZES.unpack_from(data, at)
+            at += _SECURITY_HEADER_SIZE + (sender + 3 & ~3)
+            if any(others):  # seldom: mostly a sender signs nothing
+                at += sum([size + 3 & ~3 for size in others])
         self.properties_at = at
         if at + PROPERTIES.size > end:
             self._raise_overrun(end)
@@ -203,7 +207,8 @@ class UserMessage:
         )
         self.acknowledgements = acknowledgements & ACKNOWLEDGEMENTS
         self._label_length, self.body_size, self._extension_size = label_length, size, extension
-        reserved = max(reserved, size)
+        if size > reserved:  # noqa: PLR1730  # max() costs a call, and this is the hot path
+            reserved = size
         self._reserved_body_size = reserved
         label_end = at + PROPERTIES.size + 2 * label_length
         at = label_end + extension + reserved + 3 & ~3
@@ -318,17 +323,11 @@ class UserMessage:
     def security_data(self) -> tuple[bytes, bytes, bytes, bytes, bytes]:
         """Sender, key, signature, certificate and provider as they stand in the SecurityHeader."""
         at, items = self._security_at + _SECURITY_HEADER_SIZE, []
-        for size in _SECURITY_SIZES.unpack_from(self.data, self._security_at):
+        for size in _SECURITY_SIZES.unpack_from(self.data, self._security_at)[1:]:
             items.append(self.data[at : at + size])
             at += size + 3 & ~3
         sender, key, signature, certificate, provider = items
         return sender, key, signature, certificate, provider
-
-    @property
-    def security_flags(self) -> int:
-        if not self.flags & SECURITY_HEADER:
-            return 0
-        return int.from_bytes(self.data[self._security_at : self._security_at + 2], "little")
 
     @property
     def properties(self) -> MessagePropertiesHeader:
