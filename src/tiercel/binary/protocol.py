@@ -132,6 +132,8 @@ class BinaryProtocol:
 
     def disconnected(self, connection: int) -> None:
         """The connection is gone, whoever ended it; not called for those that we closed."""
+        if connection in self._dialled:
+            self.connect_failed(connection, ConnectionStatus.SOCKET_CONNECT_FAILURE)
         session = self._sessions.get(connection)
         if session is not None:
             session.close("the peer closed the connection")
