@@ -60,7 +60,7 @@ class Incoming:
         is_recoverable = message.is_recoverable
         try:
             if not message.is_addressed_to(self._own):
-                self._pass_on(message.without_session())
+                self._pass_on(session, message.without_session())
             elif isinstance(packet, OrderAck):
                 self._order_acked(packet)
             elif isinstance(packet, FinalAck):
@@ -87,25 +87,31 @@ class Incoming:
 
     # Passing on.
 
-    def _pass_on(self, packet: UserMessage) -> None:
+    def _pass_on(self, session: Session, packet: UserMessage) -> None:
         """The only thing that changes on the way through is the hop count (MQQB-193, MQQB-194)."""
-        name = decode_destination(packet)
-        is_router = self._context.settings.routing_server or self._engine.queue_manager.routing_server
-        if not is_router or name is None:
-            self._engine.refuse(packet, MessageClass.NACK_BAD_DST_Q, str(name))
-        elif packet.hop_count >= ROUTING_HOPS_MAX:
-            self._engine.refuse(packet, MessageClass.NACK_HOP_COUNT_EXCEEDED, str(name))
-            if packet.is_transactional:
-                self._engine.final_acks.rejected(packet, MessageClass.NACK_HOP_COUNT_EXCEEDED)
-        else:
+        reason = self._try_to_pass_on(packet)
+        if reason is None:
             self._trace(packet)
+        elif packet.is_transactional:
+            self._learn(session, packet)
+            self._engine.final_acks.rejected(packet, reason)
+
+    def _try_to_pass_on(self, packet: UserMessage) -> MessageClass | None:
+        """Gives the class that refuses the message, if any does."""
+        name, reason = decode_destination(packet), MessageClass.NACK_BAD_DST_Q
+        is_router = self._context.settings.routing_server or self._engine.queue_manager.routing_server
+        if packet.hop_count >= ROUTING_HOPS_MAX:
+            reason = MessageClass.NACK_HOP_COUNT_EXCEEDED
+        elif is_router and name is not None:
             moved = UserMessage(packet.with_hop_count(packet.hop_count + 1))
             try:
-                self._engine.pass_on(moved, name)
+                return self._engine.pass_on(moved, name)
             except (InsufficientResourcesError, StoreFullError):
                 raise
             except MqError:
-                self._engine.refuse(packet, MessageClass.NACK_BAD_DST_Q, str(name))
+                pass  # a name that leads nowhere from here
+        self._engine.refuse(packet, reason, str(name))
+        return reason
 
     # Delivering.
 
@@ -120,16 +126,15 @@ class Incoming:
         identity = packet.identity
         if self.history.is_duplicate(identity):
             return
-        self._trace(packet)
-        self._engine.arrive(packet, queue, str(decode_destination(packet)) if queue is None else "")
+        unknown = str(decode_destination(packet)) if queue is None else ""
+        if self._engine.arrive(packet, queue, unknown) is None:
+            self._trace(packet)
         if not len(self.history):
             self._watch_history()
         self.history.remember(identity, recoverable=packet.is_recoverable)
 
     def _deliver_in_order(self, session: Session, packet: UserMessage, queue: QueueState | None) -> None:
-        sender = packet.source_queue_manager
-        address = session.address if session.remote_guid == sender else ""
-        self._engine.peers.learn(sender, address, is_direct=session.saw_direct_name)
+        self._learn(session, packet)
         sequence, number = packet.sequence
         if queue is None:  # nothing to keep in order: each is refused, and its stream goes on
             stream = IncomingStream(bytes(4) + packet.data[16:32], sequence, number)
@@ -139,14 +144,20 @@ class Incoming:
                 self.streams.reject(stream)
                 self._order_acks.arrived(session, stream)
                 return
-        self._trace(packet)
-        name = str(decode_destination(packet)) if queue is None else ""
-        reason = self._engine.arrive(packet, queue, name)
+        unknown = str(decode_destination(packet)) if queue is None else ""
+        reason = self._engine.arrive(packet, queue, unknown)
         if queue is not None:  # refused or not: the sender's stream must move on (MQQB T17)
             self.streams.accept(stream, sequence, number)
-        if reason is not None:
+        if reason is None:
+            self._trace(packet)
+        else:
             self._engine.final_acks.rejected(packet, reason)
         self._order_acks.arrived(session, stream)
+
+    def _learn(self, session: Session, packet: UserMessage) -> None:
+        sender = packet.source_queue_manager
+        address = session.address if session.remote_guid == sender else ""
+        self._engine.peers.learn(sender, address, is_direct=session.saw_direct_name)
 
     def _queue(self, packet: UserMessage, name: QueueName | None) -> QueueState | None:
         if name is None:
