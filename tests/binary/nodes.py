@@ -59,7 +59,7 @@ class Net:
         self.now: float = NOW
         self.places: dict[str, Qm | Hand] = {}
         self.down: set[str] = set()  # addresses where nobody answers
-        self._numbers = count(1)
+        self._numbers = count(11)
 
     def qm(self, name: str = "HERE", *, settings: Settings | None = None, **options: Any) -> "Qm":
         return Qm(self, name, self._address(), settings or Settings(), **options)
