@@ -224,6 +224,10 @@ class Qm(World):
         """A queue of another computer, by a direct name."""
         return Box(self, place.name_of(queue))
 
+    def to_private(self, place: "Qm | Hand", number: int) -> Box:
+        """The same by a private name."""
+        return Box(self, PrivateFormatName(place.guid, number))
+
     def outgoing(self, box: Box) -> OutgoingQueue:
         queue = box.state.queue
         assert isinstance(queue, OutgoingQueue)
@@ -459,6 +463,15 @@ class Hand:
     def final_ack(self, packet: UserMessage, reason: MessageClass) -> None:
         identifier = MessageId(self.guid, next(self._numbers))
         self.send(build_final_ack(identifier, int(self.net.now), reason, packet))
+
+
+def reached_through(router: Qm, source: Qm, destination: Qm, queue: str) -> Box:
+    """A queue of `destination`, by its private name; `source` knows the way to the router alone."""
+    source.configure(out_routing_servers=(router.address,))
+    destination.configure(out_routing_servers=(router.address,))
+    machines = {each.guid: (each.address,) for each in (source, destination)}
+    router.configure(routing_server=True, machines=machines)
+    return Box(source, destination.private_name(queue))
 
 
 def asking(admin: Box, wanted: int = ALL_ACKNOWLEDGEMENTS) -> dict[str, Any]:
