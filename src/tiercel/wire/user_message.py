@@ -420,6 +420,11 @@ class UserMessage:
         return self.data[at] & SENDER_ID_TYPE, self.data[start : start + size]
 
     @property
+    def is_to_be_encrypted(self) -> bool:
+        """Whether the body is to be encrypted and is not: there is no key to read it by."""
+        return bool(self.security_flags & ENCRYPTED_BODY) and not self.security_data()[1]
+
+    @property
     def properties(self) -> MessagePropertiesHeader:
         return MessagePropertiesHeader.read(Reader(self.data, self.properties_at))
 
