@@ -28,6 +28,8 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 demo: $(VENV)/.ready ## show the main job end to end
 	@$(BIN)/python examples/survive.py
 	@echo
+	@$(BIN)/python examples/exchange.py
+	@echo
 	@echo "What a Windows queue manager sends, field by field (tiercel decode):"
 	@echo
 	@$(BIN)/tiercel decode --verify tests/vectors/mqqb/frame7_user_message.bin
