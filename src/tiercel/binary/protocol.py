@@ -132,6 +132,8 @@ class BinaryProtocol:
 
     def disconnected(self, connection: int) -> None:
         """The connection is gone, whoever ended it; not called for those that we closed."""
+        if connection in self._dialled:
+            self.connect_failed(connection, ConnectionStatus.SOCKET_CONNECT_FAILURE)
         session = self._sessions.get(connection)
         if session is not None:
             session.close("the peer closed the connection")
@@ -156,8 +158,11 @@ class BinaryProtocol:
 
     # What sessions tell.
 
-    def is_full(self) -> bool:
-        """Whether nobody may open another session: too many are open, or the queue manager is offline."""
+    def is_full(self, session: Session | None = None) -> bool:
+        """Whether this session, or another one, would be too many, or the queue manager is offline.
+
+        Only those that got an answer count.
+        """
         if not self._engine.queue_manager.connection_active:
             return True
         limit = self._context.settings.max_in_sessions
@@ -165,10 +170,11 @@ class BinaryProtocol:
             return False
         waiting = {State.WAITING_EC, State.CLOSED}
         taken = [
-            each for each in self._sessions.values() if not each.is_initiator and each.state not in waiting
+            each
+            for each in self._sessions.values()
+            if not each.is_initiator and each.state not in waiting and each is not session
         ]
-        # The session that asks has left WAITING_EC already.
-        return len(taken) > limit or limit == 0
+        return len(taken) >= limit
 
     def established(self, session: Session, status: ConnectionStatus) -> None:
         for hop in session.hops:
@@ -290,7 +296,7 @@ class BinaryProtocol:
         session = hop.session
         if session is None or not session.is_open:
             return
-        while hop.ready and session.can_send:
+        while hop.ready and session.room > 0:
             queue = hop.next_ready()
             taken = self._engine.outgoing.take(queue)
             if taken is not None:

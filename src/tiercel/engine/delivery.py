@@ -84,7 +84,7 @@ class Delivery:
         # Set by the engine: whether the sender of a message may write to the queue.
         self.may_write: Callable[[QueueState, UserMessage], bool] = lambda _queue, _packet: True
         # Set by the part for outgoing messages: one came into an outgoing queue, or left it.
-        self.entered_outgoing: Callable[[QueueState, int, UserMessage], None]
+        self.entered_outgoing: Callable[[QueueState, int, Record, UserMessage], None]
         self.left_outgoing: Callable[[UserMessage], None]
         # Set by the part for final acks: a transactional message left its queue.
         self.final_ack: Callable[[UserMessage, MessageClass], None]
@@ -149,7 +149,7 @@ class Delivery:
         packet = packet or UserMessage(record.packet)
         lookup_id = self._insert(queue, record, packet)
         if queue.is_outgoing:
-            self.entered_outgoing(queue, lookup_id, packet)
+            self.entered_outgoing(queue, lookup_id, record, packet)
             if queue not in self._core.ready:
                 self._core.ready[queue] = None
                 self._core.effects.append(ReadyToSend(queue))

@@ -395,10 +395,10 @@ class Engine:
         queue = opened.queue_for(_SEND)
         if transaction is not None:
             transaction.check_active()
-        self._refuse_misfit(queue, transaction, message)
         self._check_seldom(opened, message)
         self._address(opened, message, transaction)
         packet = encode_message(message)
+        self._refuse_misfit(queue, transaction, message, packet)
         try:
             self._delivery.check_quota(queue, len(packet))
         except InsufficientResourcesError:
@@ -418,13 +418,17 @@ class Engine:
             self._delivery.accept(queue, record)
         return message.id
 
-    def _refuse_misfit(self, queue: QueueState, transaction: Transaction | None, message: Message) -> None:
+    def _refuse_misfit(
+        self, queue: QueueState, transaction: Transaction | None, message: Message, packet: bytes
+    ) -> None:
+        """Refuses what the queue does not take; the ledger says so, as of every message that ends."""
         reason = self._delivery.check_transaction(queue, is_transactional=transaction is not None)
         if reason is None:
             reason = self._delivery.check_protection(
                 queue, is_signed=bool(message.signature), is_encrypted=bool(message.privacy_level)
             )
         if reason is not None:
+            self._core.ledger.add(str(queue), UserMessage(packet), reason)
             raise refusal_error(queue, reason)
 
     def _check_seldom(self, opened: OpenQueue, message: Message) -> None:

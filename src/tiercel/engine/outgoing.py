@@ -24,7 +24,7 @@ from tiercel.engine.catalog import Catalog
 from tiercel.engine.core import Core, Counter
 from tiercel.engine.delivery import Delivery
 from tiercel.engine.expiry import Expiry
-from tiercel.engine.queue_state import START, Lock, QueueState
+from tiercel.engine.queue_state import Lock, QueueState
 from tiercel.engine.records import Record, slot_key
 from tiercel.engine.transaction import Operation
 from tiercel.model.codes import MessageClass
@@ -39,6 +39,8 @@ from tiercel.wire.user_message import UserMessage
 
 STREAM = struct.Struct("<QIIIII")
 _PLACE = struct.Struct(">IQ")
+_FRESH_MESSAGES = 512
+_FRESH_BYTES = 16 * 1024  # of one message
 
 
 class Taken(NamedTuple):
@@ -82,6 +84,8 @@ class Outgoing:
         self._streams: dict[QueueState, Stream] = {}
         self._by_sequence: dict[int, QueueState] = {}
         self._in_flight: dict[QueueState, int] = {}
+        # What came in last and mostly goes out next, so that it need not be read back from the store.
+        self._fresh: dict[tuple[int, int], tuple[Record, UserMessage]] = {}
         # Set by the protocol: an outgoing queue was paused, or resumed.
         self.paused: Callable[[QueueState, bool], None] = lambda _queue, _is_paused: None
         delivery.entered_outgoing = self._entered
@@ -123,9 +127,16 @@ class Outgoing:
 
     def take(self, queue: QueueState) -> Taken | None:
         """The next message to send; those whose time is over, or that are known to be there, end here."""
-        while (found := queue.next_available(self._core, START)) is not None:
-            lookup_id, record = found
-            packet = UserMessage(record.packet)
+        while (found := queue.next_undecoded(self._core)) is not None:
+            lookup_id = found[0]
+            fresh = self._fresh.pop((queue.slot, lookup_id), None)
+            if fresh is not None:
+                record, packet = fresh
+            else:
+                decoded = queue.decode(self._core, *found)
+                if decoded is None:
+                    continue
+                record, packet = decoded, UserMessage(decoded.packet)
             if self._expiry.is_late(packet):
                 self._delivery.finish(queue, lookup_id, record, MessageClass.NACK_REACH_QUEUE_TIMEOUT, packet)
                 continue
@@ -258,7 +269,11 @@ class Outgoing:
 
     # Final acks. The index leads from the number of a message to its place, wherever it waits.
 
-    def _entered(self, queue: QueueState, lookup_id: int, packet: UserMessage) -> None:
+    def _entered(self, queue: QueueState, lookup_id: int, record: Record, packet: UserMessage) -> None:
+        if len(self._fresh) >= _FRESH_MESSAGES:
+            self._fresh.clear()
+        if packet.packet_size <= _FRESH_BYTES:
+            self._fresh[queue.slot, lookup_id] = record, packet
         if packet.is_transactional and packet.wants_final_ack and packet.comes_from(self._own):
             self._index(packet, queue, lookup_id)
 
