@@ -96,7 +96,6 @@ port = {port}
 port = {port}
 retry_ms = 50
 retry_max_ms = 500
-ack_timeout_ms = 1000
 resend_table_s = [3, 3, 3, 10]
 [hosts]
 {site.hosts}
