@@ -27,6 +27,9 @@ class Owner(Protocol):
 
     def feed_received(self, arrived: "tuple[Connection, bytes]") -> None: ...
 
+    def unwritable(self, connection: "Connection") -> None:
+        """At once: nothing but acknowledgements may follow."""
+
     def feed_writable(self, connection: "Connection") -> None: ...
 
     def feed_lost(self, connection: "Connection") -> None: ...
@@ -44,6 +47,7 @@ class Connection(asyncio.Protocol):
         self.is_closing = False  # by us: what still comes from there is not wanted
         self.is_writable = True
         self.was_made = False  # False: it was over the limit, and nobody has heard of it
+        self._piled_up = 0  # bytes, since it is not writable
         self._owner = owner
         self._timer: asyncio.TimerHandle | None = None
 
@@ -68,14 +72,13 @@ class Connection(asyncio.Protocol):
             self._owner.put(self._owner.feed_received, (self, data), len(data))
 
     def pause_writing(self) -> None:
-        """The peer does not read, so we do not read either: what it asks for would only pile up."""
+        """The peer does not read. We go on reading, or two that wait for each other would wait for ever."""
         self.is_writable = False
-        self.transport.pause_reading()
-        self._owner.put(self._owner.feed_writable, self)
+        self._piled_up = 0
+        self._owner.unwritable(self)
 
     def resume_writing(self) -> None:
         self.is_writable = True
-        self.transport.resume_reading()
         self._owner.put(self._owner.feed_writable, self)
 
     def eof_received(self) -> bool:
@@ -93,6 +96,17 @@ class Connection(asyncio.Protocol):
 
     # What the network calls.
 
+    def write(self, data: bytes) -> None:
+        if (
+            not self.is_writable
+        ):  # only acknowledgements: of what it sends, and whose answers it does not read
+            self._piled_up += len(data)
+            if self._piled_up > self._owner.limits.write_buffer_bytes:
+                log.warning("peer_does_not_read", connection=self.number, address=self.address)
+                self.transport.abort()
+                return
+        self.transport.write(data)
+
     def established(self) -> None:
         """The session stands; from here on the protocol watches over it."""
         self._cancel_timer()
@@ -109,8 +123,6 @@ class Connection(asyncio.Protocol):
         if self.transport.is_closing():
             return
         self._call_later(self._owner.limits.close_s, self.transport.abort)
-        if not self.is_writable:
-            self.transport.resume_reading()
         self.transport.write_eof()
 
     def _no_handshake(self) -> None:

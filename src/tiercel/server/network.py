@@ -152,6 +152,11 @@ class Network:
         if connection.number is not None and not connection.is_closing:
             self.protocol.received(connection.number, data)
 
+    def unwritable(self, connection: Connection) -> None:
+        assert connection.number is not None
+        # Outside a batch, for it only sets a mark: a batch that begins before the next turn must know.
+        self.protocol.writable(connection.number, is_writable=False)
+
     def feed_writable(self, connection: Connection) -> None:
         if connection.number is not None and not connection.is_closing:
             self.protocol.writable(connection.number, is_writable=connection.is_writable)
@@ -198,7 +203,7 @@ class Network:
     def _write(self, number: int, parts: list[bytes]) -> None:
         connection = self._by_number.get(number)
         if connection is not None and parts and not connection.is_closing:
-            connection.transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
+            connection.write(parts[0] if len(parts) == 1 else b"".join(parts))
 
     def _close(self, number: int) -> None:
         if number in self._dials:
