@@ -196,10 +196,12 @@ class UserMessage:
         self._security_at = at
         self.security_flags = 0
         if flags & SECURITY_HEADER and at + _SECURITY_HEADER_SIZE <= end:
-            self.security_flags, sender, *others = _SECURITY_SIZES.unpack_from(data, at)
+            self.security_flags, sender, key, signature, certificate, provider = _SECURITY_SIZES.unpack_from(
+                data, at
+            )
             at += _SECURITY_HEADER_SIZE + (sender + 3 & ~3)
-            if any(others):  # seldom: mostly a sender signs nothing
-                at += sum([size + 3 & ~3 for size in others])
+            if key or signature or certificate or provider:  # mostly a sender signs nothing
+                at += sum([size + 3 & ~3 for size in (key, signature, certificate, provider)])
         self.properties_at = at
         if at + PROPERTIES.size > end:
             self._raise_overrun(end)
