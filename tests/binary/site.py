@@ -1,19 +1,22 @@
 """One queue manager, and peers that speak to it packet by packet: no sockets, and a clock to turn by hand.
 
-site = Site()
-peer = site.accepts()              # somebody connects to it
-peer.says(establish(PEER))
-peer.hears(EstablishConnection)    # the next packet that it sends, of this kind
-site.wait(60_000)                  # milliseconds; every timer runs at its own moment
-peer.assert_closed()
+    site = Site()
+    peer = site.accepts()              # somebody connects to it
+    peer.says(establish(PEER))
+    peer.hears(EstablishConnection)    # the next packet that it sends, of this kind
+    site.wait(60_000)                  # milliseconds; every timer runs at its own moment
+    peer.assert_closed()
 
-site.sends(b"1")                   # it has a message for the peer, and dials
-peer = site.connects()
+    site.sends(b"1")                   # it has a message for the peer, and dials
+    peer = site.connects()
+
+What a peer did not hear by name it must not have been told: `assert_closed` and `assert_silence` look.
 """
 
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import count
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -75,7 +78,10 @@ class Site:
         self.peers: dict[int, Peer] = {}
         self._questions: deque[str] = deque()
         self._uptime_s = uptime_s
-        self.engine = Engine(self.store, Identity("SITE"), now=NOW, owner=SYSTEM)
+        guids = (UUID(int=number, version=4) for number in count(1))
+        self.engine = Engine(
+            self.store, Identity("SITE"), now=NOW, owner=SYSTEM, new_guid=lambda: next(guids)
+        )
         self.protocol = BinaryProtocol(self.engine, Settings(**settings))
         self.node = Node(
             self.engine,

@@ -22,6 +22,7 @@ from tiercel.engine.engine import Engine
 from tiercel.engine.outgoing import Taken
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import ConnectionStatus, OutgoingQueueState
+from tiercel.model.errors import ComputerDoesNotSupportEncryptionError
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, PrivateFormatName
 from tiercel.model.queue import OutgoingQueue
 from tiercel.wire.order_ack import FINAL_ACK_CLASSES_FROM, FinalAck, OrderAck, recognise, with_direct_name
@@ -44,6 +45,7 @@ class BinaryProtocol:
         self._hop_of: dict[QueueState, Hop] = {}
         self._streams = self._incoming.outgoing_streams
         engine.outgoing.paused = self._paused
+        engine.outgoing.not_encrypted = self._not_encrypted
 
     # The batch.
 
@@ -132,6 +134,8 @@ class BinaryProtocol:
 
     def disconnected(self, connection: int) -> None:
         """The connection is gone, whoever ended it; not called for those that we closed."""
+        if connection in self._dialled:
+            self.connect_failed(connection, ConnectionStatus.SOCKET_CONNECT_FAILURE)
         session = self._sessions.get(connection)
         if session is not None:
             session.close("the peer closed the connection")
@@ -294,7 +298,7 @@ class BinaryProtocol:
         session = hop.session
         if session is None or not session.is_open:
             return
-        while hop.ready and session.can_send:
+        while hop.ready and session.room > 0:
             queue = hop.next_ready()
             taken = self._engine.outgoing.take(queue)
             if taken is not None:
@@ -323,6 +327,17 @@ class BinaryProtocol:
         peer = packet.queue_manager_address
         address = self._engine.peers.direct_address(peer) if peer == session.remote_guid else None
         return packet if address is None else with_direct_name(packet, address)
+
+    def _not_encrypted(self, queue: QueueState) -> None:
+        hop = self._find_hop(queue)
+        assert isinstance(queue.queue, OutgoingQueue)
+        Hop.note_of(
+            queue.queue,
+            ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE,
+            self._engine.seconds,
+            ComputerDoesNotSupportEncryptionError.code,
+            "" if hop is None else hop.address,
+        )
 
     def _paused(self, queue: QueueState, is_paused: bool) -> None:  # set by the engine
         hop = self._find_hop(queue)

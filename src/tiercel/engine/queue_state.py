@@ -179,9 +179,22 @@ class QueueState:
     def next_available(self, core: Core, after: int, *, peek: bool = False) -> tuple[int, Record] | None:
         if after >= self._available_from or (peek and self._peekable_locks):
             return self._seek(core, after + 1, peek=peek)
-        found = self._seek(core, self._available_from, peek=False)
+        while (found := self.next_undecoded(core)) is not None:
+            record = self.decode(core, *found)
+            if record is not None:
+                return found[0], record
+        return None
+
+    def next_undecoded(self, core: Core) -> tuple[int, bytes | Record] | None:
+        """The first message that can be had, as it is stored: who has seen it before need not decode it."""
+        at = self._available_from
+        while (found := self._at_or_after(core, at)) is not None and found[0] in self.locks:
+            at = found[0] + 1
         self._available_from = LAST_LOOKUP_ID if found is None else found[0]
         return found
+
+    def decode(self, core: Core, lookup_id: int, data: bytes | Record) -> Record | None:
+        return data if isinstance(data, Record) else self._decode(core, lookup_id, data)
 
     def _seek(self, core: Core, at: int, *, peek: bool) -> tuple[int, Record] | None:
         while (found := self._at_or_after(core, at)) is not None:

@@ -130,7 +130,8 @@ class Driver:
                     if not isinstance(error, _FATAL):
                         self._leave(depth)  # what the time has ended stays ended
                     raise
-                self._leave(depth)
+                if not depth:
+                    self._leave(depth)
             except BaseException as problem:
                 self._fail_unless_harmless(problem)
                 raise

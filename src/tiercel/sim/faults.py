@@ -36,6 +36,10 @@ class Menu:
             "names": 3,
             "intruder": 2,
             "replay": 2,
+            "stop": 3,
+            "full": 3,
+            "throttle": 2,
+            "clog": 3,
         }
     )
 
@@ -85,6 +89,8 @@ class Faults:
         self._is_over = False
         self._calm = Weather()
         self._blocked: list[tuple[Machine, Machine]] = []
+        self._clogged: list[End] = []
+        self._throttled: list[Callable[[], None]] = []
 
     def plan(self) -> None:
         self._calm = self._network.weather
@@ -98,8 +104,13 @@ class Faults:
         self._network.weather = Weather()
         while self._blocked:
             self._network.unblock(*self._blocked.pop())
+        for end in self._clogged:
+            self._network.tell_writable(end, is_writable=True)
+        for recover in self._throttled:
+            recover()
         for machine in self._machines:
             machine.disk.commit_s = 0.001
+            machine.disk.max_bytes = None
             machine.disk.writes_to_crash = None
             machine.start()
 
@@ -208,6 +219,54 @@ class Faults:
 
     def _restart_later(self, machine: Machine) -> None:
         self._later(self._random.choice(_DOWN_S) * (0.5 + self._random.random()), machine.start)
+
+    def _stop(self) -> None:
+        """Somebody stops the queue manager as it should be, and starts it again."""
+        machine = self._random.choice(self._machines)
+        life = machine.life
+        machine.post(lambda: None if self._is_over else machine.stop())
+        self._watch(machine, life)
+
+    def _full(self) -> None:
+        """The store has hardly any room for a while."""
+        machine = self._random.choice(self._machines)
+        machine.disk.max_bytes = machine.store.size + 64 * 1024 + self._random.choice((0, 500, 20_000))
+        machine.was_short = True
+        self._trace(machine.name, "its disk is nearly full")
+
+        def recover() -> None:
+            machine.disk.max_bytes = None
+
+        self._later(self._random.choice((1.0, 20.0, 60.0)), recover)
+
+    def _throttle(self) -> None:
+        """The queue manager takes no messages for a while."""
+        machine = self._random.choice(self._machines)
+        if not machine.is_up:
+            return
+        life = machine.life
+        self._trace(machine.name, "takes no messages")
+        machine.was_short = True
+        machine.post(machine.engine.begin_flow_control)
+
+        def recover() -> None:
+            if machine.life == life:
+                machine.post(machine.engine.end_flow_control)
+
+        self._throttled.append(recover)
+        self._later(self._random.choice((1.0, 20.0, 60.0)), recover)
+
+    def _clog(self) -> None:
+        """One side of a connection takes no more bytes for a while, though it is alive."""
+        dialer = self._some_connection()
+        end = dialer if dialer is None or self._random.random() < 0.5 else dialer.peer
+        if end is None:
+            return
+        self._network.tell_writable(end, is_writable=False)
+        self._later(
+            self._random.choice((0.1, 5.0, 50.0)), partial(self._network.tell_writable, end, is_writable=True)
+        )
+        self._clogged.append(end)
 
     def _slow_disk(self) -> None:
         machine = self._random.choice(self._machines)

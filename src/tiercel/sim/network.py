@@ -264,6 +264,17 @@ class Network:
                     self._trace(end.host.name, f"#{end.number} <- {end.peer.host.name} {line}")
             end.host.protocol.received(end.number, piece)
 
+    def tell_writable(self, end: End, *, is_writable: bool) -> None:
+        """The operating system of one side takes bytes of the connection, or no more for now."""
+        if end.is_alive and end.host.ends.get(end.number) is end:
+            self._trace(
+                end.host.name, f"#{end.number} takes {'bytes again' if is_writable else 'no more bytes'}"
+            )
+            protocol = end.host.protocol
+            end.host.post(
+                partial(self._if_wanted, end, lambda: protocol.writable(end.number, is_writable=is_writable))
+            )
+
     # Ending.
 
     def _close(self, host: Host, number: int) -> None:
