@@ -16,6 +16,7 @@ What a peer did not hear by name it must not have been told: `assert_closed` and
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import count
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -77,7 +78,10 @@ class Site:
         self.peers: dict[int, Peer] = {}
         self._questions: deque[str] = deque()
         self._uptime_s = uptime_s
-        self.engine = Engine(self.store, Identity("SITE"), now=NOW, owner=SYSTEM)
+        guids = (UUID(int=number, version=4) for number in count(1))
+        self.engine = Engine(
+            self.store, Identity("SITE"), now=NOW, owner=SYSTEM, new_guid=lambda: next(guids)
+        )
         self.protocol = BinaryProtocol(self.engine, Settings(**settings))
         self.node = Node(
             self.engine,

@@ -66,7 +66,7 @@ class OutgoingStream:
         self._entries.extendleft(reversed(kept))
         if is_through:
             self._resends = 0
-            self._context.timers.cancel(self.no_order_ack_came)
+            self._stop_timer()
         else:
             self._start_timer()
 
@@ -86,19 +86,24 @@ class OutgoingStream:
 
     def stop(self) -> None:
         self.give_back()
-        self._context.timers.cancel(self.no_order_ack_came)
+        self._stop_timer()
 
     def _start_timer(self) -> None:
         self._context.timers.set(self.no_order_ack_came, self._context.now + self._interval_s)
-        self._publish()
+        self._publish(self._outgoing.seconds + self._interval_s)
+
+    def _stop_timer(self) -> None:
+        self._context.timers.cancel(self.no_order_ack_came)
+        self._publish(0)
 
     @property
     def _interval_s(self) -> int:
         table = self._context.settings.resend_table_s
         return table[min(self._resends, len(table) - 1)]
 
-    def _publish(self) -> None:
+    def _publish(self, resend_time: int) -> None:
+        """What management sees of it (MQQB-146)."""
         assert isinstance(self._queue.queue, OutgoingQueue)
         info = self._queue.queue.transfer_info
         info.eod_resend_count, info.eod_resend_interval_s = self._resends, self._interval_s
-        info.eod_resend_time = self._outgoing.seconds + self._interval_s
+        info.eod_resend_time = resend_time

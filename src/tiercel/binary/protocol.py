@@ -22,6 +22,7 @@ from tiercel.engine.engine import Engine
 from tiercel.engine.outgoing import Taken
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import ConnectionStatus, OutgoingQueueState
+from tiercel.model.errors import ComputerDoesNotSupportEncryptionError
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, PrivateFormatName
 from tiercel.model.queue import OutgoingQueue
 from tiercel.wire.order_ack import FINAL_ACK_CLASSES_FROM, FinalAck, OrderAck, recognise, with_direct_name
@@ -44,6 +45,7 @@ class BinaryProtocol:
         self._hop_of: dict[QueueState, Hop] = {}
         self._streams = self._incoming.outgoing_streams
         engine.outgoing.paused = self._paused
+        engine.outgoing.not_encrypted = self._not_encrypted
 
     # The batch.
 
@@ -325,6 +327,17 @@ class BinaryProtocol:
         peer = packet.queue_manager_address
         address = self._engine.peers.direct_address(peer) if peer == session.remote_guid else None
         return packet if address is None else with_direct_name(packet, address)
+
+    def _not_encrypted(self, queue: QueueState) -> None:
+        hop = self._find_hop(queue)
+        assert isinstance(queue.queue, OutgoingQueue)
+        Hop.note_of(
+            queue.queue,
+            ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE,
+            self._engine.seconds,
+            ComputerDoesNotSupportEncryptionError.code,
+            "" if hop is None else hop.address,
+        )
 
     def _paused(self, queue: QueueState, is_paused: bool) -> None:  # set by the engine
         hop = self._find_hop(queue)

@@ -41,6 +41,7 @@ STREAM = struct.Struct("<QIIIII")
 _PLACE = struct.Struct(">IQ")
 _FRESH_MESSAGES = 512
 _FRESH_BYTES = 16 * 1024  # of one message
+_TIMESTAMP = b"tx_timestamp"
 
 
 class Taken(NamedTuple):
@@ -81,6 +82,9 @@ class Outgoing:
         self._expiry = expiry
         self._own = encode_guid(catalog.queue_manager.identifier)
         self._ordinals = Counter(core, "tx_sequence")
+        stored = int.from_bytes(core.batch.get(Keyspace.META, _TIMESTAMP) or b"", "big")
+        self._is_timestamp_stored = False
+        self._timestamp = max(stored, core.seconds & 0xFFFF_FFFF)
         self._streams: dict[QueueState, Stream] = {}
         self._by_sequence: dict[int, QueueState] = {}
         self._in_flight: dict[QueueState, int] = {}
@@ -88,6 +92,8 @@ class Outgoing:
         self._fresh: dict[tuple[int, int], tuple[Record, UserMessage]] = {}
         # Set by the protocol: an outgoing queue was paused, or resumed.
         self.paused: Callable[[QueueState, bool], None] = lambda _queue, _is_paused: None
+        # The same: a message could not be encrypted.
+        self.not_encrypted: Callable[[QueueState], None] = lambda _queue: None
         delivery.entered_outgoing = self._entered
         delivery.left_outgoing = self._left
 
@@ -139,6 +145,11 @@ class Outgoing:
                 record, packet = decoded, UserMessage(decoded.packet)
             if self._expiry.is_late(packet):
                 self._delivery.finish(queue, lookup_id, record, MessageClass.NACK_REACH_QUEUE_TIMEOUT, packet)
+                continue
+            if packet.comes_from(self._own) and packet.is_to_be_encrypted:
+                # No keys are exchanged yet; in clear it never goes (MQQB-220).
+                self._delivery.finish(queue, lookup_id, record, MessageClass.NACK_COULD_NOT_ENCRYPT, packet)
+                self.not_encrypted(queue)
                 continue
             sequence, number = self._place(packet)
             taken = Taken(queue, lookup_id, record, packet, sequence, number)
@@ -215,11 +226,16 @@ class Outgoing:
         self._save(queue, stream)
 
     def _begin_sequence(self, queue: QueueState, old: Stream | None) -> Stream:
-        """Larger than every one before it, for whichever queue that was (MQQB-133, MQQB-134)."""
-        timestamp = self._catalog.queue_manager.create_time & 0xFFFF_FFFF
+        """Larger than every one before it, for whichever queue that was (MQQB-133, MQQB-134).
+
+        Its Timestamp is that of this start: a store that was restored does not know what it said since.
+        """
+        if not self._is_timestamp_stored:
+            self._core.batch.put(Keyspace.META, _TIMESTAMP, self._timestamp.to_bytes(8, "big"))
+            self._is_timestamp_stored = True
         stream = old or Stream()
         self._by_sequence.pop(stream.sequence, None)
-        stream.sequence = timestamp << 32 | self._ordinals.next() & 0xFFFF_FFFF
+        stream.sequence = self._timestamp << 32 | self._ordinals.next() & 0xFFFF_FFFF
         stream.number = stream.acked = 0
         self._set_stream(queue, stream)
         return stream

@@ -196,10 +196,12 @@ class UserMessage:
         self._security_at = at
         self.security_flags = 0
         if flags & SECURITY_HEADER and at + _SECURITY_HEADER_SIZE <= end:
-            self.security_flags, sender, *others = _SECURITY_SIZES.unpack_from(data, at)
+            self.security_flags, sender, key, signature, certificate, provider = _SECURITY_SIZES.unpack_from(
+                data, at
+            )
             at += _SECURITY_HEADER_SIZE + (sender + 3 & ~3)
-            if any(others):  # seldom: mostly a sender signs nothing
-                at += sum([size + 3 & ~3 for size in others])
+            if key or signature or certificate or provider:  # mostly a sender signs nothing
+                at += sum([size + 3 & ~3 for size in (key, signature, certificate, provider)])
         self.properties_at = at
         if at + PROPERTIES.size > end:
             self._raise_overrun(end)
@@ -418,6 +420,11 @@ class UserMessage:
         size = int.from_bytes(self.data[at + 2 : at + 4], "little")
         start = at + _SECURITY_HEADER_SIZE
         return self.data[at] & SENDER_ID_TYPE, self.data[start : start + size]
+
+    @property
+    def is_to_be_encrypted(self) -> bool:
+        """Whether the body is to be encrypted and is not: there is no key to read it by."""
+        return bool(self.security_flags & ENCRYPTED_BODY) and not self.security_data()[1]
 
     @property
     def properties(self) -> MessagePropertiesHeader:
