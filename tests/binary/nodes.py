@@ -201,10 +201,14 @@ class Qm(World):
         return MemoryStore(self.store.spaces)
 
     def resume_from(self, store: MemoryStore) -> None:
-        """Dies, and starts again from what a disk holds."""
+        """Dies, and starts again from what a disk holds; what it has written is on its way all the same."""
         lines, self.lines = self.lines, {}
+        actions = [*self.actions]
         self.actions.clear()
         self.store = store
+        for action in actions:
+            if isinstance(action, Write) and action.connection in lines:
+                lines[action.connection].write(self, action.data)
         for line in lines.values():
             line.cut(self)
         self.start()

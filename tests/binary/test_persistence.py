@@ -6,6 +6,7 @@ from contextlib import suppress
 import pytest
 
 from engine.harness import RECOVERABLE
+from tiercel.binary.settings import Settings
 from tiercel.model.codes import MessageClass
 from tiercel.server.config import parse
 from tiercel.store.memory_store import Crash
@@ -103,7 +104,7 @@ def test_what_was_acknowledged_is_on_disk() -> None:
     for write in range(1, 40):
         for kept in (False, True):
             net = Net()
-            here, hand = net.qm(), net.hand()
+            here, hand = net.qm(settings=Settings(window_size=1)), net.hand()  # which acknowledges at once
             box, stream = here.create("q"), here.create("tx", transactional=True)
             plain = hand.recoverable(here.name_of("q"), b"1")
             ordered = hand.transactional(here.name_of("tx"), 1)
