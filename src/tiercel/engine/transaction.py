@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tiercel.engine.records import Record, decode_record
-from tiercel.model.codes import TransactionalOperationType
+from tiercel.model.codes import MessageClass, TransactionalOperationType
 from tiercel.model.errors import TransactionSequenceError
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 TRANSACTION_HEAD = 0xFFFF_FFFF  # the number of the empty record that stands for a prepared transaction itself
 SEQUENCE = struct.Struct("<QI")  # of the messages to one queue: which it is, and the last number given out
 _OPERATION = struct.Struct(">BIQI")
+_REASON_SIZE = 2  # after the operation, when the message was not simply received
 
 
 class TransactionState(Enum):
@@ -36,11 +37,15 @@ class Operation:
     record: Record
     lookup_id: int = 0
     target: "QueueState | None" = None
+    reason: MessageClass = MessageClass.ACK_RECEIVE  # of a receive: DequeueReason
 
     def encode(self) -> bytes:
         target = 0 if self.target is None else self.target.slot
         head = _OPERATION.pack(self.kind, self.queue.slot, self.lookup_id, target)
-        return head + (self.record.encode() if self.kind == TransactionalOperationType.ENQUEUE else b"")
+        if self.kind == TransactionalOperationType.ENQUEUE:
+            return head + self.record.encode()
+        is_received = self.reason == MessageClass.ACK_RECEIVE
+        return head if is_received else head + self.reason.to_bytes(_REASON_SIZE, "big")
 
 
 def decode_operation(data: bytes, queue_of: "Callable[[int], QueueState | None]") -> Operation | None:
@@ -49,10 +54,13 @@ def decode_operation(data: bytes, queue_of: "Callable[[int], QueueState | None]"
     queue = queue_of(slot)
     if queue is None:
         return None
-    packet = data[_OPERATION.size :]
-    record = decode_record(packet) if packet else Record(b"", 0)
+    rest, record, reason = data[_OPERATION.size :], Record(b"", 0), MessageClass.ACK_RECEIVE
+    if len(rest) == _REASON_SIZE:
+        reason = MessageClass(int.from_bytes(rest, "big"))
+    elif rest:
+        record = decode_record(rest)
     target = queue_of(target_slot) if target_slot else None
-    return Operation(TransactionalOperationType(kind), queue, record, lookup_id, target)
+    return Operation(TransactionalOperationType(kind), queue, record, lookup_id, target, reason)
 
 
 @dataclass(slots=True, eq=False)
