@@ -162,7 +162,7 @@ class Reading:
         if not isinstance(lock.owner, Transaction):
             problem = "the message was not received in a transaction"
             raise TransactionUsageError(f"message {lookup_id} of {queue}", problem=problem)
-        self._operation(queue, lookup_id, lock.owner).reason = MessageClass.NACK_RECEIVE_REJECTED
+        self._operation(queue, lookup_id, lock.owner).is_rejected = True
 
     def lock_on(self, opened: OpenQueue, lookup_id: int) -> Lock | None:
         """Who holds the message, if anybody does; an error when it is not in the queue."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TRANSACTION_HEAD = 0xFFFF_FFFF  # the number of the empty record that stands for a prepared transaction itself
 SEQUENCE = struct.Struct("<QI")  # of the messages to one queue: which it is, and the last number given out
 _OPERATION = struct.Struct(">BIQI")
-_REASON_SIZE = 2  # after the operation, when the message was not simply received
+_REJECTED = b"\1"  # after a receive whose message is refused
 
 
 class TransactionState(Enum):
@@ -37,15 +37,19 @@ class Operation:
     record: Record
     lookup_id: int = 0
     target: "QueueState | None" = None
-    reason: MessageClass = MessageClass.ACK_RECEIVE  # of a receive: DequeueReason
+    is_rejected: bool = False  # of a receive: the commit refuses the message (DequeueReason)
 
     def encode(self) -> bytes:
         target = 0 if self.target is None else self.target.slot
         head = _OPERATION.pack(self.kind, self.queue.slot, self.lookup_id, target)
         if self.kind == TransactionalOperationType.ENQUEUE:
             return head + self.record.encode()
-        is_received = self.reason == MessageClass.ACK_RECEIVE
-        return head if is_received else head + self.reason.to_bytes(_REASON_SIZE, "big")
+        return head + (_REJECTED if self.is_rejected else b"")
+
+    @property
+    def reason(self) -> MessageClass:
+        """What a receive tells the sender when it is committed."""
+        return MessageClass.NACK_RECEIVE_REJECTED if self.is_rejected else MessageClass.ACK_RECEIVE
 
 
 def decode_operation(data: bytes, queue_of: "Callable[[int], QueueState | None]") -> Operation | None:
@@ -54,13 +58,11 @@ def decode_operation(data: bytes, queue_of: "Callable[[int], QueueState | None]"
     queue = queue_of(slot)
     if queue is None:
         return None
-    rest, record, reason = data[_OPERATION.size :], Record(b"", 0), MessageClass.ACK_RECEIVE
-    if len(rest) == _REASON_SIZE:
-        reason = MessageClass(int.from_bytes(rest, "big"))
-    elif rest:
-        record = decode_record(rest)
+    rest = data[_OPERATION.size :]
+    is_rejected = rest == _REJECTED
+    record = decode_record(rest) if rest and not is_rejected else Record(b"", 0)
     target = queue_of(target_slot) if target_slot else None
-    return Operation(TransactionalOperationType(kind), queue, record, lookup_id, target, reason)
+    return Operation(TransactionalOperationType(kind), queue, record, lookup_id, target, is_rejected)
 
 
 @dataclass(slots=True, eq=False)
