@@ -181,8 +181,9 @@ class Inquest:
         at_source: list[tuple[Machine, Discard]],
         at_target: list[tuple[Machine, Discard]],
     ) -> None:
-        """A negative final acknowledgement makes a line at the sender for the line at the receiver."""
-        kinds = [line.message_class for _, line in at_target]
+        """A negative final acknowledgement makes a line at the sender for the line at a router or receiver."""
+        elsewhere = [*at_target, *(each for each in at_source if each[0] is not letter.source)]
+        kinds = [line.message_class for _, line in elsewhere]
         for machine, line in list(at_source):
             is_final = line.queue.endswith(_AWAITING) or line.message_class in kinds
             if letter.is_transactional and machine is letter.source and is_final:
