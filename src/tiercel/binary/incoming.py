@@ -41,6 +41,7 @@ class Incoming:
         self.streams = Streams(engine)
         self._order_acks = OrderAcks(context, self._send_order_ack)
         self._queues: dict[QueueName | str, QueueState] = {}
+        self._ways: dict[bytes, QueueState] = {}
         self.outgoing_streams: dict[QueueState, OutgoingStream] = {}
         if len(self.history):
             self._watch_history()
@@ -60,7 +61,7 @@ class Incoming:
         is_recoverable = message.is_recoverable
         try:
             if not message.is_addressed_to(self._own):
-                self._pass_on(message.without_session())
+                self._pass_on(session, message.without_session())
             elif isinstance(packet, OrderAck):
                 self._order_acked(packet)
             elif isinstance(packet, FinalAck):
@@ -87,25 +88,40 @@ class Incoming:
 
     # Passing on.
 
-    def _pass_on(self, packet: UserMessage) -> None:
+    def _pass_on(self, session: Session, packet: UserMessage) -> None:
         """The only thing that changes on the way through is the hop count (MQQB-193, MQQB-194)."""
+        reason = self._try_to_pass_on(packet)
+        if reason is not None and packet.is_transactional:
+            self._learn(session, packet)
+            self._engine.final_acks.rejected(packet, reason)
+
+    def _try_to_pass_on(self, packet: UserMessage) -> MessageClass | None:
+        """Gives the class that refuses the message, if any does."""
+        queue, reason = self._way(packet), MessageClass.NACK_BAD_DST_Q
+        if packet.hop_count >= ROUTING_HOPS_MAX:
+            reason = MessageClass.NACK_HOP_COUNT_EXCEEDED
+        elif queue is not None:
+            self._trace(packet)
+            packet.count_hop()
+            return self._engine.arrive(packet, queue)
+        self._engine.refuse(packet, reason, str(decode_destination(packet)))
+        return reason
+
+    def _way(self, packet: UserMessage) -> QueueState | None:
+        """The outgoing queue for a message to another queue manager, if we are a router."""
+        key = packet.address_bytes
+        queue = self._ways.get(key)
+        if queue is not None and not queue.is_deleted:
+            return queue
         name = decode_destination(packet)
         is_router = self._context.settings.routing_server or self._engine.queue_manager.routing_server
         if not is_router or name is None:
-            self._engine.refuse(packet, MessageClass.NACK_BAD_DST_Q, str(name))
-        elif packet.hop_count >= ROUTING_HOPS_MAX:
-            self._engine.refuse(packet, MessageClass.NACK_HOP_COUNT_EXCEEDED, str(name))
-            if packet.is_transactional:
-                self._engine.final_acks.rejected(packet, MessageClass.NACK_HOP_COUNT_EXCEEDED)
-        else:
-            self._trace(packet)
-            moved = UserMessage(packet.with_hop_count(packet.hop_count + 1))
-            try:
-                self._engine.pass_on(moved, name)
-            except (InsufficientResourcesError, StoreFullError):
-                raise
-            except MqError:
-                self._engine.refuse(packet, MessageClass.NACK_BAD_DST_Q, str(name))
+            return None
+        try:
+            queue = self._ways[key] = self._engine.way_to(name)
+        except MqError:
+            return None
+        return queue
 
     # Delivering.
 
@@ -120,16 +136,15 @@ class Incoming:
         identity = packet.identity
         if self.history.is_duplicate(identity):
             return
-        self._trace(packet)
-        self._engine.arrive(packet, queue, str(decode_destination(packet)) if queue is None else "")
+        unknown = str(decode_destination(packet)) if queue is None else ""
+        if self._engine.arrive(packet, queue, unknown) is None:
+            self._trace(packet)
         if not len(self.history):
             self._watch_history()
         self.history.remember(identity, recoverable=packet.is_recoverable)
 
     def _deliver_in_order(self, session: Session, packet: UserMessage, queue: QueueState | None) -> None:
-        sender = packet.source_queue_manager
-        address = session.address if session.remote_guid == sender else ""
-        self._engine.peers.learn(sender, address, is_direct=session.saw_direct_name)
+        self._learn(session, packet)
         sequence, number = packet.sequence
         if queue is None:  # nothing to keep in order: each is refused, and its stream goes on
             stream = IncomingStream(bytes(4) + packet.data[16:32], sequence, number)
@@ -139,14 +154,20 @@ class Incoming:
                 self.streams.reject(stream)
                 self._order_acks.arrived(session, stream)
                 return
-        self._trace(packet)
-        name = str(decode_destination(packet)) if queue is None else ""
-        reason = self._engine.arrive(packet, queue, name)
+        unknown = str(decode_destination(packet)) if queue is None else ""
+        reason = self._engine.arrive(packet, queue, unknown)
         if queue is not None:  # refused or not: the sender's stream must move on (MQQB T17)
             self.streams.accept(stream, sequence, number)
-        if reason is not None:
+        if reason is None:
+            self._trace(packet)
+        else:
             self._engine.final_acks.rejected(packet, reason)
         self._order_acks.arrived(session, stream)
+
+    def _learn(self, session: Session, packet: UserMessage) -> None:
+        sender = packet.source_queue_manager
+        address = session.address if session.remote_guid == sender else ""
+        self._engine.peers.learn(sender, address, is_direct=session.saw_direct_name)
 
     def _queue(self, packet: UserMessage, name: QueueName | None) -> QueueState | None:
         if name is None:

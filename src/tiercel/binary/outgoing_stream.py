@@ -66,17 +66,15 @@ class OutgoingStream:
         self._entries.extendleft(reversed(kept))
         if is_through:
             self._resends = 0
-            self._context.timers.cancel(self.no_order_ack_came)
+            self._stop_timer()
         else:
             self._start_timer()
-        self._publish()
 
     def no_order_ack_came(self) -> None:
         """Transactional Ack Wait Timer: everything once more, later each time (MQQB T07)."""
         self._resends += 1
         self.give_back()
         self._start_timer()
-        self._publish()
 
     def give_back(self) -> None:
         """Ends all flights of the stream; the messages keep their numbers."""
@@ -88,17 +86,24 @@ class OutgoingStream:
 
     def stop(self) -> None:
         self.give_back()
-        self._context.timers.cancel(self.no_order_ack_came)
+        self._stop_timer()
 
     def _start_timer(self) -> None:
         self._context.timers.set(self.no_order_ack_came, self._context.now + self._interval_s)
+        self._publish(self._outgoing.seconds + self._interval_s)
+
+    def _stop_timer(self) -> None:
+        self._context.timers.cancel(self.no_order_ack_came)
+        self._publish(0)
 
     @property
     def _interval_s(self) -> int:
         table = self._context.settings.resend_table_s
         return table[min(self._resends, len(table) - 1)]
 
-    def _publish(self) -> None:
+    def _publish(self, resend_time: int) -> None:
+        """What management sees of it (MQQB-146)."""
         assert isinstance(self._queue.queue, OutgoingQueue)
         info = self._queue.queue.transfer_info
         info.eod_resend_count, info.eod_resend_interval_s = self._resends, self._interval_s
+        info.eod_resend_time = resend_time

@@ -22,6 +22,7 @@ from tiercel.engine.engine import Engine
 from tiercel.engine.outgoing import Taken
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import ConnectionStatus, OutgoingQueueState
+from tiercel.model.errors import ComputerDoesNotSupportEncryptionError
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, PrivateFormatName
 from tiercel.model.queue import OutgoingQueue
 from tiercel.wire.order_ack import FINAL_ACK_CLASSES_FROM, FinalAck, OrderAck, recognise, with_direct_name
@@ -44,6 +45,7 @@ class BinaryProtocol:
         self._hop_of: dict[QueueState, Hop] = {}
         self._streams = self._incoming.outgoing_streams
         engine.outgoing.paused = self._paused
+        engine.outgoing.not_encrypted = self._not_encrypted
 
     # The batch.
 
@@ -81,6 +83,8 @@ class BinaryProtocol:
 
     def start(self) -> None:
         """Once, in the first batch: outgoing queues that hold messages are connected (MQQB-098)."""
+        for queue in list(self._engine.outgoing.queues()):
+            self._engine.outgoing.retire(queue)
         self._engine.outgoing.wake()
 
     def stop(self) -> None:
@@ -132,6 +136,8 @@ class BinaryProtocol:
 
     def disconnected(self, connection: int) -> None:
         """The connection is gone, whoever ended it; not called for those that we closed."""
+        if connection in self._dialled:
+            self.connect_failed(connection, ConnectionStatus.SOCKET_CONNECT_FAILURE)
         session = self._sessions.get(connection)
         if session is not None:
             session.close("the peer closed the connection")
@@ -157,7 +163,12 @@ class BinaryProtocol:
     # What sessions tell.
 
     def is_full(self, session: Session | None = None) -> bool:
-        """Whether this session, or another one, would be too many: only those that got an answer count."""
+        """Whether this session, or another one, would be too many, or the queue manager is offline.
+
+        Only those that got an answer count.
+        """
+        if not self._engine.queue_manager.connection_active:
+            return True
         limit = self._context.settings.max_in_sessions
         if limit is None:
             return False
@@ -215,9 +226,22 @@ class BinaryProtocol:
                 if (stream := self._streams.get(queue)) is not None:
                     stream.stop()
             hop.closed(session)
+            if hop.state is None:
+                self._retire(hop)
         session.hops.clear()
 
     # Ways.
+
+    def _retire(self, hop: Hop) -> None:
+        """Lets go of the outgoing queues that have nothing to send, and of a way that none takes any more."""
+        for queue in list(hop.queues):
+            if queue.is_deleted or self._engine.outgoing.retire(queue):
+                hop.queues.pop(queue)
+                hop.ready.pop(queue, None)
+                self._hop_of.pop(queue, None)
+                self._streams.pop(queue, None)
+        if not hop.queues:
+            self._hops = {key: each for key, each in self._hops.items() if each is not hop}
 
     def _find_hop(self, queue: QueueState) -> Hop | None:
         hop = self._hop_of.get(queue)
@@ -289,7 +313,7 @@ class BinaryProtocol:
         session = hop.session
         if session is None or not session.is_open:
             return
-        while hop.ready and session.can_send:
+        while hop.ready and session.room > 0:
             queue = hop.next_ready()
             taken = self._engine.outgoing.take(queue)
             if taken is not None:
@@ -318,6 +342,17 @@ class BinaryProtocol:
         peer = packet.queue_manager_address
         address = self._engine.peers.direct_address(peer) if peer == session.remote_guid else None
         return packet if address is None else with_direct_name(packet, address)
+
+    def _not_encrypted(self, queue: QueueState) -> None:
+        hop = self._find_hop(queue)
+        assert isinstance(queue.queue, OutgoingQueue)
+        Hop.note_of(
+            queue.queue,
+            ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE,
+            self._engine.seconds,
+            ComputerDoesNotSupportEncryptionError.code,
+            "" if hop is None else hop.address,
+        )
 
     def _paused(self, queue: QueueState, is_paused: bool) -> None:  # set by the engine
         hop = self._find_hop(queue)

@@ -119,10 +119,11 @@ class Session:
         return self.state is State.OPEN
 
     @property
-    def can_send(self) -> bool:
-        """The smaller of the two windows counts, and a window of 0 is one of 1 (MQQB T61)."""
-        limit = min(self._context.settings.window_size, self.peer_window)
-        return self.state is State.OPEN and self.is_writable and self.flight.size < max(limit, 1)
+    def room(self) -> int:
+        """How many messages may go out now: the smaller window counts, and 0 is a window of 1 (MQQB T61)."""
+        if self.state is not State.OPEN or not self.is_writable:
+            return 0
+        return max(min(self._context.settings.window_size, self.peer_window), 1) - self.flight.size
 
     @property
     def _initialization_ms(self) -> int:
@@ -330,7 +331,7 @@ class Session:
         self.say_held()
 
     def say_held(self) -> None:
-        while self.held and self.can_send:
+        while self.held and self.room > 0:
             packet = self.held.pop(next(iter(self.held)))
             self.send(packet, packet.data, Entry(None))
 

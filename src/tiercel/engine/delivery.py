@@ -57,6 +57,8 @@ INSECURE_NACKS = frozenset(
         MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER,
     }
 )
+# Of these nobody is told, and no copy is kept: else each would bring forth the next (MQQB-131).
+_ACKNOWLEDGEMENTS = frozenset(MessageClass) - {MessageClass.NORMAL, MessageClass.REPORT}
 # As plain numbers: the flags of an enum cost more than the rest of the decision.
 _POS_ARRIVAL = int(Acknowledgements.POS_ARRIVAL)
 _POS_RECEIVE = int(Acknowledgements.POS_RECEIVE)
@@ -84,7 +86,7 @@ class Delivery:
         # Set by the engine: whether the sender of a message may write to the queue.
         self.may_write: Callable[[QueueState, UserMessage], bool] = lambda _queue, _packet: True
         # Set by the part for outgoing messages: one came into an outgoing queue, or left it.
-        self.entered_outgoing: Callable[[QueueState, int, UserMessage], None]
+        self.entered_outgoing: Callable[[QueueState, int, Record, UserMessage], None]
         self.left_outgoing: Callable[[UserMessage], None]
         # Set by the part for final acks: a transactional message left its queue.
         self.final_ack: Callable[[UserMessage, MessageClass], None]
@@ -149,7 +151,7 @@ class Delivery:
         packet = packet or UserMessage(record.packet)
         lookup_id = self._insert(queue, record, packet)
         if queue.is_outgoing:
-            self.entered_outgoing(queue, lookup_id, packet)
+            self.entered_outgoing(queue, lookup_id, record, packet)
             if queue not in self._core.ready:
                 self._core.ready[queue] = None
                 self._core.effects.append(ReadyToSend(queue))
@@ -194,17 +196,12 @@ class Delivery:
     def _refusal(self, queue: QueueState | None, packet: UserMessage) -> MessageClass | None:
         if queue is None or queue.is_deleted:
             return MessageClass.NACK_BAD_DST_Q
-        if self._expiry.is_late(packet):
-            return MessageClass.NACK_REACH_QUEUE_TIMEOUT
         if (reason := self.check_transaction(queue, is_transactional=packet.is_transactional)) is not None:
             return reason
-        is_encrypted = bool(packet.security_flags & ENCRYPTED_BODY)
-        # No signature is verified yet, so none counts: a queue that demands one refuses (see the README).
-        reason = self.check_protection(queue, is_signed=False, is_encrypted=is_encrypted)
-        if reason is not None:
+        if self._expiry.is_late(packet):
+            return MessageClass.NACK_REACH_QUEUE_TIMEOUT
+        if not queue.is_outgoing and (reason := self._unprotected(queue, packet)) is not None:
             return reason
-        if not self.may_write(queue, packet):
-            return MessageClass.NACK_ACCESS_DENIED
         self.check_manager_quota(packet.packet_size)
         try:
             self._check_queue_quota(queue, packet.packet_size)
@@ -213,6 +210,14 @@ class Delivery:
         if packet.is_recoverable:
             self._core.reserve(packet.packet_size)
         return None
+
+    def _unprotected(self, queue: QueueState, packet: UserMessage) -> MessageClass | None:
+        is_encrypted = bool(packet.security_flags & ENCRYPTED_BODY)
+        # No signature is verified yet, so none counts: a queue that demands one refuses (see the README).
+        reason = self.check_protection(queue, is_signed=False, is_encrypted=is_encrypted)
+        if reason is None and not self.may_write(queue, packet):
+            return MessageClass.NACK_ACCESS_DENIED
+        return reason
 
     # Ending.
 
@@ -302,7 +307,7 @@ class Delivery:
         return own if own is not None and self._catalog.is_visible(own) else None
 
     def journal_at_source(self, packet: UserMessage, record: Record) -> None:
-        if packet.source_queue_manager == self._identifier:
+        if packet.source_queue_manager == self._identifier and packet.message_class not in _ACKNOWLEDGEMENTS:
             self.file(self._catalog.system(SystemQueue.JOURNAL), record, packet)
 
     def file(self, queue: QueueState, record: Record, packet: UserMessage) -> None:
@@ -334,7 +339,7 @@ class Delivery:
 
     def _acknowledge(self, packet: UserMessage, reason: MessageClass) -> None:
         """Send Administration Acknowledgment: a message of its own to the administration queue."""
-        if packet.admin_queue is None:
+        if packet.admin_queue is None or packet.message_class in _ACKNOWLEDGEMENTS:
             return
         if reason in INSECURE_NACKS and not self._catalog.queue_manager.send_insecure_nacks:
             return

@@ -106,7 +106,7 @@ class RoutingOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessOptions:
     everyone_may_send: bool = True
-    insecure_nacks: bool = False
+    insecure_nacks: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
