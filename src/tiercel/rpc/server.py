@@ -13,7 +13,7 @@ order and whenever the answer is there. Then send what `data_to_send` gives, and
 Everything a peer can make it keep is bounded by `Limits`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, Literal
@@ -24,6 +24,7 @@ from tiercel.rpc import status
 from tiercel.rpc.acceptance import Acceptance, Refusal
 from tiercel.rpc.associations import Association, Associations, Rundown
 from tiercel.rpc.framer import Framer
+from tiercel.rpc.ndr import NdrError
 from tiercel.rpc.pdu import (
     CONC_MPX,
     DID_NOT_EXECUTE,
@@ -56,6 +57,7 @@ from tiercel.rpc.pdu import (
 )
 from tiercel.rpc.protection import Protection, cut, open_fragment
 from tiercel.rpc.security import AuthenticationError, AuthenticationLevel, Identity, Providers
+from tiercel.rpc.status import RpcFault
 from tiercel.rpc.syntax import (
     KEEP_CONNECTION_ON_ORPHAN,
     NDR,
@@ -243,6 +245,13 @@ class ServerConnection:
             raise ValueError(f"0x{code:08X} may not be the status of a fault")
         if self._finish(call):
             self._send(Fault(call_id=call.call_id, context_id=call.context_id, status=code))
+
+    def answer(self, call: Call, handler: Callable[[Call], bytes]) -> None:
+        """Reply with what `handler` gives, or with the fault that its `RpcFault` or `NdrError` stands for."""
+        try:
+            self.reply(call, handler(call))
+        except (RpcFault, NdrError) as error:
+            self.fault(call, error.status)
 
     def shut_down(self) -> None:
         """Ask the client to close the connection: [MS-RPCE] 3.3.3.4.2."""
