@@ -6,10 +6,13 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 SECONDS ?= 60
 N ?= 1000
+KILLS ?= 30
+CUTS ?= 30
+SEED ?=
 DATA ?= data
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test format check unit bench bench-growth conformance crash model simulate fuzz lock clean
+.PHONY: help demo run test format check unit bench bench-daemon bench-growth conformance crash soak model simulate fuzz lock clean
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -27,6 +30,8 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 
 demo: $(VENV)/.ready ## show the main job end to end
 	@$(BIN)/python examples/survive.py
+	@echo
+	@$(BIN)/python examples/exchange.py
 	@echo
 	@echo "What a Windows queue manager sends, field by field (tiercel decode):"
 	@echo
@@ -57,6 +62,10 @@ bench: $(VENV)/.ready ## measure codec, store and engine, each against something
 	@echo
 	@$(BIN)/python bench/bench_engine.py
 
+bench-daemon: $(VENV)/.ready ## measure the daemon: in, out, both, latency, exactly once; beside RabbitMQ if it is installed
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-bench.lock
+	@$(BIN)/python bench/bench_daemon.py
+
 bench-growth: $(VENV)/.ready ## a backlog of up to a million messages: start, memory, speed
 	@$(BIN)/python bench/bench_engine.py growth 1000 10000 100000 1000000
 
@@ -67,6 +76,10 @@ conformance: $(VENV)/.ready ## run the suite and print which requirements it cov
 
 crash: $(VENV)/.ready ## kill a working queue manager N times (1000) and check what is left
 	@PYTHONPATH=tests $(BIN)/python tests/crash/run.py $(N)
+
+soak: N = 100000
+soak: $(VENV)/.ready ## N (100000) messages between two daemons, KILLS (30) kills and CUTS (30) cuts; SEED=... again
+	@$(BIN)/python tests/soak/run.py $(N) $(KILLS) $(CUTS) $(SEED)
 
 model: $(VENV)/.ready ## run the engine against the reference model N times (1000)
 	@TIERCEL_MODEL_EXAMPLES=$(N) $(BIN)/pytest --quiet tests/model_based

@@ -49,6 +49,7 @@ from tiercel.wire.message import encode_message
 from tiercel.wire.order_ack import FinalAck, OrderAck, build_final_ack, build_order_ack, recognise
 from tiercel.wire.packet import decode_packet
 from tiercel.wire.session_header import SessionHeader
+from tiercel.wire.user_header import HOP_COUNT
 from tiercel.wire.user_message import UserMessage
 
 T = TypeVar("T")
@@ -510,3 +511,8 @@ def asking(admin: Box, wanted: int = ALL_ACKNOWLEDGEMENTS) -> dict[str, Any]:
 def whole(sequence: TxSequenceId = SEQUENCE) -> int:
     """A TxSequenceID as one number."""
     return sequence.timestamp << 32 | sequence.ordinal
+
+
+def with_hop_count(packet: UserMessage, hops: int) -> UserMessage:
+    flags = packet.flags & ~HOP_COUNT | hops
+    return UserMessage(packet.data[:60] + flags.to_bytes(4, "little") + packet.data[64:])

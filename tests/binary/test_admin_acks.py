@@ -19,9 +19,8 @@ from tiercel.model.identifiers import MessageId
 from tiercel.model.limits import INFINITE, ROUTING_HOPS_MAX
 from tiercel.wire.structure import encode_guid
 from tiercel.wire.user_header import ADMIN_SHIFT
-from tiercel.wire.user_message import UserMessage
 
-from .nodes import SEQUENCE, Hand, Net, Qm, asking
+from .nodes import SEQUENCE, Hand, Net, Qm, asking, with_hop_count
 from .test_receiving import granting
 
 EXPRESS = DeliveryGuarantee.EXPRESS
@@ -84,7 +83,7 @@ class TestArrival:
     def test_too_many_computers(self, here: Qm, hand: Hand, admin: Box) -> None:
         here.configure(routing_server=True)
         packet = hand.call(here).message(PrivateFormatName(UUID(int=7), 10), **asking(admin))
-        hand.send(UserMessage(packet.with_hop_count(ROUTING_HOPS_MAX)))
+        hand.send(with_hop_count(packet, ROUTING_HOPS_MAX))
         assert admin.classes() == [MessageClass.NACK_HOP_COUNT_EXCEEDED]
 
 

@@ -8,9 +8,8 @@ import pytest
 from engine.harness import Box
 from tiercel.model.codes import Acknowledgements, DeliveryGuarantee, MessageClass, PrivacyLevel
 from tiercel.model.format_name import PrivateFormatName
-from tiercel.wire.user_message import UserMessage
 
-from .nodes import Hand, Net, Qm, asking, reached_through
+from .nodes import Hand, Net, Qm, asking, reached_through, with_hop_count
 
 EXPRESS = DeliveryGuarantee.EXPRESS
 
@@ -50,7 +49,7 @@ class TestHopCount:
         target = net.hand()
         router.configure(machines={target.guid: (target.address,)})
         packet = hand.call(router).transactional(PrivateFormatName(target.guid, 7), 1, **properties)
-        hand.send(UserMessage(packet.with_hop_count(hops)))
+        hand.send(with_hop_count(packet, hops))
         return target
 
     @pytest.mark.conformance("MQQB-190")
@@ -132,7 +131,7 @@ class TestPassingOn:
         )
         hand.send(packet)
         (passed,) = target.messages
-        assert passed.data == packet.with_hop_count(1)
+        assert passed.data == with_hop_count(packet, 1).data
         assert admin.classes() == []
 
 

@@ -46,6 +46,17 @@ def overflow(_world: World, box: Box) -> None:
         box.send(b"body", label=LABEL)
 
 
+def send_in_a_transaction(world: World, box: Box) -> None:
+    with pytest.raises(MqError):
+        box.send(b"body", label=LABEL, transaction=world.begin())
+
+
+def send_unsigned(_world: World, box: Box) -> None:
+    box.set(authentication=True)
+    with pytest.raises(MqError):
+        box.send(b"body", label=LABEL)
+
+
 def arrive_at_a_full_queue(_world: World, box: Box) -> None:
     box.set(quota_kib=0)
     box.arrive(b"body", label=LABEL)
@@ -80,6 +91,8 @@ ENDS: list[tuple[End, MessageClass]] = [
     (purge, MessageClass.NACK_Q_PURGED),
     (delete, MessageClass.NACK_Q_DELETED),
     (overflow, MessageClass.NACK_Q_EXCEED_QUOTA),
+    (send_in_a_transaction, MessageClass.NACK_NOT_TRANSACTIONAL_Q),
+    (send_unsigned, MessageClass.NACK_BAD_SIGNATURE),
     (arrive_at_a_full_queue, MessageClass.NACK_Q_EXCEED_QUOTA),
     (arrive_nowhere, MessageClass.NACK_BAD_DST_Q),
     (arrive_in_a_transaction, MessageClass.NACK_NOT_TRANSACTIONAL_Q),

@@ -21,7 +21,7 @@ from tiercel.model.codes import (
     ShareMode,
     TransactionalOperationType,
 )
-from tiercel.model.errors import InsufficientResourcesError
+from tiercel.model.errors import InsufficientResourcesError, TransactionUsageError
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
@@ -196,7 +196,7 @@ class EngineWorld:
         message = message_of(letter, body, self.now)
         try:
             identifier = self.engine.send(opened, message, transaction)
-        except InsufficientResourcesError:
+        except (InsufficientResourcesError, TransactionUsageError):
             self.fates.sent.add(letter.name)  # and refused: the ledger has it
             raise
         self._names[encode_guid(identifier.lineage) + identifier.uniquifier.to_bytes(4, "little")] = (

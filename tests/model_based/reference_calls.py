@@ -6,6 +6,8 @@ from .reference import (
     ACK_RECEIVE,
     BAD_DST_Q,
     EXCEED_QUOTA,
+    NOT_TRANSACTIONAL_MSG,
+    NOT_TRANSACTIONAL_Q,
     Q_DELETED,
     Q_PURGED,
     REJECTED,
@@ -116,8 +118,11 @@ class ReferenceModel(Model):
 
     def send(self, handle: Handle, letter: Letter, tx: Tx | None) -> None:
         queue = self.queue_for(handle, "send")
-        check_transaction(queue, tx)
-        if queue.transactional and tx is None:
+        if tx is not None and tx.state != "active":
+            raise Refused("TransactionSequenceError")
+        if queue.transactional != (tx is not None):
+            misfit = NOT_TRANSACTIONAL_MSG if queue.transactional else NOT_TRANSACTIONAL_Q
+            self.ledger.append((queue.name, letter.name, misfit))
             raise Refused("TransactionUsageError")
         if queue.size + queue.pending + letter.size > queue.quota:
             self.ledger.append((queue.name, letter.name, EXCEED_QUOTA))

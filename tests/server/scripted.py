@@ -15,7 +15,7 @@ from tiercel.model.codes import ConnectionStatus
 from tiercel.server.config import Config
 from tiercel.server.daemon import Daemon
 
-PATIENCE_S = 30.0  # only a test that fails waits that long
+PATIENCE_S = 60.0  # only a test that fails waits that long
 
 
 class Scripted:

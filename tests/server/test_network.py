@@ -81,14 +81,13 @@ class TestWrites:
             await protocol.until_input("accepted", 2)
             written: list[tuple[int | None, bytes]] = []
             for connection in daemon.network.connections:
-                write = connection.transport.write
-                number = connection.number
+                write, number = connection.write, connection.number
 
                 def note(data: Any, number: Any = number, write: Any = write) -> None:
                     written.append((number, data))
                     write(data)
 
-                connection.transport.write = note  # type: ignore[method-assign]
+                connection.write = note  # type: ignore[method-assign]
             await do(daemon, Write(1, b"a"), Write(2, b"x"), Write(1, b"b"), Write(7, b"?"), Write(1, b"c"))
             assert written == [(1, b"abc"), (2, b"x")]
             assert await streams[0][0].readexactly(3) == b"abc"
@@ -97,32 +96,53 @@ class TestWrites:
 
         play(scene)
 
-    def test_a_peer_that_does_not_read_is_not_read_from(self, play: Play) -> None:
-        """Its own bytes wait in its own kernel, and ours are bounded; the others go on."""
+    def test_a_peer_that_does_not_read_is_told_of(self, play: Play) -> None:
+        async def scene(daemon: Daemon, protocol: Any) -> None:
+            reader, writer = await connect(daemon)
+            await protocol.until_input("accepted", 1)
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            await do(daemon, Write(1, bytes(32 << 20)))
+            assert ("writable", 1, False) in protocol.inputs  # before anything else can be sent
+            [connection] = daemon.network.connections
+            assert connection.transport.is_reading()
+            writer.write(b"still heard")
+            await protocol.until(lambda: protocol.received_bytes(1) == b"still heard")
+            writer.transport.resume_reading()  # type: ignore[attr-defined]
+            assert await reader.readexactly(32 << 20)
+            await protocol.until_input("writable", 1, True)
+            writer.close()
+
+        play(scene, limits={"write_buffer_bytes": 65536})
+
+    def test_a_peer_that_never_reads_is_cut_off(self, play: Play, caplog: pytest.LogCaptureFixture) -> None:
+        """What piles up for it is bounded, and the others go on."""
 
         async def scene(daemon: Daemon, protocol: Any) -> None:
             protocol.answer = echo
             _, deaf = await connect(daemon)
             await protocol.until_input("accepted", 1)
-            deaf.transport.set_write_buffer_limits(high=0)
+            [connection] = daemon.network.connections
+            largest = 0
+            write = connection.write
+
+            def note(data: bytes) -> None:
+                nonlocal largest
+                write(data)
+                largest = max(largest, connection.transport.get_write_buffer_size())
+
+            connection.write = note  # type: ignore[method-assign]
             deaf.transport.pause_reading()  # type: ignore[attr-defined]
             deaf.write(bytes(64 << 20))
-            await protocol.until_input("writable", 1, False)
-            [connection] = daemon.network.connections
-            assert not connection.transport.is_reading()
-            assert (
-                connection.transport.get_write_buffer_size() < 65536 + 2 * 262144
-            )  # the bound and two reads
+            await protocol.until_input("disconnected", 1)
+            assert largest < 2 * 65536 + 2 * 262144  # the bounds, and two reads
             reader, writer = await connect(daemon)
             writer.write(b"hello")
             assert await reader.readexactly(5) == b"hello"
-            assert len(protocol.received_bytes(1)) < 64 << 20
             writer.close()
-            deaf.transport.resume_reading()  # type: ignore[attr-defined]
-            await protocol.until_input("writable", 1, True)
             deaf.transport.abort()
 
         play(scene, limits={"write_buffer_bytes": 65536})
+        assert "peer_does_not_read" in caplog.text
 
 
 class TestClose:
@@ -150,9 +170,10 @@ class TestClose:
             protocol.answer = answer
             reader, writer = await connect(daemon)
             writer.write(bytes(4 << 20))
-            data = await ended(reader)
-            writer.transport.abort()
-            assert data == b"no"
+            assert await reader.read() == b"no"  # and no reset, which may overtake the answer
+            await writer.drain()
+            writer.close()
+            await protocol.until(lambda: not daemon.network.connections)
 
         play(scene)
 

@@ -344,17 +344,18 @@ class TestReadWhenAskedFor:
         packet = UserMessage(encode_message(FULL))
         whole = decode_message(packet)
         for copied in (copy, deepcopy, replace):
-            assert copied(read_message(packet)) == whole
+            assert copied(read_message(packet)) == whole == copied(read_message(packet))
         assert pickle.loads(pickle.dumps(read_message(packet))) == whole  # noqa: S301  # our own
-        assert repr(read_message(packet)) == repr(whole)
+        assert repr(read_message(packet)) == f"Received{whole!r}"
+        assert read_message(packet) != replace(whole, label="another")
 
     def test_a_large_packet_is_not_kept(self) -> None:
         message = read_message(UserMessage(encode_message(replace(FULL, body=bytes(100_000)))))
-        assert not hasattr(message, "_read")
+        assert type(message) is Message
 
     def test_a_misspelt_property_is_named(self) -> None:
         message = read_message(UserMessage(PLAIN))
-        with pytest.raises(AttributeError, match="'Message' object has no attribute 'lable'"):
+        with pytest.raises(AttributeError, match="'ReceivedMessage' object has no attribute 'lable'"):
             _ = message.lable  # type: ignore[attr-defined]
         with pytest.raises(AttributeError):
             message.lable = "x"  # type: ignore[attr-defined]

@@ -48,6 +48,7 @@ class Hop:
         self._addresses: list[str] = []
         self._rounds = 0  # of attempts, since a session was open
         self.is_pinged = False
+        self._is_retry = False
 
     @property
     def has_work(self) -> bool:
@@ -61,6 +62,7 @@ class Hop:
     def connect(self) -> None:
         """Begins to connect, unless a session is there or being made."""
         if self.state is None and self.session is None and self.has_work:
+            self._is_retry = False
             self._resolve()
 
     def _resolve(self) -> None:
@@ -87,9 +89,9 @@ class Hop:
                 f"{'IPv6' if address.count(':') > 1 else 'IP'}={address}" for address in addresses
             ]
         self.address = self._addresses.pop(0)
-        if self._context.settings.ping:
+        self.is_pinged = self._context.settings.ping and not self._is_retry
+        if self.is_pinged:
             self.state = after(self.state, Event.PING_WANTED)
-            self.is_pinged = True
             self._pinging.ask(self.address, self._pinged)
         else:
             self.state = after(self.state, Event.RESOLVED)
@@ -138,9 +140,13 @@ class Hop:
         self._context.timers.set(self.retry, self._context.after_ms(delay))
 
     def retry(self) -> None:
-        """Session Retry Connect Timer: the next address if there is one, else everything anew (MQQB-096)."""
+        """Session Retry Connect Timer: the next address if there is one, else everything anew (MQQB-096).
+
+        Without a ping, which may be what did not get through (MQQB-031).
+        """
         if self.state is not State.WAITING_RECONNECT:
             return
+        self._is_retry = True
         if not self.has_work:
             self.state = None
         elif self._addresses:

@@ -41,6 +41,7 @@ class Incoming:
         self.streams = Streams(engine)
         self._order_acks = OrderAcks(context, self._send_order_ack)
         self._queues: dict[QueueName | str, QueueState] = {}
+        self._ways: dict[bytes, QueueState] = {}
         self.outgoing_streams: dict[QueueState, OutgoingStream] = {}
         if len(self.history):
             self._watch_history()
@@ -90,28 +91,37 @@ class Incoming:
     def _pass_on(self, session: Session, packet: UserMessage) -> None:
         """The only thing that changes on the way through is the hop count (MQQB-193, MQQB-194)."""
         reason = self._try_to_pass_on(packet)
-        if reason is None:
-            self._trace(packet)
-        elif packet.is_transactional:
+        if reason is not None and packet.is_transactional:
             self._learn(session, packet)
             self._engine.final_acks.rejected(packet, reason)
 
     def _try_to_pass_on(self, packet: UserMessage) -> MessageClass | None:
         """Gives the class that refuses the message, if any does."""
-        name, reason = decode_destination(packet), MessageClass.NACK_BAD_DST_Q
-        is_router = self._context.settings.routing_server or self._engine.queue_manager.routing_server
+        queue, reason = self._way(packet), MessageClass.NACK_BAD_DST_Q
         if packet.hop_count >= ROUTING_HOPS_MAX:
             reason = MessageClass.NACK_HOP_COUNT_EXCEEDED
-        elif is_router and name is not None:
-            moved = UserMessage(packet.with_hop_count(packet.hop_count + 1))
-            try:
-                return self._engine.pass_on(moved, name)
-            except (InsufficientResourcesError, StoreFullError):
-                raise
-            except MqError:
-                pass  # a name that leads nowhere from here
-        self._engine.refuse(packet, reason, str(name))
+        elif queue is not None:
+            self._trace(packet)
+            packet.count_hop()
+            return self._engine.arrive(packet, queue)
+        self._engine.refuse(packet, reason, str(decode_destination(packet)))
         return reason
+
+    def _way(self, packet: UserMessage) -> QueueState | None:
+        """The outgoing queue for a message to another queue manager, if we are a router."""
+        key = packet.address_bytes
+        queue = self._ways.get(key)
+        if queue is not None and not queue.is_deleted:
+            return queue
+        name = decode_destination(packet)
+        is_router = self._context.settings.routing_server or self._engine.queue_manager.routing_server
+        if not is_router or name is None:
+            return None
+        try:
+            queue = self._ways[key] = self._engine.way_to(name)
+        except MqError:
+            return None
+        return queue
 
     # Delivering.
 

@@ -87,6 +87,8 @@ class BinaryProtocol:
 
     def start(self) -> None:
         """Once, in the first batch: outgoing queues that hold messages are connected (MQQB-098)."""
+        for queue in list(self._engine.outgoing.queues()):
+            self._engine.outgoing.retire(queue)
         self._engine.outgoing.wake()
 
     def stop(self) -> None:
@@ -138,6 +140,8 @@ class BinaryProtocol:
 
     def disconnected(self, connection: int) -> None:
         """The connection is gone, whoever ended it; not called for those that we closed."""
+        if connection in self._dialled:
+            self.connect_failed(connection, ConnectionStatus.SOCKET_CONNECT_FAILURE)
         session = self._sessions.get(connection)
         if session is not None:
             session.close("the peer closed the connection")
@@ -162,16 +166,23 @@ class BinaryProtocol:
 
     # What sessions tell.
 
-    def is_full(self) -> bool:
+    def is_full(self, session: Session | None = None) -> bool:
+        """Whether this session, or another one, would be too many, or the queue manager is offline.
+
+        Only those that got an answer count.
+        """
+        if not self._engine.queue_manager.connection_active:
+            return True
         limit = self._context.settings.max_in_sessions
         if limit is None:
             return False
         waiting = {State.WAITING_EC, State.CLOSED}
         taken = [
-            each for each in self._sessions.values() if not each.is_initiator and each.state not in waiting
+            each
+            for each in self._sessions.values()
+            if not each.is_initiator and each.state not in waiting and each is not session
         ]
-        # The session that asks has left WAITING_EC already.
-        return len(taken) > limit or limit == 0
+        return len(taken) >= limit
 
     def established(self, session: Session, status: ConnectionStatus) -> None:
         for hop in session.hops:
@@ -219,9 +230,22 @@ class BinaryProtocol:
                 if (stream := self._streams.get(queue)) is not None:
                     stream.stop()
             hop.closed(session)
+            if hop.state is None:
+                self._retire(hop)
         session.hops.clear()
 
     # Ways.
+
+    def _retire(self, hop: Hop) -> None:
+        """Lets go of the outgoing queues that have nothing to send, and of a way that none takes any more."""
+        for queue in list(hop.queues):
+            if queue.is_deleted or self._engine.outgoing.retire(queue):
+                hop.queues.pop(queue)
+                hop.ready.pop(queue, None)
+                self._hop_of.pop(queue, None)
+                self._streams.pop(queue, None)
+        if not hop.queues:
+            self._hops = {key: each for key, each in self._hops.items() if each is not hop}
 
     def _find_hop(self, queue: QueueState) -> Hop | None:
         hop = self._hop_of.get(queue)
@@ -293,7 +317,7 @@ class BinaryProtocol:
         session = hop.session
         if session is None or not session.is_open:
             return
-        while hop.ready and session.can_send:
+        while hop.ready and session.room > 0:
             queue = hop.next_ready()
             taken = self._engine.outgoing.take(queue)
             if taken is not None:

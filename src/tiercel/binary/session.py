@@ -51,8 +51,8 @@ _DIRECT_FACTOR = 2  # QosCleanupIntervalMultiplier
 
 
 class Owner(Protocol):
-    def is_full(self) -> bool:
-        """Whether no more sessions are wanted."""
+    def is_full(self, session: "Session") -> bool:
+        """Whether this session is one too many."""
 
     def established(self, session: "Session", status: ConnectionStatus) -> None:
         """The set-up came a step further."""
@@ -99,7 +99,10 @@ class Session:
         self._owner = owner
         self._is_pinged = is_pinged
         self._framer = Framer()
-        self._ack_timeout_ms = context.settings.ack_timeout_ms + context.settings.round_trip_delay_ms
+        settings = context.settings
+        self._ack_timeout_ms = _within(
+            settings.ack_timeout_ms + settings.round_trip_delay_ms, ACK_TIMEOUT_MIN_MS, ACK_TIMEOUT_MAX_MS
+        )
         self._recoverable_ack_timeout_ms = RECOVERABLE_ACK_TIMEOUT_MAX_MS
         self._ack_wait_factor = _DIRECT_FACTOR if is_direct else 1
         self._has_received = False  # ReceivedAck: the peer is alive
@@ -116,10 +119,11 @@ class Session:
         return self.state is State.OPEN
 
     @property
-    def can_send(self) -> bool:
-        """The smaller of the two windows counts, and a window of 0 is one of 1 (MQQB T61)."""
-        limit = min(self._context.settings.window_size, self.peer_window)
-        return self.state is State.OPEN and self.is_writable and self.flight.size < max(limit, 1)
+    def room(self) -> int:
+        """How many messages may go out now: the smaller window counts, and 0 is a window of 1 (MQQB T61)."""
+        if self.state is not State.OPEN or not self.is_writable:
+            return 0
+        return max(min(self._context.settings.window_size, self.peer_window), 1) - self.flight.size
 
     @property
     def _initialization_ms(self) -> int:
@@ -157,7 +161,7 @@ class Session:
         own, header = self._context.queue_manager.identifier, packet.header
         # A direct name does not know whom it reaches, and sends no GUID (MQQB T15).
         is_for_us = header.server_guid in {own, NULL_GUID}
-        is_refused = not is_for_us or self._owner.is_full()
+        is_refused = not is_for_us or self._owner.is_full(self)
         self.remote_guid = header.client_guid
         answer = EstablishConnectionHeader(
             header.client_guid,
@@ -322,7 +326,7 @@ class Session:
         self.say_held()
 
     def say_held(self) -> None:
-        while self.held and self.can_send:
+        while self.held and self.room > 0:
             packet = self.held.pop(next(iter(self.held)))
             self.send(packet, packet.data, Entry(None))
 

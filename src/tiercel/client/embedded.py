@@ -355,12 +355,11 @@ class Queue:
 
         With a lookup id it takes that message, or with `seek` the one before or after it, and never waits.
         """
-        within = self.within(transaction)
+        within = None if transaction is None else self.within(transaction)
         if seeks(lookup_id, seek):
             return self._read_at(lookup_id, seek, peek=False, transaction=within)
         seconds = check_timeout(timeout)
-        opened = self._to_receive()
-        return self.take(opened, seconds, within=within)
+        return self.take(self._to_receive(), seconds, within=within)
 
     def peek(
         self,

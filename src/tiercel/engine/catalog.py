@@ -175,15 +175,15 @@ class Catalog:
         self._core.batch.delete(Keyspace.QUEUES, slot_key(state.slot))
         self._core.batch.delete(Keyspace.STATS, slot_key(state.slot))
         self._core.batch.delete(Keyspace.SEQUENCES, slot_key(state.slot))
-        if state.slot < JOURNAL_SLOT:
-            first, last = slot_key(state.slot), slot_key(state.slot + 1)
-            for key, _ in list(self._core.batch.range(Keyspace.INCOMING, first, last)):
-                self._core.batch.delete(Keyspace.INCOMING, key)
+        first, end = slot_key(state.slot), slot_key(state.slot + 1)
+        for key, _ in list(self._core.batch.range(Keyspace.INCOMING, first, end)):
+            self._core.batch.delete(Keyspace.INCOMING, key)
 
     def drop_empty_subqueue(self, state: QueueState) -> None:
         """A subqueue lasts as long as there is something in it, or somebody who may put something there."""
-        is_used = state.count or state.handles or state.pending_moves
-        if state.is_subqueue and not is_used and not state.is_deleted:
+        if not state.is_subqueue or state.is_deleted:
+            return
+        if not state.count and not state.handles and not state.pending_moves:
             self.remove(state)
 
     # Starting.

@@ -86,7 +86,7 @@ class Delivery:
         # Set by the engine: whether the sender of a message may write to the queue.
         self.may_write: Callable[[QueueState, UserMessage], bool] = lambda _queue, _packet: True
         # Set by the part for outgoing messages: one came into an outgoing queue, or left it.
-        self.entered_outgoing: Callable[[QueueState, int, UserMessage], None]
+        self.entered_outgoing: Callable[[QueueState, int, Record, UserMessage], None]
         self.left_outgoing: Callable[[UserMessage], None]
         # Set by the part for final acks: a transactional message left its queue.
         self.final_ack: Callable[[UserMessage, MessageClass], None]
@@ -151,7 +151,7 @@ class Delivery:
         packet = packet or UserMessage(record.packet)
         lookup_id = self._insert(queue, record, packet)
         if queue.is_outgoing:
-            self.entered_outgoing(queue, lookup_id, packet)
+            self.entered_outgoing(queue, lookup_id, record, packet)
             if queue not in self._core.ready:
                 self._core.ready[queue] = None
                 self._core.effects.append(ReadyToSend(queue))
@@ -200,13 +200,8 @@ class Delivery:
             return reason
         if self._expiry.is_late(packet):
             return MessageClass.NACK_REACH_QUEUE_TIMEOUT
-        is_encrypted = bool(packet.security_flags & ENCRYPTED_BODY)
-        # No signature is verified yet, so none counts: a queue that demands one refuses (see the README).
-        reason = self.check_protection(queue, is_signed=False, is_encrypted=is_encrypted)
-        if reason is not None:
+        if not queue.is_outgoing and (reason := self._unprotected(queue, packet)) is not None:
             return reason
-        if not self.may_write(queue, packet):
-            return MessageClass.NACK_ACCESS_DENIED
         self.check_manager_quota(packet.packet_size)
         try:
             self._check_queue_quota(queue, packet.packet_size)
@@ -215,6 +210,14 @@ class Delivery:
         if packet.is_recoverable:
             self._core.reserve(packet.packet_size)
         return None
+
+    def _unprotected(self, queue: QueueState, packet: UserMessage) -> MessageClass | None:
+        is_encrypted = bool(packet.security_flags & ENCRYPTED_BODY)
+        # No signature is verified yet, so none counts: a queue that demands one refuses (see the README).
+        reason = self.check_protection(queue, is_signed=False, is_encrypted=is_encrypted)
+        if reason is None and not self.may_write(queue, packet):
+            return MessageClass.NACK_ACCESS_DENIED
+        return reason
 
     # Ending.
 

@@ -395,10 +395,10 @@ class Engine:
         queue = opened.queue_for(_SEND)
         if transaction is not None:
             transaction.check_active()
-        self._refuse_misfit(queue, transaction, message)
         self._check_seldom(opened, message)
         self._address(opened, message, transaction)
         packet = encode_message(message)
+        self._refuse_misfit(queue, transaction, message, packet)
         try:
             self._delivery.check_quota(queue, len(packet))
         except InsufficientResourcesError:
@@ -418,13 +418,17 @@ class Engine:
             self._delivery.accept(queue, record)
         return message.id
 
-    def _refuse_misfit(self, queue: QueueState, transaction: Transaction | None, message: Message) -> None:
+    def _refuse_misfit(
+        self, queue: QueueState, transaction: Transaction | None, message: Message, packet: bytes
+    ) -> None:
+        """Refuses what the queue does not take; the ledger says so, as of every message that ends."""
         reason = self._delivery.check_transaction(queue, is_transactional=transaction is not None)
         if reason is None:
             reason = self._delivery.check_protection(
                 queue, is_signed=bool(message.signature), is_encrypted=bool(message.privacy_level)
             )
         if reason is not None:
+            self._core.ledger.add(str(queue), UserMessage(packet), reason)
             raise refusal_error(queue, reason)
 
     def _check_seldom(self, opened: OpenQueue, message: Message) -> None:
@@ -476,9 +480,9 @@ class Engine:
         """A message from another queue manager; gives the class with which it was refused, if it was."""
         return self._delivery.arrive(queue, packet, name)
 
-    def pass_on(self, packet: UserMessage, name: FormatName) -> MessageClass | None:
-        """A message for another queue manager, on its way through this one."""
-        return self._delivery.arrive(self._opening.destination(name), packet, str(name))
+    def way_to(self, name: FormatName) -> QueueState:
+        """The queue that takes what goes to this name: the queue itself, or an outgoing one to it."""
+        return self._opening.destination(name)
 
     def refuse(self, packet: UserMessage, reason: MessageClass, name: str) -> None:
         """A message that cannot go on; its sender is told as it has asked for."""
@@ -512,8 +516,7 @@ class Engine:
     ) -> None:
         """Move Message, between a queue and its subqueues."""
         queue, goal = opened.queue_for(QueueAccess.RECEIVE), target.queue_for(QueueAccess.MOVE)
-        is_family = (queue.parent or queue) is (goal.parent or goal)
-        if queue is goal or not is_family or queue.keeps_messages or goal.keeps_messages:
+        if not queue.can_move_to(goal):
             problem = f"messages move between a queue and its subqueues only, not to {goal}"
             raise UnsupportedOperationError(str(queue), problem=problem, fix="name another subqueue")
         check_transaction(queue, transaction)

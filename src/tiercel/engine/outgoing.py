@@ -24,10 +24,10 @@ from tiercel.engine.catalog import Catalog
 from tiercel.engine.core import Core, Counter
 from tiercel.engine.delivery import Delivery
 from tiercel.engine.expiry import Expiry
-from tiercel.engine.queue_state import START, Lock, QueueState
+from tiercel.engine.queue_state import Lock, QueueState
 from tiercel.engine.records import Record, slot_key
 from tiercel.engine.transaction import Operation
-from tiercel.model.codes import MessageClass
+from tiercel.model.codes import MessageClass, OutgoingQueueState
 from tiercel.model.errors import StoreDamagedError
 from tiercel.model.identifiers import SequenceInfo, TxSequenceId
 from tiercel.model.queue import OutgoingQueue
@@ -39,6 +39,8 @@ from tiercel.wire.user_message import UserMessage
 
 STREAM = struct.Struct("<QIIIII")
 _PLACE = struct.Struct(">IQ")
+_FRESH_MESSAGES = 512
+_FRESH_BYTES = 16 * 1024  # of one message
 _TIMESTAMP = b"tx_timestamp"
 
 
@@ -86,6 +88,8 @@ class Outgoing:
         self._streams: dict[QueueState, Stream] = {}
         self._by_sequence: dict[int, QueueState] = {}
         self._in_flight: dict[QueueState, int] = {}
+        # What came in last and mostly goes out next, so that it need not be read back from the store.
+        self._fresh: dict[tuple[int, int], tuple[Record, UserMessage]] = {}
         # Set by the protocol: an outgoing queue was paused, or resumed.
         self.paused: Callable[[QueueState, bool], None] = lambda _queue, _is_paused: None
         # The same: a message could not be encrypted.
@@ -125,13 +129,37 @@ class Outgoing:
             if each.count:
                 self._core.ready[each] = None
 
+    def retire(self, queue: QueueState) -> bool:
+        """Removes an outgoing queue that nobody needs just now; the next message to its name makes a new one.
+
+        Its next stream will have a larger id, so nothing is lost with the old one.
+        """
+        assert isinstance(queue.queue, OutgoingQueue)
+        is_held = queue.queue.state is OutgoingQueueState.ON_HOLD
+        if queue.count or queue.handles or queue.held_bytes or is_held or self.stream(queue).unread:
+            return False
+        stream = self._streams.pop(queue, None)
+        if stream is not None:
+            self._by_sequence.pop(stream.sequence, None)
+        self._in_flight.pop(queue, None)
+        self._core.ready.pop(queue, None)
+        self._catalog.remove(queue)
+        return True
+
     # In flight.
 
     def take(self, queue: QueueState) -> Taken | None:
         """The next message to send; those whose time is over, or that are known to be there, end here."""
-        while (found := queue.next_available(self._core, START)) is not None:
-            lookup_id, record = found
-            packet = UserMessage(record.packet)
+        while (found := queue.next_undecoded(self._core)) is not None:
+            lookup_id = found[0]
+            fresh = self._fresh.pop((queue.slot, lookup_id), None)
+            if fresh is not None:
+                record, packet = fresh
+            else:
+                decoded = queue.decode(self._core, *found)
+                if decoded is None:
+                    continue
+                record, packet = decoded, UserMessage(decoded.packet)
             if self._expiry.is_late(packet):
                 self._delivery.finish(queue, lookup_id, record, MessageClass.NACK_REACH_QUEUE_TIMEOUT, packet)
                 continue
@@ -274,7 +302,11 @@ class Outgoing:
 
     # Final acks. The index leads from the number of a message to its place, wherever it waits.
 
-    def _entered(self, queue: QueueState, lookup_id: int, packet: UserMessage) -> None:
+    def _entered(self, queue: QueueState, lookup_id: int, record: Record, packet: UserMessage) -> None:
+        if len(self._fresh) >= _FRESH_MESSAGES:
+            self._fresh.clear()
+        if packet.packet_size <= _FRESH_BYTES:
+            self._fresh[queue.slot, lookup_id] = record, packet
         if packet.is_transactional and packet.wants_final_ack and packet.comes_from(self._own):
             self._index(packet, queue, lookup_id)
 

@@ -88,6 +88,11 @@ class QueueState:
     def is_subqueue(self) -> bool:
         return self.parent is not None and not self.keeps_messages
 
+    def can_move_to(self, goal: "QueueState") -> bool:
+        """Messages move between a queue and its subqueues only."""
+        is_family = (self.parent or self) is (goal.parent or goal)
+        return is_family and self is not goal and not self.keeps_messages and not goal.keeps_messages
+
     def hold(self, core: Core, size: int) -> None:
         """Counts a send of a transaction that has not ended: its commit must not pass a quota (DMPR T-08)."""
         self.held_bytes += size
@@ -156,6 +161,8 @@ class QueueState:
 
     def lock(self, lookup_id: int, lock: Lock) -> None:
         self.locks[lookup_id] = lock
+        if lookup_id == self._available_from:  # who takes one after another finds each at once
+            self._available_from = lookup_id + 1
         self._peekable_locks += lock.allow_peek
         if lock.opened is not None and lock.owner is lock.opened:
             lock.opened.held.add(lookup_id)
@@ -177,9 +184,22 @@ class QueueState:
     def next_available(self, core: Core, after: int, *, peek: bool = False) -> tuple[int, Record] | None:
         if after >= self._available_from or (peek and self._peekable_locks):
             return self._seek(core, after + 1, peek=peek)
-        found = self._seek(core, self._available_from, peek=False)
+        while (found := self.next_undecoded(core)) is not None:
+            record = self.decode(core, *found)
+            if record is not None:
+                return found[0], record
+        return None
+
+    def next_undecoded(self, core: Core) -> tuple[int, bytes | Record] | None:
+        """The first message that can be had, as it is stored: who has seen it before need not decode it."""
+        at = self._available_from
+        while (found := self._at_or_after(core, at)) is not None and found[0] in self.locks:
+            at = found[0] + 1
         self._available_from = LAST_LOOKUP_ID if found is None else found[0]
         return found
+
+    def decode(self, core: Core, lookup_id: int, data: bytes | Record) -> Record | None:
+        return data if isinstance(data, Record) else self._decode(core, lookup_id, data)
 
     def _seek(self, core: Core, at: int, *, peek: bool) -> tuple[int, Record] | None:
         while (found := self._at_or_after(core, at)) is not None:

@@ -9,6 +9,7 @@ from tiercel.model.errors import StoreDamagedError
 LAST_LOOKUP_ID = 0xFFFF_FFFF_FFFF_FFFF
 
 _HEAD = struct.Struct("<IBBHIIII")  # checksum, version, is a copy, size of the dead-letter name, 4 numbers
+_HEAD_SIZE = _HEAD.size
 _AFTER_CHECKSUM = struct.Struct("<BBHIIII")
 _VERSION = 1
 _MESSAGE_KEY = struct.Struct(">IQ")
@@ -38,18 +39,19 @@ class Record(NamedTuple):
 
 def decode_record(data: bytes) -> Record:
     """The record; one that is not what was written is a StoreDamagedError."""
-    if len(data) < _HEAD.size:
+    if len(data) < _HEAD_SIZE:
         raise StoreDamagedError(
             "message record", present=f"{len(data)} bytes", limit=f"at least {_HEAD.size}"
         )
     checksum, version, is_copy, name_size, arrival, aborts, moves, moved = _HEAD.unpack_from(data)
-    if zlib.crc32(memoryview(data)[4:]) != checksum:
+    start = _HEAD_SIZE + name_size
+    packet = data[start:]
+    if zlib.crc32(packet, zlib.crc32(data[4:start])) != checksum:
         raise StoreDamagedError("message record", problem="its checksum is wrong")
     if version != _VERSION:
         raise StoreDamagedError("message record", problem="its version is unknown", present=version)
-    start = _HEAD.size + name_size
-    name = data[_HEAD.size : start].decode() if name_size else ""
-    return Record(data[start:], arrival, aborts, moves, moved, name, bool(is_copy))
+    name = data[_HEAD_SIZE:start].decode() if name_size else ""
+    return Record(packet, arrival, aborts, moves, moved, name, bool(is_copy))
 
 
 def stored_packet_size(data: bytes) -> int:

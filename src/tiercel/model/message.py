@@ -55,15 +55,8 @@ NO_MESSAGE = MessageId()
 _RECOVERABLE = int(DeliveryGuarantee.RECOVERABLE)  # as a plain number: naming a member costs a call
 
 
-class _Unread:
-    """Where the properties of a message come from that nobody has asked for yet."""
-
-    __slots__ = ("_read",)
-    _read: Callable[[str], object]
-
-
 @dataclass(slots=True, kw_only=True)
-class Message(_Unread):
+class Message:
     # What the sender says.
     body: bytes = field(default=b"", kw_only=False)
     label: str = ""
@@ -142,24 +135,6 @@ class Message(_Unread):
         except TypeError:
             pass
         self.check()
-
-    @classmethod
-    def unread(cls, read: Callable[[str], object]) -> Self:
-        """A message that has `read` fetch each property when it is first asked for."""
-        message = cls.__new__(cls)
-        message._read = read  # noqa: SLF001  # its own class
-        return message
-
-    if not TYPE_CHECKING:  # to a type checker a misspelt property stays an error
-
-        def __getattr__(self, name: str) -> object:
-            """Python comes here only when a slot is empty."""
-            if name not in _DEFAULTS:
-                problem = f"{type(self).__name__!r} object has no attribute {name!r}"
-                raise AttributeError(problem, name=name, obj=self)
-            value = self._read(name)
-            setattr(self, name, value)
-            return value
 
     @property
     def source_queue_manager(self) -> UUID:
@@ -248,6 +223,41 @@ class Message(_Unread):
             if not 0 <= number <= _U32:
                 raise IllegalPropertyValueError(f"message {name}", limit=f"0 to {_U32}", present=number)
         _check_type("id", self.id.lineage, NULL_GUID)
+
+
+class ReceivedMessage(Message):
+    """A message whose properties are fetched one by one, each when it is first asked for.
+
+    A class of its own: where a class has `__getattr__`, Python reads every attribute in a slower way.
+    """
+
+    __slots__ = ("_read",)
+    _read: Callable[[str], object]
+
+    @classmethod
+    def unread(cls, read: Callable[[str], object]) -> Self:
+        """The message of which `read` knows every property by its name."""
+        message = cls.__new__(cls)
+        message._read = read  # noqa: SLF001  # its own class
+        return message
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Message):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in _DEFAULTS)
+
+    __hash__ = None  # type: ignore[assignment]  # as a Message
+
+    if not TYPE_CHECKING:  # to a type checker a misspelt property stays an error
+
+        def __getattr__(self, name: str) -> object:
+            """Python comes here only when a slot is empty."""
+            if name not in _DEFAULTS:
+                problem = f"{type(self).__name__!r} object has no attribute {name!r}"
+                raise AttributeError(problem, name=name, obj=self)
+            value = self._read(name)
+            setattr(self, name, value)
+            return value
 
 
 def _check_direct_name(name: str, queue: object) -> None:

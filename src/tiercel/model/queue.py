@@ -10,8 +10,9 @@ again at every start.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from types import MappingProxyType, MemberDescriptorType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from tiercel.model.codes import (
@@ -50,8 +51,12 @@ def durability(entity: type, attribute: str) -> Durability:
     """What becomes of an attribute at a restart; a property is computed, so there is nothing to keep."""
     if isinstance(getattr(entity, attribute, None), property):
         return Durability.COMPUTED
-    tags: dict[str, Durability] = {each.name: each.metadata["durability"] for each in fields(entity)}
-    return tags[attribute]
+    return _durabilities(entity)[attribute]
+
+
+@cache  # asked for every attribute of every queue that is stored
+def _durabilities(entity: Any) -> dict[str, Durability]:
+    return {each.name: each.metadata["durability"] for each in fields(entity)}
 
 
 def check_range(subject: str, present: int, low: int, high: int) -> None:

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from tiercel.binary.settings import Settings
 from tiercel.model.errors import MqError, TiercelError
-from tiercel.model.limits import ACK_TIMEOUT_MAX_MS, WINDOW_SIZE_MAX
+from tiercel.model.limits import ACK_TIMEOUT_MAX_MS, ACK_TIMEOUT_MIN_MS, WINDOW_SIZE_MAX
 from tiercel.model.path_name import PathKind, PathName
 from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES, MIN_MAX_BYTES
 
@@ -106,7 +106,7 @@ class RoutingOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessOptions:
     everyone_may_send: bool = True
-    insecure_nacks: bool = False
+    insecure_nacks: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +164,7 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "limits.batch_bytes": (65536, 1 << 30),
     "binary.port": (1, 65535),
     "binary.window_size": (1, WINDOW_SIZE_MAX),
-    "binary.ack_timeout_ms": (1, ACK_TIMEOUT_MAX_MS),
+    "binary.ack_timeout_ms": (ACK_TIMEOUT_MIN_MS, ACK_TIMEOUT_MAX_MS),
     "binary.round_trip_delay_ms": (0, _HOUR_MS),
     "binary.retry_ms": (1, _HOUR_MS),
     "binary.retry_max_ms": (1, _DAY_MS),

@@ -1,6 +1,7 @@
 """One TCP connection: bytes in, bytes out, and a bound on everything that it can make us keep."""
 
 import asyncio
+import socket
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -8,6 +9,10 @@ from tiercel.server import log
 from tiercel.server.config import LimitOptions
 
 Input = tuple[Callable[[Any], None], Any]
+
+_KEEP_ALIVE_AFTER_S = 10
+_KEEP_ALIVE_EVERY_S = 5
+_KEEP_ALIVE_TIMES = 4
 
 
 class Owner(Protocol):
@@ -27,6 +32,9 @@ class Owner(Protocol):
 
     def feed_received(self, arrived: "tuple[Connection, bytes]") -> None: ...
 
+    def unwritable(self, connection: "Connection") -> None:
+        """At once: nothing but acknowledgements may follow."""
+
     def feed_writable(self, connection: "Connection") -> None: ...
 
     def feed_lost(self, connection: "Connection") -> None: ...
@@ -44,6 +52,7 @@ class Connection(asyncio.Protocol):
         self.is_closing = False  # by us: what still comes from there is not wanted
         self.is_writable = True
         self.was_made = False  # False: it was over the limit, and nobody has heard of it
+        self._piled_up = 0  # bytes, since it is not writable
         self._owner = owner
         self._timer: asyncio.TimerHandle | None = None
 
@@ -58,6 +67,7 @@ class Connection(asyncio.Protocol):
             transport.abort()
             return
         self.was_made = True
+        _keep_alive(transport.get_extra_info("socket"))
         limits = self._owner.limits
         transport.set_write_buffer_limits(high=limits.write_buffer_bytes)
         self._call_later(limits.handshake_s, self._no_handshake)
@@ -68,14 +78,13 @@ class Connection(asyncio.Protocol):
             self._owner.put(self._owner.feed_received, (self, data), len(data))
 
     def pause_writing(self) -> None:
-        """The peer does not read, so we do not read either: what it asks for would only pile up."""
+        """The peer does not read. We go on reading, or two that wait for each other would wait for ever."""
         self.is_writable = False
-        self.transport.pause_reading()
-        self._owner.put(self._owner.feed_writable, self)
+        self._piled_up = 0
+        self._owner.unwritable(self)
 
     def resume_writing(self) -> None:
         self.is_writable = True
-        self.transport.resume_reading()
         self._owner.put(self._owner.feed_writable, self)
 
     def eof_received(self) -> bool:
@@ -93,6 +102,17 @@ class Connection(asyncio.Protocol):
 
     # What the network calls.
 
+    def write(self, data: bytes) -> None:
+        if (
+            not self.is_writable
+        ):  # only acknowledgements: of what it sends, and whose answers it does not read
+            self._piled_up += len(data)
+            if self._piled_up > self._owner.limits.write_buffer_bytes:
+                log.warning("peer_does_not_read", connection=self.number, address=self.address)
+                self.transport.abort()
+                return
+        self.transport.write(data)
+
     def established(self) -> None:
         """The session stands; from here on the protocol watches over it."""
         self._cancel_timer()
@@ -109,8 +129,6 @@ class Connection(asyncio.Protocol):
         if self.transport.is_closing():
             return
         self._call_later(self._owner.limits.close_s, self.transport.abort)
-        if not self.is_writable:
-            self.transport.resume_reading()
         self.transport.write_eof()
 
     def _no_handshake(self) -> None:
@@ -132,3 +150,11 @@ class Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _keep_alive(peer: socket.socket) -> None:
+    """Has the system find a line that is dead: the protocol itself would take more than a minute."""
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEP_ALIVE_AFTER_S)
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEP_ALIVE_EVERY_S)
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _KEEP_ALIVE_TIMES)

@@ -30,6 +30,7 @@ from tiercel.server.node import Clock
 
 _FATAL: Final = (StoreFailedError, StoreDamagedError)
 _LONGEST_SLEEP_S: Final = 60.0  # somebody may set the clock meanwhile
+_LOOKS: Final = 4  # at the sockets, before what they brought is committed
 _AFTER_A_BATCH_S: Final = 0.001  # a program holds a batch open over an `await`: ask again soon
 
 T = TypeVar("T")
@@ -64,6 +65,7 @@ class Daemon:
             talk=Talk(
                 config.settings,
                 self.network.perform,
+                self._fail,
                 addresses.own_names(config),
                 everyone_may_send=config.access.everyone_may_send,
             ),
@@ -102,7 +104,7 @@ class Daemon:
         """Listens on the sockets, or else where the configuration says, and sends what waits to be sent."""
         try:
             self.endpoints = await self.network.listen(sockets)
-            self.driver.run(self.protocol.start)
+            self.driver.run(self._begin)
         except BaseException:
             self.network.abort()
             self._close()
@@ -119,6 +121,12 @@ class Daemon:
             queues=sum(1 for queue in queues if self.engine.is_visible(queue)),
             messages=sum(queue.count for queue in queues),
         )
+
+    def _begin(self) -> None:
+        wanted = self.config.access.insecure_nacks
+        if wanted is not None and wanted != self.engine.queue_manager.send_insecure_nacks:
+            self.engine.set_properties(send_insecure_nacks=wanted)
+        self.protocol.start()
 
     async def stop(self, seconds: float = 2.0) -> None:
         """Takes no more connections, commits what has arrived, ends the sessions, and closes the store."""
@@ -192,17 +200,20 @@ class Daemon:
     def _schedule(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._loop.call_soon(self._scheduled_turn)
+            self._loop.call_soon(self._scheduled_turn, 0, _LOOKS)
 
-    def _scheduled_turn(self) -> None:
-        self._is_scheduled = False
-        if not self._inputs and not self._calls:
-            return  # another turn had them
-        if self.driver.is_in_batch:
-            self._is_scheduled = True
-            self._loop.call_later(_AFTER_A_BATCH_S, self._scheduled_turn)
-            return
-        self._turn()
+    def _scheduled_turn(self, seen: int, looks: int) -> None:
+        """Looks first whether more has arrived: that costs microseconds, a commit milliseconds."""
+        arrived = len(self._inputs) + len(self._calls)
+        if not arrived:
+            self._is_scheduled = False  # another turn had them
+        elif self.driver.is_in_batch:
+            self._loop.call_later(_AFTER_A_BATCH_S, self._scheduled_turn, seen, looks)
+        elif arrived != seen and looks:
+            self._loop.call_soon(self._scheduled_turn, arrived, looks - 1)
+        else:
+            self._is_scheduled = False
+            self._turn()
 
     def _turn(self) -> None:
         calls, self._calls = self._calls, []
@@ -245,8 +256,10 @@ class Daemon:
         finally:
             self._is_turning = False
 
-    def _fail(self, problem: Exception) -> None:
+    def _fail(self, problem: BaseException) -> None:
         """Nothing goes on from here, and nothing that was not durable has been said to anybody."""
+        if self.failure is not None:
+            return
         self.failure = problem
         trace = None if isinstance(problem, MqError) else problem
         log.LOGGER.critical(

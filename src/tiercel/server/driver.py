@@ -47,6 +47,7 @@ class Talk:
 
     settings: Settings
     perform: Callable[[list[Action]], None]
+    failed: Callable[[BaseException], None] = lambda _problem: None  # told once, whoever ran the batch
     names: tuple[str, ...] = ()
     everyone_may_send: bool = True
     monotonic_clock: Clock = time.monotonic
@@ -73,6 +74,7 @@ class Driver:
         _check_arguments(directory, computer_name, max_bytes, clock)
         name = computer_name or socket.gethostname()
         self._store = LmdbStore.open(Path(directory), max_bytes=max_bytes)
+        self._talk = talk
         self._clock = clock
         self._completed = completed
         self._deadline_changed = deadline_changed
@@ -128,7 +130,8 @@ class Driver:
                     if not isinstance(error, _FATAL):
                         self._leave(depth)  # what the time has ended stays ended
                     raise
-                self._leave(depth)
+                if not depth:
+                    self._leave(depth)
             except BaseException as problem:
                 self._fail_unless_harmless(problem)
                 raise
@@ -167,6 +170,8 @@ class Driver:
             self.engine.fail(f"a command ended half-way ({problem!r})")
         for waiter in self.engine.end_waits():
             self._completed(waiter)
+        if self._talk is not None:
+            self._talk.failed(problem)
 
     def _enter(self) -> None:
         if not self.is_open:

@@ -1,6 +1,7 @@
 """The sockets: performs what the protocol wants done, and turns what happens on them into its inputs."""
 
 import asyncio
+import errno
 import ipaddress
 import socket
 from collections import Counter
@@ -18,6 +19,14 @@ from tiercel.server.resolver import Resolver
 
 _DATAGRAM_MAX_BYTES: Final = 1024  # a ping has 24
 _REPORT_S: Final = 1.0  # a flood of connections makes a line per second, not one each
+
+_STATUS_OF_ERROR: Final = {
+    errno.EADDRNOTAVAIL: ConnectionStatus.SOCKET_BIND_FAILURE,
+    errno.EADDRINUSE: ConnectionStatus.SOCKET_BIND_FAILURE,
+    errno.EMFILE: ConnectionStatus.SOCKET_CREATE_FAILURE,
+    errno.ENFILE: ConnectionStatus.SOCKET_CREATE_FAILURE,
+    errno.ENOBUFS: ConnectionStatus.LOW_RESOURCE,
+}
 
 Put = Callable[..., None]
 
@@ -152,6 +161,11 @@ class Network:
         if connection.number is not None and not connection.is_closing:
             self.protocol.received(connection.number, data)
 
+    def unwritable(self, connection: Connection) -> None:
+        assert connection.number is not None
+        # Outside a batch, for it only sets a mark: a batch that begins before the next turn must know.
+        self.protocol.writable(connection.number, is_writable=False)
+
     def feed_writable(self, connection: Connection) -> None:
         if connection.number is not None and not connection.is_closing:
             self.protocol.writable(connection.number, is_writable=connection.is_writable)
@@ -198,7 +212,7 @@ class Network:
     def _write(self, number: int, parts: list[bytes]) -> None:
         connection = self._by_number.get(number)
         if connection is not None and parts and not connection.is_closing:
-            connection.transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
+            connection.write(parts[0] if len(parts) == 1 else b"".join(parts))
 
     def _close(self, number: int) -> None:
         if number in self._dials:
@@ -250,8 +264,8 @@ class Network:
                 )
         except (OSError, ValueError) as problem:  # TimeoutError is one of the former
             log.debug("dial_failed", connection=number, address=action.address, reason=problem)
-            status = ConnectionStatus.SOCKET_CONNECT_FAILURE
             error = getattr(problem, "errno", None) or 0
+            status = _STATUS_OF_ERROR.get(error, ConnectionStatus.SOCKET_CONNECT_FAILURE)
             self.put(self._feed_refused, (number, status, error))
 
     def _local(self, host: str) -> tuple[str, int] | None:

@@ -15,6 +15,7 @@ from tiercel.wire.framer import Framer
 
 _DOWN_S = (0.01, 1.0, 20.0, 200.0)
 _JUMPS_S = (-3600.0, -60.0, -2.0, 2.0, 60.0, 600.0)
+_LEAPS_S = (-40_000_000.0, -700_000.0, 700_000.0)
 
 
 @dataclass(slots=True)
@@ -23,6 +24,7 @@ class Menu:
 
     count: int = 12
     duration: float = 120.0
+    leaps: bool = False  # whether clocks jump so far that every message is old
     weights: dict[str, int] = field(
         default_factory=lambda: {
             "cut": 10,
@@ -36,6 +38,11 @@ class Menu:
             "names": 3,
             "intruder": 2,
             "replay": 2,
+            "stop": 3,
+            "full": 3,
+            "throttle": 2,
+            "clog": 3,
+            "offline": 2,
         }
     )
 
@@ -85,6 +92,8 @@ class Faults:
         self._is_over = False
         self._calm = Weather()
         self._blocked: list[tuple[Machine, Machine]] = []
+        self._clogged: list[End] = []
+        self._throttled: list[Callable[[], None]] = []
 
     def plan(self) -> None:
         self._calm = self._network.weather
@@ -98,8 +107,13 @@ class Faults:
         self._network.weather = Weather()
         while self._blocked:
             self._network.unblock(*self._blocked.pop())
+        for end in self._clogged:
+            self._network.tell_writable(end, is_writable=True)
+        for recover in self._throttled:
+            recover()
         for machine in self._machines:
             machine.disk.commit_s = 0.001
+            machine.disk.max_bytes = None
             machine.disk.writes_to_crash = None
             machine.start()
 
@@ -209,6 +223,71 @@ class Faults:
     def _restart_later(self, machine: Machine) -> None:
         self._later(self._random.choice(_DOWN_S) * (0.5 + self._random.random()), machine.start)
 
+    def _stop(self) -> None:
+        """Somebody stops the queue manager as it should be, and starts it again."""
+        machine = self._random.choice(self._machines)
+        life = machine.life
+        machine.post(lambda: None if self._is_over else machine.stop())
+        self._watch(machine, life)
+
+    def _full(self) -> None:
+        """The store has hardly any room for a while."""
+        machine = self._random.choice(self._machines)
+        machine.disk.max_bytes = machine.store.size + 64 * 1024 + self._random.choice((0, 500, 20_000))
+        machine.was_short = True
+        self._trace(machine.name, "its disk is nearly full")
+
+        def recover() -> None:
+            machine.disk.max_bytes = None
+
+        self._later(self._random.choice((1.0, 20.0, 60.0)), recover)
+
+    def _throttle(self) -> None:
+        """The queue manager takes no messages for a while."""
+        machine = self._random.choice(self._machines)
+        if not machine.is_up:
+            return
+        life = machine.life
+        self._trace(machine.name, "takes no messages")
+        machine.was_short = True
+        machine.post(machine.engine.begin_flow_control)
+
+        def recover() -> None:
+            if machine.life == life:
+                machine.post(machine.engine.end_flow_control)
+
+        self._throttled.append(recover)
+        self._later(self._random.choice((1.0, 20.0, 60.0)), recover)
+
+    def _offline(self) -> None:
+        """An administrator takes the queue manager off the network for a while."""
+        machine = self._random.choice(self._machines)
+        if not machine.is_up:
+            return
+        life = machine.life
+        self._trace(machine.name, "goes offline")
+        machine.post(machine.engine.take_offline)
+
+        def recover() -> None:
+            if machine.life == life and machine.is_up:
+                self._trace(machine.name, "goes online")
+                machine.post(machine.engine.bring_online)
+
+        self._throttled.append(recover)
+        self._later(self._random.choice((1.0, 20.0, 60.0)), recover)
+
+    def _clog(self) -> None:
+        """One side of a connection takes no more bytes for a while, though it is alive."""
+        dialer = self._some_connection()
+        end = dialer if dialer is None or self._random.random() < 0.5 else dialer.peer
+        if end is None:
+            return
+        self._network.tell_writable(end, is_writable=False)
+        self._later(
+            self._random.choice((0.1, 5.0, 50.0)), partial(self._network.tell_writable, end, is_writable=True)
+        )
+        self._clogged.append(end)
+
     def _slow_disk(self) -> None:
         machine = self._random.choice(self._machines)
         machine.disk.commit_s = self._random.choice((0.05, 1.0, 10.0))
@@ -221,8 +300,9 @@ class Faults:
 
     def _clock(self) -> None:
         machine = self._random.choice(self._machines)
-        jump = self._random.choice(_JUMPS_S) * self._random.random()
+        jump = self._random.choice(_LEAPS_S if self._menu.leaps else _JUMPS_S) * self._random.random()
         machine.wall_offset += jump
+        machine.clock_has_leapt = machine.clock_has_leapt or self._menu.leaps
         self._trace(machine.name, f"its clock jumps by {jump:.1f} s")
         if self._random.random() < 0.5:
             machine.poke()

@@ -53,6 +53,7 @@ class Disk:
     """How fast the disk is, and when the plug is pulled."""
 
     commit_s: float = 0.001
+    max_bytes: int | None = None
     writes_to_crash: int | None = None
     kept: bool = False  # a crash at a commit: whether it had reached the disk
     is_error: bool = False  # a commit that fails instead of a crash
@@ -76,9 +77,13 @@ class Machine:
         self.settings = Settings()
         self.disk = Disk()
         self.wall_offset = 0.0
+        self.clock_has_leapt = False
         self.is_up = False
         self.life = 0
         self.crashes = 0
+        self.was_short = (
+            False  # of room: then copies and acknowledgements may be missing, and the ledger says so
+        )
         self.ends: dict[int, End] = {}
         self.node: Node
         self.engine: Engine
@@ -91,6 +96,9 @@ class Machine:
         self._trace = trace
         self._mailbox: list[Callable[[], None]] = []
         self._notes: list[Note] = []
+        self._watchers: list[Callable[[bool], bool]] = []
+        self._has_committed = False
+        self._is_stopping = False
         self._turn: Event | None = None
         self._wake: Event | None = None
         self._busy_until = 0.0
@@ -154,17 +162,33 @@ class Machine:
         is_silent = self._random.random() < 0.5
         how = "the whole machine" if is_silent else "the process"
         self._trace(self.name, f"dies, {how}{'; the last commit had reached the disk' if kept else ''}")
-        self.is_up = False
-        self.crashes += 1
         self.disk.writes_to_crash = None
-        self._mailbox.clear()
         self._decide(is_durable=kept)
+        self._end(is_silent=is_silent)
+
+    def _end(self, *, is_silent: bool) -> None:
+        self.is_up = self._is_stopping = False
+        self._watchers.clear()
+        self.crashes += 1  # a stop loses express messages just as well
+        self._mailbox.clear()
         for event in (self._turn, self._wake):
             if event is not None:
                 event.cancel()
         self._turn = self._wake = None
         self.store = self.store.crash()
         self._network.stopped(self, is_silent=is_silent)
+
+    def stop(self) -> None:
+        """Ends as the daemon does when it is told to; for a command, which is then the last of its batch."""
+        self._is_stopping = True
+
+    def _shut_down(self) -> None:
+        self._trace(self.name, "stops")
+        self.node.begin()
+        self.protocol.stop()
+        self._commit()
+        self.engine.stop()
+        self._end(is_silent=False)
 
     # Batches.
 
@@ -180,6 +204,10 @@ class Machine:
         """For a command: `decide` hears whether the batch that it runs in became durable."""
         self._notes.append(Note(decide))
 
+    def watch(self, look: Callable[[bool], bool]) -> None:
+        """Has `look` called after every batch with its fate, until it says that it has seen enough."""
+        self._watchers.append(look)
+
     def _work(self) -> None:
         self._turn = None
         if self._schedule.now < self._busy_until:
@@ -189,12 +217,15 @@ class Machine:
         commands, self._mailbox = self._mailbox, []
 
         def batch() -> None:
+            self.store.max_bytes = self.disk.max_bytes
             self.node.begin()
             for command in commands:
                 command()
             self._commit()
 
         self._run_guarded(batch)
+        if self._is_stopping and self.is_up:
+            self._run_guarded(self._shut_down)
 
     def _count_turn(self) -> None:
         second = int(self._schedule.now)
@@ -215,6 +246,7 @@ class Machine:
             self._wake = self._schedule.after(max(wait, _TICK), partial(self.post, lambda: None))
 
     def _run_guarded(self, batch: Callable[[], None]) -> None:
+        self._has_committed = False
         try:
             batch()
         except Crash as crash:
@@ -229,9 +261,13 @@ class Machine:
         notes, self._notes = self._notes, []
         for note in notes:
             note.decide(is_durable)
+        if self._watchers:
+            self._watchers = [look for look in self._watchers if not look(is_durable)]
 
     def _meet_write(self, write: Write, _number: int) -> None:
         disk = self.disk
+        if self._has_committed:  # a batch that goes on after its commit: what was noted before is durable
+            self._decide(is_durable=True)
         if disk.writes_to_crash is not None:
             disk.writes_to_crash -= 1
             if disk.writes_to_crash <= 0:
@@ -243,6 +279,7 @@ class Machine:
                     raise CommitFails(kept=disk.kept)
                 raise Crash(kept=disk.kept)
         if write is Write.COMMIT:
+            self._has_committed = True
             self._busy_until = self._schedule.now + disk.commit_s * (0.5 + self._random.random())
 
     def _perform(self, actions: list[Action]) -> None:

@@ -86,6 +86,7 @@ class Network:
         self.weather = Weather()
         self.connections: dict[End, None] = {}  # the dialing ends of those that somebody still holds
         self.recorded: list[End] = []
+        self.strays = False  # whether a name may lead to another machine, which must then refuse
         self.writes = 0
         self.bytes_written = 0
         self.last_write = 0.0
@@ -143,6 +144,9 @@ class Network:
         if found is None or self._random.random() < self.weather.unknown:
             return []
         addresses = list(found.addresses)
+        self._random.shuffle(addresses)
+        if self.strays and self._random.random() < self.weather.wrong_address:
+            addresses.insert(0, self._random.choice(list(self._hosts)))
         if self._random.random() < self.weather.wrong_address:
             addresses.insert(self._random.randrange(len(addresses) + 1), NOBODY)
         return addresses
@@ -174,7 +178,7 @@ class Network:
         if not target.is_up or self.is_blocked(end.host, target):
             self._schedule.after(self._delay(), partial(self._fail, end))
             return
-        self._join(end, target, end.host.addresses[0])
+        self._join(end, target, self._random.choice(end.host.addresses))
         if len(self.recorded) < _RECORDED:
             end.sent = bytearray()
             self.recorded.append(end)
@@ -263,6 +267,17 @@ class Network:
                 for line in end.read.read(piece):
                     self._trace(end.host.name, f"#{end.number} <- {end.peer.host.name} {line}")
             end.host.protocol.received(end.number, piece)
+
+    def tell_writable(self, end: End, *, is_writable: bool) -> None:
+        """The operating system of one side takes bytes of the connection, or no more for now."""
+        if end.is_alive and end.host.ends.get(end.number) is end:
+            self._trace(
+                end.host.name, f"#{end.number} takes {'bytes again' if is_writable else 'no more bytes'}"
+            )
+            protocol = end.host.protocol
+            end.host.post(
+                partial(self._if_wanted, end, lambda: protocol.writable(end.number, is_writable=is_writable))
+            )
 
     # Ending.
 

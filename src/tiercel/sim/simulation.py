@@ -3,9 +3,10 @@
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from random import Random
 
-from tiercel.binary.settings import Settings
+from tiercel.binary.settings import RESEND_TABLE_S, Settings
 from tiercel.sim.checkers import Inquest
 from tiercel.sim.faults import Faults, Menu
 from tiercel.sim.letters import Book
@@ -55,6 +56,35 @@ def run(seed: int, parts: Parts | None = None, listener: Callable[[str], None] |
         return replace(world.result(), problems=[traceback.format_exc().rstrip()])
 
 
+class Way(Enum):
+    """How the machines of a world know of each other."""
+
+    KNOWN = "everybody knows everybody"
+    STRANGERS = "nobody knows anybody: direct names only"
+    STAR = "all messages by GUID go through BRAVO"
+    LINE = "ALPHA, BRAVO, CHARLIE and DELTA know their neighbours; those in the middle are routers"
+
+
+_FORMS = {
+    Way.KNOWN: ("tcp", "os", "private"),
+    Way.STRANGERS: ("tcp", "os"),
+    Way.STAR: ("private", "private", "os"),
+    Way.LINE: ("private", "private", "os"),
+}
+_NEIGHBOURS: dict[Way, Callable[[int, int], list[int]]] = {
+    Way.KNOWN: lambda index, count: [each for each in range(count) if each != index],
+    Way.STRANGERS: lambda _index, _count: [],
+    Way.STAR: lambda index, count: [each for each in range(count) if each != index and 1 in {index, each}],
+    Way.LINE: lambda index, count: [each for each in (index - 1, index + 1) if 0 <= each < count],
+}
+_ROUTERS: dict[Way, Callable[[int, int], bool]] = {
+    Way.KNOWN: lambda _index, _count: False,
+    Way.STRANGERS: lambda _index, _count: False,
+    Way.STAR: lambda index, _count: index == 1,
+    Way.LINE: lambda index, count: 0 < index < count - 1,
+}
+
+
 class World:
     def __init__(self, seed: int, parts: Parts, listener: Callable[[str], None] | None) -> None:
         self.seed = seed
@@ -65,16 +95,25 @@ class World:
         self.network = Network(self.schedule, self._random("network"), self.trace)
         self.machines = [self._machine(index, parts) for index in range(random.choice((2, 2, 3, 3, 4)))]
         duration = random.choice((20.0, 120.0, 120.0, 600.0))
-        has_router = len(self.machines) > 2 and random.random() < 0.4
-        self._configure(random, has_router=has_router)
+        way = self._configure(random)
+        is_focused = random.random() < 0.4  # much traffic in few streams
         taste = Taste(
-            actions=random.choice((10, 30, 50)),
+            actions=random.choice((6, 12, 20, 40)),
             duration=duration,
-            forms=("private", "private", "os") if has_router else ("tcp", "os", "private"),
+            forms=_FORMS[way],
             expiring=random.choice((0.0, 0.0, 0.2)),
-            refused=random.choice((0.0, 0.05, 0.2)),
+            refused=0.0 if is_focused else random.choice((0.0, 0.05, 0.2)),
+            misspelt=random.choice((0.0, 0.0, 0.3)),
         )
-        menu = Menu(count=random.choice((0, 4, 10, 20)), duration=duration)
+        if is_focused:
+            taste.forms = (random.choice(taste.forms),)
+            taste.local = 0.0
+            if random.random() < 0.25:
+                taste.actions, taste.bursts = 8, (1, 10, 40)
+            self.network.strays = taste.forms == ("private",) and way is Way.KNOWN
+            taste.transactional_queues, taste.plain_queues = ("orders",), ("news",)
+        menu = Menu(count=random.choice((0, 3, 6, 12, 20)), duration=duration)
+        menu.leaps = random.random() < 0.1
         self._duration = duration
         self._drains = random.random() < 0.7
         self.workload = Workload(
@@ -104,24 +143,35 @@ class World:
         self.network.add(machine, name, f"{name}.example")
         return machine
 
-    def _configure(self, random: Random, *, has_router: bool) -> None:
-        """Settings that the seed varies, and the ways between the machines; BRAVO is the router, if any."""
-        router = self.machines[1]
+    def _configure(self, random: Random) -> Way:
+        """Settings that the seed varies, and the ways between the machines."""
         common = Settings(
             window_size=random.choice((64, 64, 2, 1)),
             ping=random.random() < 0.2,
             retry_max_ms=random.choice((60_000, 5_000)),
+            cleanup_ms=random.choice((None, None, 30_000)),
+            resend_table_s=random.choice((RESEND_TABLE_S, RESEND_TABLE_S, (1, 5, 30))),
+            history_size=random.choice((10_000, 10_000, 10_000, 5)),
         )
-        for machine in self.machines:
-            known = [each for each in self.machines if each is not machine]
-            if has_router and machine is not router:
-                known = [router]
+        count = len(self.machines)
+        ways = [Way.KNOWN, Way.KNOWN, Way.STRANGERS]
+        ways += [Way.STAR, Way.STAR] if count > 2 else []
+        ways += [Way.LINE, Way.LINE] if count > 3 else []
+        way = random.choice(ways)
+        if way in {Way.KNOWN, Way.STRANGERS}:  # who lets nobody in is no router
+            common = replace(
+                common, max_in_sessions=random.choice((None, None, None, None, None, None, 1, 3))
+            )
+        for index, machine in enumerate(self.machines):
+            neighbours = _NEIGHBOURS[way](index, count)
+            routers = tuple(NAMES[each].lower() for each in neighbours if _ROUTERS[way](each, count))
             machine.settings = replace(
                 common,
-                machines={installed(self.machines.index(each))[0]: (each.name.lower(),) for each in known},
-                out_routing_servers=(router.name.lower(),) if has_router and machine is not router else (),
-                routing_server=has_router and machine is router,
+                machines={installed(each)[0]: (NAMES[each].lower(),) for each in neighbours},
+                out_routing_servers=routers,
+                routing_server=_ROUTERS[way](index, count),
             )
+        return way
 
     # The run.
 
@@ -132,6 +182,7 @@ class World:
         self.faults.plan()
         self.schedule.run_until(self._duration)
         self.faults.end()
+        self.workload.decide_all()
         self._rest()
         if self._drains:
             self.trace("world", "everything is received")
@@ -153,9 +204,12 @@ class World:
                 break
 
     def _is_quiet(self) -> bool:
-        is_still = self.schedule.now - self.network.last_write >= 600.0
-        return is_still and not any(
-            state.count for machine in self.machines if machine.is_up for state in outgoing_queues(machine)
+        if self.schedule.now - self.network.last_write < 600.0:
+            return False
+        return not any(
+            _expires_soon(machine) or any(state.count for state in outgoing_queues(machine))
+            for machine in self.machines
+            if machine.is_up
         )
 
     def _judge_rest(self) -> list[str]:
@@ -177,8 +231,13 @@ class World:
         return problems
 
     def _history_holds(self) -> bool:
-        """Whether no clock has jumped so far that the histories of the receivers were emptied."""
-        return all(abs(machine.wall_offset) < 900 for machine in self.machines)
+        """Whether the receivers could remember everything: no clock has jumped far, and there was room."""
+        return all(
+            machine.settings.history_size > len(self.book.letters)
+            and abs(machine.wall_offset) < 900
+            and not machine.clock_has_leapt
+            for machine in self.machines
+        )
 
     def result(self) -> Result:
         return Result(
@@ -188,3 +247,9 @@ class World:
             crashes=sum(machine.crashes for machine in self.machines),
             seconds=self.schedule.now,
         )
+
+
+def _expires_soon(machine: Machine) -> bool:
+    """Whether a message will end by itself, and its sender will be told."""
+    deadline = machine.engine.next_deadline
+    return deadline is not None and deadline - machine.wall_clock() < 2 * _IDLE_S

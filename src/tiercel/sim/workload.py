@@ -5,12 +5,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from random import Random
+from uuid import UUID
 
 from tiercel.engine.handles import Found, OpenQueue
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.transaction import Transaction, TransactionState
 from tiercel.model.codes import Acknowledgements, DeliveryGuarantee, QueueAccess
-from tiercel.model.errors import IoTimeoutError, MqError
+from tiercel.model.errors import IoTimeoutError, MqError, StoreFullError
 from tiercel.model.format_name import FormatName
 from tiercel.model.limits import INFINITE, TIME_TO_REACH_QUEUE_DEFAULT_S
 from tiercel.model.message import Message
@@ -37,6 +38,7 @@ class Taste:
     """What the applications of this seed like to do."""
 
     actions: int = 40
+    bursts: tuple[int, ...] = (1, 1, 2, 5)  # how many messages they send at once
     duration: float = 120.0
     forms: tuple[str, ...] = _FORMS
     local: float = 0.15  # how often they send to a queue of their own machine
@@ -44,12 +46,17 @@ class Taste:
     journaling: float = 0.4
     acknowledged: float = 0.3
     refused: float = 0.05  # how often they send to a queue that will refuse
+    misspelt: float = 0.1  # how often they write a name in capitals, which means the same queue
+    transactional_queues: tuple[str, ...] = TRANSACTIONAL_QUEUES
+    plain_queues: tuple[str, ...] = PLAIN_QUEUES
     weights: dict[str, int] = field(
         default_factory=lambda: {
             "send": 30,
             "transact": 30,
             "receive": 15,
             "receive_in_transaction": 12,
+            "wait": 6,
+            "prepare": 4,
             "purge": 1,
             "purge_outgoing": 1,
             "pause": 3,
@@ -60,6 +67,17 @@ class Taste:
 @lru_cache(1000)
 def parse(name: str) -> FormatName:
     return FormatName.parse(name)
+
+
+@dataclass(slots=True, eq=False)
+class _Decision:
+    """What a coordinator has decided about a prepared transaction."""
+
+    id: UUID
+    commits: bool
+    letters: list[Letter]
+    receipts: list[tuple[Letter, Receipt]]
+    is_over: bool = False
 
 
 class Workload:
@@ -79,7 +97,7 @@ class Workload:
         self._book = book
         self._taste = taste
         self._handles: dict[Machine, tuple[int, dict[tuple[str, QueueAccess], OpenQueue]]] = {}
-        self._is_over = False
+        self._in_doubt: list[tuple[Machine, _Decision]] = []
 
     def plan(self) -> None:
         for _ in range(self._taste.actions):
@@ -96,7 +114,7 @@ class Workload:
     # Sending.
 
     def _send(self, machine: Machine) -> None:
-        for _ in range(self._random.choice((1, 1, 2, 5))):
+        for _ in range(self._random.choice(self._taste.bursts)):
             recoverable = self._random.random() < 0.6
             kind = Kind.RECOVERABLE if recoverable else Kind.EXPRESS
             letter, message = self._compose(machine, kind)
@@ -109,7 +127,7 @@ class Workload:
         transaction = machine.engine.transactions.begin()
         letters: list[Letter] = []
         receipts = self._receive_some(machine, transaction) if self._random.random() < 0.2 else []
-        for _ in range(self._random.choice((1, 1, 2, 3, 6))):
+        for _ in range(self._random.choice(self._taste.bursts)):
             letter, message = self._compose(machine, Kind.TRANSACTIONAL)
             if self._try_to_send(letter, message, transaction):
                 letters.append(letter)
@@ -135,9 +153,14 @@ class Workload:
             if not commits:
                 transactions.abort(transaction.id)
                 return
+            try:
+                transactions.commit(transaction.id)
+            except StoreFullError as error:
+                self._trace(machine.name, f"cannot commit: {error}")
+                transactions.abort(transaction.id)
+                return
             for letter in letters:
                 letter.order = self._book.next_order()
-            transactions.commit(transaction.id)
             machine.note(partial(self._sent, letters))
             machine.note(partial(self._received, receipts))
 
@@ -203,7 +226,9 @@ class Workload:
             )
         if draw < self._taste.refused:
             return SMALL_QUEUES[transactional]
-        return self._random.choice(TRANSACTIONAL_QUEUES if transactional else PLAIN_QUEUES)
+        return self._random.choice(
+            self._taste.transactional_queues if transactional else self._taste.plain_queues
+        )
 
     def _message(self, letter: Letter) -> Message:
         size = self._random.choice((0, 20, 20, 200, 200, 1000, 9000))
@@ -229,7 +254,9 @@ class Workload:
         identifier, numbers, _ = installed(self._machines.index(target))
         if form == "private":
             return f"PRIVATE={identifier}\\{numbers.get(queue, 0xFFFF):08x}"
-        host = target.addresses[0] if form == "tcp" else target.name.lower()
+        host = self._random.choice(target.addresses) if form == "tcp" else target.name.lower()
+        if self._random.random() < self._taste.misspelt:
+            host, queue = host.upper(), queue.upper()
         return rf"DIRECT={form.upper()}:{host}\private$\{queue}"
 
     @staticmethod
@@ -283,6 +310,81 @@ class Workload:
             if is_durable:
                 letter.receipts.append(receipt)
 
+    def _wait(self, machine: Machine) -> None:
+        """A read that waits: whatever batch brings the message, it counts if that batch is durable."""
+        queue = self._random.choice((*PLAIN_QUEUES, *TRANSACTIONAL_QUEUES))
+        opened = self._open(machine, rf"DIRECT=OS:.\private$\{queue}", QueueAccess.RECEIVE)
+        waiter = machine.engine.reading.receive(opened, self._random.choice((1.0, 30.0, 300.0)))
+        life = machine.life
+
+        def look(is_durable: bool) -> bool:
+            if isinstance(waiter, Found):
+                found: Found | None = waiter
+            elif waiter.is_done:
+                found = waiter.found
+            else:
+                return False
+            if found is not None:
+                label = UserMessage(found.record.packet).label
+                self._trace(machine.name, f"waited for {label} from {queue}")
+                self._received([(self._book.letters[label], Receipt(life, found.lookup_id))], is_durable)
+            return True
+
+        machine.watch(look)
+
+    # Coordinators.
+
+    def _prepare(self, machine: Machine) -> None:
+        """A transaction whose outcome somebody else knows: once prepared, it outlives a crash."""
+        transaction = machine.engine.transactions.begin()
+        letters: list[Letter] = []
+        receipts = self._receive_some(machine, transaction) if self._random.random() < 0.5 else []
+        for _ in range(self._random.choice((0, 1, 3))):
+            letter, message = self._compose(machine, Kind.TRANSACTIONAL)
+            if self._try_to_send(letter, message, transaction):
+                letters.append(letter)
+        try:
+            machine.engine.transactions.prepare(transaction.id)
+        except MqError as error:
+            self._trace(machine.name, f"cannot prepare: {error}")
+            machine.engine.transactions.abort(transaction.id)
+            return
+        self._trace(machine.name, f"prepares {' '.join(letter.label for letter in letters)}")
+        decision = _Decision(transaction.id, self._random.random() < 0.7, letters, receipts)
+        machine.note(lambda is_durable: self._prepared(machine, decision) if is_durable else None)
+
+    def _prepared(self, machine: Machine, decision: "_Decision") -> None:
+        self._in_doubt.append((machine, decision))
+        delay = self._random.choice((0.001, 1.0, 30.0, 100_000.0))
+        self._schedule.after(delay, partial(machine.post, partial(self._decide, machine, decision)))
+
+    def _decide(self, machine: Machine, decision: "_Decision") -> None:
+        """The coordinator says how the transaction ends, as often as it takes."""
+        transactions = machine.engine.transactions
+        if decision.is_over or all(each.id != decision.id for each in transactions.in_doubt()):
+            return
+        labels = " ".join(letter.label for letter in decision.letters)
+        self._trace(machine.name, f"{'commits' if decision.commits else 'aborts'} the prepared [{labels}]")
+        if not decision.commits:
+            transactions.abort(decision.id)
+            return
+        for letter in decision.letters:
+            letter.order = self._book.next_order()
+        transactions.commit(decision.id)
+
+        def done(is_durable: bool) -> None:
+            decision.is_over = decision.is_over or is_durable
+            if is_durable:
+                self._sent(decision.letters, is_durable)
+                self._received(decision.receipts, is_durable)
+
+        machine.note(done)
+
+    def decide_all(self) -> None:
+        """Every coordinator speaks: nothing is in doubt any more."""
+        for machine, decision in self._in_doubt:
+            machine.post(partial(self._decide, machine, decision))
+
     # Administration.
 
     def _purge(self, machine: Machine) -> None:
@@ -291,9 +393,11 @@ class Workload:
         self._trace(machine.name, f"purges {queue}: {machine.engine.purge(opened)}")
 
     def _purge_outgoing(self, machine: Machine) -> None:
-        names = {letter.name for letter in self._book.letters.values()}  # acknowledgements are left alone
+        names = {
+            letter.name.casefold() for letter in self._book.letters.values()
+        }  # acknowledgements are left alone
         for state in self._some_outgoing(machine):
-            if state.queue.label not in names:
+            if state.queue.label.casefold() not in names:
                 continue
             assert isinstance(state.queue, OutgoingQueue)
             opened = self._open(machine, str(state.queue.destination_format_name), _RECEIVE_ADMIN)

@@ -30,7 +30,7 @@ from tiercel.model.limits import (
     SENDER_CERT_MAX_BYTES,
     TRANSACTION_ID_BITS,
 )
-from tiercel.model.message import CORRELATION_ID_BYTES, Message
+from tiercel.model.message import CORRELATION_ID_BYTES, Message, ReceivedMessage
 from tiercel.wire import base_header, security_header, transaction_header, user_header
 from tiercel.wire import multi_queue_format_header as mqf
 from tiercel.wire.debug_header import PUBLIC_QUEUE, DebugHeader
@@ -329,7 +329,7 @@ def read_message(packet: UserMessage) -> Message:
     """The message of a packet, decoded as far as somebody asks: who receives seldom wants all properties."""
     if packet.packet_size > _LARGE:  # the packet must not stay in memory beside its body
         return decode_message(packet)
-    return Message.unread(_Properties(packet).read)
+    return ReceivedMessage.unread(_Properties(packet).read)
 
 
 class _Properties:

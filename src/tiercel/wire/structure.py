@@ -6,6 +6,7 @@ decoding, encoding and the field-by-field listing of `tiercel decode`, so they c
 """
 
 import struct
+from codecs import utf_16_le_decode, utf_16_le_encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -30,17 +31,20 @@ def encode_guid(guid: UUID) -> bytes:
     return guid.bytes_le
 
 
+# The codec's own functions: every label and name comes here, and looking a codec up costs as much again.
+
+
 def decode_text(data: bytes) -> str:
     """UTF-16 as Windows means it: unpaired surrogates are legal and survive."""
-    return data.decode("utf-16-le", "surrogatepass")
+    return utf_16_le_decode(data, "surrogatepass", True)[0]
 
 
 def encode_text(text: str) -> bytes:
-    return text.encode("utf-16-le", "surrogatepass")
+    return utf_16_le_encode(text, "surrogatepass")[0]
 
 
 def encode_text_nul(text: str) -> bytes:
-    return text.encode("utf-16-le", "surrogatepass") + b"\0\0"
+    return utf_16_le_encode(text, "surrogatepass")[0] + b"\0\0"
 
 
 def align4(size: int) -> int:

@@ -69,7 +69,7 @@ FIXED = struct.Struct("<BBHIII16s16sIIII")
 PROPERTIES = struct.Struct("<BBH20sIIIIIIII")
 # Of the properties, what tells where the parts are; of the security header, the sizes.
 _PROPERTY_SIZES = struct.Struct("<BBH28xII12xI")
-_SECURITY_SIZES = struct.Struct("<2xHHHII")
+_SECURITY_SIZES = struct.Struct("<HHHHII")  # after the flags
 
 _SEQUENCE = struct.Struct("<QI")
 _NO_GUID = bytes(16)
@@ -121,6 +121,7 @@ class UserMessage:
         "packet_size",
         "properties_at",
         "response_queue",
+        "security_flags",
         "sent_time",
         "time_to_be_received",
         "time_to_reach_queue",
@@ -139,6 +140,7 @@ class UserMessage:
     message_class: int
     body_size: int
     flags: int  # UserHeader.Flags; the masks are in `user_header`
+    security_flags: int  # SecurityHeader.Flags; 0 without one
     destination_queue: QueueName | None
     admin_queue: QueueName | None
     response_queue: QueueName | None
@@ -192,10 +194,14 @@ class UserMessage:
         if flags & TRANSACTION_HEADER and at < end:
             at += 36 if data[at] & CONNECTOR_GUID else 20
         self._security_at = at
+        self.security_flags = 0
         if flags & SECURITY_HEADER and at + _SECURITY_HEADER_SIZE <= end:
-            at += _SECURITY_HEADER_SIZE
-            for size in _SECURITY_SIZES.unpack_from(data, self._security_at):
-                at += size + 3 & ~3
+            self.security_flags, sender, key, signature, certificate, provider = _SECURITY_SIZES.unpack_from(
+                data, at
+            )
+            at += _SECURITY_HEADER_SIZE + (sender + 3 & ~3)
+            if key or signature or certificate or provider:  # mostly a sender signs nothing
+                at += sum([size + 3 & ~3 for size in (key, signature, certificate, provider)])
         self.properties_at = at
         if at + PROPERTIES.size > end:
             self._raise_overrun(end)
@@ -213,7 +219,8 @@ class UserMessage:
         )
         self.acknowledgements = acknowledgements & ACKNOWLEDGEMENTS
         self._label_length, self.body_size, self._extension_size = label_length, size, extension
-        reserved = max(reserved, size)
+        if size > reserved:  # noqa: PLR1730  # max() costs a call, and this is the hot path
+            reserved = size
         self._reserved_body_size = reserved
         label_end = at + PROPERTIES.size + 2 * label_length
         at = label_end + extension + reserved + 3 & ~3
@@ -329,6 +336,11 @@ class UserMessage:
         """The name of the queue, as it stands on the wire."""
         return self.data[FIXED.size : self._destination_end]
 
+    @property
+    def address_bytes(self) -> bytes:
+        """Where it goes: the queue manager, and the name of the queue there."""
+        return self._address + self.data[FIXED.size : self._destination_end]
+
     def comes_from(self, queue_manager: bytes) -> bool:
         return self._source == queue_manager
 
@@ -342,9 +354,10 @@ class UserMessage:
         at = self._transaction_at + 16
         return b"".join((self.data[:at], previous.to_bytes(4, "little"), self.data[at + 4 :]))
 
-    def with_hop_count(self, hops: int) -> bytes:
-        flags = self.flags & ~HOP_COUNT | hops
-        return b"".join((self.data[:60], flags.to_bytes(4, "little"), self.data[64:]))
+    def count_hop(self) -> None:
+        """In place: a router changes nothing else, and need not read the packet again."""
+        self.flags += 1
+        self.data = b"".join((self.data[:60], self.flags.to_bytes(4, "little"), self.data[64:]))
 
     def with_session(self, header: SessionHeader) -> bytes:
         """With a SessionHeader, which PacketSize does not count (MQQB T50)."""
@@ -392,7 +405,7 @@ class UserMessage:
     def security_data(self) -> tuple[bytes, bytes, bytes, bytes, bytes]:
         """Sender, key, signature, certificate and provider as they stand in the SecurityHeader."""
         at, items = self._security_at + _SECURITY_HEADER_SIZE, []
-        for size in _SECURITY_SIZES.unpack_from(self.data, self._security_at):
+        for size in _SECURITY_SIZES.unpack_from(self.data, self._security_at)[1:]:
             items.append(self.data[at : at + size])
             at += size + 3 & ~3
         sender, key, signature, certificate, provider = items
@@ -407,12 +420,6 @@ class UserMessage:
         size = int.from_bytes(self.data[at + 2 : at + 4], "little")
         start = at + _SECURITY_HEADER_SIZE
         return self.data[at] & SENDER_ID_TYPE, self.data[start : start + size]
-
-    @property
-    def security_flags(self) -> int:
-        if not self.flags & SECURITY_HEADER:
-            return 0
-        return int.from_bytes(self.data[self._security_at : self._security_at + 2], "little")
 
     @property
     def is_to_be_encrypted(self) -> bool:
@@ -458,6 +465,9 @@ def _read_name(data: bytes, at: int, end: int, kind: int) -> tuple[QueueName | N
     structure = STRUCTURE_OF_KIND.get(kind)
     if structure is None:
         return None, at
+    after = at + structure.LAYOUT.size
+    if kind != _DIRECT and after <= end:
+        return _fixed_name(kind, data[at:after]), after
     reader = Reader(data, at, end)
     return structure.read(reader), reader.at
 
@@ -465,6 +475,11 @@ def _read_name(data: bytes, at: int, end: int, kind: int) -> tuple[QueueName | N
 @lru_cache(1024)  # a sender names the same queue in every message
 def _direct_name(data: bytes) -> DirectQueueFormatName:
     return DirectQueueFormatName.read(Reader(data))
+
+
+@lru_cache(1024)
+def _fixed_name(kind: int, data: bytes) -> QueueName:
+    return STRUCTURE_OF_KIND[kind].read(Reader(data))
 
 
 def _is_label(data: bytes, length: int, end: int) -> bool:

@@ -1,0 +1,1 @@
+"""Reading the queues of another computer: [MS-MQRR]."""

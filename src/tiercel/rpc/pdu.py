@@ -1,0 +1,536 @@
+"""Connection-oriented PDUs: [C706] 12.6.4, [MS-RPCE] 2.2.2.
+
+`decode_pdu` gives the value of one whole PDU, `encode` its bytes. Reserved fields and alignment are ignored
+when read and zero when written. Stub data stays as it stands on the wire: sealed, and with its
+authentication padding.
+"""
+
+import struct
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import ClassVar, Final, NamedTuple, Self
+from uuid import UUID
+
+from tiercel.model.errors import DecodeError
+from tiercel.rpc.syntax import NO_SYNTAX, SyntaxId
+from tiercel.wire.structure import Layout, Reader, Structure, encode_guid
+
+VERSION: Final = 5
+VERSION_MINOR: Final = 0
+LITTLE_ENDIAN: Final = b"\x10\0\0\0"  # and ASCII, and IEEE floating point: [C706] 14.1
+
+# pfc_flags, [C706] 12.6.3.1
+FIRST: Final = 0x01
+LAST: Final = 0x02
+PENDING_CANCEL: Final = 0x04  # in requests, responses, faults, co_cancel and orphaned
+SUPPORT_HEADER_SIGN: Final = 0x04  # in bind, alter_context, their answers and auth3: [MS-RPCE] 2.2.2.3
+CONC_MPX: Final = 0x10
+DID_NOT_EXECUTE: Final = 0x20
+MAYBE: Final = 0x40
+OBJECT_UUID: Final = 0x80
+WHOLE: Final = FIRST | LAST
+
+HEADER_SIZE: Final = 16
+REQUEST_HEADER_SIZE: Final = 24  # without an object
+TRAILER_SIZE: Final = 8
+FRAGMENT_MIN: Final = 1432  # MustRecvFragSize: every implementation takes as much
+FRAGMENT_MAX: Final = 0xFFF8  # frag_length has 16 bits; a multiple of 8 keeps stub data aligned
+
+_HEAD = struct.Struct("<BBBB4sHHI")
+_REQUEST = struct.Struct("<IHH")
+_RESPONSE = struct.Struct("<IHBB")
+_FAULT = struct.Struct("<II")
+_LIMITS = struct.Struct("<HHI")
+_COUNT = struct.Struct("<BBH")
+_ELEMENT = struct.Struct("<HBB")
+_RESULT = struct.Struct("<HH")
+
+
+class PduType(IntEnum):
+    REQUEST = 0
+    RESPONSE = 2
+    FAULT = 3
+    BIND = 11
+    BIND_ACK = 12
+    BIND_NAK = 13
+    ALTER_CONTEXT = 14
+    ALTER_CONTEXT_RESP = 15
+    AUTH3 = 16
+    SHUTDOWN = 17
+    CO_CANCEL = 18
+    ORPHANED = 19
+
+
+class RejectReason(IntEnum):
+    """provider_reject_reason of a bind_nak: [C706] 12.6.3.1, [MS-RPCE] 2.2.2.5."""
+
+    NOT_SPECIFIED = 0
+    TEMPORARY_CONGESTION = 1
+    LOCAL_LIMIT_EXCEEDED = 2
+    CALLED_PADDR_UNKNOWN = 3
+    PROTOCOL_VERSION_NOT_SUPPORTED = 4
+    DEFAULT_CONTEXT_NOT_SUPPORTED = 5
+    USER_DATA_NOT_READABLE = 6
+    NO_PSAP_AVAILABLE = 7
+    AUTHENTICATION_TYPE_NOT_RECOGNIZED = 8
+    INVALID_CHECKSUM = 9
+
+
+class ContextResult(IntEnum):
+    """p_cont_def_result_t, [MS-RPCE] 2.2.2.4"""
+
+    ACCEPTANCE = 0
+    USER_REJECTION = 1
+    PROVIDER_REJECTION = 2
+    NEGOTIATE_ACK = 3
+
+
+class ProviderReason(IntEnum):
+    """p_provider_reason_t: why a presentation context was rejected."""
+
+    NOT_SPECIFIED = 0
+    ABSTRACT_SYNTAX_NOT_SUPPORTED = 1
+    TRANSFER_SYNTAXES_NOT_SUPPORTED = 2
+    LOCAL_LIMIT_EXCEEDED = 3
+
+
+class Header(NamedTuple):
+    """The sixteen bytes before every PDU."""
+
+    rpc_vers: int
+    rpc_vers_minor: int
+    ptype: int
+    flags: int
+    packed_drep: bytes
+    frag_length: int
+    auth_length: int
+    call_id: int
+
+
+def read_header(data: bytes, at: int = 0) -> Header:
+    """The header in the sixteen bytes at `at`: of our version, little-endian and of a possible size."""
+    header = Header._make(_HEAD.unpack_from(data, at))
+    if header.rpc_vers != VERSION or header.rpc_vers_minor != VERSION_MINOR:
+        version = f"{header.rpc_vers}.{header.rpc_vers_minor}"
+        raise DecodeError("Pdu", "rpc_vers", 0, f"is {version}, known is {VERSION}.{VERSION_MINOR}")
+    if header.packed_drep[0] != LITTLE_ENDIAN[0]:
+        raise DecodeError(
+            "Pdu", "packed_drep", 4, f"is {header.packed_drep.hex()}, known is little-endian ASCII"
+        )
+    if header.frag_length < HEADER_SIZE:
+        raise DecodeError("Pdu", "frag_length", 8, f"is {header.frag_length}, the least is {HEADER_SIZE}")
+    return header
+
+
+@dataclass(frozen=True, slots=True)
+class SecTrailer(Structure):
+    """[MS-RPCE] 2.2.2.11: stands before the authentication token."""
+
+    auth_type: int = 0
+    auth_level: int = 0
+    auth_pad_length: int = 0
+    auth_reserved: int = 0
+    auth_context_id: int = 0
+
+    LAYOUT = Layout("B B B B I")
+
+
+@dataclass(frozen=True, slots=True)
+class Verifier:
+    """What ends an authenticated PDU. `pad_length` counts the padding at the end of stub data."""
+
+    auth_type: int
+    auth_level: int
+    context_id: int
+    token: bytes = b""
+    pad_length: int = 0
+
+    @property
+    def trailer(self) -> bytes:
+        return SecTrailer(self.auth_type, self.auth_level, self.pad_length, 0, self.context_id).encode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pdu(ABC):
+    """What all PDUs have in common."""
+
+    call_id: int = 0
+    flags: int = WHOLE
+    auth: Verifier | None = None
+
+    TYPE: ClassVar[PduType]
+
+    @classmethod
+    @abstractmethod
+    def read(cls, reader: Reader, header: Header, auth: Verifier | None) -> Self:
+        """The PDU whose body is what `reader` has."""
+
+    @abstractmethod
+    def body(self) -> bytes: ...
+
+    def encode(self) -> bytes:
+        body = self.body()
+        auth = self.auth
+        verifier = b"" if auth is None else auth.trailer + auth.token
+        size, token_size = HEADER_SIZE + len(body) + len(verifier), 0 if auth is None else len(auth.token)
+        if size > 0xFFFF:
+            raise ValueError(f"a {self.TYPE.name} of {size} bytes is more than a PDU can be")
+        head = (VERSION, VERSION_MINOR, self.TYPE, self.flags, LITTLE_ENDIAN, size, token_size, self.call_id)
+        return _HEAD.pack(*head) + body + verifier
+
+    @property
+    def is_first(self) -> bool:
+        return bool(self.flags & FIRST)
+
+    @property
+    def is_last(self) -> bool:
+        return bool(self.flags & LAST)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextElement:
+    """A presentation context that a client offers: p_cont_elem_t."""
+
+    context_id: int
+    abstract_syntax: SyntaxId
+    transfer_syntaxes: tuple[SyntaxId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextAnswer:
+    """What the server says to it: p_result_t. With NEGOTIATE_ACK the reason holds the features."""
+
+    result: int
+    reason: int = 0
+    transfer_syntax: SyntaxId = NO_SYNTAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bind(Pdu):
+    """[C706] 12.6.4.3"""
+
+    max_xmit_frag: int = FRAGMENT_MAX
+    max_recv_frag: int = FRAGMENT_MAX
+    assoc_group_id: int = 0
+    contexts: tuple[ContextElement, ...] = ()
+
+    TYPE = PduType.BIND
+
+    @classmethod
+    def read(cls, reader: Reader, header: Header, auth: Verifier | None) -> Self:
+        xmit, recv, group = _unpack(reader, _LIMITS, "max_xmit_frag")
+        count, _, _ = _unpack(reader, _COUNT, "n_context_elem")
+        contexts = tuple(_read_element(reader) for _ in range(count))
+        return cls(
+            call_id=header.call_id,
+            flags=header.flags,
+            auth=auth,
+            max_xmit_frag=xmit,
+            max_recv_frag=recv,
+            assoc_group_id=group,
+            contexts=contexts,
+        )
+
+    def body(self) -> bytes:
+        parts = [
+            _LIMITS.pack(self.max_xmit_frag, self.max_recv_frag, self.assoc_group_id),
+            _COUNT.pack(len(self.contexts), 0, 0),
+        ]
+        for element in self.contexts:
+            parts += [
+                _ELEMENT.pack(element.context_id, len(element.transfer_syntaxes), 0),
+                element.abstract_syntax.encode(),
+                *(syntax.encode() for syntax in element.transfer_syntaxes),
+            ]
+        return b"".join(parts)
+
+
+def _read_element(reader: Reader) -> ContextElement:
+    context_id, count, _ = _unpack(reader, _ELEMENT, "p_cont_elem")
+    abstract = SyntaxId.read(reader)
+    return ContextElement(context_id, abstract, tuple(SyntaxId.read(reader) for _ in range(count)))
+
+
+class AlterContext(Bind):
+    """[C706] 12.6.4.1: negotiates more contexts; its fragment sizes and group are ignored."""
+
+    __slots__ = ()
+    TYPE = PduType.ALTER_CONTEXT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BindAck(Pdu):
+    """[C706] 12.6.4.4"""
+
+    max_xmit_frag: int = FRAGMENT_MAX
+    max_recv_frag: int = FRAGMENT_MAX
+    assoc_group_id: int = 0
+    secondary_address: bytes = b""  # with its NUL, where there is one
+    results: tuple[ContextAnswer, ...] = ()
+
+    TYPE = PduType.BIND_ACK
+
+    @classmethod
+    def read(cls, reader: Reader, header: Header, auth: Verifier | None) -> Self:
+        xmit, recv, group = _unpack(reader, _LIMITS, "max_xmit_frag")
+        size = int.from_bytes(reader.take(2, "sec_addr_length"), "little")
+        address = reader.take(size, "sec_addr")
+        reader.take(-reader.at % 4, "pad2")
+        count, _, _ = _unpack(reader, _COUNT, "n_results")
+        results = tuple(_read_answer(reader) for _ in range(count))
+        return cls(
+            call_id=header.call_id,
+            flags=header.flags,
+            auth=auth,
+            max_xmit_frag=xmit,
+            max_recv_frag=recv,
+            assoc_group_id=group,
+            secondary_address=address,
+            results=results,
+        )
+
+    def body(self) -> bytes:
+        address = len(self.secondary_address).to_bytes(2, "little") + self.secondary_address
+        return b"".join(
+            (
+                _LIMITS.pack(self.max_xmit_frag, self.max_recv_frag, self.assoc_group_id),
+                address,
+                bytes(-len(address) % 4),
+                _COUNT.pack(len(self.results), 0, 0),
+                *(
+                    _RESULT.pack(one.result, one.reason) + one.transfer_syntax.encode()
+                    for one in self.results
+                ),
+            )
+        )
+
+
+def _read_answer(reader: Reader) -> ContextAnswer:
+    result, reason = _unpack(reader, _RESULT, "p_results")
+    return ContextAnswer(result, reason, SyntaxId.read(reader))
+
+
+class AlterContextResp(BindAck):
+    """[C706] 12.6.4.2"""
+
+    __slots__ = ()
+    TYPE = PduType.ALTER_CONTEXT_RESP
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BindNak(Pdu):
+    """[C706] 12.6.4.5, [MS-RPCE] 2.2.2.9; extended error information after the versions is not read."""
+
+    reason: int = RejectReason.NOT_SPECIFIED
+    versions: tuple[tuple[int, int], ...] = ((VERSION, VERSION_MINOR),)
+
+    TYPE = PduType.BIND_NAK
+
+    @classmethod
+    def read(cls, reader: Reader, header: Header, auth: Verifier | None) -> Self:
+        reason = int.from_bytes(reader.take(2, "provider_reject_reason"), "little")
+        # Some servers end the PDU here.
+        count = reader.take(1, "n_protocols")[0] if reader.at < reader.end else 0
+        pairs = reader.take(2 * count, "p_protocols")
+        versions = tuple(zip(pairs[::2], pairs[1::2], strict=True))
+        return cls(call_id=header.call_id, flags=header.flags, auth=auth, reason=reason, versions=versions)
+
+    def body(self) -> bytes:
+        versions = bytes(number for pair in self.versions for number in pair)
+        data = self.reason.to_bytes(2, "little") + bytes([len(self.versions)]) + versions
+        return data + bytes(-len(data) % 4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Auth3(Pdu):
+    """[MS-RPCE] 2.2.2.10: the last token of an odd number of them; nobody answers it."""
+
+    TYPE = PduType.AUTH3
+
+    @classmethod
+    def read(cls, reader: Reader, header: Header, auth: Verifier | None) -> Self:
+        if auth is None:
+            raise DecodeError("Auth3", "auth_length", 10, "is 0, and the token is all that an auth3 is for")
+        reader.at = reader.end
+        return cls(call_id=header.call_id, flags=header.flags, auth=auth)
+
+    def body(self) -> bytes:
+        return bytes(4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request(Pdu):
+    """[C706] 12.6.4.9"""
+
+    alloc_hint: int = 0
+    context_id: int = 0
+    opnum: int = 0
+    object: UUID | None = None
+    stub: bytes = b""
+
+    TYPE = PduType.REQUEST
+
+    @classmethod
+    def read(cls, reader: Reader, header: Header, auth: Verifier | None) -> Self:
+        hint, context_id, opnum = _unpack(reader, _REQUEST, "alloc_hint")
+        target = reader.guid("object") if header.flags & OBJECT_UUID else None
+        return cls(
+            call_id=header.call_id,
+            flags=header.flags,
+            auth=auth,
+            alloc_hint=hint,
+            context_id=context_id,
+            opnum=opnum,
+            object=target,
+            stub=_read_stub(reader, auth),
+        )
+
+    def body(self) -> bytes:
+        if (self.object is not None) != bool(self.flags & OBJECT_UUID):
+            raise ValueError("a request has an object exactly when its flags say so")
+        target = b"" if self.object is None else encode_guid(self.object)
+        return _REQUEST.pack(self.alloc_hint, self.context_id, self.opnum) + target + self.stub
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response(Pdu):
+    """[C706] 12.6.4.10"""
+
+    alloc_hint: int = 0
+    context_id: int = 0
+    cancel_count: int = 0
+    stub: bytes = b""
+
+    TYPE = PduType.RESPONSE
+
+    @classmethod
+    def read(cls, reader: Reader, header: Header, auth: Verifier | None) -> Self:
+        hint, context_id, cancels, _ = _unpack(reader, _RESPONSE, "alloc_hint")
+        return cls(
+            call_id=header.call_id,
+            flags=header.flags,
+            auth=auth,
+            alloc_hint=hint,
+            context_id=context_id,
+            cancel_count=cancels,
+            stub=_read_stub(reader, auth),
+        )
+
+    def body(self) -> bytes:
+        return _RESPONSE.pack(self.alloc_hint, self.context_id, self.cancel_count, 0) + self.stub
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault(Pdu):
+    """[C706] 12.6.4.7, [MS-RPCE] 2.2.2.8: the error is the status; stub data is ignored and never sent."""
+
+    alloc_hint: int = 32
+    context_id: int = 0
+    cancel_count: int = 0
+    status: int = 0
+
+    TYPE = PduType.FAULT
+
+    @classmethod
+    def read(cls, reader: Reader, header: Header, auth: Verifier | None) -> Self:
+        hint, context_id, cancels, _ = _unpack(reader, _RESPONSE, "alloc_hint")
+        status = int.from_bytes(reader.take(4, "status"), "little")
+        return cls(
+            call_id=header.call_id,
+            flags=header.flags,
+            auth=auth,
+            alloc_hint=hint,
+            context_id=context_id,
+            cancel_count=cancels,
+            status=status,
+        )
+
+    def body(self) -> bytes:
+        return _RESPONSE.pack(self.alloc_hint, self.context_id, self.cancel_count, 0) + _FAULT.pack(
+            self.status, 0
+        )
+
+
+class _Bare(Pdu):
+    """A PDU that says everything in its header."""
+
+    __slots__ = ()
+
+    @classmethod
+    def read(cls, reader: Reader, header: Header, auth: Verifier | None) -> Self:
+        reader.at = reader.end
+        return cls(call_id=header.call_id, flags=header.flags, auth=auth)
+
+    def body(self) -> bytes:
+        return b""
+
+
+class CoCancel(_Bare):
+    """[C706] 12.6.4.6: the client would like the call to end soon."""
+
+    __slots__ = ()
+    TYPE = PduType.CO_CANCEL
+
+
+class Orphaned(_Bare):
+    """[C706] 12.6.4.8: the client waits for the call no longer."""
+
+    __slots__ = ()
+    TYPE = PduType.ORPHANED
+
+
+class Shutdown(_Bare):
+    """[C706] 12.6.4.11: the server asks the client to close the connection."""
+
+    __slots__ = ()
+    TYPE = PduType.SHUTDOWN
+
+
+_PDUS: Final[dict[int, type[Pdu]]] = {
+    cls.TYPE: cls
+    for cls in (
+        Bind, AlterContext, BindAck, AlterContextResp, BindNak, Auth3,
+        Request, Response, Fault, CoCancel, Orphaned, Shutdown,
+    )
+}  # fmt: skip
+
+
+def decode_pdu(data: bytes) -> Pdu:
+    """The PDU that fills `data` exactly; anything else is a DecodeError."""
+    if len(data) < HEADER_SIZE:
+        raise DecodeError("Pdu", "header", 0, f"needs {HEADER_SIZE} bytes, {len(data)} are left")
+    header = read_header(data)
+    if header.frag_length != len(data):
+        raise DecodeError("Pdu", "frag_length", 8, f"is {header.frag_length}, but {len(data)} bytes are here")
+    kind = _PDUS.get(header.ptype)
+    if kind is None:
+        raise DecodeError("Pdu", "ptype", 2, f"{header.ptype} is no PDU of a connection")
+    end = len(data)
+    auth = None
+    if header.auth_length:
+        end -= TRAILER_SIZE + header.auth_length
+        if end < HEADER_SIZE:
+            raise DecodeError("Pdu", "auth_length", 10, f"{header.auth_length} is more than the PDU holds")
+        auth = _read_verifier(data, end, has_stub=kind in {Request, Response})
+    reader = Reader(data, HEADER_SIZE, end)
+    reader.structure = kind.__name__
+    return kind.read(reader, header, auth)
+
+
+def _read_verifier(data: bytes, at: int, *, has_stub: bool) -> Verifier:
+    trailer = SecTrailer.decode(data[at : at + TRAILER_SIZE])
+    token = data[at + TRAILER_SIZE :]
+    pad_length = trailer.auth_pad_length if has_stub else 0
+    return Verifier(trailer.auth_type, trailer.auth_level, trailer.auth_context_id, token, pad_length)
+
+
+def _unpack(reader: Reader, layout: struct.Struct, field: str) -> tuple[int, ...]:
+    return layout.unpack(reader.take(layout.size, field))
+
+
+def _read_stub(reader: Reader, auth: Verifier | None) -> bytes:
+    stub = reader.take(reader.end - reader.at, "stub")
+    if auth is not None and auth.pad_length > len(stub):
+        raise reader.error("auth_pad_length", f"is {auth.pad_length}, the stub has {len(stub)} bytes")
+    return stub

@@ -1,0 +1,251 @@
+"""Peers that send garbage, too much, too little or nothing: each costs little and disturbs nobody."""
+
+import asyncio
+import random
+import struct
+import time
+import tracemalloc
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+import tiercel
+from tiercel.model.format_name import FormatName
+from tiercel.model.identifiers import NULL_GUID, MessageId
+from tiercel.model.message import Message
+from tiercel.server.daemon import Daemon
+from tiercel.wire.internal_packets import (
+    ConnectionParameters,
+    ConnectionParametersHeader,
+    EstablishConnection,
+    EstablishConnectionHeader,
+    SessionAck,
+)
+from tiercel.wire.message import encode_message
+
+from .scripted import PATIENCE_S, Streams, configured, connect, ended
+
+Scene = Callable[[Daemon], Awaitable[None]]
+Play = Callable[..., None]
+
+SIGNATURE = b"LIOR"
+ESTABLISH_SIZE = 572
+PARAMETERS_SIZE = 32
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Play:
+    """Runs a scene against a daemon with the real protocol, and sees that it still works afterwards."""
+
+    async def main(scene: Scene, sections: dict[str, Any]) -> None:
+        async with asyncio.timeout(PATIENCE_S), Daemon(configured(tmp_path, **sections)) as daemon:
+            path = tiercel.PathName.parse(r".\private$\orders")
+            state = await daemon.call(lambda engine: engine.create_queue(path, daemon.driver.owner))
+            await scene(daemon)
+            assert daemon.failure is None
+            before = state.count
+            _, writer = await greeted(daemon, "127.0.0.77")
+            writer.write(user_message())
+            await until(lambda: state.count == before + 1)
+            writer.close()
+
+    return lambda scene, **sections: asyncio.run(main(scene, sections))
+
+
+async def until(condition: Callable[[], object]) -> None:
+    while not condition():  # noqa: ASYNC110  # it may be about anything
+        await asyncio.sleep(0.001)
+
+
+def head(size: int, *, version: int = 0x10, flags: int = 3, signature: bytes = SIGNATURE) -> bytes:
+    return struct.pack("<BBH4sII", version, 0, flags, signature, size, 0xFFFF_FFFF)
+
+
+def establish(server: UUID = NULL_GUID) -> bytes:
+    return EstablishConnection.of(EstablishConnectionHeader(uuid4(), server)).encode()
+
+
+async def greeted(daemon: Daemon, source: str | None = None) -> Streams:
+    """A peer with an open session."""
+    reader, writer = await connect(daemon, source)
+    writer.write(establish())
+    answer = await reader.readexactly(ESTABLISH_SIZE)
+    assert answer[4:8] == SIGNATURE
+    writer.write(ConnectionParameters.of(ConnectionParametersHeader(500, 20_000)).encode())
+    await reader.readexactly(PARAMETERS_SIZE)
+    return reader, writer
+
+
+def user_message(body: bytes = b"hello", **properties: Any) -> bytes:
+    message = Message(body, **properties)
+    message.id = MessageId(uuid4(), 7)
+    message.sent_time = int(time.time())
+    message.destination_queue = FormatName.parse(r"DIRECT=TCP:127.0.0.1\private$\orders")
+    return encode_message(message)
+
+
+def garbage(seed: int) -> bytes:
+    return random.Random(seed).randbytes(2000)
+
+
+class TestGarbage:
+    @pytest.mark.parametrize(
+        "data",
+        [
+            garbage(1),
+            b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+            b"\x16\x03\x01\x02\x00" + garbage(2),  # TLS
+            bytes(100),
+            b"\xff" * 100,
+            head(0) + bytes(100),
+            head(15),
+            head(0xFFFF_FFFF),  # 4 GiB
+            head(4 * 2**20 + 1),
+            head(4 * 2**20),  # allowed, but not before there is a session
+            head(1025, flags=0x08),
+            head(100, version=0x11) + bytes(84),
+            head(100, signature=b"ROIL") + bytes(84),
+            establish()[:200] + garbage(3),
+            user_message(),  # before there is a session
+            SessionAck.of(SessionAck.HEADER()).encode(),
+        ],
+        ids=lambda data: data[:12].hex(),
+    )
+    def test_before_a_session_ends_the_connection(self, data: bytes, play: Play) -> None:
+        async def scene(daemon: Daemon) -> None:
+            reader, writer = await connect(daemon)
+            writer.write(data)
+            await ended(reader)
+            writer.close()
+            await until(lambda: not daemon.network.connections)
+
+        play(scene)
+
+    @pytest.mark.parametrize("seed", range(8))
+    def test_after_a_session_was_made(self, seed: int, play: Play) -> None:
+        async def scene(daemon: Daemon) -> None:
+            chance = random.Random(seed)
+            reader, writer = await greeted(daemon)
+            good = user_message(b"x" * 100, label="label")
+            spoiled = bytearray(good)
+            for _ in range(chance.randrange(1, 20)):
+                spoiled[chance.randrange(16, len(good))] = chance.randrange(256)
+            writer.write(bytes(spoiled) + head(0xFFFF_FFFF))
+            await ended(reader)
+            writer.close()
+            await until(lambda: not daemon.network.connections)
+
+        play(scene)
+
+
+class TestSlowness:
+    def test_half_a_packet_for_ever(self, play: Play) -> None:
+        async def scene(daemon: Daemon) -> None:
+            reader, writer = await connect(daemon)
+            writer.write(establish()[:300])
+            assert await ended(reader) == b""
+            writer.close()
+
+        play(scene, limits={"handshake_s": 0.1})
+
+    def test_a_byte_at_a_time_buys_no_time(self, play: Play) -> None:
+        async def scene(daemon: Daemon) -> None:
+            reader, writer = await connect(daemon)
+            end = asyncio.ensure_future(ended(reader))
+            for byte in establish()[:-1]:
+                writer.write(bytes([byte]))
+                await asyncio.sleep(0.002)
+                if end.done():
+                    break
+            assert await end == b""
+            writer.close()
+
+        play(scene, limits={"handshake_s": 0.1})
+
+    def test_many_silent_peers_cost_little(self, play: Play) -> None:
+        """Each may hold a socket and a little memory until the time-out; never a packet of 4 MiB."""
+
+        async def scene(daemon: Daemon) -> None:
+            before = tracemalloc.get_traced_memory()[0]
+            streams = [await connect(daemon, f"127.0.3.{number % 50 + 1}") for number in range(150)]
+            for _, writer in streams:
+                writer.write(establish()[:500])
+            await until(lambda: len(daemon.network.connections) == 150)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            grown = tracemalloc.get_traced_memory()[0] - before
+            assert grown < 150 * 100_000  # both ends are in this process
+            for _, writer in streams:
+                writer.close()
+            await until(lambda: not daemon.network.connections)
+
+        tracemalloc.start()
+        try:
+            play(scene)
+        finally:
+            tracemalloc.stop()
+
+
+class TestFloods:
+    def test_of_connections(self, play: Play) -> None:
+        """Ten thousand of them, over a limit of twenty."""
+
+        async def scene(daemon: Daemon) -> None:
+            reader, writer = await greeted(daemon, "127.0.0.9")
+            most = 0
+            for _ in range(100):
+                streams = await asyncio.gather(*(connect(daemon, "127.0.0.8") for _ in range(100)))
+                most = max(most, len(daemon.network.connections))
+                for _, each in streams:
+                    each.transport.abort()
+            assert most <= 11
+            writer.write(user_message())
+            await until(lambda: sum(queue.count for queue in daemon.engine.queues()) == 1)
+            assert not reader.at_eof()
+            writer.close()
+
+        play(scene, limits={"connections": 20, "connections_per_address": 10})
+
+    def test_of_messages_nobody_reads_the_answers_of(self, play: Play) -> None:
+        """They are taken; what we say to it is bounded, and others are served meanwhile."""
+
+        async def scene(daemon: Daemon) -> None:
+            _, deaf = await greeted(daemon)
+            deaf.transport.pause_reading()  # type: ignore[attr-defined]
+            for _ in range(50):
+                deaf.write(b"".join(user_message(b"x") for _ in range(40)))
+                _, writer = await greeted(daemon, "127.0.0.9")
+                writer.close()
+            await until(lambda: sum(queue.count for queue in daemon.engine.queues()) == 2000)
+            deaf.transport.abort()
+
+        play(scene)
+
+    def test_of_establish_connections(self, play: Play) -> None:
+        """A second greeting is against the rules, and ends it."""
+
+        async def scene(daemon: Daemon) -> None:
+            reader, writer = await connect(daemon)
+            writer.write(establish() * 1000)
+            assert len(await ended(reader)) <= ESTABLISH_SIZE
+            writer.transport.abort()
+
+        play(scene)
+
+
+class TestProbes:
+    """The public probes for this port get the answers that they know real servers by."""
+
+    def test_a_greeting_for_somebody_else(self, play: Play) -> None:
+        async def scene(daemon: Daemon) -> None:
+            reader, writer = await connect(daemon)
+            writer.write(establish(server=UUID(int=1)))
+            answer = await ended(reader)
+            assert answer.startswith(bytes.fromhex("10 5A 0B 00 4C 49 4F 52 3C 02 00 00 FF FF FF FF"))
+            assert len(answer) == ESTABLISH_SIZE
+            writer.close()
+
+        play(scene)

@@ -1,0 +1,180 @@
+"""The simulator is put to the test: bugs are planted, and each must be found within a thousand seeds."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tiercel.binary.flight import Entry
+from tiercel.binary.outgoing_stream import OutgoingStream
+from tiercel.binary.protocol import BinaryProtocol
+from tiercel.binary.receipts import Receipts
+from tiercel.binary.settings import Settings
+from tiercel.engine.core import Effect
+from tiercel.engine.engine import Engine
+from tiercel.engine.outgoing import Outgoing, Stream, Taken
+from tiercel.engine.queue_state import QueueState
+from tiercel.model.codes import MessageClass
+from tiercel.server.node import Node
+from tiercel.sim.machine import Parts
+from tiercel.sim.simulation import Result, run
+from tiercel.store.interface import Keyspace
+from tiercel.wire import order_ack
+from tiercel.wire.session_header import SessionHeader
+from tiercel.wire.user_message import UserMessage
+
+SEEDS = 1000
+
+Plant = Callable[[pytest.MonkeyPatch], Parts]
+
+
+def first_found(parts: Parts) -> Result | None:
+    return next((result for seed in range(1, SEEDS + 1) if (result := run(seed, parts)).problems), None)
+
+
+def acknowledge_before_commit(_patch: pytest.MonkeyPatch) -> Parts:
+    class HastyNode(Node):
+        def commit(self) -> list[Effect]:
+            assert self.protocol is not None
+            self.protocol.flush()
+            self._perform(self.protocol.take_actions())
+            return self.engine.commit()
+
+    return Parts(node=HastyNode)
+
+
+def forgets(keyspace: Keyspace) -> Plant:
+    """A protocol that has lost a part of its memory whenever it starts."""
+
+    class ForgetfulProtocol(BinaryProtocol):
+        def __init__(self, engine: Engine, settings: Settings) -> None:
+            for key, _ in list(engine.batch.range(keyspace, b"\0", b"\xff" * 8)):
+                engine.batch.delete(keyspace, key)
+            super().__init__(engine, settings)
+
+    return lambda _patch: Parts(protocol=ForgetfulProtocol)
+
+
+def renumber_on_reconnect(patch: pytest.MonkeyPatch) -> Parts:
+    """MQQB T02: a message that is sent again gets a new number."""
+    take = Outgoing.take
+
+    def take_and_renumber(self: Outgoing, queue: QueueState) -> Taken | None:
+        taken = take(self, queue)
+        sent: set[tuple[QueueState, int]] = self.__dict__.setdefault("sent", set())
+        if taken is None or not taken.number or (queue, taken.lookup_id) not in sent:
+            if taken is not None:
+                sent.add((queue, taken.lookup_id))
+            return taken
+        stream = self._streams[queue]
+        data = taken.packet.with_sequence(stream.sequence, stream.number + 1, stream.number, 0)
+        stream.number += 1
+        self._save(queue, stream)
+        record = taken.record._replace(packet=data)
+        queue.rewrite(self._core, taken.lookup_id, record)
+        return Taken(queue, taken.lookup_id, record, UserMessage(data), stream.sequence, stream.number)
+
+    patch.setattr(Outgoing, "take", take_and_renumber)
+    return Parts()
+
+
+def session_ack_is_enough(patch: pytest.MonkeyPatch) -> Parts:
+    """A transactional message is deleted when the next hop has it; a router may still lose its place."""
+
+    def session_acked(self: OutgoingStream, entry: Entry, taken: Taken) -> None:
+        self._entries.remove(entry)
+        self._outgoing.ordered(taken)
+
+    patch.setattr(OutgoingStream, "session_acked", session_acked)
+    return Parts()
+
+
+def order_ack_of_any_sequence(patch: pytest.MonkeyPatch) -> Parts:
+    """MQQB T05: an OrderAck of an old sequence deletes messages of the new one."""
+    begin = Outgoing._begin_sequence
+
+    def begin_sequence(self: Outgoing, queue: QueueState, old: Stream | None) -> Stream:
+        sequence = 0 if old is None else old.sequence
+        stream = begin(self, queue, old)
+        self._by_sequence[sequence] = queue
+        return stream
+
+    patch.setattr(Outgoing, "_begin_sequence", begin_sequence)
+    return Parts()
+
+
+def numbers_are_not_stored(patch: pytest.MonkeyPatch) -> Parts:
+    patch.setattr(Outgoing, "_save", Outgoing._publish)
+    return Parts()
+
+
+def final_acks_are_express(patch: pytest.MonkeyPatch) -> Parts:
+    patch.setattr(order_ack, "_RECOVERABLE", 0)
+    return Parts()
+
+
+def everything_is_acknowledged(patch: pytest.MonkeyPatch) -> Parts:
+    """The bits of an acknowledgement speak of messages that have not come yet."""
+    acknowledge = Receipts.acknowledge
+
+    def overstate(self: Receipts, *counts: int) -> SessionHeader:
+        header = acknowledge(self, *counts)
+        return SessionHeader(
+            header.ack_sequence_number,
+            header.recoverable_msg_ack_seq_number,
+            header.recoverable_msg_ack_flags and 0xFFFF_FFFF,
+            header.user_msg_sequence_number,
+            header.recoverable_msg_seq_number,
+            header.window_size,
+        )
+
+    patch.setattr(Receipts, "acknowledge", overstate)
+    return Parts()
+
+
+def duplicates_are_delivered(patch: pytest.MonkeyPatch) -> Parts:
+    patch.setattr("tiercel.binary.history.History.is_duplicate", lambda _self, _identity: False)
+    return Parts()
+
+
+def gone_is_gone(patch: pytest.MonkeyPatch) -> Parts:
+    """What was in flight when a session ended is not sent again."""
+    patch.setattr(Outgoing, "give_back", lambda _self, _taken: None)
+    return Parts()
+
+
+def received_means_delivered(patch: pytest.MonkeyPatch) -> Parts:
+    """A negative final acknowledgement is taken for a positive one."""
+    final_acked = Outgoing.final_acked
+
+    def cheer(self: Outgoing, number: int, _reason: MessageClass) -> Any:
+        return final_acked(self, number, MessageClass.ACK_RECEIVE)
+
+    patch.setattr(Outgoing, "final_acked", cheer)
+    return Parts()
+
+
+PLANTS: list[Plant] = [
+    acknowledge_before_commit,
+    renumber_on_reconnect,
+    session_ack_is_enough,
+    order_ack_of_any_sequence,
+    numbers_are_not_stored,
+    final_acks_are_express,
+    everything_is_acknowledged,
+    duplicates_are_delivered,
+    gone_is_gone,
+    received_means_delivered,
+]
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+def test_a_planted_bug_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = first_found(plant(monkeypatch))
+    assert found is not None
+
+
+@pytest.mark.parametrize("keyspace", [Keyspace.INCOMING, Keyspace.HISTORY])
+def test_what_is_forgotten_at_a_restart_is_found(keyspace: Keyspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = first_found(forgets(keyspace)(monkeypatch))
+    assert found is not None

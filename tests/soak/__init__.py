@@ -1,0 +1,1 @@
+"""Two daemons as real processes, killed and cut off from each other while they work."""
