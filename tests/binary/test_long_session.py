@@ -30,7 +30,7 @@ class End:
         self.arrivals = self.acked = 0
 
     def pump(self) -> None:
-        while self.session.can_send and self.session.flight.sent < MESSAGES:
+        while self.session.room > 0 and self.session.flight.sent < MESSAGES:
             entry = Entry(None)
             self.in_flight.append(entry)
             self.session.send(self.message, self.message.data, entry)

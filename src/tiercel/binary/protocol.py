@@ -169,7 +169,7 @@ class BinaryProtocol:
     def is_full(self, session: Session | None = None) -> bool:
         """Whether this session, or another one, would be too many, or the queue manager is offline.
 
-        Only those that got an answer count.
+        Only those that got an answer count, and several of one peer as one (MQQB-049).
         """
         if not self._engine.queue_manager.connection_active:
             return True
@@ -177,12 +177,12 @@ class BinaryProtocol:
         if limit is None:
             return False
         waiting = {State.WAITING_EC, State.CLOSED}
-        taken = [
-            each
+        others = {
+            each.remote_guid
             for each in self._sessions.values()
             if not each.is_initiator and each.state not in waiting and each is not session
-        ]
-        return len(taken) >= limit
+        }
+        return len(others) >= limit and (session is None or session.remote_guid not in others)
 
     def established(self, session: Session, status: ConnectionStatus) -> None:
         for hop in session.hops:
