@@ -161,8 +161,8 @@ class Session:
         own, header = self._context.queue_manager.identifier, packet.header
         # A direct name does not know whom it reaches, and sends no GUID (MQQB T15).
         is_for_us = header.server_guid in {own, NULL_GUID}
-        is_refused = not is_for_us or self._owner.is_full(self)
         self.remote_guid = header.client_guid
+        is_refused = not is_for_us or self._owner.is_full(self)
         answer = EstablishConnectionHeader(
             header.client_guid,
             own,
@@ -365,7 +365,8 @@ class Session:
 
     def clean_up(self) -> None:
         """Session Cleanup Timer: closes what carried no message for a whole period."""
-        if self.is_active:
+        # What is not acknowledged is not idle, or a short interval would have it sent again for ever.
+        if self.is_active or self.receipts.unacked or not self.flight.is_empty:
             self.is_active = False
             self._context.timers.set(self.clean_up, self._context.after_ms(self._cleanup_ms))
         else:

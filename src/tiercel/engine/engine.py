@@ -516,8 +516,7 @@ class Engine:
     ) -> None:
         """Move Message, between a queue and its subqueues."""
         queue, goal = opened.queue_for(QueueAccess.RECEIVE), target.queue_for(QueueAccess.MOVE)
-        is_family = (queue.parent or queue) is (goal.parent or goal)
-        if queue is goal or not is_family or queue.keeps_messages or goal.keeps_messages:
+        if not queue.can_move_to(goal):
             problem = f"messages move between a queue and its subqueues only, not to {goal}"
             raise UnsupportedOperationError(str(queue), problem=problem, fix="name another subqueue")
         check_transaction(queue, transaction)

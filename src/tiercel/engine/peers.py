@@ -31,6 +31,11 @@ class Peers:
         found = self._find(peer)
         return None if found is None else found[0] or None
 
+    def seen(self, peer: UUID) -> str | None:
+        """The same without asking the store: none for a peer of whom nothing was heard since the start."""
+        found = self._known.get(peer)
+        return None if found is None else found[0] or None
+
     def direct_address(self, peer: UUID) -> str | None:
         found = self._find(peer)
         return found[0] or None if found is not None and found[1] else None

@@ -86,6 +86,7 @@ class Network:
         self.weather = Weather()
         self.connections: dict[End, None] = {}  # the dialing ends of those that somebody still holds
         self.recorded: list[End] = []
+        self.strays = False  # whether a name may lead to another machine, which must then refuse
         self.writes = 0
         self.bytes_written = 0
         self.last_write = 0.0
@@ -143,6 +144,9 @@ class Network:
         if found is None or self._random.random() < self.weather.unknown:
             return []
         addresses = list(found.addresses)
+        self._random.shuffle(addresses)
+        if self.strays and self._random.random() < self.weather.wrong_address:
+            addresses.insert(0, self._random.choice(list(self._hosts)))
         if self._random.random() < self.weather.wrong_address:
             addresses.insert(self._random.randrange(len(addresses) + 1), NOBODY)
         return addresses
@@ -174,7 +178,7 @@ class Network:
         if not target.is_up or self.is_blocked(end.host, target):
             self._schedule.after(self._delay(), partial(self._fail, end))
             return
-        self._join(end, target, end.host.addresses[0])
+        self._join(end, target, self._random.choice(end.host.addresses))
         if len(self.recorded) < _RECORDED:
             end.sent = bytearray()
             self.recorded.append(end)
