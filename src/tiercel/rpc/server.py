@@ -377,7 +377,6 @@ class ServerConnection:
         offered = element.transfer_syntaxes
         features = offered[0].features if len(offered) == 1 else None
         if features is not None:
-            self._security.allows_several = bool(features & SECURITY_CONTEXT_MULTIPLEXING)
             return ContextAnswer(ContextResult.NEGOTIATE_ACK, features & _FEATURES)
         interface = self._service.find(element)
         reason = ProviderReason.NOT_SPECIFIED
