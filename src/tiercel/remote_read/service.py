@@ -62,6 +62,7 @@ class RemoteReadService:
     ) -> None:
         self._engine = engine
         self._settings = settings
+        self.port = settings.port  # the daemon says where it listens in the end
         self._now = 0.0
         self._actions: list[Action] = []
         self._handles = Handles(random_bytes)
@@ -172,7 +173,7 @@ class RemoteReadService:
     # Opening and closing.
 
     def _get_server_port(self, _call: CallId, _caller: Caller, _: calls.GetServerPort) -> Response:
-        return calls.ServerPort(self._settings.port)
+        return calls.ServerPort(self.port)
 
     def _open_queue(self, _call: CallId, caller: Caller, request: calls.OpenQueue) -> Response:
         return calls.QueueOpened(self._open(caller, request, _READ_ACCESSES, set(ShareMode)).context)

@@ -181,7 +181,7 @@ class Inquest:
         at_source: list[tuple[Machine, Discard]],
         at_target: list[tuple[Machine, Discard]],
     ) -> None:
-        """A negative final acknowledgement makes a line at the sender for the line at a router or receiver."""
+        """A negative final acknowledgement makes a line at the sender for that at a router or receiver."""
         elsewhere = [*at_target, *(each for each in at_source if each[0] is not letter.source)]
         kinds = [line.message_class for _, line in elsewhere]
         for machine, line in list(at_source):
