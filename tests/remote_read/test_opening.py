@@ -30,6 +30,8 @@ CAROL = Token.for_user(SecurityIdentifier.parse("S-1-5-21-1-2-3-1003"))
 LEVELS = list(AuthenticationLevel)[1:]
 NONE = AuthenticationLevel.NONE
 
+STRANGER = "0f3e2a10-5b7c-4f0e-9d3a-0a1b2c3d4e5f"  # the same in every process that collects tests
+
 
 def grant(site: Site, box: Box, **rights: QueueAccessMask) -> None:
     """Gives accounts rights on a queue, and nobody else any."""
@@ -193,8 +195,8 @@ class TestOpenQueue:
         [
             "nobody",
             r"DIRECT=OS:elsewhere\private$\q",
-            f"PUBLIC={uuid4()}",
-            f"PRIVATE={uuid4()}\\1",
+            f"PUBLIC={STRANGER}",
+            f"PRIVATE={STRANGER}\\1",
             "nobody;x",
         ],
     )
