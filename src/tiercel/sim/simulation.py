@@ -113,7 +113,8 @@ class World:
             self.network.strays = taste.forms == ("private",) and way is Way.KNOWN
             taste.transactional_queues, taste.plain_queues = ("orders",), ("news",)
         menu = Menu(count=random.choice((0, 3, 6, 12, 20)), duration=duration)
-        menu.leaps = random.random() < 0.1
+        # A router whose clock is days ahead lets nothing through, and the senders try for days.
+        menu.leaps = way in {Way.KNOWN, Way.STRANGERS} and random.random() < 0.15
         self._duration = duration
         self._drains = random.random() < 0.7
         self.workload = Workload(
@@ -159,9 +160,7 @@ class World:
         ways += [Way.LINE, Way.LINE] if count > 3 else []
         way = random.choice(ways)
         if way in {Way.KNOWN, Way.STRANGERS}:  # who lets nobody in is no router
-            common = replace(
-                common, max_in_sessions=random.choice((None, None, None, None, None, None, 1, 3))
-            )
+            common = replace(common, max_in_sessions=random.choice((*[None] * 14, 1, 3)))
         for index, machine in enumerate(self.machines):
             neighbours = _NEIGHBOURS[way](index, count)
             routers = tuple(NAMES[each].lower() for each in neighbours if _ROUTERS[way](each, count))
@@ -214,7 +213,7 @@ class World:
 
     def _judge_rest(self) -> list[str]:
         """After the last message nobody has anything to say, and every connection is closed."""
-        problems = []
+        problems = [f"a session ended for no good reason: {text}" for text in self.network.complaints]
         before = self.network.writes
         self.schedule.run_until(self.schedule.now + _IDLE_S)
         if self.network.writes > before:
@@ -234,6 +233,7 @@ class World:
         """Whether the receivers could remember everything: no clock has jumped far, and there was room."""
         return all(
             machine.settings.history_size > len(self.book.letters)
+            and machine.settings.max_in_sessions is None  # who is refused may come again after an hour
             and abs(machine.wall_offset) < 900
             and not machine.clock_has_leapt
             for machine in self.machines
