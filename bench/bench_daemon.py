@@ -22,7 +22,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -97,18 +97,43 @@ def _work(pipe: Connection, function: Callable[..., Any], arguments: tuple[Any, 
         pipe.send(RuntimeError(repr(problem)))
 
 
+@dataclass(frozen=True)
+class Speed:
+    rate: float  # messages a second
+    cost: float  # processor time of what lies between the ends, in microseconds a message
+
+
+class Meter:
+    """From its making on: how much processor time a process and the others of its session have used."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._start = self._used()
+
+    def speed(self, count: int, seconds: float) -> Speed:
+        return Speed(count / seconds, (self._used() - self._start) / count * 1e6)
+
+    def _used(self) -> float:
+        ticks = 0
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):  # it has ended meanwhile
+                words = path.read_text("utf-8").rpartition(")")[2].split()
+                if self._pid in {int(path.parent.name), int(words[3])}:
+                    ticks += int(words[11]) + int(words[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+
 class Subject(ABC):
     """Something between a sender and a consumer."""
 
     @abstractmethod
-    def into(self, count: int) -> float:
-        """Messages a second, as all of these."""
+    def into(self, count: int) -> Speed: ...
 
     @abstractmethod
-    def out(self, count: int) -> float: ...
+    def out(self, count: int) -> Speed: ...
 
     @abstractmethod
-    def both(self, count: int) -> float: ...
+    def both(self, count: int) -> Speed: ...
 
     @abstractmethod
     def latencies(self, count: int) -> tuple[float, ...]: ...
@@ -218,23 +243,26 @@ class Tiercel(Subject):
     def _far(self) -> str:
         return rf"PRIVATE={self._guid}\1"
 
-    def into(self, count: int) -> float:
+    def into(self, count: int) -> Speed:
         say_pids(self._daemon.pid)
+        meter = Meter(self._daemon.pid)
         times = self._send(rf"DIRECT=TCP:{DAEMON}\private$\in", count)
         self._stored += count
-        return count / (times.last - times.first)
+        return meter.speed(count, times.last - times.first)
 
-    def out(self, count: int) -> float:
+    def out(self, count: int) -> Speed:
         self._send(self._far, count)
         say_pids(self._daemon.pid)
+        meter = Meter(self._daemon.pid)
         times = self._consume(count).join()
-        return count / (times.last - times.first)
+        return meter.speed(count, times.last - times.first)
 
-    def both(self, count: int) -> float:
+    def both(self, count: int) -> Speed:
         say_pids(self._daemon.pid)
+        meter = Meter(self._daemon.pid)
         consumer = self._consume(count)
         first = self._send(self._far, count).first
-        return count / (consumer.join().last - first)
+        return meter.speed(count, consumer.join().last - first)
 
     def latencies(self, count: int) -> tuple[float, ...]:
         say_pids(self._daemon.pid)
@@ -324,20 +352,24 @@ class Rabbit(Subject):
         worker.wait()
         return worker
 
-    def into(self, count: int) -> float:
+    def into(self, count: int) -> Speed:
+        meter = Meter(self._broker.pid)
         times = self._send(count)
+        speed = meter.speed(count, times.last - times.first)
         rabbit.declare(self._broker.port, purge=True)
-        return count / (times.last - times.first)
+        return speed
 
-    def out(self, count: int) -> float:
+    def out(self, count: int) -> Speed:
         self._send(count)
+        meter = Meter(self._broker.pid)
         times = self._consume(count).join()
-        return count / (times.last - times.first)
+        return meter.speed(count, times.last - times.first)
 
-    def both(self, count: int) -> float:
+    def both(self, count: int) -> Speed:
+        meter = Meter(self._broker.pid)
         consumer = self._consume(count)
         first = self._send(count).first
-        return count / (consumer.join().last - first)
+        return meter.speed(count, consumer.join().last - first)
 
     def latencies(self, count: int) -> tuple[float, ...]:
         consumer = self._consume(count, is_stamped=True)
@@ -351,44 +383,38 @@ class Rabbit(Subject):
 # The table.
 
 
-@dataclass
 class Figures:
-    """The best of all rounds: messages a second, and milliseconds."""
+    """The best of all rounds, by what the columns are called."""
 
-    into: float = 0.0
-    out: float = 0.0
-    both: float = 0.0
-    p50: float = 0.0
-    p99: float = 0.0
+    def __init__(self) -> None:
+        self.best: dict[str, float] = {}
 
     def measure(self, subject: Subject, count: int, case: str) -> None:
-        match case:
-            case "in":
-                self.into = max(self.into, subject.into(count))
-            case "out":
-                self.out = max(self.out, subject.out(count))
-            case "both":
-                self.both = max(self.both, subject.both(count))
-            case "latency":
-                found = sorted(subject.latencies(LATENCY_MESSAGES))
-                p50, p99 = statistics.median(found) * 1000, found[len(found) * 99 // 100] * 1000
-                if not self.p99 or p99 < self.p99:
-                    self.p50, self.p99 = p50, p99
+        if case == "latency":
+            found = sorted(subject.latencies(LATENCY_MESSAGES))
+            self._keep("p50 ms", statistics.median(found) * 1000, min)
+            self._keep("p99 ms", found[len(found) * 99 // 100] * 1000, min)
+        elif case != "once":
+            speed = {"in": subject.into, "out": subject.out, "both": subject.both}[case](count)
+            self._keep(f"{case}/s", speed.rate, max)
+            self._keep(f"{case} \u00b5s", speed.cost, min)
+
+    def _keep(self, name: str, value: float, better: Callable[[float, float], float]) -> None:
+        self.best[name] = better(self.best.get(name, value), value)
 
 
-def table(results: dict[str, Figures]) -> Iterator[str]:
-    yield f"{'':22}{'in':>17}{'out':>17}{'both':>17}{'p50 ms':>15}{'p99 ms':>15}"
-    beside = results.get("RabbitMQ")
+def table(results: dict[str, Figures], columns: tuple[str, ...], width: int) -> Iterator[str]:
+    yield f"{'':20}" + "".join(f"{column:>{width}}" for column in columns)
+    beside = results.get("RabbitMQ", Figures())
     for name, figures in results.items():
         cells = []
-        for each in fields(figures):
-            value = getattr(figures, each.name)
-            is_time = each.name.startswith("p")
-            text = f"{value:.2f}" if is_time else f"{value:,.0f}/s"
-            other = getattr(beside, each.name) if beside is not None else 0
-            ratio = f" ({value / other:.2f})" if other and figures is not beside else ""
-            cells.append(f"{text + ratio if value else '-':>{15 if is_time else 17}}")
-        yield f"{name:22}{''.join(cells)}"
+        for column in columns:
+            value, other = figures.best.get(column), beside.best.get(column)
+            text = "-" if value is None else f"{value:.2f}" if column.endswith("ms") else f"{value:,.0f}"
+            if value is not None and other and figures is not beside:
+                text += f" ({value / other:.2f})"
+            cells.append(f"{text:>{width}}")
+        yield f"{name:20}{''.join(cells)}"
 
 
 def run(place: Path, arguments: argparse.Namespace) -> None:
@@ -411,7 +437,9 @@ def run(place: Path, arguments: argparse.Namespace) -> None:
     finally:
         for subject in subjects.values():
             subject.stop()
-    print("\n".join(table(results)))
+    print("\n".join(table(results, ("in/s", "out/s", "both/s", "p50 ms", "p99 ms"), 16)))
+    print("processor time of the daemon or broker alone, in microseconds a message:")
+    print("\n".join(table(results, ("in \u00b5s", "out \u00b5s", "both \u00b5s"), 16)))
     if "once" in cases:
         for window in arguments.windows:
             rates = [exactly_once(place, window, arguments.messages) for _ in range(arguments.rounds)]

@@ -66,6 +66,10 @@ class Broker:
             )
         self._wait()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def _wait(self) -> None:
         deadline = time.monotonic() + _START_S
         while "completed with" not in (text := self._output.read_text("utf-8", "replace")):

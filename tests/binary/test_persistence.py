@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import pytest
 
+from crash.world import problems_of
 from engine.harness import RECOVERABLE
 from tiercel.binary.settings import Settings
 from tiercel.model.codes import MessageClass
@@ -74,6 +75,7 @@ def test_once_and_in_order_wherever_it_stops(side: str) -> None:
             assert bodies == sorted(set(bodies)), (count, queue)
             assert set(exchange.sure[queue]) <= set(bodies), (count, queue)
         assert exchange.left == 0
+        assert problems_of(exchange.sender.store) + problems_of(exchange.receiver.store) == []
         journal = [each.body for each in exchange.sender.journal.messages()]
         assert sorted(journal) == sorted(exchange.received["q"] + exchange.received["tx"])
     assert count > 50

@@ -24,7 +24,7 @@ from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import ConnectionStatus, OutgoingQueueState
 from tiercel.model.errors import ComputerDoesNotSupportEncryptionError
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, PrivateFormatName
-from tiercel.model.queue import OutgoingQueue
+from tiercel.model.queue import IncomingTransactionalTransferInfo, OutgoingQueue
 from tiercel.wire.order_ack import FINAL_ACK_CLASSES_FROM, FinalAck, OrderAck, recognise, with_direct_name
 from tiercel.wire.user_message import UserMessage
 
@@ -78,6 +78,10 @@ class BinaryProtocol:
     @property
     def sessions(self) -> list[Session]:
         return list(self._sessions.values())
+
+    def transfer_infos(self, queue: QueueState) -> list[IncomingTransactionalTransferInfo]:
+        """How far the streams into a queue have come, for management; inside a batch."""
+        return self._incoming.streams.infos(queue)
 
     # Inputs.
 

@@ -31,8 +31,6 @@ class Acceptance:
         self._providers = providers
         self._max_contexts = max_contexts
         self._protections: dict[int, Protection] = {}
-        # Whether the client may have more than one of them: negotiated in the bind.
-        self.allows_several = False
         # Whether headers are signed too: said with the first token, for the whole connection.
         self.signs_headers = False
 
@@ -86,7 +84,8 @@ class Acceptance:
             raise Refusal(problem, code, reason)
         if auth.auth_level not in AuthenticationLevel.__members__.values() or auth.auth_level == 1:
             raise Refusal(f"there is no authentication at level {auth.auth_level}")
-        if len(self._protections) >= (self._max_contexts if self.allows_several else 1):
+        # A client should negotiate that it has several (3.3.1.5.4); impacket has them without.
+        if len(self._protections) >= self._max_contexts:
             raise Refusal(f"there are {len(self._protections)} security contexts already")
         if not self._protections:
             self.signs_headers = signs_headers

@@ -18,6 +18,8 @@ from tiercel.binary.settings import Settings
 from tiercel.model.errors import MqError, TiercelError
 from tiercel.model.limits import ACK_TIMEOUT_MAX_MS, ACK_TIMEOUT_MIN_MS, WINDOW_SIZE_MAX
 from tiercel.model.path_name import PathKind, PathName
+from tiercel.remote_read.settings import Settings as RemoteReadSettings
+from tiercel.rpc.security import AuthenticationLevel
 from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES, MIN_MAX_BYTES
 
 MAX_MAX_BYTES: Final = 2**46  # 64 TiB: what a process can map
@@ -110,6 +112,29 @@ class AccessOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteReadOptions:
+    enabled: bool = False
+    host: str = ""
+    port: int = 2103
+    connections: int = 1000
+    least_level: str = "privacy"
+    least_level_local: str = "none"
+    cleanup_s: int = 300
+    endpoint_mapper: bool = False
+    endpoint_mapper_port: int = 135
+
+    @property
+    def settings(self) -> RemoteReadSettings:
+        """What the service is told."""
+        return RemoteReadSettings(
+            port=self.port,
+            cleanup_s=self.cleanup_s,
+            least_level=AuthenticationLevel[self.least_level.upper()],
+            least_level_local=AuthenticationLevel[self.least_level_local.upper()],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
     level: str = "info"
     format: str = "text"
@@ -126,6 +151,7 @@ class Config:
     machines: Mapping[UUID, tuple[str, ...]] = field(default_factory=dict)
     routing: RoutingOptions = field(default_factory=RoutingOptions)
     access: AccessOptions = field(default_factory=AccessOptions)
+    remote_read: RemoteReadOptions = field(default_factory=RemoteReadOptions)
     log: LogOptions = field(default_factory=LogOptions)
 
     @property
@@ -176,8 +202,15 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "binary.order_ack_delay_max_s": (0, 3600),
     "binary.history_size": (0, 10_000_000),
     "binary.history_lifetime_ms": (0, 30 * _DAY_MS),
+    "remote_read.port": (0, 65535),
+    "remote_read.connections": (1, 1_000_000),
+    "remote_read.cleanup_s": (1, 86400),
+    "remote_read.endpoint_mapper_port": (1, 65535),
 }
+_LEVELS: Final = ("none", "connect", "packet", "integrity", "privacy")
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "remote_read.least_level": _LEVELS,
+    "remote_read.least_level_local": _LEVELS,
     "log.level": ("debug", "info", "warning", "error"),
     "log.format": ("text", "json"),
 }
@@ -259,7 +292,7 @@ def _check_value(section: str, name: str, value: Any) -> None:
             raise _wrong(section, name, value, f"{lowest} to {highest} is wanted")
     elif key in _CHOICES and value not in _CHOICES[key]:
         raise _wrong(section, name, value, f"{' or '.join(_CHOICES[key])} is wanted")
-    elif key in {"listen.host", "node.names", "routing.out_routing_servers"}:
+    elif key in {"listen.host", "remote_read.host", "node.names", "routing.out_routing_servers"}:
         _check_host(section, name, value)
     elif key == "node.computer_name":
         try:
@@ -324,5 +357,6 @@ _SECTIONS: Final[Mapping[str, Callable[[dict[str, Any]], Any]]] = {
     "machines": _machines,
     "routing": _options("routing", RoutingOptions),
     "access": _options("access", AccessOptions),
+    "remote_read": _options("remote_read", RemoteReadOptions),
     "log": _options("log", LogOptions),
 }
