@@ -29,6 +29,7 @@ from tiercel.sim.machine import Machine
 from tiercel.sim.setup import ADMIN_QUEUE, SMALL_QUEUES, TRANSACTIONAL_QUEUES
 from tiercel.store.interface import Keyspace
 from tiercel.wire.message import decode_message
+from tiercel.wire.order_ack import LABEL
 from tiercel.wire.structure import encode_guid
 from tiercel.wire.user_message import UserMessage
 
@@ -95,6 +96,8 @@ class Inquest:
     def _collect(self, machine: Machine) -> None:
         for data in machine.store.spaces[Keyspace.DISCARDS].values():
             line = Discard(**json.loads(data))
+            if line.label == LABEL and line.message_class == MessageClass.NACK_REACH_QUEUE_TIMEOUT:
+                continue  # an OrderAck that came too late; the next one says the same
             if machine.was_short and not line.label:
                 self._ledgers_name_all = self._ledgers_name_all and bool(line.message_id)
                 continue
