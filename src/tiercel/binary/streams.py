@@ -11,6 +11,7 @@ from hashlib import blake2b
 from typing import Self
 from uuid import UUID
 
+from tiercel.binary.transitions import ProtocolError
 from tiercel.engine.engine import Engine
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import slot_key
@@ -70,7 +71,7 @@ class Streams:
         if stream is None:
             stored = self._engine.batch.get(Keyspace.INCOMING, key)
             if stored:
-                stream = IncomingStream.decode(key, stored)
+                stream = _decode(key, stored, queue)
             else:
                 stream = IncomingStream(key, name=str(decode_destination(packet)))
             self._streams[key] = stream
@@ -117,3 +118,12 @@ class Streams:
             if key not in self._streams:
                 self._streams[key] = IncomingStream.decode(key, data)
         return list(self._streams.values())
+
+
+def _decode(key: bytes, stored: bytes, queue: QueueState) -> IncomingStream:
+    try:
+        return IncomingStream.decode(key, stored)
+    except (struct.error, UnicodeDecodeError) as problem:
+        # Who does not know what was taken must take nothing: a guess would double messages, or lose them.
+        sender = decode_guid(key[4:20])
+        raise ProtocolError(f"the record of what {sender} sent to {queue} is damaged") from problem
