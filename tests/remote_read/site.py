@@ -26,6 +26,7 @@ from tiercel.model.identifiers import NULL_GUID
 from tiercel.remote_read import calls
 from tiercel.remote_read.actions import Action, Enlist, Fault, Reply
 from tiercel.remote_read.calls import RR_ACK, RR_NACK, Received, Request, Response, decode_request
+from tiercel.remote_read.endpoint import RemoteReadEndpoint
 from tiercel.remote_read.handles import Caller, QueueHandle
 from tiercel.remote_read.packet import RemoteMessage, rebuild
 from tiercel.remote_read.queue_format import QueueFormat
@@ -81,6 +82,9 @@ class Site(World):
                 self._perform(action)
 
     def _perform(self, action: Action) -> None:
+        if isinstance(action.call, tuple):  # it came over a connection
+            RemoteReadEndpoint.perform(action)
+            return
         match action:
             case Reply():
                 waiting = self.waiting.pop(action.call, None)
