@@ -71,8 +71,8 @@ class TestAuthorisation:
     def test_a_handle_serves_only_who_opened_it(self, site: Site, box: Box) -> None:
         """In one association group there may be several users."""
         grant(site, box, alice=QueueAccessMask.QUEUE_GENERIC_ALL)
-        alice = site.reader(ALICE, association=77).open("q")
-        bob = Remote(site.reader(BOB, association=77), alice.handle)
+        alice = site.reader(ALICE).open("q")
+        bob = Remote(site.reader(BOB, group_id=alice.reader.group_id), alice.handle)
         with faults(RPC_ACCESS_DENIED):
             bob.purge()
         alice.purge()
@@ -88,7 +88,7 @@ class TestAuthorisation:
             site.reader(level=level).open("q")
 
     def test_every_call_needs_it(self, site: Site, a: Remote) -> None:
-        weaker = site.reader(level=AuthenticationLevel.INTEGRITY, association=a.reader.caller.association)
+        weaker = site.reader(level=AuthenticationLevel.INTEGRITY, group_id=a.reader.group_id)
         with faults(RPC_ACCESS_DENIED):
             Remote(weaker, a.handle).purge()
         with faults(RPC_ACCESS_DENIED):
@@ -101,8 +101,9 @@ class TestAuthorisation:
         with faults(RPC_ACCESS_DENIED):
             site.reader(level=AuthenticationLevel.PACKET).open("q")
 
-    def test_who_is_on_this_computer_needs_none_and_is_nobody(self, site: Site, box: Box) -> None:
-        local = site.reader(ALICE, level=NONE, is_local=True)
+    @pytest.mark.parametrize("peer", ["127.0.0.1", "::1", "::ffff:127.0.0.1"])
+    def test_who_is_on_this_computer_needs_none_and_is_nobody(self, site: Site, box: Box, peer: str) -> None:
+        local = site.reader(ALICE, level=NONE, peer=peer)
         with faults(ACCESS_DENIED):
             local.open("q")
         grant(site, box, anonymous=QueueAccessMask.PEEK_MESSAGE)
@@ -322,10 +323,11 @@ class TestContextHandles:
     @pytest.mark.conformance("MQRR-136")
     def test_connections_of_a_group_share_them(self, site: Site, box: Box, a: Remote) -> None:
         box.send(b"1")
-        second = site.reader(association=a.reader.caller.association)
+        second = site.reader(group_id=a.reader.group_id)
         got = a.receive()
+        a.reader.vanish()
         Remote(second, a.handle).end(got)
-        assert box.bodies() == []
+        assert (box.bodies(), site.service.handle_count) == ([], 1)
         second.vanish()
         assert site.service.handle_count == 0
 
