@@ -157,10 +157,9 @@ class Daemon:
         options = config.remote_read
         if not options.enabled:
             return None
-        reading = RemoteReading(options, config.listen.host, self._put, {})
         service = RemoteReadService(self.engine, options.settings)
-        self.driver.node.remote_read = reading.service = service
-        self.driver.node.answer = reading.perform
+        reading = RemoteReading(service, options, config.listen.host, self._put, {})
+        self.driver.node.remote_read, self.driver.node.answer = service, reading.perform
         return reading
 
     def _close(self) -> None:
