@@ -181,7 +181,7 @@ class TestLegs:
         pdu = decode_pdu(data)
         assert isinstance(pdu, Request)
         server = ScriptedContext(is_server=True, legs=1)
-        receiver = Protection(AuthenticationType.KERBEROS, INTEGRITY, 1, server, signs_headers=False)
+        receiver = Protection(AuthenticationType.KERBEROS, INTEGRITY, 1, server, header_signing=False)
         assert open_fragment(pdu, data, receiver) == b"abc"
 
     def test_a_provider_that_is_not_there(self) -> None:
@@ -230,10 +230,21 @@ class TestLevels:
         answer = talk.wire[1]
         assert (header, trailer) == ((answer[:24], answer[40:48]) if signs else (b"", b""))
 
+    @pytest.mark.parametrize("level", [PACKET, INTEGRITY, PRIVACY])
+    def test_a_context_may_sign_headers_always(self, level: AuthenticationLevel) -> None:
+        """NTLM signs the whole PDU, negotiated or not: impacket and Samba never ask."""
+        client, server = ScriptedContext(is_server=False), ScriptedContext(is_server=True)
+        client.signs_headers_always = server.signs_headers_always = True
+        (data,) = cut(Request(call_id=1), b"abc", 1432, Protection(10, level, 7, client))
+        pdu = decode_pdu(data)
+        assert isinstance(pdu, Request)
+        assert open_fragment(pdu, data, Protection(10, level, 7, server)) == b"abc"
+        assert server.seen[0][::2] == (data[:24], data[40:48])
+
     @given(st.binary(max_size=4000), st.sampled_from([PACKET, INTEGRITY, PRIVACY]), st.integers(1432, 2000))
     def test_fragments_are_aligned_and_fit(self, stub: bytes, level: AuthenticationLevel, size: int) -> None:
-        sender = Protection(10, level, 7, ScriptedContext(is_server=False), signs_headers=True)
-        receiver = Protection(10, level, 7, ScriptedContext(is_server=True), signs_headers=True)
+        sender = Protection(10, level, 7, ScriptedContext(is_server=False), header_signing=True)
+        receiver = Protection(10, level, 7, ScriptedContext(is_server=True), header_signing=True)
         found = b""
         for data in cut(Request(call_id=1), stub, size, sender):
             assert len(data) <= size
@@ -440,7 +451,7 @@ class TestSeveralContexts:
         flags = WHOLE | SUPPORT_HEADER_SIGN
         raw.send(Bind(call_id=1, flags=flags, contexts=(offer(0),), auth=auth()))
         raw.send(AlterContext(call_id=2, auth=auth(context_id=2)))
-        signer = Protection(SCRIPTED, PRIVACY, 2, ScriptedContext(is_server=False), signs_headers=True)
+        signer = Protection(SCRIPTED, PRIVACY, 2, ScriptedContext(is_server=False), header_signing=True)
         raw.send(*cut(Request(call_id=3), b"signed", 1432, signer))
         assert [call.stub for call in raw.calls()] == [b"signed"]
 
