@@ -1,6 +1,7 @@
 """[MS-MQQB] 3.1.1.3.1: session counters have 16 bits, and a session may live longer (MQQB T60)."""
 
 from collections import deque
+from uuid import UUID
 
 import pytest
 
@@ -23,7 +24,9 @@ class End:
     """One side of a session, with no queue manager behind it: it counts what was sent, came and was acked."""
 
     def __init__(self, *, is_initiator: bool, recoverable: bool) -> None:
-        self.context = Context(Settings(), Site().engine.queue_manager)
+        manager = Site().engine.queue_manager
+        manager.identifier = UUID(int=1 + is_initiator)
+        self.context = Context(Settings(), manager)
         self.session = Session(self.context, self, 1, "192.0.2.1", is_initiator=is_initiator)
         self.message = UserMessage(letter(1, recoverable=recoverable))
         self.in_flight: deque[Entry] = deque()
