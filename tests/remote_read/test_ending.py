@@ -28,6 +28,7 @@ class TestCancelReceive:
         with refused(CANCELLED):
             wait.check()
         assert wait.answered_at == site.now
+        assert site.completed() == []  # nobody else has anything to do with it
         box.send(b"1")
         assert (box.bodies(), site.service.pending_count) == ([b"1"], 0)
         with refused(INVALID_HANDLE):

@@ -7,7 +7,7 @@ import pytest
 
 from engine.harness import ALICE, BOB, SYSTEM, Box
 from tiercel.model.codes import QueueAccessMask, QueueFormatKind
-from tiercel.model.errors import error_for_code
+from tiercel.model.errors import DtcConnectError, error_for_code
 from tiercel.model.sid import ANONYMOUS, SecurityIdentifier
 from tiercel.remote_read import calls
 from tiercel.remote_read.queue_format import QueueFormat
@@ -132,6 +132,18 @@ class TestAuthorisation:
         assert stranger.open("q", is_workgroup=1).take() == b"1"
         with faults(RPC_ACCESS_DENIED):
             stranger.open("q", is_workgroup=0)
+
+    def test_and_for_calls_without_a_handle_as_long_as_it_is_open(self) -> None:
+        site = Site(allow_unauthenticated=True, deny_workgroup_clients=True)
+        box = site.create("q")
+        grant(site, box, anonymous=QueueAccessMask.QUEUE_GENERIC_ALL)
+        stranger = site.reader(Token.anonymous(), level=NONE)
+        opened = stranger.open("q", is_workgroup=1)
+        with refused(DtcConnectError.code):
+            stranger.enlist(uuid4())
+        opened.close()
+        with faults(RPC_ACCESS_DENIED):
+            stranger.enlist(uuid4())
 
     def test_queues_that_are_open_to_nobody_in_particular(self) -> None:
         """NewRemoteReadServerAllowNoneSecurityClient"""
@@ -416,6 +428,7 @@ class TestOpenQueueForMove:
         with refused(INVALID_HANDLE):
             a.move(a.peek().lookup_id, target)
         assert site.service.handle_count == 1
+        assert not site.service._handles._by_move_context
 
 
 class TestSettings:

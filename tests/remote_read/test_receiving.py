@@ -283,6 +283,7 @@ class TestWaiting:
     def test_for_ever(self, site: Site, a: Remote, box: Box) -> None:
         """MQRR trap 7: a long wait is not cleaned up."""
         wait = a.wait(timeout_ms=INFINITE)
+        assert site.engine.next_deadline is None
         site.sleep(360)
         assert not wait.is_answered
         box.send(b"1")

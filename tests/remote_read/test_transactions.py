@@ -105,7 +105,8 @@ class TestEnlistRemoteTransaction:
             a.reader.enlist(UUID(int=0))
 
     def test_several_readers_may_be_in_one(self, site: Site, a: Remote, b: Remote, tx: UUID) -> None:
-        b.reader.enlist(tx)
+        assert b.reader.call(calls.EnlistRemoteTransaction(tx)) == calls.Done()
+        assert not site.enlisting  # the coordinator knows us already
         site.put(site.box("orders"), b"1", b"2")
         for each in (a, b):
             each.end(each.receive(transaction=tx), transactional=True)
