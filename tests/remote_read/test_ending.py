@@ -133,7 +133,7 @@ class TestEndReceive:
         a.end(got)
         assert box.bodies() == []
 
-    @pytest.mark.conformance("MQRR-099", "MQRR-126")
+    @pytest.mark.conformance("MQRR-099")
     @pytest.mark.parametrize("transactional", [False, True])
     @ACKS
     def test_requests_that_are_not_there(self, a: Remote, box: Box, ack: int, transactional: bool) -> None:
