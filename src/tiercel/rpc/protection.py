@@ -3,9 +3,9 @@
 Both machines use this; a `Protection` is one security context of a connection.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+import struct
+from dataclasses import dataclass
+from typing import Final
 
 from tiercel.rpc.pdu import FIRST, HEADER_SIZE, LAST, TRAILER_SIZE, WHOLE, Request, Response, Verifier
 from tiercel.rpc.security import AuthenticationError, AuthenticationLevel, SecurityContext
@@ -14,7 +14,11 @@ from tiercel.rpc.security import AuthenticationError, AuthenticationLevel, Secur
 _ALIGNMENT: Final = 16
 _FIXED: Final = 8  # what requests and responses have between the header and the stub data, without an object
 
-P = TypeVar("P", Request, Response)
+# Where the fields are that differ between the fragments of a call
+_FLAGS_AT: Final = 3
+_LENGTHS_AT: Final = 8
+_LENGTHS = struct.Struct("<HH")
+_HINT = struct.Struct("<I")
 
 
 @dataclass(slots=True)
@@ -23,7 +27,8 @@ class Protection:
     level: AuthenticationLevel
     context_id: int
     context: SecurityContext
-    signs_headers: bool = False
+    # What PFC_SUPPORT_HEADER_SIGN has agreed on.
+    header_signing: bool = False
     # How many tokens were taken; and why the last one was refused, which the first request learns.
     legs: int = 0
     problem: str = ""
@@ -32,45 +37,47 @@ class Protection:
         """Whether `auth` says the same of itself as the bind did."""
         return (auth.auth_type, auth.auth_level) == (self.auth_type, self.level)
 
+    @property
+    def signs_headers(self) -> bool:
+        return self.header_signing or self.context.signs_headers_always
+
     def token(self, token: bytes) -> Verifier:
         """The trailer that carries a token of the authentication itself."""
         return Verifier(self.auth_type, self.level, self.context_id, token)
 
 
-def cut(template: P, stub: bytes, max_fragment: int, protection: Protection | None) -> Iterator[bytes]:
-    """The fragments of a call whose header is `template`; a generator must be run to its end, in order."""
-    head = HEADER_SIZE + _FIXED + _object_size(template)
+def cut(
+    template: Request | Response, stub: bytes, max_fragment: int, protection: Protection | None
+) -> list[bytes]:
+    """The fragments of a call whose header is that of `template`; they must be sent in their order."""
+    head = bytearray(template.encode())
     signed = protection if protection is not None and protection.level.is_signed else None
-    room = max_fragment - head - (TRAILER_SIZE + signed.context.signature_size if signed else 0)
-    room -= room % _ALIGNMENT
-    flags = template.flags & ~WHOLE | FIRST
-    at, size = 0, len(stub)
-    while True:
+    signature_size = signed.context.signature_size if signed else 0
+    overhead = len(head) + (TRAILER_SIZE + signature_size if signed else 0)
+    room = (max_fragment - overhead) // _ALIGNMENT * _ALIGNMENT
+    size = len(stub)
+    fragments = []
+    for at in range(0, size or 1, room):
         chunk = stub[at : at + room]
-        if at + room >= size:
-            flags |= LAST
-        fragment = replace(template, flags=flags, alloc_hint=size - at, stub=chunk)
-        yield fragment.encode() if signed is None else _protected(fragment, head, signed)
-        at += room
-        if at >= size:
-            return
-        flags &= ~FIRST
+        pad = -len(chunk) % _ALIGNMENT if signed else 0
+        head[_FLAGS_AT] = template.flags & ~WHOLE | (0 if at else FIRST) | (LAST if at + room >= size else 0)
+        _LENGTHS.pack_into(head, _LENGTHS_AT, overhead + len(chunk) + pad, signature_size)
+        _HINT.pack_into(head, HEADER_SIZE, size - at)
+        header = bytes(head)
+        fragments.append(header + chunk if signed is None else _protected(header, chunk, pad, signed))
+    return fragments
 
 
-def _protected(fragment: P, head: int, protection: Protection) -> bytes:
+def _protected(header: bytes, stub: bytes, pad: int, protection: Protection) -> bytes:
     context = protection.context
-    pad = -len(fragment.stub) % _ALIGNMENT
-    empty = bytes(context.signature_size)
-    auth = Verifier(protection.auth_type, protection.level, protection.context_id, empty, pad)
-    data = replace(fragment, stub=fragment.stub + bytes(pad), auth=auth).encode()
-    end = len(data) - len(empty)
-    header, body, trailer = data[:head], data[head : end - TRAILER_SIZE], data[end - TRAILER_SIZE : end]
+    body = stub + bytes(pad)
+    trailer = Verifier(protection.auth_type, protection.level, protection.context_id, b"", pad).trailer
     signed = (header, trailer) if protection.signs_headers else (b"", b"")
     if protection.level.is_sealed:
         sealed, signature = context.wrap(signed[0], body, signed[1])
     else:
         sealed, signature = body, context.sign(signed[0], body, signed[1])
-    if (len(sealed), len(signature)) != (len(body), len(empty)):
+    if (len(sealed), len(signature)) != (len(body), context.signature_size):
         raise AssertionError("a security context changed the size of a fragment")
     return header + sealed + trailer + signature
 

@@ -63,6 +63,7 @@ from tiercel.rpc.syntax import (
     NDR,
     SECURITY_CONTEXT_MULTIPLEXING,
     Interface,
+    SyntaxId,
 )
 
 _FEATURES: Final = SECURITY_CONTEXT_MULTIPLEXING | KEEP_CONNECTION_ON_ORPHAN
@@ -110,6 +111,7 @@ class Call:
     call_id: int
     context_id: int
     interface: Interface
+    abstract_syntax: SyntaxId  # of the interface, in the version that the client bound to
     opnum: int
     object: UUID | None
     stub: bytes
@@ -156,12 +158,20 @@ EXPECTED: Final[Mapping[State, frozenset[PduType]]] = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """A presentation context: what the client calls by a number."""
+
+    interface: Interface
+    abstract_syntax: SyntaxId
+
+
 @dataclass(slots=True)
 class _Partial:
     """A request of which more fragments are to come."""
 
     request: Request
-    interface: Interface
+    context: _Context
     protection: Protection | None
     stub: bytearray
     fragments: int = 0
@@ -185,7 +195,7 @@ class ServerConnection:
         self._output: list[bytes] = []
         self._association: Association | None = None
         self._max_receive = self._max_transmit = FRAGMENT_MIN
-        self._contexts: dict[int, Interface] = {}
+        self._contexts: dict[int, _Context] = {}
         self._security = Acceptance(service.providers, service.limits.max_security_contexts)
         self._partial: _Partial | None = None
         # The call whose remaining fragments are read and thrown away, after its fault was sent.
@@ -346,7 +356,7 @@ class ServerConnection:
 
     def _answer(self, kind: type[BindAck], bind: Bind, auth: Verifier | None, address: bytes) -> None:
         assert self._association is not None
-        header_sign = SUPPORT_HEADER_SIGN if self._security.signs_headers else 0
+        header_sign = SUPPORT_HEADER_SIGN if self._security.header_signing else 0
         answer = kind(
             call_id=bind.call_id,
             flags=WHOLE | bind.flags & (CONC_MPX | header_sign),
@@ -370,14 +380,13 @@ class ServerConnection:
     def _authenticate(self, bind: Bind) -> Verifier | None:
         if bind.auth is None:
             return None
-        return self._security.take(bind.auth, signs_headers=bool(bind.flags & SUPPORT_HEADER_SIGN))
+        return self._security.take(bind.auth, header_signing=bool(bind.flags & SUPPORT_HEADER_SIGN))
 
     def _negotiate(self, element: ContextElement) -> ContextAnswer:
         """[MS-RPCE] 3.3.1.5.3 and 3.3.1.5.6"""
         offered = element.transfer_syntaxes
         features = offered[0].features if len(offered) == 1 else None
         if features is not None:
-            self._security.allows_several = bool(features & SECURITY_CONTEXT_MULTIPLEXING)
             return ContextAnswer(ContextResult.NEGOTIATE_ACK, features & _FEATURES)
         interface = self._service.find(element)
         reason = ProviderReason.NOT_SPECIFIED
@@ -385,8 +394,10 @@ class ServerConnection:
             reason = ProviderReason.ABSTRACT_SYNTAX_NOT_SUPPORTED
         elif NDR not in offered:
             reason = ProviderReason.TRANSFER_SYNTAXES_NOT_SUPPORTED
-        elif self._contexts.setdefault(element.context_id, interface) is interface:
-            return ContextAnswer(ContextResult.ACCEPTANCE, 0, NDR)
+        else:
+            context = _Context(interface, element.abstract_syntax)
+            if self._contexts.setdefault(element.context_id, context) == context:
+                return ContextAnswer(ContextResult.ACCEPTANCE, 0, NDR)
         return ContextAnswer(ContextResult.PROVIDER_REJECTION, reason)
 
     # Calls
@@ -418,16 +429,16 @@ class ServerConnection:
             raise Refusal(f"call {request.call_id} is pending already")
         self._highest_call_id = max(self._highest_call_id, request.call_id)
         self._dropped = None
-        interface = self._contexts.get(request.context_id)
+        context = self._contexts.get(request.context_id)
         limits = self._limits
-        if interface is None:
+        if context is None:
             self._drop(request, status.NCA_S_INVALID_PRES_CONTEXT_ID)
-        elif request.opnum >= interface.operations:
+        elif request.opnum >= context.interface.operations:
             self._drop(request, status.NCA_S_OP_RNG_ERROR)
         elif len(self._pending) >= limits.max_pending_calls or self._pending_bytes > limits.max_pending_bytes:
             self._drop(request, status.NCA_S_SERVER_TOO_BUSY)
         else:
-            self._partial = _Partial(request, interface, protection, bytearray())
+            self._partial = _Partial(request, context, protection, bytearray())
 
     def _is_wanted(self, request: Request, protection: Protection | None) -> bool:
         """Whether a later fragment belongs to the call that is being received."""
@@ -468,7 +479,8 @@ class ServerConnection:
         call = Call(
             call_id=request.call_id,
             context_id=request.context_id,
-            interface=partial.interface,
+            interface=partial.context.interface,
+            abstract_syntax=partial.context.abstract_syntax,
             opnum=request.opnum,
             object=request.object,
             stub=bytes(partial.stub),
