@@ -18,6 +18,7 @@ from tiercel.binary.settings import Settings
 from tiercel.model.errors import MqError, TiercelError
 from tiercel.model.limits import ACK_TIMEOUT_MAX_MS, ACK_TIMEOUT_MIN_MS, WINDOW_SIZE_MAX
 from tiercel.model.path_name import PathKind, PathName
+from tiercel.rpc.security import AuthenticationLevel
 from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES, MIN_MAX_BYTES
 
 MAX_MAX_BYTES: Final = 2**46  # 64 TiB: what a process can map
@@ -110,6 +111,39 @@ class AccessOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AccountOptions:
+    file: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteReadOptions:
+    min_auth_level: str = "privacy"
+    min_auth_level_loopback: str = "none"
+    allow_nonauthenticated: bool = False
+    deny_workgroup_clients: bool = False
+
+    def least_level(self, address: str, *, workgroup: bool = False) -> AuthenticationLevel:
+        """What a caller at `address` needs; `workgroup` is what it says of itself, and so proves nothing.
+
+        [MS-MQRR] note 19, Vista and later: AllowNonauthenticatedRpc opens the server for whom
+        NewRemoteReadServerDenyWorkgroupClient does not close it again.
+        """
+        if self.allow_nonauthenticated and (workgroup or not self.deny_workgroup_clients):
+            return AuthenticationLevel.NONE
+        name = self.min_auth_level_loopback if _is_loopback(address) else self.min_auth_level
+        return AuthenticationLevel[name.upper()]
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
+    return (mapped or parsed).is_loopback
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
     level: str = "info"
     format: str = "text"
@@ -126,6 +160,8 @@ class Config:
     machines: Mapping[UUID, tuple[str, ...]] = field(default_factory=dict)
     routing: RoutingOptions = field(default_factory=RoutingOptions)
     access: AccessOptions = field(default_factory=AccessOptions)
+    accounts: AccountOptions = field(default_factory=AccountOptions)
+    remote_read: RemoteReadOptions = field(default_factory=RemoteReadOptions)
     log: LogOptions = field(default_factory=LogOptions)
 
     @property
@@ -177,7 +213,10 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "binary.history_size": (0, 10_000_000),
     "binary.history_lifetime_ms": (0, 30 * _DAY_MS),
 }
+_LEVELS: Final = ("none", "connect", "packet", "integrity", "privacy")
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "remote_read.min_auth_level": _LEVELS,
+    "remote_read.min_auth_level_loopback": _LEVELS,
     "log.level": ("debug", "info", "warning", "error"),
     "log.format": ("text", "json"),
 }
@@ -266,7 +305,7 @@ def _check_value(section: str, name: str, value: Any) -> None:
             PathName(value, PathKind.PUBLIC, "q")
         except MqError as problem:
             raise _wrong(section, name, value, str(problem.problem)) from problem
-    elif key in {"node.data", "log.file"} and (not value or "\0" in value):
+    elif key in {"node.data", "log.file", "accounts.file"} and (not value or "\0" in value):
         raise _wrong(section, name, value, "the name of a file or folder is wanted")
 
 
@@ -324,5 +363,7 @@ _SECTIONS: Final[Mapping[str, Callable[[dict[str, Any]], Any]]] = {
     "machines": _machines,
     "routing": _options("routing", RoutingOptions),
     "access": _options("access", AccessOptions),
+    "accounts": _options("accounts", AccountOptions),
+    "remote_read": _options("remote_read", RemoteReadOptions),
     "log": _options("log", LogOptions),
 }
