@@ -12,7 +12,7 @@ SEED ?=
 DATA ?= data
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test format check unit bench bench-growth conformance crash soak model simulate fuzz lock clean
+.PHONY: help demo run test format check unit bench bench-daemon bench-growth conformance crash soak model simulate fuzz lock clean
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -61,6 +61,10 @@ bench: $(VENV)/.ready ## measure codec, store and engine, each against something
 	@$(BIN)/python bench/bench_store.py
 	@echo
 	@$(BIN)/python bench/bench_engine.py
+
+bench-daemon: $(VENV)/.ready ## measure the daemon: in, out, both, latency, exactly once; beside RabbitMQ if it is installed
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-bench.lock
+	@$(BIN)/python bench/bench_daemon.py
 
 bench-growth: $(VENV)/.ready ## a backlog of up to a million messages: start, memory, speed
 	@$(BIN)/python bench/bench_engine.py growth 1000 10000 100000 1000000

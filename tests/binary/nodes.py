@@ -35,6 +35,7 @@ from tiercel.model.message import Message
 from tiercel.model.queue import OutgoingQueue
 from tiercel.server.node import Node
 from tiercel.store.memory_store import Crash, MemoryStore
+from tiercel.store.memory_store import Write as StoreWrite
 from tiercel.wire.base_header import INTERNAL
 from tiercel.wire.framer import Framer
 from tiercel.wire.internal_packets import (
@@ -179,15 +180,35 @@ class Qm(World):
         assert isinstance(self.store, MemoryStore)
         self.resume_from(self.store.crash())
 
+    def crash_at(self, write: int, *, kept: bool = False) -> None:
+        """Has it die before so many writes from now on; at a commit, `kept`, right after it."""
+        assert isinstance(self.store, MemoryStore)
+        fatal = self.store.writes + write
+
+        def fault(_write: StoreWrite, number: int) -> None:
+            if number == fatal:
+                raise Crash(kept=kept)
+
+        self.store.faults = fault
+
+    @property
+    def writes(self) -> int:
+        assert isinstance(self.store, MemoryStore)
+        return self.store.writes
+
     def backup(self) -> MemoryStore:
         assert isinstance(self.store, MemoryStore)
         return MemoryStore(self.store.spaces)
 
     def resume_from(self, store: MemoryStore) -> None:
-        """Dies, and starts again from what a disk holds."""
+        """Dies, and starts again from what a disk holds; what it has written is on its way all the same."""
         lines, self.lines = self.lines, {}
+        actions = [*self.actions]
         self.actions.clear()
         self.store = store
+        for action in actions:
+            if isinstance(action, Write) and action.connection in lines:
+                lines[action.connection].write(self, action.data)
         for line in lines.values():
             line.cut(self)
         self.start()
@@ -256,13 +277,20 @@ class Qm(World):
     def _dial(self, connection: int, address: str) -> None:
         place = self.net.places.get(address)
         if place is None or address in self.net.down:
-            status = ConnectionStatus.CONNECTION_REFUSED
-            self.run(lambda: self.protocol.connect_failed(connection, status))
+            self._was_refused(connection)
             return
         line = Line((self, place))
-        place.called(line, self.address)
+        try:
+            place.called(line, self.address)
+        except Crash:  # it dies with the call
+            self._was_refused(connection)
+            return
         self.lines[connection] = line
         self.run(lambda: self.protocol.connected(connection))
+
+    def _was_refused(self, connection: int) -> None:
+        status = ConnectionStatus.CONNECTION_REFUSED
+        self.run(lambda: self.protocol.connect_failed(connection, status))
 
     def called(self, line: Line, address: str) -> None:
         self.lines[self.run(lambda: self.protocol.accepted(address))] = line

@@ -308,6 +308,11 @@ class Peer:
         messages = [self.hears(UserMessage) for _ in range(len(self._heard))]
         return [message.body for message in messages]
 
+    @property
+    def has_heard(self) -> bool:
+        """Whether something came that nobody has asked for yet."""
+        return bool(self._heard)
+
     def assert_silence(self) -> None:
         assert not self._heard
 

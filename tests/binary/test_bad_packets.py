@@ -1,7 +1,6 @@
 """[MS-MQQB] 3.1.5.1: which packet it is, and what becomes of one that is none."""
 
 import struct
-from typing import Any
 
 import pytest
 
@@ -26,13 +25,13 @@ def frame_7(queue: str = "q", message_class: int = 0) -> bytes:
     return encode_message(message)
 
 
-def sizes() -> list[Any]:
-    """Where a size or a count stands in frame 7, and of how many bytes it is."""
-    message = UserMessage(frame_7())
+def sizes(packet: bytes) -> dict[str, tuple[int, int]]:
+    """Where sizes and counts stand in a message with a sender, and of how many bytes each is."""
+    message = UserMessage(packet)
     security = 16 + len(message.user.encode())
     assert message.security is not None
     properties = security + len(message.security.encode())
-    fields = {
+    return {
         "Count": (16 + 48, 2),
         "SenderIdSize": (security + 2, 2),
         "EncryptionKeySize": (security + 4, 2),
@@ -44,7 +43,6 @@ def sizes() -> list[Any]:
         "AllocationBodySize": (properties + 36, 4),
         "ExtensionSize": (properties + 52, 4),
     }
-    return [pytest.param(*place, id=name) for name, place in fields.items()]
 
 
 class TestTheFirstBytes:
@@ -158,10 +156,12 @@ class TestWhichPacketItIs:
 
 class TestMalformed:
     @pytest.mark.conformance("MQQB-013")
+    @pytest.mark.parametrize("packet", [frame(7), frame_7()], ids=["as published", "for our queue"])
     @pytest.mark.parametrize("beyond", [1, 0xFFFF_FFFF])
-    @pytest.mark.parametrize(("at", "width"), sizes())
-    def test_sizes_end_the_session(self, site: Site, at: int, width: int, beyond: int) -> None:
-        peer, packet = site.opens(), frame_7()
+    @pytest.mark.parametrize("field", sizes(frame(7)))
+    def test_sizes_end_the_session(self, site: Site, field: str, beyond: int, packet: bytes) -> None:
+        peer = site.opens()
+        at, width = sizes(packet)[field]
         size = min(len(packet) + beyond, (1 << 8 * width) - 1)
         peer.says(replaced(packet, at, size.to_bytes(width, "little")))
         peer.assert_closed()

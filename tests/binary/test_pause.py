@@ -3,6 +3,7 @@
 import pytest
 
 from engine.harness import Box
+from tiercel.binary.settings import Settings
 from tiercel.model.codes import OutgoingQueueState
 
 from .nodes import Hand, Net, Qm
@@ -59,6 +60,16 @@ class TestPause:
         assert (hand.bodies, hand.is_connected) == ([b"1"], True)
         net.sleep(1)
         assert (hand.bodies, hand.is_connected) == ([b"1"], False)
+
+    @pytest.mark.conformance("MQQB-223")
+    def test_not_even_what_only_waited_for_the_window(self, net: Net, hand: Hand) -> None:
+        here = net.qm(settings=Settings(window_size=1))
+        box = here.to(hand, "q")
+        box.send_all(b"1", b"2")
+        net.settle()
+        pause(box)
+        hand.ack()
+        assert hand.bodies == [b"1"]
 
     @pytest.mark.conformance("MQQB-223")
     def test_what_was_in_flight_is_not_sent_again(self, net: Net, here: Qm, hand: Hand, box: Box) -> None:

@@ -352,6 +352,17 @@ class TestParameters:
         site.wait(60_000)  # the initialization timer is stopped
         peer.assert_open()
 
+    @pytest.mark.conformance("MQQB-016")
+    def test_may_refuse_as_well(self, site: Site) -> None:
+        site.sends(b"1")
+        peer = site.connects()
+        peer.answers(peer.hears(EstablishConnection))
+        peer.hears(ConnectionParameters)
+        peer.says(replaced(frame(6), 18, b"\x13"))
+        peer.assert_closed()
+        assert site.history()[-1] is ConnectionStatus.CONNECTION_REFUSED
+        assert site.bodies() == [b"1"]
+
     @pytest.mark.conformance("MQQB-057")
     def test_that_came_back_do_not_end_a_hold(self, site: Site) -> None:
         site.sends(b"1")

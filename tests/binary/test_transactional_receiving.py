@@ -101,6 +101,25 @@ class TestAccepting:
             seen.append((box.state.count, stream(here).reject_count))
         assert seen == [(1, 0), (1, 1), (1, 2), (2, 0)]
 
+    @pytest.mark.conformance("MQQB-130")
+    def test_management_sees_each_stream_of_a_queue(self, net: Net, here: Qm, box: Box, sender: Hand) -> None:
+        here.create("tx2", transactional=True)
+        names = here.name_of("tx"), here.private_name("tx"), here.name_of("tx2")
+        for name in names:
+            sender.send(*(sender.transactional(name, number) for number in (1, 2, 2)))
+        for end in (net.settle, here.kill):
+            end()
+            infos = here.run(lambda: here.protocol.transfer_infos(box.state))
+            assert {each.format_name for each in infos} == {*names[:2]}
+            for each in infos:
+                assert (each.queue, each.sender_identifier) == (box.state.queue, sender.guid)
+                assert (each.sequence_identifier, each.sequence_number) == (SEQUENCE, 2)
+                assert (each.last_access_time, each.reject_count) == (net.now, 1)
+        box.delete()
+        assert len(here.run(here.protocol._incoming.streams.all)) == 3
+        here.kill()
+        assert len(here.run(here.protocol._incoming.streams.all)) == 1
+
     @pytest.mark.conformance("MQQB-154")
     def test_and_changes_nothing(self, here: Qm, box: Box, sender: Hand) -> None:
         name = here.name_of("tx")
@@ -332,7 +351,6 @@ class TestFinalAcks:
         assert sender.calls == [here.guid]
         assert sender.final_acks == [(packet.id.uniquifier, MessageClass.ACK_RECEIVE)]
 
-    @pytest.mark.conformance("MQQB-170")
     def test_one_that_nobody_can_take_disturbs_nothing(self, net: Net, here: Qm, box: Box) -> None:
         packet = net.hand().transactional(here.name_of("tx"), 1, final_ack_required=True)
         router = net.hand().call(here)  # its sender is behind another, and no way leads back

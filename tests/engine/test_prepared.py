@@ -89,6 +89,55 @@ class TestTransactionCollection:
         assert list(world.engine.transactions.in_doubt()) == []
 
 
+class TestRejectingInATransaction:
+    """DequeueReason, 3.1.1.14: the commit tells the sender, the abort forgets it."""
+
+    @pytest.fixture
+    def admin(self, world: World, orders: Box) -> Box:
+        admin = world.create("admin")
+        with world.transaction() as sending:
+            asks = {"acknowledgements": ALL_ACKNOWLEDGEMENTS, "administration_queue": admin.name}
+            orders.send(b"poison", transaction=sending, **asks)
+        admin.drain()
+        return admin
+
+    @pytest.mark.parametrize("crashes", [0, 1])
+    def test_the_commit_rejects(self, world: World, orders: Box, admin: Box, crashes: int) -> None:
+        working = self.reject(world, orders)
+        world.prepare(working)
+        for _ in range(crashes):
+            world.kill()
+        world.commit(working)
+        assert orders.bodies() == []
+        assert admin.classes() == [MessageClass.NACK_RECEIVE_REJECTED]
+
+    @pytest.mark.parametrize("crashes", [0, 1])
+    def test_the_abort_does_not(self, world: World, orders: Box, admin: Box, crashes: int) -> None:
+        working = self.reject(world, orders)
+        world.prepare(working)
+        for _ in range(crashes):
+            world.kill()
+        world.abort(working)
+        orders.receive()
+        assert admin.classes() == [MessageClass.ACK_RECEIVE]
+
+    def test_outside_a_transaction_there_is_no_commit_to_wait_for(
+        self, world: World, orders: Box, admin: Box
+    ) -> None:
+        taken = orders.take()
+        with refused(0xC00E0050):
+            world.run(lambda: world.engine.reading.reject_at_commit(orders.receiving, taken.lookup_id))
+        orders.end(taken, delete=True)
+        assert admin.classes() == [MessageClass.ACK_RECEIVE]
+
+    @staticmethod
+    def reject(world: World, orders: Box) -> Transaction:
+        working = world.begin()
+        taken, opened = orders.receive(transaction=working), orders.receiving
+        world.run(lambda: world.engine.reading.reject_at_commit(opened, taken.lookup_id))
+        return working
+
+
 class TestReenlistment:
     """3.1.4.9 and 3.1.4.10."""
 

@@ -5,11 +5,12 @@ completely and gives the same bytes back. Everything else is a finding.
 """
 
 import struct
-from collections.abc import Callable, Iterable
 from dataclasses import fields
 from pathlib import Path
-from typing import NamedTuple
 from uuid import UUID
+
+from basics import Target, read_properties, same
+from rpc_promises import TARGETS as RPC_TARGETS
 
 from tiercel.model.errors import DecodeError, IllegalFormatNameError, IllegalQueuePathNameError
 from tiercel.model.format_name import DirectFormatName, FormatName, PrivateFormatName, PublicFormatName
@@ -45,30 +46,14 @@ _GUID = UUID("00112233-4455-6677-8899-aabbccddeeff")
 _MP, _AH, _HH, _MQ = 1 << 21, 1 << 25, 1 << 28, 1 << 23
 
 
-class Target(NamedTuple):
-    check: Callable[[bytes], None]
-    seeds: Callable[[], Iterable[bytes]]
-
-
-def _same(data: bytes, expected: bytes) -> None:
-    if data != expected:
-        raise AssertionError(f"encoded again: {data.hex()}, was {expected.hex()}")
-
-
-def _read_properties(value: object) -> None:
-    for name in dir(type(value)):
-        if isinstance(getattr(type(value), name), property):
-            getattr(value, name)
-
-
 def _check_structure(kind: type[Structure], data: bytes) -> None:
     try:
         value = kind.decode(data)
     except DecodeError:
         return
-    _same(value.encode(), data)
-    _same(b"".join(part.data for part in value.parts()), data)
-    _read_properties(value)
+    same(value.encode(), data)
+    same(b"".join(part.data for part in value.parts()), data)
+    read_properties(value)
 
 
 # Packets
@@ -85,9 +70,9 @@ def check_user_message(data: bytes) -> None:
 def _read_message(message: UserMessage) -> None:
     """Whatever was accepted can be read: every header, every property, and the message itself."""
     headers = tuple(message.headers())
-    _same(b"".join(header.encode() for header in headers), message.data)
+    same(b"".join(header.encode() for header in headers), message.data)
     for value in (message, *headers):
-        _read_properties(value)
+        read_properties(value)
     decoded = decode_message(message)
     for field in fields(decoded):
         str(getattr(decoded, field.name))
@@ -99,9 +84,9 @@ def check_packet(data: bytes) -> None:
     except DecodeError:
         return
     if isinstance(packet, OrderAck | FinalAck):
-        _same(packet.body.encode(), packet.message.body)
+        same(packet.body.encode(), packet.message.body)
         packet = packet.message
-    _same(b"".join(header.encode() for header in packet.headers()), data)
+    same(b"".join(header.encode() for header in packet.headers()), data)
     if isinstance(packet, UserMessage):
         _read_message(packet)
 
@@ -157,9 +142,9 @@ def check_extension_headers(data: bytes) -> None:
         headers = tuple(read_extension_headers(reader))
     except DecodeError:
         return
-    _same(b"".join(header.encode() for header in headers), data[: reader.at])
+    same(b"".join(header.encode() for header in headers), data[: reader.at])
     for header in headers:
-        _read_properties(header)
+        read_properties(header)
 
 
 def check_capture(data: bytes) -> None:
@@ -182,7 +167,7 @@ def check_format_name(data: bytes) -> None:
     except IllegalFormatNameError as error:
         str(error)
         return
-    _read_properties(name)
+    read_properties(name)
     if FormatName.parse(str(name)) != name:
         raise AssertionError(f"{text!r} prints as {str(name)!r}, which is another name")
 
@@ -194,7 +179,7 @@ def check_path_name(data: bytes) -> None:
     except IllegalQueuePathNameError as error:
         str(error)
         return
-    _read_properties(name)
+    read_properties(name)
     if PathName.parse(str(name)) != name:
         raise AssertionError(f"{text!r} prints as {str(name)!r}, which is another name")
 
@@ -204,8 +189,8 @@ def check_sid(data: bytes) -> None:
         sid = SecurityIdentifier.decode(data)
     except DecodeError:
         return
-    _same(sid.encode(), data)
-    _same(SecurityIdentifier.parse(str(sid)).encode(), data)
+    same(sid.encode(), data)
+    same(SecurityIdentifier.parse(str(sid)).encode(), data)
 
 
 # What to begin with
@@ -319,7 +304,7 @@ def _paths() -> list[bytes]:
     ]
 
 
-TARGETS: dict[str, Target] = {
+_TARGETS: dict[str, Target] = {
     "capture": Target(check_capture, lambda: _vectors("captures/*.pcap*")),
     "extension_headers": Target(check_extension_headers, lambda: [_extension_headers()]),
     "format_name": Target(check_format_name, _names),
@@ -334,3 +319,5 @@ TARGETS: dict[str, Target] = {
     "soap": Target(check_soap, lambda: [header.encode() for header in _soap()]),
     "user_message": Target(check_user_message, _user_messages),
 }
+
+TARGETS: dict[str, Target] = dict(sorted((_TARGETS | RPC_TARGETS).items()))

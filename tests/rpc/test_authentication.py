@@ -6,8 +6,7 @@ from contextlib import suppress
 import pytest
 
 from rpc.logons import ACCOUNTS, KINDS, LEVELS, PRIVACY, SECRET, USER, Logons, exchange, log_on, tokens, works
-from tiercel.model.sid import ANONYMOUS, AUTHENTICATED_USERS, EVERYONE
-from tiercel.rpc.authentication import acceptors, initiator, ntlm_acceptor, password, token_of
+from tiercel.rpc.authentication import acceptors, initiator, ntlm_acceptor, password
 from tiercel.rpc.authentication import ntlm_messages as ntlm
 from tiercel.rpc.authentication.ntlm_acceptor import CHALLENGE_LIFETIME_S
 from tiercel.rpc.authentication.ntlm_session import hmac_md5
@@ -67,13 +66,6 @@ class TestWhoGetsIn:
         client, server = logons.pair(level=AuthenticationLevel.CALL)
         log_on(client, server)
         exchange(client, server, AuthenticationLevel.PACKET)
-
-    def test_the_token_for_the_access_check(self) -> None:
-        who = Identity("reader", "EXAMPLE", stable_sid("reader", "EXAMPLE"))
-        assert token_of(who).user == who.sid
-        assert token_of(who).sids == {who.sid, EVERYONE, AUTHENTICATED_USERS}
-        assert token_of(Identity("x")).user == stable_sid("x")
-        assert token_of(None).user == ANONYMOUS
 
 
 class TestWhoDoesNot:

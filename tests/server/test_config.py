@@ -9,8 +9,7 @@ from uuid import UUID
 import pytest
 
 from tiercel.binary.settings import Settings
-from tiercel.rpc.security import AuthenticationLevel
-from tiercel.server.config import Config, ConfigError, Endpoint, RemoteReadOptions, load, parse
+from tiercel.server.config import Config, ConfigError, Endpoint, load, parse
 
 DOCS = Path(__file__).parents[2] / "docs" / "operating.md"
 GUID = "40d7c85b-be11-4984-a852-4488ea85537c"
@@ -82,8 +81,8 @@ def test_the_protocol_gets_machines_and_routes() -> None:
         ('[hosts]\na = "[::1"', "bracket"),
         ('[machines]\na = "b"', "GUID"),
         (f'[machines]\n"{GUID}" = []', "a name, or a list of names, is wanted"),
+        ('[accounts]\nkeytab = ""', "the name of a file or folder is wanted"),
         ('[accounts]\nfile = ""', "the name of a file or folder is wanted"),
-        ('[remote_read]\nmin_auth_level = "call"', "none or connect or packet or integrity or privacy"),
         ('[log]\nlevel = "loud"', "debug or info or warning or error is wanted"),
         ("limits = 3", r"limits: it is a section, written \[limits\]"),
         ("[limits", "it is no TOML"),
@@ -128,31 +127,3 @@ def test_listen(text: str, host: str, port: int) -> None:
 def test_listen_that_makes_no_sense(text: str) -> None:
     with pytest.raises(ConfigError, match="--listen"):
         Config().with_listen(text)
-
-
-class TestTheLeastLevel:
-    @pytest.mark.parametrize(
-        "address", ["192.0.2.7", "::ffff:192.0.2.7", "2001:db8::1", "fe80::1%eth0", "?", ""]
-    )
-    def test_is_privacy_for_others(self, address: str) -> None:
-        assert RemoteReadOptions().least_level(address) is AuthenticationLevel.PRIVACY
-        assert RemoteReadOptions().least_level(address, workgroup=True) is AuthenticationLevel.PRIVACY
-
-    @pytest.mark.parametrize("address", ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"])
-    def test_of_this_computer_has_an_option_of_its_own(self, address: str) -> None:
-        assert RemoteReadOptions().least_level(address) is AuthenticationLevel.NONE
-        options = parse('[remote_read]\nmin_auth_level_loopback = "integrity"').remote_read
-        assert options.least_level(address) is AuthenticationLevel.INTEGRITY
-
-    @pytest.mark.parametrize("name", ["none", "connect", "packet", "integrity", "privacy"])
-    def test_can_be_set(self, name: str) -> None:
-        options = parse(f'[remote_read]\nmin_auth_level = "{name}"').remote_read
-        assert options.least_level("192.0.2.7").name.lower() == name
-
-    @pytest.mark.parametrize("allow", [False, True])
-    @pytest.mark.parametrize("deny", [False, True])
-    @pytest.mark.parametrize("workgroup", [False, True])
-    def test_the_switches_of_windows(self, *, allow: bool, deny: bool, workgroup: bool) -> None:
-        options = RemoteReadOptions(allow_nonauthenticated=allow, deny_workgroup_clients=deny)
-        is_open = options.least_level("192.0.2.7", workgroup=workgroup) is AuthenticationLevel.NONE
-        assert is_open == (allow and (workgroup or not deny))

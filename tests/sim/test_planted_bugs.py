@@ -8,7 +8,6 @@ import pytest
 from tiercel.binary.flight import Entry
 from tiercel.binary.outgoing_stream import OutgoingStream
 from tiercel.binary.protocol import BinaryProtocol
-from tiercel.binary.receipts import Receipts
 from tiercel.binary.settings import Settings
 from tiercel.engine.core import Effect
 from tiercel.engine.engine import Engine
@@ -20,7 +19,6 @@ from tiercel.sim.machine import Parts
 from tiercel.sim.simulation import Result, run
 from tiercel.store.interface import Keyspace
 from tiercel.wire import order_ack
-from tiercel.wire.session_header import SessionHeader
 from tiercel.wire.user_message import UserMessage
 
 SEEDS = 1000
@@ -113,25 +111,6 @@ def final_acks_are_express(patch: pytest.MonkeyPatch) -> Parts:
     return Parts()
 
 
-def everything_is_acknowledged(patch: pytest.MonkeyPatch) -> Parts:
-    """The bits of an acknowledgement speak of messages that have not come yet."""
-    acknowledge = Receipts.acknowledge
-
-    def overstate(self: Receipts, *counts: int) -> SessionHeader:
-        header = acknowledge(self, *counts)
-        return SessionHeader(
-            header.ack_sequence_number,
-            header.recoverable_msg_ack_seq_number,
-            header.recoverable_msg_ack_flags and 0xFFFF_FFFF,
-            header.user_msg_sequence_number,
-            header.recoverable_msg_seq_number,
-            header.window_size,
-        )
-
-    patch.setattr(Receipts, "acknowledge", overstate)
-    return Parts()
-
-
 def duplicates_are_delivered(patch: pytest.MonkeyPatch) -> Parts:
     patch.setattr("tiercel.binary.history.History.is_duplicate", lambda _self, _identity: False)
     return Parts()
@@ -161,7 +140,6 @@ PLANTS: list[Plant] = [
     order_ack_of_any_sequence,
     numbers_are_not_stored,
     final_acks_are_express,
-    everything_is_acknowledged,
     duplicates_are_delivered,
     gone_is_gone,
     received_means_delivered,

@@ -208,11 +208,17 @@ class NamespaceLink(Link):
             _ip("-n", name, "link", "set", "cable", "up")
 
     async def cut(self, rand: random.Random) -> str:
-        """Either the cable is out, and TCP hears of nothing; or a firewall resets what it sees."""
+        """The cable is out and TCP hears of nothing; both ends get a reset; or a firewall resets one end.
+
+        The last is rare: the other end may wait for an acknowledgement until its time is up, which is long.
+        """
         name = rand.choice(self._names)
         seconds = rand.choice((0.05, 0.3, 1.0, 3.0))
-        kind = rand.choice(("unplugged", "reset")) if shutil.which("iptables") else "unplugged"
-        with self._unplugged(name) if kind == "unplugged" else self._resetting(name):
+        [kind] = rand.choices(("unplugged", "reset", "firewall"), (10, 10, 1))
+        if kind == "reset":
+            _ip("netns", "exec", name, "ss", "--kill", "--tcp", "--numeric")
+            return kind
+        with self._unplugged(name) if kind == "unplugged" else self._firewall(name):
             await asyncio.sleep(seconds)
         return f"{kind} for {seconds} s"
 
@@ -225,7 +231,7 @@ class NamespaceLink(Link):
             _ip("-n", name, "link", "set", "cable", "up")
 
     @contextmanager
-    def _resetting(self, name: str) -> Iterator[None]:
+    def _firewall(self, name: str) -> Iterator[None]:
         rule = ("INPUT", "-i", "cable", "-p", "tcp", "-j", "REJECT", "--reject-with", "tcp-reset")
         _ip("netns", "exec", name, "iptables", "-A", *rule)
         try:
@@ -240,8 +246,9 @@ class NamespaceLink(Link):
     @staticmethod
     def missing() -> str:
         """Why there can be no namespaces here; nothing, if there can."""
-        if shutil.which("ip") is None:
-            return "the program ip (iproute2) is not installed"
+        for program, package in (("ip", "iproute2"), ("ss", "iproute2"), ("iptables", "iptables")):
+            if shutil.which(program) is None:
+                return f"the program {program} is not installed (apt-get install {package})"
         if os.geteuid():
             return "network namespaces need root"
         name = f"tiercel-{os.getpid()}-probe"

@@ -22,13 +22,16 @@ from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import MessageClass
 from tiercel.model.errors import InsufficientResourcesError, MqError, StoreFullError
 from tiercel.model.format_name import PrivateFormatName
-from tiercel.model.limits import ROUTING_HOPS_MAX
+from tiercel.model.limits import INFINITE, ROUTING_HOPS_MAX
 from tiercel.wire.base_header import TRACING
 from tiercel.wire.message import decode_destination
 from tiercel.wire.order_ack import ORDER_QUEUE_NUMBER, FinalAck, OrderAck, build_order_ack, with_direct_name
 from tiercel.wire.queue_names import DirectQueueFormatName, QueueName
 from tiercel.wire.structure import encode_guid
 from tiercel.wire.user_message import UserMessage
+
+# A newer one says the same and more; those that cannot go out must not pile up.
+_ROUTED_ORDER_ACK_S = 300
 
 
 class Incoming:
@@ -199,10 +202,16 @@ class Incoming:
 
     def _send_order_ack(self, session: Session, stream: IncomingStream) -> None:
         engine, sender = self._engine, stream.sender
+        is_from_peer = session.remote_guid == sender
         packet = build_order_ack(
-            engine.new_message_id(), engine.seconds, sender, stream.sequence, stream.number
+            engine.new_message_id(),
+            engine.seconds,
+            sender,
+            stream.sequence,
+            stream.number,
+            time_to_reach_queue=INFINITE if is_from_peer else _ROUTED_ORDER_ACK_S,
         )
-        if session.remote_guid == sender:
+        if is_from_peer:
             is_direct = session.saw_direct_name
             session.say(stream.key, with_direct_name(packet, session.address) if is_direct else packet)
         else:  # it came through a router, and goes back to its source (MQQB T16)

@@ -24,7 +24,7 @@ from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import ConnectionStatus, OutgoingQueueState
 from tiercel.model.errors import ComputerDoesNotSupportEncryptionError
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, PrivateFormatName
-from tiercel.model.queue import OutgoingQueue
+from tiercel.model.queue import IncomingTransactionalTransferInfo, OutgoingQueue
 from tiercel.wire.order_ack import FINAL_ACK_CLASSES_FROM, FinalAck, OrderAck, recognise, with_direct_name
 from tiercel.wire.user_message import UserMessage
 
@@ -79,10 +79,16 @@ class BinaryProtocol:
     def sessions(self) -> list[Session]:
         return list(self._sessions.values())
 
+    def transfer_infos(self, queue: QueueState) -> list[IncomingTransactionalTransferInfo]:
+        """How far the streams into a queue have come, for management; inside a batch."""
+        return self._incoming.streams.infos(queue)
+
     # Inputs.
 
     def start(self) -> None:
         """Once, in the first batch: outgoing queues that hold messages are connected (MQQB-098)."""
+        for queue in list(self._engine.outgoing.queues()):
+            self._engine.outgoing.retire(queue)
         self._engine.outgoing.wake()
 
     def stop(self) -> None:
@@ -163,7 +169,7 @@ class BinaryProtocol:
     def is_full(self, session: Session | None = None) -> bool:
         """Whether this session, or another one, would be too many, or the queue manager is offline.
 
-        Only those that got an answer count.
+        Only those that got an answer count, and several of one peer as one (MQQB-049).
         """
         if not self._engine.queue_manager.connection_active:
             return True
@@ -171,12 +177,12 @@ class BinaryProtocol:
         if limit is None:
             return False
         waiting = {State.WAITING_EC, State.CLOSED}
-        taken = [
-            each
+        others = {
+            each.remote_guid
             for each in self._sessions.values()
             if not each.is_initiator and each.state not in waiting and each is not session
-        ]
-        return len(taken) >= limit
+        }
+        return len(others) >= limit and (session is None or session.remote_guid not in others)
 
     def established(self, session: Session, status: ConnectionStatus) -> None:
         for hop in session.hops:
@@ -224,9 +230,22 @@ class BinaryProtocol:
                 if (stream := self._streams.get(queue)) is not None:
                     stream.stop()
             hop.closed(session)
+            if hop.state is None:
+                self._retire(hop)
         session.hops.clear()
 
     # Ways.
+
+    def _retire(self, hop: Hop) -> None:
+        """Lets go of the outgoing queues that have nothing to send, and of a way that none takes any more."""
+        for queue in list(hop.queues):
+            if queue.is_deleted or self._engine.outgoing.retire(queue):
+                hop.queues.pop(queue)
+                hop.ready.pop(queue, None)
+                self._hop_of.pop(queue, None)
+                self._streams.pop(queue, None)
+        if not hop.queues:
+            self._hops = {key: each for key, each in self._hops.items() if each is not hop}
 
     def _find_hop(self, queue: QueueState) -> Hop | None:
         hop = self._hop_of.get(queue)

@@ -161,8 +161,8 @@ class Session:
         own, header = self._context.queue_manager.identifier, packet.header
         # A direct name does not know whom it reaches, and sends no GUID (MQQB T15).
         is_for_us = header.server_guid in {own, NULL_GUID}
-        is_refused = not is_for_us or self._owner.is_full(self)
         self.remote_guid = header.client_guid
+        is_refused = not is_for_us or self._owner.is_full(self)
         answer = EstablishConnectionHeader(
             header.client_guid,
             own,
@@ -179,9 +179,7 @@ class Session:
 
     def _take_answer(self, packet: EstablishConnection) -> None:
         header, context = packet.header, self._context
-        if packet.internal.is_refused:
-            self.failure = ConnectionStatus.CONNECTION_REFUSED
-            raise ProtocolError("the peer refused the session")
+        self._end_if_refused(packet)
         if header.client_guid != context.queue_manager.identifier:
             raise ProtocolError(f"the answer is for {header.client_guid}, not for us")
         if self.remote_guid not in {NULL_GUID, header.server_guid}:
@@ -194,6 +192,12 @@ class Session:
         self._write_parameters()
         self._owner.established(self, ConnectionStatus.ESTABLISH_PACKET_RECEIVED)
 
+    def _end_if_refused(self, packet: EstablishConnection | ConnectionParameters) -> None:
+        """Both packets of a set-up may say so (MQQB-016)."""
+        if packet.internal.is_refused:
+            self.failure = ConnectionStatus.CONNECTION_REFUSED
+            raise ProtocolError("the peer refused the session")
+
     def _write_parameters(self) -> None:
         window = self._context.settings.window_size
         header = ConnectionParametersHeader(
@@ -202,6 +206,7 @@ class Session:
         self._write(ConnectionParameters.of(header).encode())
 
     def _connection_parameters(self, packet: ConnectionParameters) -> None:
+        self._end_if_refused(packet)
         header = packet.header
         self.peer_window = header.window_size
         if not self.is_initiator:
@@ -365,7 +370,8 @@ class Session:
 
     def clean_up(self) -> None:
         """Session Cleanup Timer: closes what carried no message for a whole period."""
-        if self.is_active:
+        # What is not acknowledged is not idle, or a short interval would have it sent again for ever.
+        if self.is_active or self.receipts.unacked or not self.flight.is_empty:
             self.is_active = False
             self._context.timers.set(self.clean_up, self._context.after_ms(self._cleanup_ms))
         else:

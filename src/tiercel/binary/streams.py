@@ -8,16 +8,23 @@ it stands in the packet is part of the key.
 import struct
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Self
 from uuid import UUID
 
+from tiercel.binary.transitions import ProtocolError
 from tiercel.engine.engine import Engine
 from tiercel.engine.queue_state import QueueState
+from tiercel.engine.records import slot_key
+from tiercel.model.format_name import FormatName
+from tiercel.model.identifiers import TxSequenceId
+from tiercel.model.queue import IncomingTransactionalTransferInfo
 from tiercel.store.interface import Keyspace
+from tiercel.wire.message import decode_destination
 from tiercel.wire.structure import decode_guid
 from tiercel.wire.user_message import UserMessage
 
 _KEY = struct.Struct(">I16s")
-_VALUE = struct.Struct("<QIII")
+_VALUE = struct.Struct("<QIII")  # and then the name that the sender calls the queue by
 
 
 @dataclass(slots=True, eq=False)
@@ -29,6 +36,16 @@ class IncomingStream:
     number: int = 0
     reject_count: int = 0
     last_access: int = 0
+    name: str = ""
+
+    @classmethod
+    def decode(cls, key: bytes, data: bytes) -> Self:
+        sequence, number, rejects, accessed = _VALUE.unpack_from(data)
+        return cls(key, sequence, number, rejects, accessed, data[_VALUE.size :].decode())
+
+    def encode(self) -> bytes:
+        numbers = _VALUE.pack(self.sequence, self.number, self.reject_count, self.last_access)
+        return numbers + self.name.encode()
 
     @property
     def sender(self) -> UUID:
@@ -53,7 +70,10 @@ class Streams:
         stream = self._streams.get(key)
         if stream is None:
             stored = self._engine.batch.get(Keyspace.INCOMING, key)
-            stream = IncomingStream(key, *(_VALUE.unpack(stored) if stored else ()))
+            if stored:
+                stream = _decode(key, stored, queue)
+            else:
+                stream = IncomingStream(key, name=str(decode_destination(packet)))
             self._streams[key] = stream
         return stream
 
@@ -73,12 +93,37 @@ class Streams:
     def flush(self) -> None:
         """Writes what this batch has changed, once for each stream."""
         for key, stream in self._changed.items():
-            value = _VALUE.pack(stream.sequence, stream.number, stream.reject_count, stream.last_access)
-            self._engine.batch.put(Keyspace.INCOMING, key, value)
+            self._engine.batch.put(Keyspace.INCOMING, key, stream.encode())
         self._changed.clear()
 
+    def infos(self, queue: QueueState) -> list[IncomingTransactionalTransferInfo]:
+        """What management sees of the streams into a queue (MQQB-130)."""
+        own = slot_key(queue.slot)
+        return [
+            IncomingTransactionalTransferInfo(
+                queue=queue.queue,
+                format_name=FormatName.parse(stream.name),
+                sender_identifier=stream.sender,
+                sequence_identifier=TxSequenceId(*divmod(stream.sequence, 1 << 32)),
+                sequence_number=stream.number,
+                last_access_time=stream.last_access,
+                reject_count=stream.reject_count,
+            )
+            for stream in self.all()
+            if stream.key.startswith(own)
+        ]
+
     def all(self) -> list[IncomingStream]:
-        """Every stream, for management."""
         for key, data in self._engine.batch.range(Keyspace.INCOMING, b"\0", b"\xff" * 8):
-            self._streams.setdefault(key, IncomingStream(key, *_VALUE.unpack(data)))
+            if key not in self._streams:
+                self._streams[key] = IncomingStream.decode(key, data)
         return list(self._streams.values())
+
+
+def _decode(key: bytes, stored: bytes, queue: QueueState) -> IncomingStream:
+    try:
+        return IncomingStream.decode(key, stored)
+    except (struct.error, UnicodeDecodeError) as problem:
+        # Who does not know what was taken must take nothing: a guess would double messages, or lose them.
+        sender = decode_guid(key[4:20])
+        raise ProtocolError(f"the record of what {sender} sent to {queue} is damaged") from problem

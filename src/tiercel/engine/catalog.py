@@ -175,6 +175,9 @@ class Catalog:
         self._core.batch.delete(Keyspace.QUEUES, slot_key(state.slot))
         self._core.batch.delete(Keyspace.STATS, slot_key(state.slot))
         self._core.batch.delete(Keyspace.SEQUENCES, slot_key(state.slot))
+        first, end = slot_key(state.slot), slot_key(state.slot + 1)
+        for key, _ in list(self._core.batch.range(Keyspace.INCOMING, first, end)):
+            self._core.batch.delete(Keyspace.INCOMING, key)
 
     def drop_empty_subqueue(self, state: QueueState) -> None:
         """A subqueue lasts as long as there is something in it, or somebody who may put something there."""

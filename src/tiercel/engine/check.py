@@ -12,7 +12,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from tiercel.engine.attributes import decode_attributes, decode_queue_manager
-from tiercel.engine.catalog import FIRST_SLOT, JOURNAL_SLOT
+from tiercel.engine.catalog import AWAITING_FINAL_ACK_NUMBER, FIRST_SLOT, JOURNAL_SLOT
 from tiercel.engine.discards import Discard
 from tiercel.engine.outgoing import STREAM
 from tiercel.engine.queue_state import QueueState
@@ -37,7 +37,9 @@ from tiercel.wire.message import decode_message
 from tiercel.wire.user_message import UserMessage
 
 _LOWEST, _HIGHEST = b"", b"\xff" * (MAX_KEY_SIZE + 1)
-_COUNTERS = ("slot", "sequential_id", "message_ordinal")
+_COUNTERS = ("slot", "sequential_id", "message_ordinal", "tx_sequence")
+_INCOMING_SIZES = 28, 20  # of a key, and of a value at least: the name of the queue follows
+_IDENTITY_SIZE = 20  # of a message in the history, after the time
 _MESSAGES = Keyspace.MESSAGES.encode()  # what precedes the key of a message that was set aside
 _SIGNATURE = b"LIOR"  # of every packet, at its byte 4 ([MS-MQMQ] 2.2.19.1)
 # What decoding a record of the wrong bytes can raise; each of these is a finding, and the check goes on.
@@ -109,6 +111,10 @@ class Checker:
         yield from self._check_expiries()
         yield from self._check_transactions()
         yield from self._check_sequences()
+        yield from self._check_incoming()
+        yield from self._check_awaiting()
+        yield from self._check_history()
+        yield from self._check_peers()
         yield from self._check_discards()
         yield from self._list_damaged()
 
@@ -221,6 +227,11 @@ class Checker:
         yield from self._check_counter("sequential_id", lookup_id_sequence(lookup_id), problem)
         if message.id.lineage == self._identifier:
             yield from self._check_counter("message_ordinal", message.id.uniquifier, problem)
+        if packet.is_transactional and message.id.lineage == self._identifier and queue.is_outgoing:
+            yield from self._check_counter("tx_sequence", message.tx_sequence_id.ordinal, problem)
+        place = message_key(slot, lookup_id)
+        if slot == AWAITING_FINAL_ACK_NUMBER and self._awaiting_at(packet.number_bytes) != place:
+            yield problem._replace(text="it waits for its final ack, which would not find it")
         deadline = _deadline(queue, record, packet)
         if deadline is not None:
             key = expiry_key(deadline, slot, lookup_id)
@@ -338,6 +349,52 @@ class Checker:
             if len(data) != size:
                 text = f"it has {len(data)} bytes instead of {size}"
                 yield Problem("sequences", text, self._name(slot))
+            elif size == STREAM.size:
+                problem = Problem("sequences", "", self._name(slot))
+                ordinal = STREAM.unpack(data)[0] & 0xFFFF_FFFF
+                yield from self._check_counter("tx_sequence", ordinal, problem)
+
+    def _check_incoming(self) -> Iterator[Problem]:
+        key_size, value_size = _INCOMING_SIZES
+        for key, data in self._records(Keyspace.INCOMING):
+            slot = int.from_bytes(key[:4], "big")
+            if len(key) != key_size or slot not in self._queues:
+                yield Problem("incoming", f"the stream {key.hex()} leads into no queue")
+            elif len(data) < value_size or not _is_text(data[value_size:]):
+                yield Problem("incoming", f"the stream {key.hex()} cannot be read", self._name(slot))
+
+    def _awaiting_at(self, number: bytes) -> bytes | None:
+        return self.view.get(Keyspace.AWAITING, number)
+
+    def _check_awaiting(self) -> Iterator[Problem]:
+        """The index by number, of the messages whose end is still to be told."""
+        for number, place in self._records(Keyspace.AWAITING):
+            if len(number) != 4 or len(place) != 12:
+                yield Problem("awaiting", f"the entry {number.hex()} cannot be read")
+                continue
+            slot, lookup_id = split_message_key(place)
+            problem = Problem("awaiting", "", self._name(slot), lookup_id)
+            data = self.view.get(Keyspace.MESSAGES, place)
+            if data is None:
+                if not self._is_set_aside(place):
+                    yield problem._replace(text=f"message {number.hex()} is not where it is said to be")
+                continue
+            try:
+                found = UserMessage(decode_record(data).packet).number_bytes
+            except _UNREADABLE:
+                continue  # told of already
+            if found != number:
+                yield _named(problem, data)._replace(text=f"it is taken for message {number.hex()}")
+
+    def _check_history(self) -> Iterator[Problem]:
+        for key, data in self._records(Keyspace.HISTORY):
+            if len(key) != 8 or len(data) <= 8 or (len(data) - 8) % _IDENTITY_SIZE:
+                yield Problem("history", f"the entry {key.hex()} with {len(data)} bytes cannot be read")
+
+    def _check_peers(self) -> Iterator[Problem]:
+        for key, data in self._records(Keyspace.PEERS):
+            if len(key) != 16 or data[:1] not in {b"D", b"R"} or not _is_text(data[1:]):
+                yield Problem("peers", f"what is known of the queue manager {key.hex()} cannot be read")
 
     def _check_discards(self) -> Iterator[Problem]:
         for key, data in self._records(Keyspace.DISCARDS):
@@ -384,6 +441,14 @@ def _named(problem: Problem, data: bytes) -> Problem:
         return problem._replace(message_id=str(packet.id), label=packet.label)
     except _UNREADABLE:
         return problem
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _why(error: Exception) -> str:

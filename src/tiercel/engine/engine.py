@@ -170,6 +170,10 @@ class Engine:
         """The open batch of the store: protocols keep their own state in keyspaces of their own."""
         return self._core.batch
 
+    def set_aside(self, space: Keyspace, key: bytes, data: bytes, what: str, problem: object) -> None:
+        """Takes a damaged row of a protocol away and says so."""
+        self._core.set_aside_row(space, key, data, what, problem)
+
     @property
     def seconds(self) -> int:
         return self._core.seconds
@@ -516,8 +520,7 @@ class Engine:
     ) -> None:
         """Move Message, between a queue and its subqueues."""
         queue, goal = opened.queue_for(QueueAccess.RECEIVE), target.queue_for(QueueAccess.MOVE)
-        is_family = (queue.parent or queue) is (goal.parent or goal)
-        if queue is goal or not is_family or queue.keeps_messages or goal.keeps_messages:
+        if not queue.can_move_to(goal):
             problem = f"messages move between a queue and its subqueues only, not to {goal}"
             raise UnsupportedOperationError(str(queue), problem=problem, fix="name another subqueue")
         check_transaction(queue, transaction)

@@ -27,7 +27,7 @@ from tiercel.engine.expiry import Expiry
 from tiercel.engine.queue_state import Lock, QueueState
 from tiercel.engine.records import Record, slot_key
 from tiercel.engine.transaction import Operation
-from tiercel.model.codes import MessageClass
+from tiercel.model.codes import MessageClass, OutgoingQueueState
 from tiercel.model.errors import StoreDamagedError
 from tiercel.model.identifiers import SequenceInfo, TxSequenceId
 from tiercel.model.queue import OutgoingQueue
@@ -128,6 +128,23 @@ class Outgoing:
         for each in self.queues() if queue is None else (queue,):
             if each.count:
                 self._core.ready[each] = None
+
+    def retire(self, queue: QueueState) -> bool:
+        """Removes an outgoing queue that nobody needs just now; the next message to its name makes a new one.
+
+        Its next stream will have a larger id, so nothing is lost with the old one.
+        """
+        assert isinstance(queue.queue, OutgoingQueue)
+        is_held = queue.queue.state is OutgoingQueueState.ON_HOLD
+        if queue.count or queue.handles or queue.held_bytes or is_held or self.stream(queue).unread:
+            return False
+        stream = self._streams.pop(queue, None)
+        if stream is not None:
+            self._by_sequence.pop(stream.sequence, None)
+        self._in_flight.pop(queue, None)
+        self._core.ready.pop(queue, None)
+        self._catalog.remove(queue)
+        return True
 
     # In flight.
 

@@ -19,7 +19,10 @@ class Peers:
 
         The address is empty when its messages come through others.
         """
-        if self._find(peer) != (address, is_direct):
+        known = self._find(peer)
+        if not address and known is not None:
+            return  # where it was seen itself is worth more than that others speak for it
+        if known != (address, is_direct):
             self._known[peer] = (address, is_direct)
             value = (_DIRECT if is_direct else _ROUTED) + address.encode()
             self._core.batch.put(Keyspace.PEERS, peer.bytes, value)
@@ -31,6 +34,11 @@ class Peers:
         found = self._find(peer)
         return None if found is None else found[0] or None
 
+    def seen(self, peer: UUID) -> str | None:
+        """The same without asking the store: none for a peer of whom nothing was heard since the start."""
+        found = self._known.get(peer)
+        return None if found is None else found[0] or None
+
     def direct_address(self, peer: UUID) -> str | None:
         found = self._find(peer)
         return found[0] or None if found is not None and found[1] else None
@@ -38,5 +46,5 @@ class Peers:
     def _find(self, peer: UUID) -> tuple[str, bool] | None:
         found = self._known.get(peer)
         if found is None and (data := self._core.batch.get(Keyspace.PEERS, peer.bytes)):
-            found = self._known[peer] = (data[1:].decode(), data[:1] == _DIRECT)
+            found = self._known[peer] = (data[1:].decode(errors="replace"), data[:1] == _DIRECT)
         return found

@@ -88,6 +88,11 @@ class QueueState:
     def is_subqueue(self) -> bool:
         return self.parent is not None and not self.keeps_messages
 
+    def can_move_to(self, goal: "QueueState") -> bool:
+        """Messages move between a queue and its subqueues only."""
+        is_family = (self.parent or self) is (goal.parent or goal)
+        return is_family and self is not goal and not self.keeps_messages and not goal.keeps_messages
+
     def hold(self, core: Core, size: int) -> None:
         """Counts a send of a transaction that has not ended: its commit must not pass a quota (DMPR T-08)."""
         self.held_bytes += size

@@ -156,17 +156,38 @@ class Reading:
             self._drop_operation(queue, lookup_id, lock.owner)
         self._delivery.finish(queue, lookup_id, record, MessageClass.NACK_RECEIVE_REJECTED)
 
+    def reject_at_commit(self, opened: OpenQueue, lookup_id: int) -> None:
+        """Marks a message that was received in a transaction: its commit refuses it, its abort does not."""
+        queue, lock, _ = self._held(opened, lookup_id)
+        if not isinstance(lock.owner, Transaction):
+            problem = "the message was not received in a transaction"
+            raise TransactionUsageError(f"message {lookup_id} of {queue}", problem=problem)
+        self._operation(queue, lookup_id, lock.owner).is_rejected = True
+
+    def lock_on(self, opened: OpenQueue, lookup_id: int) -> Lock | None:
+        """Who holds the message, if anybody does; an error when it is not in the queue."""
+        queue = opened.queue_for(QueueAccess.RECEIVE)
+        if queue.get(self._core, lookup_id) is None:
+            raise MessageNotFoundError(f"message {lookup_id} of {queue}")
+        return queue.locks.get(lookup_id)
+
     def leave_transaction(self, queue: QueueState, lookup_id: int, transaction: Transaction) -> None:
         """Takes one receive out of a transaction, as if it had never been in it."""
         operation = self._drop_operation(queue, lookup_id, transaction)
         self.give_back(queue, lookup_id, operation.record)
 
     def _drop_operation(self, queue: QueueState, lookup_id: int, transaction: Transaction) -> Operation:
+        operation = self._operation(queue, lookup_id, transaction)
+        transaction.operations.remove(operation)
+        return operation
+
+    @staticmethod
+    def _operation(queue: QueueState, lookup_id: int, transaction: Transaction) -> Operation:
+        """The receive of the message in a transaction that has not ended."""
         transaction.check_active()
         for operation in transaction.operations:
             is_it = operation.queue is queue and operation.lookup_id == lookup_id
             if is_it and operation.kind == TransactionalOperationType.DEQUEUE:
-                transaction.operations.remove(operation)
                 return operation
         problem = "the transaction moves the message"
         raise TransactionSequenceError(f"message {lookup_id} of {queue}", problem=problem)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tiercel.engine.records import Record, decode_record
-from tiercel.model.codes import TransactionalOperationType
+from tiercel.model.codes import MessageClass, TransactionalOperationType
 from tiercel.model.errors import TransactionSequenceError
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 TRANSACTION_HEAD = 0xFFFF_FFFF  # the number of the empty record that stands for a prepared transaction itself
 SEQUENCE = struct.Struct("<QI")  # of the messages to one queue: which it is, and the last number given out
 _OPERATION = struct.Struct(">BIQI")
+_REJECTED = b"\1"  # after a receive whose message is refused
 
 
 class TransactionState(Enum):
@@ -36,11 +37,19 @@ class Operation:
     record: Record
     lookup_id: int = 0
     target: "QueueState | None" = None
+    is_rejected: bool = False  # of a receive: the commit refuses the message (DequeueReason)
 
     def encode(self) -> bytes:
         target = 0 if self.target is None else self.target.slot
         head = _OPERATION.pack(self.kind, self.queue.slot, self.lookup_id, target)
-        return head + (self.record.encode() if self.kind == TransactionalOperationType.ENQUEUE else b"")
+        if self.kind == TransactionalOperationType.ENQUEUE:
+            return head + self.record.encode()
+        return head + (_REJECTED if self.is_rejected else b"")
+
+    @property
+    def reason(self) -> MessageClass:
+        """What a receive tells the sender when it is committed."""
+        return MessageClass.NACK_RECEIVE_REJECTED if self.is_rejected else MessageClass.ACK_RECEIVE
 
 
 def decode_operation(data: bytes, queue_of: "Callable[[int], QueueState | None]") -> Operation | None:
@@ -49,10 +58,11 @@ def decode_operation(data: bytes, queue_of: "Callable[[int], QueueState | None]"
     queue = queue_of(slot)
     if queue is None:
         return None
-    packet = data[_OPERATION.size :]
-    record = decode_record(packet) if packet else Record(b"", 0)
+    rest = data[_OPERATION.size :]
+    is_rejected = rest == _REJECTED
+    record = decode_record(rest) if rest and not is_rejected else Record(b"", 0)
     target = queue_of(target_slot) if target_slot else None
-    return Operation(TransactionalOperationType(kind), queue, record, lookup_id, target)
+    return Operation(TransactionalOperationType(kind), queue, record, lookup_id, target, is_rejected)
 
 
 @dataclass(slots=True, eq=False)

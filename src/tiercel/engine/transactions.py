@@ -141,7 +141,7 @@ class Transactions:
         elif queue.is_deleted:
             return  # the message ended with its queue, and its sender was told (DMPR T-21)
         elif operation.kind != _MOVE:
-            self._delivery.finish(queue, operation.lookup_id, record, MessageClass.ACK_RECEIVE)
+            self._delivery.finish(queue, operation.lookup_id, record, operation.reason)
         elif operation.target is not None and not operation.target.is_deleted:
             self.move(queue, operation.lookup_id, record, operation.target)
         else:

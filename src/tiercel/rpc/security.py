@@ -86,8 +86,18 @@ class SecurityContext(Protocol):
     """One side of one authentication, for one connection and one level; it keeps the sequence numbers.
 
     Every method raises an `AuthenticationError` for what it cannot accept, and nothing else. Where header
-    signing was not negotiated, `header` and `trailer` are empty: then only the stub is protected.
+    signing was neither negotiated nor is done always, `header` and `trailer` are empty: then only the stub is
+    protected.
     """
+
+    @property
+    def signs_headers_always(self) -> bool:
+        """Whether header and trailer are to be signed also where PFC_SUPPORT_HEADER_SIGN was not agreed.
+
+        3.3.1.5.2.2 would leave them out, but NTLM signs all that it is given: so does Samba, and impacket,
+        which never sets the flag.
+        """
+        ...
 
     @property
     def is_complete(self) -> bool:

@@ -18,6 +18,7 @@ from tiercel.binary.settings import Settings
 from tiercel.model.errors import MqError, TiercelError
 from tiercel.model.limits import ACK_TIMEOUT_MAX_MS, ACK_TIMEOUT_MIN_MS, WINDOW_SIZE_MAX
 from tiercel.model.path_name import PathKind, PathName
+from tiercel.remote_read.settings import Settings as RemoteReadSettings
 from tiercel.rpc.security import AuthenticationLevel
 from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES, MIN_MAX_BYTES
 
@@ -113,34 +114,30 @@ class AccessOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountOptions:
     file: str = ""
+    keytab: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteReadOptions:
-    min_auth_level: str = "privacy"
-    min_auth_level_loopback: str = "none"
-    allow_nonauthenticated: bool = False
-    deny_workgroup_clients: bool = False
+    enabled: bool = False
+    host: str = ""
+    port: int = 2103
+    connections: int = 1000
+    least_level: str = "privacy"
+    least_level_local: str = "none"
+    cleanup_s: int = 300
+    endpoint_mapper: bool = False
+    endpoint_mapper_port: int = 135
 
-    def least_level(self, address: str, *, workgroup: bool = False) -> AuthenticationLevel:
-        """What a caller at `address` needs; `workgroup` is what it says of itself, and so proves nothing.
-
-        [MS-MQRR] note 19, Vista and later: AllowNonauthenticatedRpc opens the server for whom
-        NewRemoteReadServerDenyWorkgroupClient does not close it again.
-        """
-        if self.allow_nonauthenticated and (workgroup or not self.deny_workgroup_clients):
-            return AuthenticationLevel.NONE
-        name = self.min_auth_level_loopback if _is_loopback(address) else self.min_auth_level
-        return AuthenticationLevel[name.upper()]
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
-    return (mapped or parsed).is_loopback
+    @property
+    def settings(self) -> RemoteReadSettings:
+        """What the service is told."""
+        return RemoteReadSettings(
+            port=self.port,
+            cleanup_s=self.cleanup_s,
+            least_level=AuthenticationLevel[self.least_level.upper()],
+            least_level_local=AuthenticationLevel[self.least_level_local.upper()],
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,11 +209,15 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "binary.order_ack_delay_max_s": (0, 3600),
     "binary.history_size": (0, 10_000_000),
     "binary.history_lifetime_ms": (0, 30 * _DAY_MS),
+    "remote_read.port": (0, 65535),
+    "remote_read.connections": (1, 1_000_000),
+    "remote_read.cleanup_s": (1, 86400),
+    "remote_read.endpoint_mapper_port": (1, 65535),
 }
 _LEVELS: Final = ("none", "connect", "packet", "integrity", "privacy")
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
-    "remote_read.min_auth_level": _LEVELS,
-    "remote_read.min_auth_level_loopback": _LEVELS,
+    "remote_read.least_level": _LEVELS,
+    "remote_read.least_level_local": _LEVELS,
     "log.level": ("debug", "info", "warning", "error"),
     "log.format": ("text", "json"),
 }
@@ -298,14 +299,16 @@ def _check_value(section: str, name: str, value: Any) -> None:
             raise _wrong(section, name, value, f"{lowest} to {highest} is wanted")
     elif key in _CHOICES and value not in _CHOICES[key]:
         raise _wrong(section, name, value, f"{' or '.join(_CHOICES[key])} is wanted")
-    elif key in {"listen.host", "node.names", "routing.out_routing_servers"}:
+    elif key in {"listen.host", "remote_read.host", "node.names", "routing.out_routing_servers"}:
         _check_host(section, name, value)
     elif key == "node.computer_name":
         try:
             PathName(value, PathKind.PUBLIC, "q")
         except MqError as problem:
             raise _wrong(section, name, value, str(problem.problem)) from problem
-    elif key in {"node.data", "log.file", "accounts.file"} and (not value or "\0" in value):
+    elif key in {"node.data", "log.file", "accounts.file", "accounts.keytab"} and (
+        not value or "\0" in value
+    ):
         raise _wrong(section, name, value, "the name of a file or folder is wanted")
 
 

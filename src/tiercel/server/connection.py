@@ -1,6 +1,7 @@
 """One TCP connection: bytes in, bytes out, and a bound on everything that it can make us keep."""
 
 import asyncio
+import socket
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -8,6 +9,10 @@ from tiercel.server import log
 from tiercel.server.config import LimitOptions
 
 Input = tuple[Callable[[Any], None], Any]
+
+_KEEP_ALIVE_AFTER_S = 10
+_KEEP_ALIVE_EVERY_S = 5
+_KEEP_ALIVE_TIMES = 4
 
 
 class Owner(Protocol):
@@ -62,6 +67,7 @@ class Connection(asyncio.Protocol):
             transport.abort()
             return
         self.was_made = True
+        _keep_alive(transport.get_extra_info("socket"))
         limits = self._owner.limits
         transport.set_write_buffer_limits(high=limits.write_buffer_bytes)
         self._call_later(limits.handshake_s, self._no_handshake)
@@ -123,7 +129,10 @@ class Connection(asyncio.Protocol):
         if self.transport.is_closing():
             return
         self._call_later(self._owner.limits.close_s, self.transport.abort)
-        self.transport.write_eof()
+        try:
+            self.transport.write_eof()
+        except OSError:  # the peer has reset the connection meanwhile, and wants no last words
+            self.transport.abort()
 
     def _no_handshake(self) -> None:
         if not self.is_closing:
@@ -144,3 +153,11 @@ class Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _keep_alive(peer: socket.socket) -> None:
+    """Has the system find a line that is dead: the protocol itself would take more than a minute."""
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEP_ALIVE_AFTER_S)
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEP_ALIVE_EVERY_S)
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _KEEP_ALIVE_TIMES)

@@ -22,11 +22,13 @@ from tiercel.binary.protocol import BinaryProtocol
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import Waiter
 from tiercel.model.errors import MqError, ServiceNotAvailableError, StoreDamagedError, StoreFailedError
+from tiercel.remote_read.service import RemoteReadService
 from tiercel.server import addresses, log
 from tiercel.server.config import Config, Endpoint
 from tiercel.server.driver import Driver, Talk
 from tiercel.server.network import Network
 from tiercel.server.node import Clock
+from tiercel.server.remote_reading import RemoteReading
 
 _FATAL: Final = (StoreFailedError, StoreDamagedError)
 _LONGEST_SLEEP_S: Final = 60.0  # somebody may set the clock meanwhile
@@ -71,6 +73,7 @@ class Daemon:
             ),
         )
         self.network.protocol = self.protocol
+        self.remote_reading = self._new_remote_reading(config)
         self._loop = asyncio.get_running_loop()
         self._inputs: list[tuple[Callable[[Any], None], Any]] = []
         self._input_bytes = 0
@@ -104,6 +107,8 @@ class Daemon:
         """Listens on the sockets, or else where the configuration says, and sends what waits to be sent."""
         try:
             self.endpoints = await self.network.listen(sockets)
+            if self.remote_reading is not None:
+                self.endpoints += await self.remote_reading.listen()
             self.driver.run(self._begin)
         except BaseException:
             self.network.abort()
@@ -134,6 +139,8 @@ class Daemon:
             return
         self._is_stopped = True
         self.network.stop_listening()
+        if self.remote_reading is not None:
+            self.remote_reading.close()
         try:
             if self.failure is None:
                 for _ in range(2):  # what has arrived is read in one turn of the loop and fed in the next
@@ -145,6 +152,15 @@ class Daemon:
         finally:
             self._close()
         log.info("stop", address=",".join(map(str, self.endpoints)))
+
+    def _new_remote_reading(self, config: Config) -> RemoteReading | None:
+        options = config.remote_read
+        if not options.enabled:
+            return None
+        service = RemoteReadService(self.engine, options.settings)
+        reading = RemoteReading(service, options, config.listen.host, self._put, {})
+        self.driver.node.remote_read, self.driver.node.answer = service, reading.perform
+        return reading
 
     def _close(self) -> None:
         self._is_stopped = True

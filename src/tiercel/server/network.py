@@ -1,6 +1,7 @@
 """The sockets: performs what the protocol wants done, and turns what happens on them into its inputs."""
 
 import asyncio
+import errno
 import ipaddress
 import socket
 from collections import Counter
@@ -18,6 +19,14 @@ from tiercel.server.resolver import Resolver
 
 _DATAGRAM_MAX_BYTES: Final = 1024  # a ping has 24
 _REPORT_S: Final = 1.0  # a flood of connections makes a line per second, not one each
+
+_STATUS_OF_ERROR: Final = {
+    errno.EADDRNOTAVAIL: ConnectionStatus.SOCKET_BIND_FAILURE,
+    errno.EADDRINUSE: ConnectionStatus.SOCKET_BIND_FAILURE,
+    errno.EMFILE: ConnectionStatus.SOCKET_CREATE_FAILURE,
+    errno.ENFILE: ConnectionStatus.SOCKET_CREATE_FAILURE,
+    errno.ENOBUFS: ConnectionStatus.LOW_RESOURCE,
+}
 
 Put = Callable[..., None]
 
@@ -255,8 +264,8 @@ class Network:
                 )
         except (OSError, ValueError) as problem:  # TimeoutError is one of the former
             log.debug("dial_failed", connection=number, address=action.address, reason=problem)
-            status = ConnectionStatus.SOCKET_CONNECT_FAILURE
             error = getattr(problem, "errno", None) or 0
+            status = _STATUS_OF_ERROR.get(error, ConnectionStatus.SOCKET_CONNECT_FAILURE)
             self.put(self._feed_refused, (number, status, error))
 
     def _local(self, host: str) -> tuple[str, int] | None:

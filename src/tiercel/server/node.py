@@ -7,6 +7,8 @@ from tiercel.binary.actions import Action
 from tiercel.binary.protocol import BinaryProtocol
 from tiercel.engine.core import Effect
 from tiercel.engine.engine import Engine
+from tiercel.remote_read.actions import Action as Answer
+from tiercel.remote_read.service import RemoteReadService
 
 Clock = Callable[[], float]
 
@@ -35,6 +37,9 @@ class Node:
         self.engine = engine
         self.protocol = protocol
         self._perform = perform
+        # Set by the daemon: the service of remote readers, and who answers them.
+        self.remote_read: RemoteReadService | None = None
+        self.answer: Callable[[list[Answer]], None] = lambda _answers: None
         self._wall_clock = wall_clock
         self._monotonic_clock = monotonic_clock
 
@@ -42,6 +47,8 @@ class Node:
         self.engine.begin(self._wall_clock())
         if self.protocol is not None:
             self.protocol.begin(self._monotonic_clock())
+        if self.remote_read is not None:
+            self.remote_read.begin(self._monotonic_clock())
 
     def commit(self) -> list[Effect]:
         """Makes the batch durable, then lets its outputs go; gives the effects that concern applications."""
@@ -52,13 +59,18 @@ class Node:
             self.protocol.flush()
             effects += self.engine.commit()
             self._perform(self.protocol.take_actions())
+            if self.remote_read is not None:
+                effects = self.remote_read.finish(effects)
+                self.answer(self.remote_read.take_actions())
             if not self.engine.outgoing.has_ready:  # what ended with the batch itself may have to be told
                 return effects
 
     @property
     def deadlines(self) -> tuple[float | None, float | None]:
         """When something happens by itself: on the clock of the engine, and on that of the protocol."""
-        return self.engine.next_deadline, None if self.protocol is None else self.protocol.next_deadline
+        parts = (part for part in (self.protocol, self.remote_read) if part is not None)
+        deadlines = [deadline for part in parts if (deadline := part.next_deadline) is not None]
+        return self.engine.next_deadline, min(deadlines, default=None)
 
     def seconds_to_deadline(self) -> float | None:
         """How long until something happens by itself: call `begin` and `commit` then."""

@@ -15,6 +15,7 @@ from tiercel.wire.framer import Framer
 
 _DOWN_S = (0.01, 1.0, 20.0, 200.0)
 _JUMPS_S = (-3600.0, -60.0, -2.0, 2.0, 60.0, 600.0)
+_LEAPS_S = (-40_000_000.0, -700_000.0, 700_000.0)
 
 
 @dataclass(slots=True)
@@ -23,6 +24,7 @@ class Menu:
 
     count: int = 12
     duration: float = 120.0
+    leaps: bool = False  # whether clocks jump so far that every message is old
     weights: dict[str, int] = field(
         default_factory=lambda: {
             "cut": 10,
@@ -40,6 +42,7 @@ class Menu:
             "full": 3,
             "throttle": 2,
             "clog": 3,
+            "offline": 2,
         }
     )
 
@@ -256,6 +259,23 @@ class Faults:
         self._throttled.append(recover)
         self._later(self._random.choice((1.0, 20.0, 60.0)), recover)
 
+    def _offline(self) -> None:
+        """An administrator takes the queue manager off the network for a while."""
+        machine = self._random.choice(self._machines)
+        if not machine.is_up:
+            return
+        life = machine.life
+        self._trace(machine.name, "goes offline")
+        machine.post(machine.engine.take_offline)
+
+        def recover() -> None:
+            if machine.life == life and machine.is_up:
+                self._trace(machine.name, "goes online")
+                machine.post(machine.engine.bring_online)
+
+        self._throttled.append(recover)
+        self._later(self._random.choice((1.0, 20.0, 60.0)), recover)
+
     def _clog(self) -> None:
         """One side of a connection takes no more bytes for a while, though it is alive."""
         dialer = self._some_connection()
@@ -280,8 +300,9 @@ class Faults:
 
     def _clock(self) -> None:
         machine = self._random.choice(self._machines)
-        jump = self._random.choice(_JUMPS_S) * self._random.random()
+        jump = self._random.choice(_LEAPS_S if self._menu.leaps else _JUMPS_S) * self._random.random()
         machine.wall_offset += jump
+        machine.clock_has_leapt = machine.clock_has_leapt or self._menu.leaps
         self._trace(machine.name, f"its clock jumps by {jump:.1f} s")
         if self._random.random() < 0.5:
             machine.poke()

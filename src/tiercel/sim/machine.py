@@ -77,6 +77,7 @@ class Machine:
         self.settings = Settings()
         self.disk = Disk()
         self.wall_offset = 0.0
+        self.clock_has_leapt = False
         self.is_up = False
         self.life = 0
         self.crashes = 0

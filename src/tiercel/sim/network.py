@@ -20,6 +20,16 @@ from tiercel.sim.trace import PacketReader, Trace
 
 NOBODY = "192.0.2.99"  # an address that no computer has
 _ASKING_PORT = 50_000  # where pings come from
+_REASONS_TO_CLOSE = (
+    "idle",
+    "no session after",
+    "refused: ",
+    "the peer acknowledges nothing",
+    "the peer closed the connection",
+    "the peer refused the session",
+    "the queue manager",
+    "there is no room",
+)
 _RECORDED = 8  # connections whose bytes are kept, to come a second time
 _RECORDED_BYTES = 100_000
 
@@ -86,6 +96,9 @@ class Network:
         self.weather = Weather()
         self.connections: dict[End, None] = {}  # the dialing ends of those that somebody still holds
         self.recorded: list[End] = []
+        self.complaints: list[str] = []  # sessions between two machines that ended for no good reason
+        self._strange: set[tuple[str, int, int]] = set()  # connections of strangers
+        self.strays = False  # whether a name may lead to another machine, which must then refuse
         self.writes = 0
         self.bytes_written = 0
         self.last_write = 0.0
@@ -119,6 +132,9 @@ class Network:
         peer = "" if event.peer is None else f" peer {str(event.peer)[:8]}"
         text = f"#{event.connection} {event.event} {event.address}{peer} {event.reason}"
         self._trace(host.name, text.rstrip())
+        is_strange = (host.name, host.life, event.connection) in self._strange
+        if event.event == "closed" and not is_strange and not event.reason.startswith(_REASONS_TO_CLOSE):
+            self.complaints.append(f"{host.name} {text}")
 
     def _delay(self) -> float:
         return self.weather.latency + self._random.random() * self.weather.jitter
@@ -143,6 +159,9 @@ class Network:
         if found is None or self._random.random() < self.weather.unknown:
             return []
         addresses = list(found.addresses)
+        self._random.shuffle(addresses)
+        if self.strays and self._random.random() < self.weather.wrong_address:
+            addresses.insert(0, self._random.choice(list(self._hosts)))
         if self._random.random() < self.weather.wrong_address:
             addresses.insert(self._random.randrange(len(addresses) + 1), NOBODY)
         return addresses
@@ -174,7 +193,7 @@ class Network:
         if not target.is_up or self.is_blocked(end.host, target):
             self._schedule.after(self._delay(), partial(self._fail, end))
             return
-        self._join(end, target, end.host.addresses[0])
+        self._join(end, target, self._random.choice(end.host.addresses))
         if len(self.recorded) < _RECORDED:
             end.sent = bytearray()
             self.recorded.append(end)
@@ -189,6 +208,8 @@ class Network:
         def accept() -> None:
             peer.number = target.protocol.accepted(address)
             target.ends[peer.number] = peer
+            if end.host.life == 0:
+                self._strange.add((target.name, target.life, peer.number))
             self._trace(target.name, f"#{peer.number} accepted from {end.host.name}")
 
         target.post(accept)

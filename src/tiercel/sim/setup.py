@@ -21,7 +21,7 @@ Contents = dict[Keyspace, dict[bytes, bytes]]
 
 
 def addresses_of(index: int) -> tuple[str, ...]:
-    return (f"10.0.0.{index + 1}",)
+    return (f"10.0.0.{index + 1}", f"10.0.1.{index + 1}")
 
 
 @cache

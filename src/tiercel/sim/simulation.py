@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from random import Random
 
-from tiercel.binary.settings import Settings
+from tiercel.binary.settings import RESEND_TABLE_S, Settings
 from tiercel.sim.checkers import Inquest
 from tiercel.sim.faults import Faults, Menu
 from tiercel.sim.letters import Book
@@ -108,8 +108,13 @@ class World:
         if is_focused:
             taste.forms = (random.choice(taste.forms),)
             taste.local = 0.0
+            if random.random() < 0.25:
+                taste.actions, taste.bursts = 8, (1, 10, 40)
+            self.network.strays = taste.forms == ("private",) and way is Way.KNOWN
             taste.transactional_queues, taste.plain_queues = ("orders",), ("news",)
         menu = Menu(count=random.choice((0, 3, 6, 12, 20)), duration=duration)
+        # A router whose clock is days ahead lets nothing through, and the senders try for days.
+        menu.leaps = way in {Way.KNOWN, Way.STRANGERS} and random.random() < 0.15
         self._duration = duration
         self._drains = random.random() < 0.7
         self.workload = Workload(
@@ -145,12 +150,17 @@ class World:
             window_size=random.choice((64, 64, 2, 1)),
             ping=random.random() < 0.2,
             retry_max_ms=random.choice((60_000, 5_000)),
+            cleanup_ms=random.choice((None, None, 30_000)),
+            resend_table_s=random.choice((RESEND_TABLE_S, RESEND_TABLE_S, (1, 5, 30))),
+            history_size=random.choice((10_000, 10_000, 10_000, 5)),
         )
         count = len(self.machines)
         ways = [Way.KNOWN, Way.KNOWN, Way.STRANGERS]
         ways += [Way.STAR, Way.STAR] if count > 2 else []
         ways += [Way.LINE, Way.LINE] if count > 3 else []
         way = random.choice(ways)
+        if way in {Way.KNOWN, Way.STRANGERS}:  # who lets nobody in is no router
+            common = replace(common, max_in_sessions=random.choice((*[None] * 14, 1, 3)))
         for index, machine in enumerate(self.machines):
             neighbours = _NEIGHBOURS[way](index, count)
             routers = tuple(NAMES[each].lower() for each in neighbours if _ROUTERS[way](each, count))
@@ -203,7 +213,7 @@ class World:
 
     def _judge_rest(self) -> list[str]:
         """After the last message nobody has anything to say, and every connection is closed."""
-        problems = []
+        problems = [f"a session ended for no good reason: {text}" for text in self.network.complaints]
         before = self.network.writes
         self.schedule.run_until(self.schedule.now + _IDLE_S)
         if self.network.writes > before:
@@ -220,8 +230,14 @@ class World:
         return problems
 
     def _history_holds(self) -> bool:
-        """Whether no clock has jumped so far that the histories of the receivers were emptied."""
-        return all(abs(machine.wall_offset) < 900 for machine in self.machines)
+        """Whether the receivers could remember everything: no clock has jumped far, and there was room."""
+        return all(
+            machine.settings.history_size > len(self.book.letters)
+            and machine.settings.max_in_sessions is None  # who is refused may come again after an hour
+            and abs(machine.wall_offset) < 900
+            and not machine.clock_has_leapt
+            for machine in self.machines
+        )
 
     def result(self) -> Result:
         return Result(

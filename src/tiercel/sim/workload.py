@@ -38,6 +38,7 @@ class Taste:
     """What the applications of this seed like to do."""
 
     actions: int = 40
+    bursts: tuple[int, ...] = (1, 1, 2, 5)  # how many messages they send at once
     duration: float = 120.0
     forms: tuple[str, ...] = _FORMS
     local: float = 0.15  # how often they send to a queue of their own machine
@@ -113,7 +114,7 @@ class Workload:
     # Sending.
 
     def _send(self, machine: Machine) -> None:
-        for _ in range(self._random.choice((1, 1, 2, 5))):
+        for _ in range(self._random.choice(self._taste.bursts)):
             recoverable = self._random.random() < 0.6
             kind = Kind.RECOVERABLE if recoverable else Kind.EXPRESS
             letter, message = self._compose(machine, kind)
@@ -126,7 +127,7 @@ class Workload:
         transaction = machine.engine.transactions.begin()
         letters: list[Letter] = []
         receipts = self._receive_some(machine, transaction) if self._random.random() < 0.2 else []
-        for _ in range(self._random.choice((1, 1, 2, 3, 6))):
+        for _ in range(self._random.choice(self._taste.bursts)):
             letter, message = self._compose(machine, Kind.TRANSACTIONAL)
             if self._try_to_send(letter, message, transaction):
                 letters.append(letter)
@@ -253,7 +254,7 @@ class Workload:
         identifier, numbers, _ = installed(self._machines.index(target))
         if form == "private":
             return f"PRIVATE={identifier}\\{numbers.get(queue, 0xFFFF):08x}"
-        host = target.addresses[0] if form == "tcp" else target.name.lower()
+        host = self._random.choice(target.addresses) if form == "tcp" else target.name.lower()
         if self._random.random() < self._taste.misspelt:
             host, queue = host.upper(), queue.upper()
         return rf"DIRECT={form.upper()}:{host}\private$\{queue}"

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from tiercel.model.codes import DeliveryGuarantee, MessageClass, QueueFormatType
 from tiercel.model.identifiers import NO_SEQUENCE, NULL_GUID, MessageId, TxSequenceId
+from tiercel.model.limits import INFINITE
 from tiercel.wire.base_header import SESSION_HEADER, BaseHeader
 from tiercel.wire.message_properties_header import MessagePropertiesHeader
 from tiercel.wire.queue_names import DirectQueueFormatName, PrivateQueueFormatNameId
@@ -101,12 +102,23 @@ def _sequence_id(sequence: int) -> TxSequenceId:
 
 
 def build_order_ack(
-    identifier: MessageId, sent_time: int, target: UUID, sequence: int, number: int
+    identifier: MessageId,
+    sent_time: int,
+    target: UUID,
+    sequence: int,
+    number: int,
+    *,
+    time_to_reach_queue: int = INFINITE,
 ) -> UserMessage:
     """Says that everything up to `number` of an incoming sequence was taken or refused (MQQB T04)."""
     body = OrderAckBody(_sequence_id(sequence), number, max(number - 1, 0)).encode()
     # Express, as its own section has it; another makes all of them recoverable (MQQB T30).
-    return _build(identifier, sent_time, target, MessageClass.ORDER_ACK, body, delivery=0)
+    ack = _build(identifier, sent_time, target, MessageClass.ORDER_ACK, body, delivery=0)
+    if time_to_reach_queue == INFINITE:
+        return ack
+    return UserMessage.build(
+        replace(ack.base, time_to_reach_queue=time_to_reach_queue), ack.user, ack.properties
+    )
 
 
 def build_final_ack(

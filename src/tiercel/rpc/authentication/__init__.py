@@ -13,7 +13,7 @@ from tiercel.rpc.authentication.initiator import Credentials, Initiator
 from tiercel.rpc.authentication.kerberos import KerberosServer
 from tiercel.rpc.authentication.kerberos import is_available as kerberos_is_available
 from tiercel.rpc.authentication.ntlm_acceptor import NtlmServer
-from tiercel.rpc.authentication.providers import acceptors, initiator, keytab, password, token_of
+from tiercel.rpc.authentication.providers import acceptors, initiator, keytab, password
 
 __all__ = [
     "Credentials",
@@ -25,5 +25,4 @@ __all__ = [
     "kerberos_is_available",
     "keytab",
     "password",
-    "token_of",
 ]

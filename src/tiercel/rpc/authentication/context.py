@@ -60,11 +60,6 @@ class Context(ABC):
 
     @property
     def signs_headers_always(self) -> bool:
-        """Whether header and trailer are to be signed also where PFC_SUPPORT_HEADER_SIGN was not agreed.
-
-        [MS-RPCE] 3.3.1.5.2.2 would leave them out, but NTLM signs all that it is given: Samba does so, and
-        impacket, which never sets the flag.
-        """
         return self._ready().signs_headers_always
 
     def step(self, token: bytes) -> bytes | None:

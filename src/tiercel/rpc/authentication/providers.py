@@ -11,9 +11,7 @@ from tiercel.rpc.authentication.kerberos import KerberosServer
 from tiercel.rpc.authentication.ntlm_acceptor import NtlmServer
 from tiercel.rpc.authentication.spnego_acceptor import SpnegoAcceptor
 from tiercel.rpc.authentication.spnego_tokens import KERBEROS_OID, NTLM_OID
-from tiercel.rpc.security import AuthenticationLevel, AuthenticationType, Identity, Providers, SecurityContext
-from tiercel.security.access import Token
-from tiercel.security.accounts import stable_sid
+from tiercel.rpc.security import AuthenticationLevel, AuthenticationType, Providers, SecurityContext
 
 
 def acceptors(ntlm: NtlmServer | None = None, kerberos: KerberosServer | None = None) -> Providers:
@@ -47,10 +45,3 @@ def password(user: str, secret: str) -> Credentials:
 def keytab(path: Path, principal: str | None = None) -> Credentials:
     """A key of Kerberos in a file; the first of it, where no principal is named."""
     return [spnego.KerberosKeytab(str(path), principal)]
-
-
-def token_of(identity: Identity | None) -> Token:
-    """What the access check is asked with; nobody in particular where there was no authentication."""
-    if identity is None:
-        return Token.anonymous()
-    return Token.for_user(identity.sid or stable_sid(identity.name, identity.domain), identity.groups)

@@ -1,0 +1,470 @@
+"""One sender -> daemon -> one consumer, beside RabbitMQ in the same run; and two daemons, exactly once.
+
+bench_daemon.py [--messages N] [--rounds N] [--windows W ...] [--only CASE] [--without-rabbit] [--pids]
+
+1 KiB recoverable messages. "in" is from a sender to a queue of the daemon, each message acknowledged after
+its commit; "out" is what lay in the daemon to a consumer, the next hop; "both" is from the sender through
+the daemon to the consumer while both work. The latency is that of the whole way at 1,000 messages a second.
+"""
+
+import argparse
+import asyncio
+import multiprocessing
+import os
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import mqqb
+import rabbit
+from mqqb import Times
+
+import tiercel
+from tiercel import aio
+from tiercel.binary.settings import Settings
+from tiercel.server.config import Config, ListenOptions
+
+BODY_SIZE = 1024
+RATE = 1000
+LATENCY_MESSAGES = 3000
+DAEMON, SECOND, CONSUMER = "127.0.0.2", "127.0.0.3", "127.0.0.4"
+LOCAL, ORDERED = r".\private$\in", r".\private$\ordered"
+CASES = ("in", "out", "both", "latency", "once")
+START_S = 30.0
+SPAWN = multiprocessing.get_context("spawn")
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """Beside the code, not in a temporary file system that may be memory."""
+    path = Path(tempfile.mkdtemp(prefix="bench-", dir=Path(__file__).parent))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def common_port(*hosts: str) -> int:
+    """A port that is free at all the addresses."""
+    while True:
+        port = rabbit.free_port()
+        with suppress(OSError):
+            for host in hosts:
+                with socket.socket() as probe:
+                    probe.bind((host, port))
+            return port
+
+
+class Worker:
+    """A process of its own that runs `function(pipe, ...)`; what that sends and gives comes here."""
+
+    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
+        self._pipe, other = SPAWN.Pipe()
+        self._process = SPAWN.Process(target=_work, args=(other, function, arguments), daemon=True)
+        self._process.start()
+        other.close()
+
+    def wait(self) -> Any:
+        result = self._pipe.recv()
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+    def join(self) -> Times:
+        result = self.wait()
+        self._process.join()
+        assert isinstance(result, Times)
+        return result
+
+
+def _work(pipe: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    try:
+        pipe.send(function(pipe, *arguments))
+    except BaseException as problem:  # noqa: BLE001  # the parent shall hear of it
+        pipe.send(RuntimeError(repr(problem)))
+
+
+@dataclass(frozen=True)
+class Speed:
+    rate: float  # messages a second
+    cost: float  # processor time of what lies between the ends, in microseconds a message
+
+
+class Meter:
+    """From its making on: how much processor time a process and the others of its session have used."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._start = self._used()
+
+    def speed(self, count: int, seconds: float) -> Speed:
+        return Speed(count / seconds, (self._used() - self._start) / count * 1e6)
+
+    def _used(self) -> float:
+        ticks = 0
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):  # it has ended meanwhile
+                words = path.read_text("utf-8").rpartition(")")[2].split()
+                if self._pid in {int(path.parent.name), int(words[3])}:
+                    ticks += int(words[11]) + int(words[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+
+class Subject(ABC):
+    """Something between a sender and a consumer."""
+
+    @abstractmethod
+    def into(self, count: int) -> Speed: ...
+
+    @abstractmethod
+    def out(self, count: int) -> Speed: ...
+
+    @abstractmethod
+    def both(self, count: int) -> Speed: ...
+
+    @abstractmethod
+    def latencies(self, count: int) -> tuple[float, ...]: ...
+
+    @abstractmethod
+    def stop(self) -> None: ...
+
+
+# Tiercel.
+
+
+def say_pids(*pids: int) -> None:
+    """For a profiler, which can begin now."""
+    if "--pids" in sys.argv:
+        print("pids", *pids, flush=True)
+        time.sleep(0.5)
+
+
+def settings(host: str, port: int, window: int) -> Config:
+    return Config(listen=ListenOptions(host=host, port=port), binary=Settings(port=port, window_size=window))
+
+
+class Daemon:
+    """`tiercel serve` as a process."""
+
+    def __init__(self, host: str, port: int, data: Path, window: int, more: str = "") -> None:
+        config, self._log = data.with_suffix(".toml"), data.with_suffix(".log")
+        text = f"""
+            listen = {{ host = "{host}", port = {port} }}
+            binary = {{ port = {port}, window_size = {window}, retry_ms = 100, retry_max_ms = 100 }}
+            {more}"""
+        config.write_text(text, "utf-8")
+        command = [sys.executable, "-m", "tiercel", "serve", "--data", str(data), "--config", str(config)]
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(command, stderr=log)  # noqa: S603  # our own program
+        self._wait(host, port)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def _wait(self, host: str, port: int) -> None:
+        deadline = time.monotonic() + START_S
+        while True:
+            try:
+                socket.create_connection((host, port)).close()
+            except OSError:
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(self._log.read_text("utf-8")) from None
+                time.sleep(0.02)
+            else:
+                return
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(START_S)
+
+
+def send(
+    _pipe: Connection, endpoint: tuple[str, int], destination: str, window: int, count: int, rate: int
+) -> Times:
+    sender = mqqb.Sender(endpoint, destination, BODY_SIZE, window)
+    times = sender.send_at(rate, count) if rate else sender.send(count)
+    sender.close()
+    return times
+
+
+def consume(
+    pipe: Connection, endpoint: tuple[str, int], guid: UUID, window: int, count: int, is_stamped: bool
+) -> Times:
+    with socket.create_server(endpoint) as listener:
+        pipe.send("listens")
+        consumer = mqqb.Consumer(listener, guid, window)
+        times = consumer.receive(count, is_stamped=is_stamped)
+        consumer.close()
+        return times
+
+
+class Tiercel(Subject):
+    def __init__(self, place: Path, window: int) -> None:
+        self._window = window
+        self._guid = uuid4()
+        self._stored = 0
+        self._port = common_port(DAEMON, CONSUMER)
+        self._data = place / f"daemon-{window}"
+        asyncio.run(self._create_queue())
+        more = f"""
+            machines = {{ "{self._guid}" = "{CONSUMER}" }}
+            routing = {{ routing_server = true }}"""
+        self._daemon = Daemon(DAEMON, self._port, self._data, window, more)
+
+    async def _create_queue(self) -> None:
+        """By a queue manager that listens, for everyone may send to the queues that it makes."""
+        async with await aio.open(self._data, config=settings(DAEMON, self._port, self._window)) as qm:
+            await qm.create_queue(LOCAL)
+
+    def _send(self, destination: str, count: int, rate: int = 0) -> Times:
+        return Worker(send, (DAEMON, self._port), destination, self._window, count, rate).join()
+
+    def _consume(self, count: int, *, is_stamped: bool = False) -> Worker:
+        endpoint = CONSUMER, self._port
+        worker = Worker(consume, endpoint, self._guid, self._window, count, is_stamped)
+        worker.wait()
+        return worker
+
+    @property
+    def _far(self) -> str:
+        return rf"PRIVATE={self._guid}\1"
+
+    def into(self, count: int) -> Speed:
+        say_pids(self._daemon.pid)
+        meter = Meter(self._daemon.pid)
+        times = self._send(rf"DIRECT=TCP:{DAEMON}\private$\in", count)
+        self._stored += count
+        return meter.speed(count, times.last - times.first)
+
+    def out(self, count: int) -> Speed:
+        self._send(self._far, count)
+        say_pids(self._daemon.pid)
+        meter = Meter(self._daemon.pid)
+        times = self._consume(count).join()
+        return meter.speed(count, times.last - times.first)
+
+    def both(self, count: int) -> Speed:
+        say_pids(self._daemon.pid)
+        meter = Meter(self._daemon.pid)
+        consumer = self._consume(count)
+        first = self._send(self._far, count).first
+        return meter.speed(count, consumer.join().last - first)
+
+    def latencies(self, count: int) -> tuple[float, ...]:
+        say_pids(self._daemon.pid)
+        consumer = self._consume(count, is_stamped=True)
+        self._send(self._far, count, RATE)
+        return consumer.join().latencies
+
+    def stop(self) -> None:
+        self._daemon.stop()
+        with tiercel.open(self._data) as qm:  # a message that was refused would be a fast one
+            assert qm.queue(LOCAL).count == self._stored
+            assert not qm.discards()
+
+
+# Two of them, exactly once.
+
+
+def receive_in_order(pipe: Connection, data: Path, host: str, port: int, window: int, count: int) -> Times:
+    """The second daemon, in a process where one can see its queue grow."""
+
+    async def main() -> Times:
+        async with await aio.open(data, config=settings(host, port, window)) as qm:
+            queue = await qm.create_queue(ORDERED, transactional=True)
+            pipe.send(os.getpid())
+            first = 0.0
+            while (arrived := queue.count) < count:
+                first = first or (time.monotonic() if arrived else 0.0)
+                await asyncio.sleep(0.005)
+            last = time.monotonic()
+            numbers = [int.from_bytes(message.body[:4], "big") for message in queue.cursor()]
+            assert numbers == list(range(count)), "lost, doubled or out of order"
+            return Times(first, last)
+
+    return asyncio.run(main())
+
+
+async def preload(data: Path, config: Config, destination: str, count: int) -> None:
+    async with await aio.open(data, config=config) as qm:
+        queue = qm.queue(destination)
+        for start in range(0, count, 100):
+            async with qm.transaction() as transaction:
+                for number in range(start, min(start + 100, count)):
+                    body = number.to_bytes(4, "big") + bytes(BODY_SIZE - 4)
+                    await queue.send(tiercel.Message(body), transaction=transaction)
+
+
+def exactly_once(place: Path, window: int, count: int) -> float:
+    """Transactional messages that lie in one daemon, to the other: sent, stored in order, and order-acked."""
+    port = common_port(DAEMON, SECOND)
+    with tempfile.TemporaryDirectory(dir=place) as scratch:
+        data = Path(scratch) / "first"
+        destination = rf"DIRECT=TCP:{SECOND}\private$\ordered"
+        asyncio.run(preload(data, settings(DAEMON, port, window), destination, count))
+        receiver = Worker(receive_in_order, Path(scratch) / "second", SECOND, port, window, count)
+        second = receiver.wait()
+        daemon = Daemon(DAEMON, port, data, window)
+        say_pids(daemon.pid, second)
+        try:
+            times = receiver.join()
+        finally:
+            daemon.stop()
+    return count / (times.last - times.first)
+
+
+# RabbitMQ.
+
+
+def publish(_pipe: Connection, port: int, count: int, rate: int) -> Times:
+    return rabbit.Publisher(port, BODY_SIZE, count, rate).send()
+
+
+def subscribe(pipe: Connection, port: int, count: int, is_stamped: bool) -> Times:
+    consumer = rabbit.Consumer(port, count, is_stamped=is_stamped)
+    pipe.send("ready")
+    return consumer.receive()
+
+
+class Rabbit(Subject):
+    def __init__(self, place: Path) -> None:
+        self._broker = rabbit.Broker(place / "rabbit")
+
+    def _send(self, count: int, rate: int = 0) -> Times:
+        return Worker(publish, self._broker.port, count, rate).join()
+
+    def _consume(self, count: int, *, is_stamped: bool = False) -> Worker:
+        worker = Worker(subscribe, self._broker.port, count, is_stamped)
+        worker.wait()
+        return worker
+
+    def into(self, count: int) -> Speed:
+        meter = Meter(self._broker.pid)
+        times = self._send(count)
+        speed = meter.speed(count, times.last - times.first)
+        rabbit.declare(self._broker.port, purge=True)
+        return speed
+
+    def out(self, count: int) -> Speed:
+        self._send(count)
+        meter = Meter(self._broker.pid)
+        times = self._consume(count).join()
+        return meter.speed(count, times.last - times.first)
+
+    def both(self, count: int) -> Speed:
+        meter = Meter(self._broker.pid)
+        consumer = self._consume(count)
+        first = self._send(count).first
+        return meter.speed(count, consumer.join().last - first)
+
+    def latencies(self, count: int) -> tuple[float, ...]:
+        consumer = self._consume(count, is_stamped=True)
+        self._send(count, RATE)
+        return consumer.join().latencies
+
+    def stop(self) -> None:
+        self._broker.stop()
+
+
+# The table.
+
+
+class Figures:
+    """The best of all rounds, by what the columns are called."""
+
+    def __init__(self) -> None:
+        self.best: dict[str, float] = {}
+
+    def measure(self, subject: Subject, count: int, case: str) -> None:
+        if case == "latency":
+            found = sorted(subject.latencies(LATENCY_MESSAGES))
+            self._keep("p50 ms", statistics.median(found) * 1000, min)
+            self._keep("p99 ms", found[len(found) * 99 // 100] * 1000, min)
+        elif case != "once":
+            speed = {"in": subject.into, "out": subject.out, "both": subject.both}[case](count)
+            self._keep(f"{case}/s", speed.rate, max)
+            self._keep(f"{case} \u00b5s", speed.cost, min)
+
+    def _keep(self, name: str, value: float, better: Callable[[float, float], float]) -> None:
+        self.best[name] = better(self.best.get(name, value), value)
+
+
+def table(results: dict[str, Figures], columns: tuple[str, ...], width: int) -> Iterator[str]:
+    yield f"{'':20}" + "".join(f"{column:>{width}}" for column in columns)
+    beside = results.get("RabbitMQ", Figures())
+    for name, figures in results.items():
+        cells = []
+        for column in columns:
+            value, other = figures.best.get(column), beside.best.get(column)
+            text = "-" if value is None else f"{value:.2f}" if column.endswith("ms") else f"{value:,.0f}"
+            if value is not None and other and figures is not beside:
+                text += f" ({value / other:.2f})"
+            cells.append(f"{text:>{width}}")
+        yield f"{name:20}{''.join(cells)}"
+
+
+def run(place: Path, arguments: argparse.Namespace) -> None:
+    results: dict[str, Figures] = {}
+    subjects: dict[str, Subject] = {}
+    cases = [arguments.only] if arguments.only else CASES
+    reason = "it is not wanted" if arguments.without_rabbit else rabbit.missing()
+    if reason:
+        print(f"RabbitMQ is left out: {reason}")
+    try:
+        if not reason:
+            subjects["RabbitMQ"] = Rabbit(place)
+        for window in arguments.windows:
+            subjects[f"Tiercel, window {window}"] = Tiercel(place, window)
+        results = {name: Figures() for name in subjects}
+        for _ in range(arguments.rounds):
+            for case in cases:
+                for name, subject in subjects.items():
+                    results[name].measure(subject, arguments.messages, case)
+    finally:
+        for subject in subjects.values():
+            subject.stop()
+    print("\n".join(table(results, ("in/s", "out/s", "both/s", "p50 ms", "p99 ms"), 16)))
+    print("processor time of the daemon or broker alone, in microseconds a message:")
+    print("\n".join(table(results, ("in \u00b5s", "out \u00b5s", "both \u00b5s"), 16)))
+    if "once" in cases:
+        for window in arguments.windows:
+            rates = [exactly_once(place, window, arguments.messages) for _ in range(arguments.rounds)]
+            print(f"exactly once between two daemons, window {window}: {max(rates):,.0f}/s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--messages", type=int, default=20_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--windows", type=int, nargs="+", default=[64, 256])
+    parser.add_argument("--only", choices=CASES)
+    parser.add_argument("--without-rabbit", action="store_true")
+    parser.add_argument("--pids", action="store_true", help="print the processes to profile when they work")
+    arguments = parser.parse_args()
+    print(
+        f"One sender -> daemon -> one consumer on {os.cpu_count()} cores that all of them share: "
+        f"{BODY_SIZE} bytes, recoverable,\nacknowledged after the commit; best of {arguments.rounds} rounds "
+        f"by turns, in brackets the ratio to RabbitMQ (quorum queue,\npersistent, confirms, pika, "
+        f"{rabbit.IN_FLIGHT} in flight); latency at {RATE} a second",
+        flush=True,
+    )
+    with folder() as place:
+        run(place, arguments)
+
+
+if __name__ == "__main__":
+    main()

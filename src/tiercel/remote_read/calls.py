@@ -1,0 +1,368 @@
+"""What the sixteen methods take and give, as values and as stub data: [MS-MQRR] 3.1.4 and 6.
+
+A request knows its number and what answers it. A response that has a status can tell of a failure by itself;
+the two methods that open a queue have none, and fail by a fault that carries the code (MQRR trap 25).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self, get_type_hints
+from uuid import UUID
+
+from tiercel.model.codes import SectionType
+from tiercel.model.identifiers import NULL_GUID
+from tiercel.model.limits import INFINITE
+from tiercel.remote_read.packet import Section
+from tiercel.remote_read.queue_format import NO_QUEUE, QueueFormat
+from tiercel.rpc.ndr import NULL_HANDLE, ContextHandle, NdrReader, NdrWriter
+from tiercel.rpc.status import NCA_S_OP_RNG_ERROR, RpcFault
+from tiercel.rpc.syntax import Interface, SyntaxId
+
+REMOTE_READ: Final = Interface(
+    "RemoteRead", SyntaxId(UUID("1a9134dd-7b39-45ba-ad88-44d01ca47f28"), 1), operations=16
+)
+
+MQ_OK: Final = 0
+RR_NACK: Final = 1
+RR_ACK: Final = 2
+TOKEN_MAX_BYTES: Final = 131_072
+MAX_SECTIONS: Final = 2
+
+_SECTION_TYPES = frozenset(SectionType)
+_SECTION_SIZE = 16  # of a SectionBuffer without what its pointer points to
+
+
+class Kind(NamedTuple):
+    """How a field is read and written."""
+
+    read: Callable[[NdrReader, str], Any]
+    write: Callable[[NdrWriter, Any], object]
+
+
+U8 = Annotated[int, Kind(NdrReader.u8, NdrWriter.u8)]
+U16 = Annotated[int, Kind(NdrReader.u16, NdrWriter.u16)]
+U32 = Annotated[int, Kind(NdrReader.u32, NdrWriter.u32)]
+I32 = Annotated[int, Kind(NdrReader.i32, NdrWriter.i32)]
+U64 = Annotated[int, Kind(NdrReader.u64, NdrWriter.u64)]
+Guid = Annotated[UUID, Kind(NdrReader.guid, NdrWriter.guid)]
+Handle = Annotated[ContextHandle, Kind(NdrReader.context_handle, NdrWriter.context_handle)]
+Ack = Annotated[int, Kind(lambda reader, name: reader.u32(name, RR_NACK, RR_ACK), NdrWriter.u32)]
+# XACTUOW is an array of bytes and has no alignment; the NULL GUID is no transaction (MQRR trap 1).
+UnitOfWork = Annotated[
+    UUID,
+    Kind(
+        lambda reader, name: UUID(bytes_le=reader.take(16, name)),
+        lambda writer, value: writer.raw(value.bytes_le),
+    ),
+]
+Token = Annotated[
+    bytes,
+    Kind(
+        lambda reader, name: reader.conformant_bytes(name, reader.u32(name, high=TOKEN_MAX_BYTES)),
+        lambda writer, value: writer.u32(len(value)).conformant_bytes(value),
+    ),
+]
+Queue = Annotated[
+    QueueFormat, Kind(lambda reader, _: QueueFormat.read(reader), lambda writer, value: value.write(writer))
+]
+
+
+def _read_sections(reader: NdrReader) -> tuple[Section, ...]:
+    count = reader.u32("pdwNumberOfSections", high=MAX_SECTIONS)
+    if not reader.pointer("ppPacketSections", count):
+        return ()
+    reader.conformance("ppPacketSections", count, element_size=_SECTION_SIZE)
+    heads = []
+    for _ in range(count):
+        # Sixteen bits, then two that mean nothing (MQRR trap 2).
+        reader.align(4)
+        kind = SectionType(reader.enum16("SectionBufferType", _SECTION_TYPES))
+        alloc, size = reader.u32("SectionSizeAlloc"), reader.u32("SectionSize")
+        heads.append((kind, alloc, size, reader.pointer("pSectionBuffer", size)))
+    return tuple(
+        Section(kind, alloc, reader.conformant_bytes("pSectionBuffer", size) if is_there else b"")
+        for kind, alloc, size, is_there in heads
+    )
+
+
+def _write_sections(writer: NdrWriter, sections: tuple[Section, ...]) -> None:
+    writer.u32(len(sections)).pointer(is_there=bool(sections))
+    if not sections:
+        return
+    writer.conformance(len(sections))
+    for section in sections:
+        writer.align(4).enum16(section.type).u32(section.size_alloc).u32(len(section.data)).pointer()
+    for section in sections:
+        writer.conformant_bytes(section.data)
+
+
+Sections = Annotated[
+    tuple[Section, ...],
+    Kind(lambda reader, _: _read_sections(reader), _write_sections),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Arguments or results: the fields in wire order, each with its kind."""
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Of bytes that are not what they should be, an NdrError; what follows them is no part of it."""
+        reader = NdrReader(data, cls.__name__)
+        return cls(*(kind.read(reader, name) for name, kind in _kinds(cls)))
+
+    def encode(self) -> bytes:
+        writer = NdrWriter()
+        for name, kind in _kinds(type(self)):
+            kind.write(writer, getattr(self, name))
+        return writer.data
+
+
+_KINDS: dict[type[Call], tuple[tuple[str, Kind], ...]] = {}
+
+
+def _kinds(cls: type[Call]) -> tuple[tuple[str, Kind], ...]:
+    kinds = _KINDS.get(cls)
+    if kinds is None:
+        hints = get_type_hints(cls, include_extras=True)
+        kinds = tuple((field.name, hints[field.name].__metadata__[0]) for field in fields(cls))
+        _KINDS[cls] = kinds
+    return kinds
+
+
+# Responses.
+
+
+@dataclass(frozen=True, slots=True)
+class Response(Call):
+    @classmethod
+    def failed(cls, status: int) -> "Response | None":  # noqa: ARG003
+        """What tells of a failure; None where only a fault can. Its other fields have no meaning then."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPort(Response):
+    port: U32 = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOpened(Response):
+    handle: Handle = NULL_HANDLE
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOpenedForMove(Response):
+    move_context: U64 = 0
+    handle: Handle = NULL_HANDLE
+
+
+@dataclass(frozen=True, slots=True)
+class QueueClosed(Response):
+    handle: Handle = NULL_HANDLE
+    status: U32 = MQ_OK
+
+    @classmethod
+    def failed(cls, status: int) -> Self:
+        return cls(status=status)
+
+
+@dataclass(frozen=True, slots=True)
+class CursorCreated(Response):
+    cursor: U32 = 0
+    status: U32 = MQ_OK
+
+    @classmethod
+    def failed(cls, status: int) -> Self:
+        return cls(status=status)
+
+
+@dataclass(frozen=True, slots=True)
+class Received(Response):
+    arrival_time: U32 = 0
+    sequence_id: U64 = 0
+    sections: Sections = ()
+    status: U32 = MQ_OK
+
+    @classmethod
+    def failed(cls, status: int) -> Self:
+        return cls(status=status)
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Response):
+    """Of the methods that give nothing but whether they succeeded."""
+
+    status: U32 = MQ_OK
+
+    @classmethod
+    def failed(cls, status: int) -> Self:
+        return cls(status=status)
+
+
+# Requests.
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Call):
+    OPNUM: ClassVar[int]
+    RESPONSE: ClassVar[type[Response]] = Done
+
+
+@dataclass(frozen=True, slots=True)
+class HandleRequest(Request):
+    """A method on an open queue."""
+
+    handle: Handle
+
+
+@dataclass(frozen=True, slots=True)
+class GetServerPort(Request):
+    OPNUM = 0
+    RESPONSE = ServerPort
+
+
+@dataclass(frozen=True, slots=True)
+class OpenQueue(Request):
+    """The client's id and version are of no importance any more (MQRR-054, MQRR-055)."""
+
+    queue: Queue
+    access: U32
+    share_mode: U32 = 0
+    client_id: Guid = NULL_GUID
+    is_non_routing_server: I32 = 1
+    major: U8 = 6
+    minor: U8 = 1
+    build_number: U16 = 0
+    is_workgroup: I32 = 0
+
+    OPNUM = 2
+    RESPONSE: ClassVar[type[Response]] = QueueOpened
+
+
+@dataclass(frozen=True, slots=True)
+class CloseQueue(HandleRequest):
+    OPNUM = 3
+    RESPONSE = QueueClosed
+
+
+@dataclass(frozen=True, slots=True)
+class CreateCursor(HandleRequest):
+    OPNUM = 4
+    RESPONSE = CursorCreated
+
+
+@dataclass(frozen=True, slots=True)
+class CloseCursor(HandleRequest):
+    cursor: U32
+
+    OPNUM = 5
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeQueue(HandleRequest):
+    OPNUM = 6
+
+
+@dataclass(frozen=True, slots=True)
+class StartReceive(HandleRequest):
+    lookup_id: U64 = 0
+    cursor: U32 = 0
+    action: U32 = 0
+    timeout_ms: U32 = 0
+    request_id: U32 = 0
+    max_body_size: U32 = INFINITE
+    max_compound_message_size: U32 = INFINITE
+
+    OPNUM = 7
+    RESPONSE = Received
+
+
+@dataclass(frozen=True, slots=True)
+class CancelReceive(HandleRequest):
+    request_id: U32
+
+    OPNUM = 8
+
+
+@dataclass(frozen=True, slots=True)
+class EndReceive(HandleRequest):
+    ack: Ack
+    request_id: U32
+
+    OPNUM = 9
+
+
+@dataclass(frozen=True, slots=True)
+class MoveMessage(HandleRequest):
+    move_context: U64
+    lookup_id: U64
+    transaction: UnitOfWork = NULL_GUID
+
+    OPNUM = 10
+
+
+@dataclass(frozen=True, slots=True)
+class OpenQueueForMove(OpenQueue):
+    OPNUM = 11
+    RESPONSE = QueueOpenedForMove
+
+
+@dataclass(frozen=True, slots=True)
+class EnlistRemoteTransaction(Request):
+    transaction: UnitOfWork
+    token: Token = b""
+    queue: Queue = NO_QUEUE
+
+    OPNUM = 12
+
+
+@dataclass(frozen=True, slots=True)
+class StartTransactionalReceive(StartReceive):
+    transaction: UnitOfWork = NULL_GUID
+
+    OPNUM = 13
+
+
+@dataclass(frozen=True, slots=True)
+class SetUserAcknowledgementClass(HandleRequest):
+    lookup_id: U64
+    message_class: U16
+
+    OPNUM = 14
+
+
+@dataclass(frozen=True, slots=True)
+class EndTransactionalReceive(EndReceive):
+    OPNUM = 15
+
+
+REQUESTS: Final[dict[int, type[Request]]] = {
+    request.OPNUM: request
+    for request in (
+        GetServerPort,
+        OpenQueue,
+        CloseQueue,
+        CreateCursor,
+        CloseCursor,
+        PurgeQueue,
+        StartReceive,
+        CancelReceive,
+        EndReceive,
+        MoveMessage,
+        OpenQueueForMove,
+        EnlistRemoteTransaction,
+        StartTransactionalReceive,
+        SetUserAcknowledgementClass,
+        EndTransactionalReceive,
+    )
+}
+
+
+def decode_request(opnum: int, stub: bytes) -> Request:
+    """The arguments of a call; a number without a method, as 1 is, ends in a fault."""
+    request = REQUESTS.get(opnum)
+    if request is None:
+        raise RpcFault(NCA_S_OP_RNG_ERROR, f"the interface has no operation {opnum}")
+    return request.decode(stub)

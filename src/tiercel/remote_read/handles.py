@@ -1,0 +1,112 @@
+"""The queues that remote readers have open: context handles, move contexts and cursors. [MS-MQRR] 2.2.4.
+
+A handle belongs to the association group in which it was made: every connection of the group may use it, and
+it goes with the last of them (MQRR traps 27, 28).
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from ipaddress import IPv6Address, ip_address
+from itertools import count
+from typing import Self
+
+from tiercel.engine.cursor import Cursor
+from tiercel.engine.handles import OpenQueue
+from tiercel.model.sid import SecurityIdentifier
+from tiercel.remote_read.calls import REMOTE_READ
+from tiercel.rpc.associations import Association
+from tiercel.rpc.ndr import NULL_HANDLE, ContextHandle
+from tiercel.rpc.security import AuthenticationLevel
+from tiercel.rpc.server import Call
+from tiercel.security.access import Token
+
+_MOVE_CONTEXT_BYTES = 8
+_CURSORS = 0xFFFF_FFFF  # a cursor is a DWORD, and never 0
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls: the association group, who it proved to be, and how well the call is protected."""
+
+    association: Association
+    token: Token
+    level: AuthenticationLevel
+
+    @classmethod
+    def of(cls, call: Call) -> Self:
+        identity = call.identity
+        if identity is None or identity.sid is None:
+            return cls(call.association, Token.anonymous(), call.level)
+        return cls(call.association, Token.for_user(identity.sid, identity.groups), call.level)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it calls from this computer."""
+        address = ip_address(self.association.peer)
+        mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+        return (mapped or address).is_loopback
+
+
+@dataclass(slots=True, eq=False)
+class QueueHandle:
+    association: Association
+    user: SecurityIdentifier
+    opened: OpenQueue
+    is_workgroup: bool
+    context: ContextHandle = NULL_HANDLE
+    move_context: int = 0  # 0 when it was not opened for moving
+    cursors: dict[int, Cursor] = field(default_factory=dict)
+
+
+class Handles:
+    def __init__(self, random_bytes: Callable[[int], bytes]) -> None:
+        self._random_bytes = random_bytes
+        self._open: set[QueueHandle] = set()
+        self._workgroup: Counter[Association] = Counter()
+        self._by_move_context: dict[int, QueueHandle] = {}
+        self._cursor_numbers = count()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, handle: QueueHandle) -> None:
+        """Gives it a context in its group; an RpcFault when the group has too many."""
+        handle.context = handle.association.open_handle(REMOTE_READ, handle)
+        self._open.add(handle)
+        self._workgroup[handle.association] += handle.is_workgroup
+
+    def open_for_move(self, handle: QueueHandle) -> None:
+        """Gives it a number that refers to it and tells nothing (MQRR trap 17)."""
+        while not handle.move_context or handle.move_context in self._by_move_context:
+            handle.move_context = int.from_bytes(self._random_bytes(_MOVE_CONTEXT_BYTES), "little")
+        self._by_move_context[handle.move_context] = handle
+
+    def remove(self, handle: QueueHandle) -> None:
+        """The context is the group's own business."""
+        self._open.remove(handle)
+        self._by_move_context.pop(handle.move_context, None)
+        self._workgroup[handle.association] -= handle.is_workgroup
+        if not self._workgroup[handle.association]:
+            del self._workgroup[handle.association]
+
+    @staticmethod
+    def find(association: Association, context: ContextHandle) -> QueueHandle:
+        """What an open context stands for; an RpcFault when it is none of the group's."""
+        handle = association.find_handle(REMOTE_READ, context)
+        assert isinstance(handle, QueueHandle)
+        return handle
+
+    def find_target(self, association: Association, move_context: int) -> QueueHandle | None:
+        handle = self._by_move_context.get(move_context)
+        return handle if handle is not None and handle.association is association else None
+
+    def has_workgroup(self, association: Association) -> bool:
+        """Whether any handle of the group was opened by a member of a workgroup."""
+        return association in self._workgroup
+
+    def add_cursor(self, handle: QueueHandle, cursor: Cursor) -> int:
+        """A number of its own among all handles, so that no handle takes another's cursor for its own."""
+        number = next(self._cursor_numbers) % _CURSORS + 1
+        handle.cursors[number] = cursor
+        return number

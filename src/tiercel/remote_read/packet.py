@@ -1,0 +1,274 @@
+"""The packet that a remote reader gets, and the sections that it travels in: [MS-MQRR] 2.2.5 and 2.2.6.
+
+A served packet is the stored one with three changes: TimeToReachQueue is a point in time, the address tells
+where the message came from, and headers follow that tell what became of it here. The reader turns it back.
+A body that is longer than the reader asked for is cut; then what stands before and after it travels apart.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
+from typing import NamedTuple
+
+from tiercel.engine.records import Record
+from tiercel.model.codes import QueueFormatType, SectionType
+from tiercel.model.errors import DecodeError
+from tiercel.model.limits import INFINITE, MAX_PACKET_SIZE
+from tiercel.wire import user_header
+from tiercel.wire.base_header import DEBUG_HEADER, BaseHeader
+from tiercel.wire.debug_header import DebugHeader
+from tiercel.wire.extension_headers import (
+    DEAD_LETTER_HEADER,
+    EXTENDED_ADDRESS_HEADER,
+    IPV4,
+    IPV6,
+    SUBQUEUE_HEADER,
+    DeadLetterHeader,
+    ExtendedAddressHeader,
+    ExtensionHeader,
+    SubqueueHeader,
+    encode_subqueue_name,
+    read_extension_headers,
+)
+from tiercel.wire.message_properties_header import MessagePropertiesHeader
+from tiercel.wire.security_header import ENCRYPTED_BODY, SecurityHeader
+from tiercel.wire.soap_header import CompoundMessageHeader, SRMPEnvelopeHeader
+from tiercel.wire.structure import Layout, Reader, Structure, align4
+from tiercel.wire.transaction_header import TransactionHeader
+from tiercel.wire.user_header import UserHeader
+from tiercel.wire.user_message import UserMessage
+
+# In BaseHeader and UserHeader, which begin every packet.
+_PACKET_SIZE = slice(8, 12)
+_TIME_TO_REACH_QUEUE = slice(12, 16)
+_SOURCE = slice(16, 32)
+_ADDRESS = slice(32, 48)
+_USER_FLAGS = slice(60, 64)
+
+_SHORT_ADDRESS_SIZE = 8
+_NO_ADDRESS = bytes(16)
+_MAIN_QUEUE = SubqueueHeader()
+_FIRST = {SectionType.BINARY_FIRST_SECTION, SectionType.SRMP_FIRST_SECTION}
+_SECOND_OF = {
+    SectionType.BINARY_FIRST_SECTION: SectionType.BINARY_SECOND_SECTION,
+    SectionType.SRMP_FIRST_SECTION: SectionType.SRMP_SECOND_SECTION,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """SectionBuffer, 2.2.6: a part of a packet, and how long it is with the whole body in it."""
+
+    type: SectionType
+    size_alloc: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Address(Structure):
+    """The overlay of QueueManagerAddress for a direct name, 2.2.5.1: as much of an address as fits."""
+
+    length: int = 0
+    type: int = 0
+    scope: int = 0
+    address: bytes = bytes(_SHORT_ADDRESS_SIZE)
+
+    LAYOUT = Layout(f"H H I {_SHORT_ADDRESS_SIZE}s")
+
+
+# Serving.
+
+
+def serve(packet: UserMessage, record: Record, *, subqueue: str = "", address: str = "") -> bytes:
+    """The packet for a remote reader; `address` is the host that it came from, empty when nobody knows."""
+    length, kind, scope, octets = _address_fields(address)
+    data = bytearray(packet.data[: len(packet.data) - len(packet.trailer)])
+    # Infinite stays infinite (MQRR trap 18).
+    expires = min(packet.sent_time + packet.time_to_reach_queue, INFINITE)
+    data[_TIME_TO_REACH_QUEUE] = expires.to_bytes(4, "little")
+    if packet.flags >> user_header.DESTINATION_SHIFT & 7 == QueueFormatType.DIRECT:
+        data[_ADDRESS] = Address(length, kind, scope, octets[:_SHORT_ADDRESS_SIZE]).encode()
+    elif not _names_need_address(packet.flags):
+        data[_ADDRESS] = data[_SOURCE]
+    for header in _trailers(record, subqueue, ExtendedAddressHeader(28, length, kind, scope, octets)):
+        data += header.encode()
+    data[_PACKET_SIZE] = len(data).to_bytes(4, "little")
+    return bytes(data)
+
+
+def _address_fields(text: str) -> tuple[int, int, int, bytes]:
+    """Length, type, scope and sixteen octets of an address; all zero for none."""
+    if not text:
+        return 0, 0, 0, bytes(16)
+    address = ip_address(text)
+    scope = address.scope_id if isinstance(address, IPv6Address) else None
+    number = int(scope) if scope is not None and scope.isdecimal() else 0
+    packed = address.packed
+    return len(packed), IPV6 if address.version == 6 else IPV4, number, packed.ljust(16, b"\0")
+
+
+def _names_need_address(flags: int) -> bool:
+    """Whether a queue is named by its number on the destination, which the address tells."""
+    shifts = (user_header.DESTINATION_SHIFT, user_header.ADMIN_SHIFT, user_header.RESPONSE_SHIFT)
+    return any(flags >> shift & 7 == QueueFormatType.PRIVATE_ON_DESTINATION for shift in shifts)
+
+
+def _trailers(record: Record, subqueue: str, address: ExtendedAddressHeader) -> Iterator[Structure]:
+    dead_letters = DeadLetterHeader.of(record.dead_letter_queue) if record.dead_letter_queue else None
+    moved = SubqueueHeader(
+        abort_counter=record.abort_count,
+        move_counter=record.move_count,
+        last_move_time=record.last_move_time,
+        subqueue_name=encode_subqueue_name(subqueue),
+    )
+    flags = SUBQUEUE_HEADER | EXTENDED_ADDRESS_HEADER | (DEAD_LETTER_HEADER if dead_letters else 0)
+    size = moved.header_size + address.header_size + (dead_letters.header_size if dead_letters else 0)
+    yield ExtensionHeader(remaining_headers_size=size, flags=flags)
+    yield moved
+    if dead_letters is not None:
+        yield dead_letters
+    yield address
+
+
+def split(data: bytes, max_body_size: int, max_compound_message_size: int) -> tuple[Section, ...]:
+    """The sections of a packet whose body may be cut: 3.1.4.7, ppPacketSections."""
+    is_srmp = int.from_bytes(data[_USER_FLAGS], "little") & user_header.ARRIVED_OVER_HTTP
+    limit = max_compound_message_size if is_srmp else max_body_size
+    if limit >= len(data) or limit >= (body := _find_body(data)).size:
+        return (Section(SectionType.FULL_PACKET, len(data), data),)
+    kind = SectionType.SRMP_FIRST_SECTION if body.is_srmp else SectionType.BINARY_FIRST_SECTION
+    # Padding counts as withheld, so that what follows stays aligned (MQRR trap 22).
+    first = Section(kind, body.end, data[: body.start + limit])
+    rest = data[body.end :]
+    return (first, Section(_SECOND_OF[kind], len(rest), rest)) if rest else (first,)
+
+
+class _Body(NamedTuple):
+    """Where the part of a packet is that may be cut: its start and size, and where the next header begins."""
+
+    start: int
+    size: int
+    end: int
+    is_srmp: bool
+
+
+def _find_body(data: bytes) -> _Body:
+    """Looks at no more than the headers before the body, so it reads a packet whose body was cut, too."""
+    reader = Reader(data)
+    base, user = BaseHeader.read(reader), UserHeader.read(reader)
+    if user.flags & user_header.TRANSACTION_HEADER:
+        TransactionHeader.read(reader)
+    is_encrypted = False
+    if user.flags & user_header.SECURITY_HEADER:
+        is_encrypted = bool(SecurityHeader.read(reader).flags & ENCRYPTED_BODY)
+    if user.flags & user_header.ARRIVED_OVER_HTTP:
+        return _find_compound_message(reader, base)
+    properties = MessagePropertiesHeader(*reader.fixed(MessagePropertiesHeader))
+    reader.take(2 * properties.label_length, "label")
+    reader.take(properties.extension_size, "extension_data")
+    reserved = max(properties.message_size, properties.allocation_body_size)
+    size = reserved if is_encrypted else properties.message_size
+    return _Body(reader.at, size, align4(reader.at + reserved), is_srmp=False)
+
+
+def _find_compound_message(reader: Reader, base: BaseHeader) -> _Body:
+    MessagePropertiesHeader.read(reader)
+    if base.flags & DEBUG_HEADER:
+        DebugHeader.read(reader)
+    SRMPEnvelopeHeader.read(reader)
+    # Its data is what counts, not the sixteen bytes before them (MQRR trap 22).
+    compound = CompoundMessageHeader(*reader.fixed(CompoundMessageHeader))
+    size = compound.http_body_size
+    return _Body(reader.at, size, align4(reader.at + size), is_srmp=True)
+
+
+# Reading.
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteMessage:
+    """What a remote reader got: the packet as its server stores it, and what the server says of it.
+
+    Of a body that was cut, the packet has `body_received` bytes, and zeros in the place of the others.
+    """
+
+    packet: UserMessage
+    body_received: int
+    body_size: int
+    subqueue: SubqueueHeader = _MAIN_QUEUE
+    dead_letter_queue: str = ""
+    sender_address: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        return self.body_received == self.body_size
+
+
+def rebuild(sections: Sequence[Section]) -> RemoteMessage:
+    """The message of a served packet; whatever is wrong with it is a DecodeError, and then RR_NACK is due."""
+    _check_sections(sections)
+    first = sections[0]
+    body = _find_body(first.data)
+    if first.type == SectionType.FULL_PACKET:
+        return _read(first.data, body.size, body.size)
+    received = len(first.data) - body.start
+    if body.is_srmp != (first.type == SectionType.SRMP_FIRST_SECTION):
+        raise _wrong("SectionBufferType", "does not fit to the kind of the message")
+    if received > body.size or body.end > MAX_PACKET_SIZE:
+        raise _wrong("SectionSize", f"{received} bytes of a body of {body.size}")
+    # Where the second section belongs, the headers know better than SectionSizeAlloc (MQRR trap 22).
+    data = first.data.ljust(body.end, b"\0") + b"".join(section.data for section in sections[1:])
+    return _read(data, received, body.size)
+
+
+def _check_sections(sections: Sequence[Section]) -> None:
+    kinds = [section.type for section in sections]
+    is_cut = bool(kinds) and kinds[0] in _FIRST
+    if kinds != [SectionType.FULL_PACKET] and not (is_cut and kinds[1:] in ([], [_SECOND_OF[kinds[0]]])):
+        raise _wrong("SectionBufferType", f"{[int(kind) for kind in kinds]} is no packet")
+    for section in sections:
+        size = len(section.data)
+        if section.size_alloc < size or (section.size_alloc > size and section.type not in _FIRST):
+            raise _wrong("SectionSizeAlloc", f"is {section.size_alloc}, SectionSize is {size}")
+
+
+def _read(data: bytes, received: int, body_size: int) -> RemoteMessage:
+    # PacketSize counts the headers after the message; one that does not is understood as well.
+    size = int.from_bytes(data[_PACKET_SIZE], "little")
+    served = UserMessage(data[:size])
+    trailer = served.trailer + data[size:]
+    own = bytearray(data[: size - len(served.trailer)])
+    own[_PACKET_SIZE] = len(own).to_bytes(4, "little")
+    remaining = INFINITE
+    if served.time_to_reach_queue != INFINITE:
+        remaining = max(served.time_to_reach_queue - served.sent_time, 0)
+    own[_TIME_TO_REACH_QUEUE] = remaining.to_bytes(4, "little")
+    overlay = Address()
+    if served.flags >> user_header.DESTINATION_SHIFT & 7 == QueueFormatType.DIRECT:
+        overlay = Address.decode(bytes(own[_ADDRESS]))
+        own[_ADDRESS] = _NO_ADDRESS
+    subqueue, dead_letters, extended = _MAIN_QUEUE, "", ExtendedAddressHeader()
+    for header in read_extension_headers(Reader(trailer)) if trailer else ():
+        match header:
+            case SubqueueHeader():
+                subqueue = header
+            case DeadLetterHeader():
+                dead_letters = header.path_name
+            case ExtendedAddressHeader():
+                extended = header
+    address = _address_text(extended, overlay)
+    return RemoteMessage(UserMessage(bytes(own)), received, body_size, subqueue, dead_letters, address)
+
+
+def _address_text(extended: ExtendedAddressHeader, overlay: Address) -> str:
+    if extended.address_type == IPV6:
+        scope = f"%{extended.address_scope}" if extended.address_scope else ""
+        return f"{ip_address(extended.address)}{scope}"
+    if extended.address_type == IPV4:
+        return str(ip_address(extended.address[:4]))
+    # An IPv6 address does not fit into the overlay.
+    return str(ip_address(overlay.address[:4])) if overlay.type == IPV4 else ""
+
+
+def _wrong(field: str, problem: str) -> DecodeError:
+    return DecodeError("SectionBuffer", field, 0, problem)

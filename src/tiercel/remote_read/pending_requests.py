@@ -1,0 +1,94 @@
+"""PendingRequestTable: reads that wait, and messages whose readers have not said yet that they have them.
+
+[MS-MQRR] 3.1.1.2, 3.1.1.3, 3.1.2.2. The key is the handle and the reader's own number; all reads that wait
+are here, peeks too, so that all can be cancelled (MQRR trap 8).
+
+    read that finds nothing     -> waiting -> delivered, or forgotten: a peek, a failure, cancelled
+    receive that finds its message         -> delivered -> forgotten: ended, timed out, handle closed
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from tiercel.engine.handles import Waiter
+from tiercel.engine.transaction import Transaction
+from tiercel.remote_read.actions import CallId
+from tiercel.remote_read.calls import StartReceive
+from tiercel.remote_read.handles import QueueHandle
+
+
+@dataclass(slots=True, eq=False)
+class PendingRequest:
+    call: CallId
+    handle: QueueHandle
+    arguments: StartReceive
+    is_receive: bool
+    transaction: Transaction | None = None
+    waiter: Waiter | None = None  # while it waits
+    lookup_id: int | None = None  # of the message that was handed out
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it has neither a message nor an error yet."""
+        return self.waiter is not None and not self.waiter.is_done
+
+
+class PendingRequests:
+    def __init__(self, cleanup_s: float) -> None:
+        self._cleanup_s = cleanup_s
+        self._of_handle: dict[QueueHandle, dict[int, PendingRequest]] = {}
+        self._by_call: dict[CallId, PendingRequest] = {}
+        self._by_waiter: dict[Waiter, PendingRequest] = {}
+        # When each was delivered too long ago; all may be silent equally long, so they stand in order.
+        self._overdue_at: OrderedDict[PendingRequest, float] = OrderedDict()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._of_handle.values()))
+
+    def find(self, handle: QueueHandle, request_id: int) -> PendingRequest | None:
+        return self._of_handle.get(handle, {}).get(request_id)
+
+    def of(self, handle: QueueHandle) -> list[PendingRequest]:
+        return list(self._of_handle.get(handle, {}).values())
+
+    def of_call(self, call: CallId) -> PendingRequest | None:
+        """The request that waits in this call."""
+        return self._by_call.get(call)
+
+    def of_waiter(self, waiter: Waiter) -> PendingRequest | None:
+        return self._by_waiter.get(waiter)
+
+    def wait(self, request: PendingRequest, waiter: Waiter) -> None:
+        request.waiter = waiter
+        self._by_call[request.call] = request
+        self._by_waiter[waiter] = request
+        self._of_handle.setdefault(request.handle, {})[request.arguments.request_id] = request
+
+    def deliver(self, request: PendingRequest, lookup_id: int, now: float) -> None:
+        """The message goes to its reader; from now on there is a limit to its silence (MQRR trap 7)."""
+        self._stop_waiting(request)
+        request.lookup_id = lookup_id
+        self._of_handle.setdefault(request.handle, {})[request.arguments.request_id] = request
+        self._overdue_at[request] = now + self._cleanup_s
+
+    def forget(self, request: PendingRequest) -> None:
+        self._stop_waiting(request)
+        self._overdue_at.pop(request, None)
+        requests = self._of_handle.get(request.handle, {})
+        requests.pop(request.arguments.request_id, None)
+        if not requests:
+            self._of_handle.pop(request.handle, None)
+
+    def _stop_waiting(self, request: PendingRequest) -> None:
+        if request.waiter is not None:
+            del self._by_call[request.call], self._by_waiter[request.waiter]
+            request.waiter = None
+
+    @property
+    def next_deadline(self) -> float | None:
+        return next(iter(self._overdue_at.values()), None)
+
+    def overdue(self, now: float) -> PendingRequest | None:
+        """The request that was delivered longest ago, if that is too long."""
+        deadline = self.next_deadline
+        return next(iter(self._overdue_at)) if deadline is not None and deadline <= now else None

@@ -1,0 +1,446 @@
+"""The server of the RemoteRead interface: [MS-MQRR] 3.1.
+
+Every input comes between `begin` and the engine's commit, inside a batch of the engine. Afterwards `finish`
+takes the effects of the commit, and `take_actions` gives what may leave:
+
+    engine.begin(time_of_day); service.begin(now); service.call(...); ...
+    others = service.finish(engine.commit()); perform(service.take_actions())
+
+A message that is handed out stays locked until its reader says that it has it, so an answer that is lost
+costs nothing but time: the reader's silence, its end or an orderly close give the message back.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from secrets import token_bytes
+from typing import Any
+from uuid import UUID
+
+from tiercel.engine.core import Answered, Completed, Effect
+from tiercel.engine.cursor import Cursor
+from tiercel.engine.engine import Engine
+from tiercel.engine.handles import Found, Waiter
+from tiercel.engine.transaction import Transaction
+from tiercel.model.codes import CoordinatorAnswer, MessageClass, QueueAccess, ShareMode, Status
+from tiercel.model.errors import (
+    DtcConnectError,
+    InvalidHandleError,
+    InvalidParameterError,
+    MessageLockedUnderTransactionError,
+    MqError,
+    OperationCancelledError,
+    QueueNotAvailableError,
+    TransactionEnlistError,
+    TransactionSequenceError,
+    TransactionUsageError,
+    error_for_code,
+)
+from tiercel.model.identifiers import NULL_GUID, lookup_id_sequence
+from tiercel.remote_read import calls
+from tiercel.remote_read.actions import Action, CallId, Enlist, Fault, Reply
+from tiercel.remote_read.calls import RR_ACK, Received, Request, Response
+from tiercel.remote_read.handles import Caller, Handles, QueueHandle
+from tiercel.remote_read.packet import serve, split
+from tiercel.remote_read.pending_requests import PendingRequest, PendingRequests
+from tiercel.remote_read.reads import check_arguments, is_receive, read
+from tiercel.remote_read.settings import Settings
+from tiercel.rpc.security import AuthenticationLevel
+from tiercel.rpc.status import ERROR_ACCESS_DENIED, NCA_S_FAULT_CANCEL, RpcFault
+from tiercel.security.access import Token
+from tiercel.wire.user_message import UserMessage
+
+_READ_ACCESSES = {int(QueueAccess.RECEIVE), int(QueueAccess.PEEK)}
+_OUTCOMES = {CoordinatorAnswer.COMMITTED, CoordinatorAnswer.ABORTED}
+_NO_CLASS = 0
+
+Method = Callable[[CallId, Caller, Any], Response | None]
+
+
+class RemoteReadService:
+    def __init__(
+        self, engine: Engine, settings: Settings, *, random_bytes: Callable[[int], bytes] = token_bytes
+    ) -> None:
+        self._engine = engine
+        self._settings = settings
+        self.port = settings.port  # the daemon says where it listens in the end
+        self._now = 0.0
+        self._actions: list[Action] = []
+        self._handles = Handles(random_bytes)
+        self._requests = PendingRequests(settings.cleanup_s)
+        self._dropped: set[Waiter] = set()  # waits of this batch that were answered, or need no answer
+        self._enlisted: set[UUID] = set()  # the transactions that remote readers may use
+        # A method gives its response, or None when the answer comes later.
+        self._methods: dict[type[Request], Method] = {
+            calls.GetServerPort: self._get_server_port,
+            calls.OpenQueue: self._open_queue,
+            calls.CloseQueue: self._close_queue,
+            calls.CreateCursor: self._create_cursor,
+            calls.CloseCursor: self._close_cursor,
+            calls.PurgeQueue: self._purge_queue,
+            calls.StartReceive: self._start_receive,
+            calls.CancelReceive: self._cancel_receive,
+            calls.EndReceive: self._end_receive,
+            calls.MoveMessage: self._move_message,
+            calls.OpenQueueForMove: self._open_queue_for_move,
+            calls.EnlistRemoteTransaction: self._enlist,
+            calls.StartTransactionalReceive: self._start_receive,
+            calls.SetUserAcknowledgementClass: self._set_acknowledgement_class,
+            calls.EndTransactionalReceive: self._end_receive,
+        }
+
+    # The batch.
+
+    def begin(self, now: float) -> None:
+        """`now` is a clock that never goes back, in seconds; who was silent too long loses its message."""
+        self._now = max(now, self._now)
+        while (request := self._requests.overdue(self._now)) is not None:
+            self._requests.forget(request)
+            self._give_back(request)
+
+    def finish(self, effects: list[Effect]) -> list[Effect]:
+        """After the commit: answers the calls whose waits have ended; gives the effects for others."""
+        others: list[Effect] = []
+        for effect in effects:
+            if isinstance(effect, Completed):
+                request = self._requests.of_waiter(effect.waiter)
+                if request is not None:
+                    self._complete(request, effect.waiter)
+                if request is not None or effect.waiter in self._dropped:
+                    continue
+            elif isinstance(effect, Answered) and effect.answer in _OUTCOMES:
+                self._enlisted.discard(effect.transaction)
+            others.append(effect)
+        self._dropped.clear()
+        return others
+
+    def take_actions(self) -> list[Action]:
+        actions, self._actions = self._actions, []
+        return actions
+
+    @property
+    def next_deadline(self) -> float | None:
+        """When a reader has been silent too long, on the clock of `begin`."""
+        return self._requests.next_deadline
+
+    @property
+    def handle_count(self) -> int:
+        return len(self._handles)
+
+    @property
+    def pending_count(self) -> int:
+        """Reads that wait, and messages that were handed out and not ended."""
+        return len(self._requests)
+
+    # Inputs.
+
+    def call(self, call: CallId, caller: Caller, request: Request) -> None:
+        """A call came; a reply or a fault with the same id answers it, now or later."""
+        try:
+            response = self._methods[type(request)](call, caller, request)
+        except RpcFault as fault:
+            self._actions.append(Fault(call, fault.status))
+            return
+        except MqError as error:
+            response = request.RESPONSE.failed(error.code)
+            if response is None:
+                self._actions.append(Fault(call, error.code))
+                return
+        if response is not None:
+            self._actions.append(Reply(call, response))
+
+    def abandon(self, call: CallId) -> None:
+        """Nobody waits for the answer any more: the call was orphaned, or its connection is gone."""
+        request = self._requests.of_call(call)
+        if request is not None:
+            self._end_wait(request)
+
+    def cancel(self, call: CallId) -> None:
+        """The caller would like an answer soon, whatever it is: a co_cancel came."""
+        request = self._requests.of_call(call)
+        if request is not None and request.is_waiting:
+            self._end_wait(request)
+            self._actions.append(Fault(call, NCA_S_FAULT_CANCEL))
+
+    def run_down(self, handle: QueueHandle) -> None:
+        """The last connection of its group is gone, and the handle with it: 3.1.6.1 and 3.1.6.2."""
+        self._close(handle)
+
+    def enlisted(self, call: CallId, transaction: UUID, error: MqError | None = None) -> None:
+        """What `Enlist` asked for has succeeded, or failed."""
+        if error is None and transaction not in self._enlisted:
+            try:
+                self._engine.transactions.begin(transaction).single_phase = False
+            except TransactionSequenceError as problem:  # it is somebody else's
+                error = problem
+            else:
+                self._enlisted.add(transaction)
+        self._actions.append(Reply(call, calls.Done(calls.MQ_OK if error is None else error.code)))
+
+    # Opening and closing.
+
+    def _get_server_port(self, _call: CallId, _caller: Caller, _: calls.GetServerPort) -> Response:
+        return calls.ServerPort(self.port)
+
+    def _open_queue(self, _call: CallId, caller: Caller, request: calls.OpenQueue) -> Response:
+        return calls.QueueOpened(self._open(caller, request, _READ_ACCESSES, set(ShareMode)).context)
+
+    def _open_queue_for_move(self, _call: CallId, caller: Caller, request: calls.OpenQueue) -> Response:
+        handle = self._open(caller, request, {int(QueueAccess.MOVE)}, {ShareMode.DENY_NONE})
+        self._handles.open_for_move(handle)
+        return calls.QueueOpenedForMove(handle.move_context, handle.context)
+
+    def _open(
+        self, caller: Caller, request: calls.OpenQueue, accesses: set[int], shares: set[ShareMode]
+    ) -> QueueHandle:
+        is_workgroup = bool(request.is_workgroup)
+        token = self._identify(caller, is_workgroup=is_workgroup)
+        if request.access not in accesses or request.share_mode not in shares:
+            problem = f"access {request.access:#x} or share mode {request.share_mode} cannot be asked for"
+            raise InvalidParameterError("R_OpenQueue", problem=problem)
+        opened = self._engine.open_queue(
+            request.queue.format_name(),
+            QueueAccess(request.access),
+            ShareMode(request.share_mode),
+            token=token,
+        )
+        handle = QueueHandle(caller.association, token.user, opened, is_workgroup)
+        try:
+            self._handles.add(handle)
+        except RpcFault:
+            self._engine.close_queue(opened)
+            raise
+        return handle
+
+    def _close_queue(self, _call: CallId, caller: Caller, request: calls.CloseQueue) -> Response:
+        handle = self._handle(caller, request)
+        caller.association.close_handle(calls.REMOTE_READ, request.handle)
+        self._close(handle)
+        return calls.QueueClosed()
+
+    def _close(self, handle: QueueHandle) -> None:
+        """Ends everything that the handle began, whoever wants it (MQRR traps 5, 6)."""
+        requests = self._requests.of(handle)
+        for request in requests:  # first: what is given back must not go to one that waits here
+            if request.waiter is not None:
+                self._end_wait(request, OperationCancelledError(str(handle.opened.format_name)))
+        for request in requests:
+            if request.lookup_id is not None:
+                self._requests.forget(request)
+                self._give_back(request)
+        self._engine.close_queue(handle.opened)
+        handle.cursors.clear()
+        self._handles.remove(handle)
+
+    # Cursors and purging.
+
+    def _create_cursor(self, _call: CallId, caller: Caller, request: calls.CreateCursor) -> Response:
+        handle = self._handle(caller, request)
+        return calls.CursorCreated(self._handles.add_cursor(handle, self._engine.open_cursor(handle.opened)))
+
+    def _close_cursor(self, _call: CallId, caller: Caller, request: calls.CloseCursor) -> Response:
+        handle = self._handle(caller, request)
+        self._engine.close_cursor(handle.opened, self._cursor(handle, request.cursor))
+        del handle.cursors[request.cursor]
+        return calls.Done()
+
+    def _purge_queue(self, _call: CallId, caller: Caller, request: calls.PurgeQueue) -> Response:
+        handle = self._handle(caller, request)
+        if handle.opened.access != QueueAccess.RECEIVE:
+            raise _status(Status.ACCESS_DENIED, "the handle was not opened to receive")
+        self._engine.purge(handle.opened)
+        return calls.Done()
+
+    # Reading.
+
+    def _start_receive(self, call: CallId, caller: Caller, arguments: calls.StartReceive) -> Response | None:
+        handle = self._handle(caller, arguments)
+        check_arguments(arguments)
+        cursor = self._cursor(handle, arguments.cursor) if arguments.cursor else None
+        transaction = None
+        if isinstance(arguments, calls.StartTransactionalReceive):
+            transaction = self._transaction_to_read(handle, arguments)
+        if self._requests.find(handle, arguments.request_id) is not None:
+            problem = f"request {arguments.request_id} of this handle has not ended"
+            raise InvalidParameterError("R_StartReceive", problem=problem)
+        found = read(self._engine.reading, handle.opened, arguments, cursor, transaction)
+        request = PendingRequest(call, handle, arguments, is_receive(arguments), transaction)
+        if isinstance(found, Waiter):
+            self._requests.wait(request, found)
+            return None
+        return self._deliver(request, found)
+
+    def _transaction_to_read(
+        self, handle: QueueHandle, arguments: calls.StartTransactionalReceive
+    ) -> Transaction | None:
+        if arguments.transaction == NULL_GUID:  # then it is R_StartReceive
+            return None
+        queue = handle.opened.queue_for(QueueAccess.RECEIVE)
+        if not queue.queue.transactional or not is_receive(arguments):
+            problem = "only a receive from a transactional queue can be in a transaction"
+            raise TransactionUsageError(str(queue), problem=problem)
+        return self._find_transaction(arguments.transaction)
+
+    def _complete(self, request: PendingRequest, waiter: Waiter) -> None:
+        if waiter.found is not None:
+            response = self._deliver(request, waiter.found)
+        else:
+            self._requests.forget(request)
+            assert waiter.error is not None
+            response = Received.failed(waiter.error.code)
+        self._actions.append(Reply(request.call, response))
+
+    def _deliver(self, request: PendingRequest, found: Found) -> Received:
+        if request.is_receive:
+            self._requests.deliver(request, found.lookup_id, self._now)
+        elif request.waiter is not None:
+            self._requests.forget(request)
+        packet = found.packet or UserMessage(found.record.packet)
+        path = found.queue.queue.pathname
+        data = serve(
+            packet,
+            found.record,
+            subqueue=(path.subqueue if path is not None else None) or "",
+            address=self._engine.peers.seen(packet.source_queue_manager) or "",
+        )
+        limits = request.arguments.max_body_size, request.arguments.max_compound_message_size
+        # The priority is in the packet: the sequence goes without it (MQRR trap 15).
+        sequence = lookup_id_sequence(found.lookup_id)
+        return Received(found.record.arrival_time, sequence, split(data, *limits))
+
+    def _cancel_receive(self, _call: CallId, caller: Caller, request: calls.CancelReceive) -> Response:
+        handle = self._handle(caller, request)
+        waiting = self._requests.find(handle, request.request_id)
+        if waiting is None or not waiting.is_waiting:
+            raise _status(Status.NOT_FOUND, f"no request {request.request_id} waits")
+        self._end_wait(waiting, OperationCancelledError(str(handle.opened.format_name)))
+        return calls.Done()
+
+    def _end_wait(self, request: PendingRequest, error: MqError | None = None) -> None:
+        """Takes a wait out of the engine; the call is answered with the error, if anybody wants an answer."""
+        waiter = request.waiter
+        assert waiter is not None
+        self._requests.forget(request)
+        self._dropped.add(waiter)
+        self._engine.reading.stop_waiting(waiter, OperationCancelledError(str(request.handle.opened.state)))
+        if waiter.found is not None and request.is_receive:  # a message came in this very batch
+            request.lookup_id = waiter.found.lookup_id
+            self._give_back(request)
+        if error is not None:
+            self._actions.append(Reply(request.call, Received.failed(error.code)))
+
+    def _end_receive(self, _call: CallId, caller: Caller, request: calls.EndReceive) -> Response:
+        handle = self._handle(caller, request)
+        if not any(each.is_receive for each in self._requests.of(handle)):
+            raise InvalidHandleError(str(handle.opened.format_name), problem="no receive is open on it")
+        pending = self._requests.find(handle, request.request_id)
+        if pending is None or pending.lookup_id is None or not _can_end(request, pending):
+            problem = f"request {request.request_id} has no message to be ended so"
+            raise InvalidParameterError(str(handle.opened.format_name), problem=problem)
+        self._requests.forget(pending)
+        self._engine.reading.lock_on(handle.opened, pending.lookup_id)  # a message that is gone says so
+        self._engine.reading.end_receive(handle.opened, pending.lookup_id, delete=request.ack == RR_ACK)
+        return calls.Done()
+
+    def _give_back(self, request: PendingRequest) -> None:
+        """The message is free again, in a transaction too (MQRR trap 12), unless it has ended meanwhile."""
+        assert request.lookup_id is not None
+        with suppress(TransactionSequenceError, QueueNotAvailableError):
+            self._engine.reading.end_receive(request.handle.opened, request.lookup_id, delete=False)
+
+    # Moving.
+
+    def _move_message(self, _call: CallId, caller: Caller, request: calls.MoveMessage) -> Response:
+        source = self._handle(caller, request)
+        target = self._handles.find_target(caller.association, request.move_context)
+        if target is None:
+            raise InvalidHandleError("ullContextTo", problem="no queue is open under it to move there")
+        queue = source.opened.queue_for(QueueAccess.RECEIVE)
+        goal = target.opened.queue_for(QueueAccess.MOVE)
+        if not queue.can_move_to(goal):
+            raise _status(Status.INVALID_PARAMETER, f"messages of {queue} do not move to {goal}")
+        is_transactional = request.transaction != NULL_GUID
+        if is_transactional and not goal.queue.transactional:
+            raise TransactionUsageError(str(goal), problem="the queue is not transactional")
+        lock = self._engine.reading.lock_on(source.opened, request.lookup_id)
+        if lock is not None and isinstance(lock.owner, Transaction):
+            raise MessageLockedUnderTransactionError(f"message {request.lookup_id} of {queue}")
+        transaction = self._find_transaction(request.transaction) if is_transactional else None
+        self._engine.move(source.opened, request.lookup_id, target.opened, transaction)
+        return calls.Done()
+
+    # Transactions.
+
+    def _enlist(
+        self, call: CallId, caller: Caller, request: calls.EnlistRemoteTransaction
+    ) -> Response | None:
+        self._identify(caller, is_workgroup=self._handles.has_workgroup(caller.association))
+        subject = f"transaction {request.transaction}"
+        if request.transaction == NULL_GUID:
+            raise TransactionEnlistError(subject, problem="it has no identifier")
+        if not self._settings.has_coordinator:
+            raise DtcConnectError(subject, problem="this queue manager has no transaction coordinator")
+        if request.transaction in self._enlisted:  # another reader takes part in it
+            return calls.Done()
+        self._actions.append(Enlist(call, request.transaction, request.token))
+        return None
+
+    def _find_transaction(self, identifier: UUID) -> Transaction:
+        """The transaction that a reader has enlisted; an unknown one is never made up (MQRR trap 11)."""
+        if identifier not in self._enlisted:
+            problem = "no reader has enlisted in it, or it has ended"
+            raise TransactionSequenceError(f"transaction {identifier}", problem=problem)
+        return self._engine.transactions.find(identifier)
+
+    def _set_acknowledgement_class(
+        self, _call: CallId, caller: Caller, request: calls.SetUserAcknowledgementClass
+    ) -> Response:
+        handle = self._handle(caller, request)
+        lock = self._engine.reading.lock_on(handle.opened, request.lookup_id)
+        pending = (each.lookup_id for each in self._requests.of(handle))
+        is_ended = lock is not None and lock.opened is handle.opened and request.lookup_id not in pending
+        if not is_ended or lock is None or not isinstance(lock.owner, Transaction):
+            problem = "its receive in a transaction has not ended, or there is none"
+            raise TransactionUsageError(f"message {request.lookup_id}", problem=problem)
+        if request.message_class == MessageClass.NACK_RECEIVE_REJECTED:
+            self._engine.reading.reject_at_commit(handle.opened, request.lookup_id)
+        elif request.message_class != _NO_CLASS:
+            problem = f"class {request.message_class:#06x} cannot be set"
+            raise InvalidParameterError(f"message {request.lookup_id}", problem=problem)
+        return calls.Done()
+
+    # Who calls, and what for.
+
+    def _identify(self, caller: Caller, *, is_workgroup: bool) -> Token:
+        """Who the caller is to the queue manager; refuses one that is not protected well enough."""
+        settings = self._settings
+        least = settings.least_level_for(is_workgroup=is_workgroup, is_local=caller.is_local)
+        if caller.level.effective >= least.effective:
+            return Token.anonymous() if caller.level is AuthenticationLevel.NONE else caller.token
+        if settings.allow_anonymous:  # then everything is open to it that is open to nobody in particular
+            return Token.anonymous()
+        raise RpcFault(ERROR_ACCESS_DENIED, f"level {caller.level.name}, {least.name} is needed")
+
+    def _handle(self, caller: Caller, request: calls.HandleRequest) -> QueueHandle:
+        handle = self._handles.find(caller.association, request.handle)
+        if self._identify(caller, is_workgroup=handle.is_workgroup).user != handle.user:
+            raise RpcFault(ERROR_ACCESS_DENIED, "the queue was opened by somebody else")
+        return handle
+
+    @staticmethod
+    def _cursor(handle: QueueHandle, number: int) -> Cursor:
+        cursor = handle.cursors.get(number)
+        if cursor is None:
+            raise _status(Status.INVALID_HANDLE, f"the handle has no cursor {number}")
+        return cursor
+
+
+def _can_end(request: calls.EndReceive, pending: PendingRequest) -> bool:
+    """Each way to end a read fits to one way to begin it; outside a transaction both fit (MQRR-118, -126)."""
+    if isinstance(request, calls.EndTransactionalReceive):
+        return isinstance(pending.arguments, calls.StartTransactionalReceive)
+    return pending.transaction is None
+
+
+def _status(status: Status, problem: str) -> MqError:
+    """An NTSTATUS where an HRESULT would be expected: readers look for exactly that (MQRR trap 24)."""
+    return error_for_code(status)("remote read", problem=problem)

@@ -1,0 +1,209 @@
+"""Remote readers on the network: the RPC endpoint of [MS-MQRR], and the endpoint mapper that leads there."""
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Iterable
+from typing import Final, cast
+
+from tiercel.remote_read.actions import Action, Fault, Reply
+from tiercel.remote_read.calls import REMOTE_READ
+from tiercel.remote_read.endpoint import RemoteReadEndpoint
+from tiercel.remote_read.service import RemoteReadService
+from tiercel.rpc.associations import Associations
+from tiercel.rpc.endpoint_mapper import ENDPOINT_MAPPER, EndpointMapper
+from tiercel.rpc.endpoint_mapper import Endpoint as MappedEndpoint
+from tiercel.rpc.security import Providers
+from tiercel.rpc.server import Call, ServerConnection, Service
+from tiercel.server import log
+from tiercel.server.config import Endpoint, RemoteReadOptions
+
+_NEXT_PORT: Final = 11  # [MS-MQRR] note 4: where to look when the port is taken
+_PORTS_TRIED: Final = 50
+
+Put = Callable[..., None]
+
+
+class RemoteReading:
+    """`put(feed, argument, size)` has `feed(argument)` called in the next batch."""
+
+    def __init__(
+        self,
+        service: RemoteReadService,
+        options: RemoteReadOptions,
+        host: str,
+        put: Put,
+        providers: Providers,
+    ) -> None:
+        self.service = service
+        self.put = put
+        self.options = options
+        self._host = options.host or host
+        self._endpoint = RemoteReadEndpoint(service)
+        self._rpc = Service((REMOTE_READ,), Associations(os.urandom), providers)
+        self._mapper = EndpointMapper()
+        self._mapper_rpc = Service((ENDPOINT_MAPPER,), Associations(os.urandom))
+        self._servers: list[asyncio.Server] = []
+        self._connections: set[RpcConnection] = set()
+        self._by_rpc: dict[object, RpcConnection] = {}
+        self._touched: dict[RpcConnection, None] = {}  # those that may have something to send
+        self.port = 0
+
+    # Listening.
+
+    async def listen(self) -> list[Endpoint]:
+        """Raises `OSError`; a port that is taken is passed over, as Windows does."""
+        listener = self._free_socket()
+        loop = asyncio.get_running_loop()
+        self._servers.append(await loop.create_server(lambda: RpcConnection(self, self._rpc), sock=listener))
+        self.port = self.service.port = listener.getsockname()[1]
+        if self.options.endpoint_mapper:
+            self._mapper.endpoints = (
+                MappedEndpoint(REMOTE_READ.syntax, self.port, "Message Queuing - RemoteRead V1"),
+            )
+            server = await loop.create_server(
+                lambda: MapperConnection(self._mapper_rpc, self._mapper),
+                self._host,
+                self.options.endpoint_mapper_port,
+            )
+            self._servers.append(server)
+        return [Endpoint(self._host, self.port)]
+
+    def _free_socket(self) -> socket.socket:
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        port = self.options.port
+        for attempt in range(_PORTS_TRIED):
+            listener = socket.socket(family, socket.SOCK_STREAM)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listener.bind((self._host, port + attempt * _NEXT_PORT if port else 0))
+            except OSError:
+                listener.close()
+                if not port or attempt == _PORTS_TRIED - 1:
+                    raise
+            else:
+                return listener
+        raise AssertionError("the last attempt either listens or raises")
+
+    def close(self) -> None:
+        for server in self._servers:
+            server.close()
+        for connection in list(self._connections):
+            connection.transport.abort()
+
+    # What connections say; the feeds run inside a batch.
+
+    def opened(self, connection: "RpcConnection") -> bool:
+        if len(self._connections) >= self.options.connections:
+            return False
+        self._connections.add(connection)
+        self._by_rpc[connection.rpc] = connection
+        return True
+
+    def feed_received(self, arrived: "tuple[RpcConnection, bytes]") -> None:
+        connection, data = arrived
+        self._touched[connection] = None
+        for event in connection.rpc.receive(data):
+            self._endpoint.take(connection.rpc, event)
+
+    def feed_lost(self, connection: "RpcConnection") -> None:
+        """Every call of the connection is given up; with the last of its group, the handles go too."""
+        for event in connection.rpc.connection_lost():
+            self._endpoint.take(connection.rpc, event)
+        self._connections.discard(connection)
+        self._by_rpc.pop(connection.rpc, None)
+        self._touched.pop(connection, None)
+
+    # What the service wants done, after the commit.
+
+    def perform(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            self._endpoint.perform(action)
+            if (
+                isinstance(action, Reply | Fault)
+                and (shell := self._by_rpc.get(_machine(action))) is not None
+            ):
+                self._touched[shell] = None
+        for connection in self._touched:
+            connection.flush()
+        self._touched.clear()
+
+
+def _machine(action: Reply | Fault) -> object:
+    connection, _call = cast("tuple[object, object]", action.call)
+    return connection
+
+
+class RpcConnection(asyncio.Protocol):
+    transport: asyncio.Transport
+
+    def __init__(self, owner: RemoteReading, service: Service) -> None:
+        self._owner = owner
+        self._service = service
+        self._was_made = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self.address = transport.get_extra_info("peername")[0]
+        self.rpc = ServerConnection(self._service, self.address)
+        if not self._owner.opened(self):
+            transport.abort()
+            return
+        self._was_made = True
+        log.info("reader_connected", address=self.address)
+
+    def data_received(self, data: bytes) -> None:
+        if self._was_made:
+            self._owner.put(self._owner.feed_received, (self, data), len(data))
+
+    # Who does not read his answers may not ask for more.
+
+    def pause_writing(self) -> None:
+        self.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self.transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._was_made:
+            reason = self.rpc.problem or (str(exc) if exc else "the reader closed the connection")
+            log.info("reader_disconnected", address=self.address, reason=reason)
+            self._owner.put(self._owner.feed_lost, self)
+
+    def flush(self) -> None:
+        if self.transport.is_closing():
+            return
+        data = self.rpc.data_to_send()
+        if data:
+            self.transport.write(data)
+        if self.rpc.is_closing:
+            self.transport.close()
+
+
+class MapperConnection(asyncio.Protocol):
+    """The endpoint mapper has nothing to do with queues: it answers at once."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, service: Service, mapper: EndpointMapper) -> None:
+        self._service = service
+        self._mapper = mapper
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self._rpc = ServerConnection(self._service, transport.get_extra_info("peername")[0])
+        self._address = transport.get_extra_info("sockname")[0]
+
+    def data_received(self, data: bytes) -> None:
+        for event in self._rpc.receive(data):
+            if isinstance(event, Call):
+                self._rpc.answer(event, lambda call: self._mapper.answer(call, self._address))
+        self.transport.write(self._rpc.data_to_send())
+        if self._rpc.is_closing:
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        self._rpc.connection_lost()
