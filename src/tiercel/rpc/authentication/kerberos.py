@@ -25,8 +25,11 @@ WANTED: Final = (
     | spnego.ContextReq.confidentiality
     | spnego.ContextReq.dce_style
 )
-# What sealing adds to a signature ([RFC4121] 4.2.4): a confounder and a copy of the header.
-_SEALING_SIZE: Final = 32
+# What sealing adds to a signature: a confounder, a copy of the header ([RFC4121] 4.2.4) and a filler; with RC4
+# only a confounder ([RFC4757] 7.3), and then the whole is smaller than anything newer.
+_SEALING_SIZE: Final = 48
+_SEALING_SIZE_RC4: Final = 8
+_SMALLEST_NEWER: Final = 60
 
 
 def is_available() -> bool:
@@ -41,8 +44,9 @@ class GssProtector:
 
     def __init__(self, gss: spnego.ContextProxy, level: AuthenticationLevel) -> None:
         self._gss = gss
-        sealed_size = gss.query_message_sizes().header
-        self.signature_size = sealed_size if level.is_sealed else sealed_size - _SEALING_SIZE
+        size = gss.query_message_sizes().header
+        more = _SEALING_SIZE if size >= _SMALLEST_NEWER else _SEALING_SIZE_RC4
+        self.signature_size = size if level.is_sealed else size - more
 
     def wrap(self, header: bytes, stub: bytes, trailer: bytes) -> tuple[bytes, bytes]:
         try:
