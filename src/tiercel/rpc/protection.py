@@ -27,19 +27,19 @@ class Protection:
     level: AuthenticationLevel
     context_id: int
     context: SecurityContext
-    signs_headers: bool = False
+    # What PFC_SUPPORT_HEADER_SIGN has agreed on.
+    header_signing: bool = False
     # How many tokens were taken; and why the last one was refused, which the first request learns.
     legs: int = 0
     problem: str = ""
 
-    @property
-    def covers_headers(self) -> bool:
-        """Whether the fragments' headers and trailers are signed with them."""
-        return self.signs_headers or self.context.signs_headers_always
-
     def matches(self, auth: Verifier) -> bool:
         """Whether `auth` says the same of itself as the bind did."""
         return (auth.auth_type, auth.auth_level) == (self.auth_type, self.level)
+
+    @property
+    def signs_headers(self) -> bool:
+        return self.header_signing or self.context.signs_headers_always
 
     def token(self, token: bytes) -> Verifier:
         """The trailer that carries a token of the authentication itself."""
@@ -72,7 +72,7 @@ def _protected(header: bytes, stub: bytes, pad: int, protection: Protection) -> 
     context = protection.context
     body = stub + bytes(pad)
     trailer = Verifier(protection.auth_type, protection.level, protection.context_id, b"", pad).trailer
-    signed = (header, trailer) if protection.covers_headers else (b"", b"")
+    signed = (header, trailer) if protection.signs_headers else (b"", b"")
     if protection.level.is_sealed:
         sealed, signature = context.wrap(signed[0], body, signed[1])
     else:
@@ -94,7 +94,7 @@ def open_fragment(fragment: Request | Response, data: bytes, protection: Protect
             raise AuthenticationError("a fragment came without the signature that its level asks for")
         return fragment.stub if auth is None else fragment.stub[: len(fragment.stub) - auth.pad_length]
     header = trailer = b""
-    if protection.covers_headers:
+    if protection.signs_headers:
         header = data[: HEADER_SIZE + _FIXED + _object_size(fragment)]
         at = len(data) - len(auth.token) - TRAILER_SIZE
         trailer = data[at : at + TRAILER_SIZE]

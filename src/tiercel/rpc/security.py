@@ -86,18 +86,8 @@ class SecurityContext(Protocol):
     """One side of one authentication, for one connection and one level; it keeps the sequence numbers.
 
     Every method raises an `AuthenticationError` for what it cannot accept, and nothing else. Where header
-    signing was neither negotiated nor is done always, `header` and `trailer` are empty: then only the stub is
-    protected.
+    signing was not negotiated, `header` and `trailer` are empty, unless the context wants them always.
     """
-
-    @property
-    def signs_headers_always(self) -> bool:
-        """Whether header and trailer are to be signed also where PFC_SUPPORT_HEADER_SIGN was not agreed.
-
-        3.3.1.5.2.2 would leave them out, but NTLM signs all that it is given: so does Samba, and impacket,
-        which never sets the flag.
-        """
-        ...
 
     @property
     def is_complete(self) -> bool:
@@ -112,6 +102,11 @@ class SecurityContext(Protocol):
     @property
     def signature_size(self) -> int:
         """How many bytes each signature has at the level of this context."""
+        ...
+
+    @property
+    def signs_headers_always(self) -> bool:
+        """Whether signatures cover headers without negotiation, as those of NTLM do; asked once complete."""
         ...
 
     def step(self, token: bytes) -> bytes | None:

@@ -25,8 +25,8 @@ WANTED: Final = (
     | spnego.ContextReq.confidentiality
     | spnego.ContextReq.dce_style
 )
-# What sealing adds to a signature: a confounder, a copy of the header ([RFC4121] 4.2.4) and a filler; with RC4
-# only a confounder ([RFC4757] 7.3), and then the whole is smaller than anything newer.
+# What sealing adds to a signature: a confounder, a copy of the header ([RFC4121] 4.2.4) and a filler.
+# With RC4 it is only a confounder ([RFC4757] 7.3), and the whole is smaller than anything newer.
 _SEALING_SIZE: Final = 48
 _SEALING_SIZE_RC4: Final = 8
 _SMALLEST_NEWER: Final = 60

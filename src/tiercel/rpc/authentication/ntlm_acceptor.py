@@ -28,6 +28,7 @@ _OFFERED = (
 )  # fmt: skip
 _SIGNED = ntlm.SIGN | ntlm.EXTENDED_SESSION_SECURITY | ntlm.KEY_128
 _EPOCH_1601 = 11_644_473_600
+_SHOWN = 120  # characters of a name
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,8 @@ class NtlmAcceptor(Context):
             else self._other_reason(flags)
         )  # fmt: skip
         if account is None or reason:
-            self._server.report(f"{message.domain}\\{message.user}: {reason}")
+            name = f"{message.domain}\\{message.user}"
+            self._server.report(f"{name[:_SHOWN]!a}: {reason}")  # a stranger chose it
             raise AuthenticationError(REFUSED)
         self._identity = _identity(account)
         self.wants_mechanisms_signed = message.has_mic
