@@ -25,7 +25,15 @@ from tiercel.model.codes import ConnectionStatus, OutgoingQueueState
 from tiercel.model.errors import ComputerDoesNotSupportEncryptionError
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, PrivateFormatName
 from tiercel.model.queue import IncomingTransactionalTransferInfo, OutgoingQueue
-from tiercel.wire.order_ack import FINAL_ACK_CLASSES_FROM, FinalAck, OrderAck, recognise, with_direct_name
+from tiercel.wire.order_ack import (
+    FINAL_ACK_CLASSES_FROM,
+    FinalAck,
+    OrderAck,
+    is_plain_ack,
+    recognise,
+    with_direct_name,
+)
+from tiercel.wire.structure import encode_guid
 from tiercel.wire.user_message import UserMessage
 
 _BY_TCP = {DirectProtocol.OS, DirectProtocol.TCP}
@@ -37,6 +45,7 @@ class BinaryProtocol:
         self._context = Context(settings, engine.queue_manager)
         self._incoming = Incoming(self._context, engine)
         self._pinging = Pinging(self._context, self.is_full)
+        self._own = encode_guid(engine.queue_manager.identifier)
         self._numbers = count(1)
         self._sessions: dict[int, Session] = {}
         self._by_guid: dict[UUID, Session] = {}
@@ -89,6 +98,7 @@ class BinaryProtocol:
         """Once, in the first batch: outgoing queues that hold messages are connected (MQQB-098)."""
         for queue in list(self._engine.outgoing.queues()):
             self._engine.outgoing.retire(queue)
+        self._incoming.streams.forget_old()
         self._engine.outgoing.wake()
 
     def stop(self) -> None:
@@ -341,8 +351,10 @@ class BinaryProtocol:
 
         A direct name is local to whoever reads it (MQQB-169, MQQB T01).
         """
-        if packet.message_class < FINAL_ACK_CLASSES_FROM or not isinstance(recognise(packet), FinalAck):
+        if packet.message_class < FINAL_ACK_CLASSES_FROM or not packet.comes_from(self._own):
             return packet
+        if not isinstance(recognise(packet), FinalAck) or not is_plain_ack(packet):
+            return packet  # an application may write what it likes
         peer = packet.queue_manager_address
         address = self._engine.peers.direct_address(peer) if peer == session.remote_guid else None
         return packet if address is None else with_direct_name(packet, address)

@@ -25,6 +25,8 @@ from tiercel.wire.user_message import UserMessage
 
 _KEY = struct.Struct(">I16s")
 _VALUE = struct.Struct("<QIII")  # and then the name that the sender calls the queue by
+_STREAMS_KEPT = 10_000  # in memory; the store has them all
+_FORGOTTEN_AFTER_S = 180 * 86400
 
 
 @dataclass(slots=True, eq=False)
@@ -74,8 +76,18 @@ class Streams:
                 stream = _decode(key, stored, queue)
             else:
                 stream = IncomingStream(key, name=str(decode_destination(packet)))
+            if len(self._streams) >= _STREAMS_KEPT:
+                self.flush()
+                self._streams.clear()
             self._streams[key] = stream
         return stream
+
+    def forget_old(self) -> None:
+        """Drops the streams of senders that have been silent for a season; theirs begin anew by then."""
+        oldest = self._engine.seconds - _FORGOTTEN_AFTER_S
+        for key, data in list(self._engine.batch.range(Keyspace.INCOMING, b"\0", b"\xff" * 8)):
+            if len(data) >= _VALUE.size and _VALUE.unpack_from(data)[3] < oldest:
+                self._engine.batch.delete(Keyspace.INCOMING, key)
 
     def accept(self, stream: IncomingStream, sequence: int, number: int) -> None:
         """Only for what was accepted: a message out of order leaves the state alone (MQQB T03)."""
@@ -84,7 +96,8 @@ class Streams:
 
     def reject(self, stream: IncomingStream) -> None:
         stream.reject_count = min(stream.reject_count + 1, 0xFFFF_FFFF)
-        self._touch(stream)
+        if stream.sequence:  # nothing is known of one from which nothing was ever taken
+            self._touch(stream)
 
     def _touch(self, stream: IncomingStream) -> None:
         stream.last_access = self._engine.seconds & 0xFFFF_FFFF

@@ -38,7 +38,7 @@ from tiercel.model.errors import (
 )
 from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId, lookup_id
-from tiercel.model.limits import INFINITE
+from tiercel.model.limits import INFINITE, MAX_PACKET_SIZE
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName, SystemQueue
 from tiercel.wire import user_header
@@ -68,6 +68,7 @@ _NEG_RECEIVE = int(Acknowledgements.NEG_RECEIVE)
 _ACK_RECEIVE = MessageClass.ACK_RECEIVE
 _NO_PRIVACY = QueuePrivacyLevel.NONE
 _BODY_PRIVACY = QueuePrivacyLevel.BODY
+_LARGEST_RETURNED = MAX_PACKET_SIZE - 1024
 
 
 class Delivery:
@@ -350,6 +351,10 @@ class Delivery:
         acknowledgement.destination_queue = name
         acknowledgement.id = self.new_message_id()
         acknowledgement.sent_time = self._core.seconds
+        if (
+            packet.packet_size > _LARGEST_RETURNED
+        ):  # with its names it might become too large
+            acknowledgement.body = b""
         sent = UserMessage(encode_message(acknowledgement))
         try:
             queue = self.destination(name)

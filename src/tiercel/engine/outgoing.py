@@ -33,6 +33,7 @@ from tiercel.model.identifiers import SequenceInfo, TxSequenceId
 from tiercel.model.queue import OutgoingQueue
 from tiercel.store.interface import Keyspace
 from tiercel.wire import user_header
+from tiercel.wire.message import decode_destination
 from tiercel.wire.structure import encode_guid
 from tiercel.wire.transaction_header import FIRST_IN_TRANSACTION, LAST_IN_TRANSACTION
 from tiercel.wire.user_message import UserMessage
@@ -336,7 +337,8 @@ class Outgoing:
         packet = UserMessage(record.packet)
         self._delivery.detach(queue, lookup_id, record, packet)
         self._left(packet)
-        origin = self._by_sequence.get(packet.sequence[0])
+        name = decode_destination(packet)
+        origin = None if name is None else self._catalog.outgoing(name)
         if queue is self._catalog.awaiting_final_ack and origin is not None:
             self._count_unread(origin, -1)
         self._delivery.file_final(queue, packet, record, code)

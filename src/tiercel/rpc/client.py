@@ -285,7 +285,7 @@ class ClientConnection:
         self._max_transmit = max(FRAGMENT_MIN, min(self._max_fragment, ack.max_recv_frag))
         self._is_multiplexed = bool(ack.flags & CONC_MPX)
         if self._protection is not None:
-            self._protection.signs_headers = bool(ack.flags & self._header_sign())
+            self._protection.header_signing = bool(ack.flags & self._header_sign())
         features = ack.results[1] if len(ack.results) > 1 else None
         if features is not None and features.result == ContextResult.NEGOTIATE_ACK:
             self._features = features.reason

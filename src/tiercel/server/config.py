@@ -200,7 +200,7 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "binary.resend_table_s": (1, 30 * 86400),
     "binary.order_ack_delay_ms": (0, _HOUR_MS),
     "binary.order_ack_delay_max_s": (0, 3600),
-    "binary.history_size": (0, 10_000_000),
+    "binary.history_size": (1, 10_000_000),
     "binary.history_lifetime_ms": (0, 30 * _DAY_MS),
     "remote_read.port": (0, 65535),
     "remote_read.connections": (1, 1_000_000),
