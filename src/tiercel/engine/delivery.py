@@ -351,9 +351,7 @@ class Delivery:
         acknowledgement.destination_queue = name
         acknowledgement.id = self.new_message_id()
         acknowledgement.sent_time = self._core.seconds
-        if (
-            packet.packet_size > _LARGEST_RETURNED
-        ):  # with its names it might become too large
+        if packet.packet_size > _LARGEST_RETURNED:  # with its names it might become too large
             acknowledgement.body = b""
         sent = UserMessage(encode_message(acknowledgement))
         try:
