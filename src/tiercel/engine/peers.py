@@ -7,6 +7,7 @@ from tiercel.store.interface import Keyspace
 
 _DIRECT = b"D"
 _ROUTED = b"R"
+_STRANGERS_KEPT = 10_000
 
 
 class Peers:
@@ -22,6 +23,8 @@ class Peers:
         known = self._find(peer)
         if not address and known is not None:
             return  # where it was seen itself is worth more than that others speak for it
+        if known is None and not address and self._core.batch.count(Keyspace.PEERS) >= _STRANGERS_KEPT:
+            return  # a sender that nobody has seen, and there are many of those already
         if known != (address, is_direct):
             self._known[peer] = (address, is_direct)
             value = (_DIRECT if is_direct else _ROUTED) + address.encode()
