@@ -16,7 +16,7 @@ from tiercel.model.queue_manager import QueueManager
 from tiercel.wire.order_ack import FinalAck, OrderAck
 from tiercel.wire.user_message import UserMessage
 
-from .site import Site, letter
+from .site import letter
 
 MESSAGES = 70_000
 
