@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tiercel.security.access import Token
+
 from .impacket_reader import Impacket
 from .served import Served
 
@@ -26,9 +28,9 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
     """Fills a queue and starts a daemon over it."""
     started: list[Served] = []
 
-    def start(*bodies: bytes, more: str = "", **options: Any) -> Served:
+    def start(*bodies: bytes, more: str = "", owners_alone: bool = False, **options: Any) -> Served:
         served = Served(tmp_path, options, more)
-        served.fill(*bodies)
+        served.fill(*bodies, owner=Token.local_system() if owners_alone else None)
         started.append(served)
         return served.start()
 
