@@ -18,7 +18,7 @@ fi
 # The program that each package is wanted for, and the package of Debian.
 missing=""
 for pair in wine:wine wine:wine64 widl:wine64-tools x86_64-w64-mingw32-gcc:gcc-mingw-w64-x86-64-win32 \
-    ntlm_auth:winbind rpcclient:smbclient net:samba-common-bin; do
+    ntlm_auth:winbind rpcclient:smbclient; do
     command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair#*:}"
 done
 [ -n "$missing" ] || exit 0

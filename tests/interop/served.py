@@ -7,8 +7,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import tiercel
 from tiercel.model.path_name import PathName
@@ -18,10 +21,24 @@ PATIENCE_S = 60.0
 QUEUE = r".\private$\q"
 
 
-def free_port() -> int:
+def free_ports(count: int) -> list[int]:
+    """Held all at once, so that no two are the same."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+
+
+def take_port_135() -> int:
+    """Where Windows and Samba ask without being told; skips the test where we cannot listen there."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", 135))
+        except OSError as problem:
+            pytest.skip(f"port 135 is not ours: {problem.strerror}")
+    return 135
 
 
 class Served:
@@ -31,7 +48,7 @@ class Served:
         self.data = folder / "data"
         self.log = folder / "serve.log"
         self.config = folder / "tiercel.toml"
-        self.binary_port, self.port, self.mapper_port = free_port(), free_port(), free_port()
+        self.binary_port, self.port, self.mapper_port = free_ports(3)
         remote_read = {
             "enabled": True,
             "port": self.port,

@@ -1,7 +1,5 @@
 """impacket logs on to a `tiercel serve` process with NTLM, at every level that it knows."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,33 +7,12 @@ import pytest
 
 from .conftest import Serve
 from .impacket_reader import ACK, Impacket, packet
-from .served import QUEUE, Served
+from .logon import CONNECT, INTEGRITY, NONE, PACKET, PRIVACY, READER, protect
+from .served import QUEUE
 
-NONE, CONNECT, PACKET, INTEGRITY, PRIVACY = 1, 2, 4, 5, 6
-NAMES = {1: "none", 2: "connect", 4: "packet", 5: "integrity", 6: "privacy"}
-READER = {"user": "reader", "domain": "EXAMPLE", "password": "Pässword of the reader"}
 LARGE = bytes(range(33, 127)) * 1090
 ACCESS_DENIED = 5
 QUEUE_ACCESS_DENIED = 0xC00E_0025
-
-
-def protect(
-    serve: Serve, folder: Path, least_level: int, *bodies: bytes, owners_alone: bool = False
-) -> Served:
-    """A daemon with one account, which wants `least_level` even of programs of this computer."""
-    accounts = folder / "accounts"
-    subprocess.run(  # noqa: S603
-        (sys.executable, "-m", "tiercel", "user", "add", "--file", str(accounts), r"EXAMPLE\reader"),
-        input=READER["password"].encode() + b"\n",
-        stdout=subprocess.DEVNULL,
-        check=True,
-    )
-    return serve(
-        *bodies,
-        more=f'[accounts]\nfile = "{accounts}"\n',
-        least_level_local=NAMES[least_level],
-        owners_alone=owners_alone,
-    )
 
 
 @pytest.mark.parametrize("level", [CONNECT, INTEGRITY, PRIVACY])

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from .conftest import Serve
-from .served import Served
+from .logon import CONNECT, INTEGRITY, PACKET, PRIVACY, READER, protect
+from .served import Served, take_port_135
 
 BUILD = Path(__file__).parent / "wine" / "build.sh"
 PROGRAMS = ("wine", "wineserver", "widl", "x86_64-w64-mingw32-gcc")
 PATIENCE_S = 180.0
+NTLM, SPNEGO = 10, 9
 LARGE = (b"large:" + bytes(range(33, 127)) * 1090)[: 100 << 10]  # in fragments
 
 
@@ -126,11 +127,44 @@ def test_a_windows_program_reads(serve: Serve, wine: Wine, transcript: Callable[
 
 def test_a_windows_program_asks_the_endpoint_mapper(serve: Serve, wine: Wine) -> None:
     """It knows the address only, and asks where every Windows program asks."""
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", 135))
-        except OSError as problem:
-            pytest.skip(f"port 135 is not ours: {problem.strerror}")
-    served = serve(b"first", b"second", LARGE, endpoint_mapper_port=135)
+    served = serve(b"first", b"second", LARGE, endpoint_mapper_port=take_port_135())
     assert wine.read("127.0.0.1", "-", "1") == expected(1, served.port)
     check(wine, served)
+
+
+@pytest.mark.parametrize("service", [NTLM, SPNEGO])
+@pytest.mark.parametrize("level", [CONNECT, INTEGRITY, PRIVACY])
+def test_a_windows_program_logs_on(
+    serve: Serve, wine: Wine, transcript: Callable[[str], None], tmp_path: Path, level: int, service: int
+) -> None:
+    """Nobody who proves less is let in."""
+    if shutil.which("ntlm_auth") is None:
+        pytest.skip("ntlm_auth is not installed, which Wine logs on with")
+    served = protect(serve, tmp_path, level, b"first", b"second", LARGE)
+    logon = (READER["user"], READER["domain"], READER["password"], str(service))
+    printed = wine.read("127.0.0.1", str(served.port), str(level), *logon)
+    transcript(printed)
+    assert printed == expected(level, served.port)
+    check(wine, served)
+
+
+def test_wine_does_not_sign_at_level_packet(serve: Serve, wine: Wine, tmp_path: Path) -> None:
+    """It sends a signature of zeros, and does not even ask for signing: it proves nothing, and is refused."""
+    if shutil.which("ntlm_auth") is None:
+        pytest.skip("ntlm_auth is not installed, which Wine logs on with")
+    served = protect(serve, tmp_path, PACKET, b"first")
+    logon = (READER["user"], READER["domain"], READER["password"], str(NTLM))
+    assert "R_OpenQueue: raised 00000005" in wine.read("127.0.0.1", str(served.port), "4", *logon)
+    assert "cannot protect its calls at level PACKET" in served.log.read_text("utf-8")
+    assert served.left() == [b"first"]
+
+
+def test_a_windows_program_with_a_wrong_password_gets_nothing(
+    serve: Serve, wine: Wine, tmp_path: Path
+) -> None:
+    if shutil.which("ntlm_auth") is None:
+        pytest.skip("ntlm_auth is not installed, which Wine logs on with")
+    served = protect(serve, tmp_path, PRIVACY, b"first")
+    printed = wine.read("127.0.0.1", str(served.port), "6", READER["user"], READER["domain"], "wrong", "10")
+    assert "R_OpenQueue: raised 00000005" in printed
+    assert served.left() == [b"first"]

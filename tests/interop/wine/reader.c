@@ -2,7 +2,9 @@
  * A Windows program that reads from a queue of another computer: the stubs that widl makes of remote_read.idl, and
  * the RPC runtime of whatever Windows it runs on. It prints what it is told, and writes packets to files.
  *
- *     reader.exe HOST PORT LEVEL [USER DOMAIN PASSWORD]      an empty PORT ("-") asks the endpoint mapper
+ *     reader.exe HOST PORT LEVEL [USER DOMAIN PASSWORD SERVICE]
+ *
+ * An empty PORT ("-") asks the endpoint mapper; SERVICE is 10 for NTLM, 9 for SPNEGO.
  */
 #define SECURITY_WIN32
 #include <setjmp.h>
@@ -109,7 +111,7 @@ static int bind_to(int argc, char **argv)
     char *port = strcmp(argv[2], "-") ? argv[2] : NULL;
     status = RpcStringBindingComposeA(NULL, (RPC_CSTR)"ncacn_ip_tcp", (RPC_CSTR)argv[1], (RPC_CSTR)port, NULL, &text);
     if (!status) status = RpcBindingFromStringBindingA(text, &binding);
-    if (!status && argc > 6) {
+    if (!status && argc > 7) {
         static SEC_WINNT_AUTH_IDENTITY_A identity;
         identity.User = (unsigned char *)argv[4];
         identity.UserLength = strlen(argv[4]);
@@ -118,7 +120,7 @@ static int bind_to(int argc, char **argv)
         identity.Password = (unsigned char *)argv[6];
         identity.PasswordLength = strlen(argv[6]);
         identity.Flags = SEC_WINNT_AUTH_IDENTITY_ANSI;
-        status = RpcBindingSetAuthInfoA(binding, NULL, atoi(argv[3]), RPC_C_AUTHN_WINNT,
+        status = RpcBindingSetAuthInfoA(binding, NULL, atoi(argv[3]), atoi(argv[7]),
                                         (RPC_AUTH_IDENTITY_HANDLE)&identity, RPC_C_AUTHZ_NONE);
     }
     printf("binding at level %s: %08lx\n", argv[3], (unsigned long)status);
