@@ -38,6 +38,7 @@ from tiercel.rpc.pdu import (
 from tiercel.rpc.security import AuthenticationLevel, AuthenticationType
 from tiercel.rpc.server import Service
 from tiercel.rpc.syntax import NDR, NDR64, SyntaxId
+from tiercel.rpc.verification import END, PCONTEXT, SIGNATURE
 from tiercel.security.descriptor import SecurityDescriptor
 
 from .site import RECEIVE, Site, queue_format
@@ -200,6 +201,20 @@ class TestInterface:
             assert line.fault(9, calls.EndReceive(handle, ack, 7).encode()) == BAD_STUB_DATA
         assert stub(line.ask(calls.EndReceive(handle, 2, 7))) == bytes(4)
         assert box.bodies() == []
+
+    def test_a_verification_trailer_is_compared(self, line: Line) -> None:
+        """[MS-RPCE] 2.2.2.13: the interface that it names is the one that was bound."""
+        opening = calls.OpenQueue(queue_format("q"), RECEIVE).encode()
+        for syntax, is_right in ((REMOTE_READ.syntax, True), (ECHO.syntax, False)):
+            said = syntax.encode() + NDR.encode()
+            trailer = (
+                SIGNATURE + (PCONTEXT | END).to_bytes(2, "little") + len(said).to_bytes(2, "little") + said
+            )
+            if is_right:
+                assert len(stub(line.start(2, opening + trailer)[1])) == 20
+            else:
+                assert line.fault(2, opening + trailer) == 0x5
+        assert line.site.service.handle_count == 1
 
     def test_a_long_answer_comes_in_fragments(self, line: Line, box: Box) -> None:
         body = bytes(range(256)) * 400

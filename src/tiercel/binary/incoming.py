@@ -35,7 +35,7 @@ from tiercel.wire.user_message import UserMessage
 K = TypeVar("K")
 
 # A newer one says the same and more; those that cannot go out must not pile up.
-_ROUTED_ORDER_ACK_S = 300
+_ROUTED_ORDER_ACK_S = 3600
 _ROOM_FOR_AN_ANSWER = 8192  # bytes: a final ack, and an outgoing queue for it
 _NAMES_KEPT = 10_000
 

@@ -59,12 +59,15 @@ class BinaryProtocol:
     # The batch.
 
     def begin(self, now: float) -> None:
-        """`now` is a clock that never goes back, in seconds; timers that are due run here."""
+        """`now` is a clock that never goes back, in seconds."""
         self._context.now = max(now, self._context.now)
-        self._context.timers.run(self._context.now)
 
     def flush(self) -> None:
-        """Before the commit: sends what has become ready in this batch, and stores what must be stored."""
+        """Before the commit: runs the timers, sends what has become ready, and stores what must be stored.
+
+        The timers come after the inputs: a session that was silent only because we were must not end.
+        """
+        self._context.timers.run(self._context.now)
         while ready := self._engine.outgoing.take_ready():
             hops: dict[Hop, None] = {}
             for queue in ready:
@@ -235,13 +238,11 @@ class BinaryProtocol:
         for entry in session.flight.land():
             if entry.taken is not None and not entry.is_over and not entry.taken.number:
                 self._engine.outgoing.give_back(entry.taken)
-        for hop in session.hops:
+        for hop in list(session.hops):
             for queue in hop.queues:
                 if (stream := self._streams.get(queue)) is not None:
                     stream.stop()
             hop.closed(session)
-            if hop.state is None:
-                self._retire(hop)
         session.hops.clear()
 
     # Ways.
@@ -283,6 +284,7 @@ class BinaryProtocol:
         hop = self._hops[key] = Hop(
             self._context, lambda: self._engine.seconds, self._new_connection, self._pinging, guid=guid
         )
+        hop.rested = self._retire
         hop.hosts = lambda: [str(key)] if guid is None else self._hosts_of(hop, guid)
         return hop
 
@@ -329,6 +331,9 @@ class BinaryProtocol:
             return
         while hop.ready and session.room > 0:
             queue = hop.next_ready()
+            stream = self._streams.get(queue)
+            if stream is not None and stream.is_full:
+                continue  # its order acks wake it
             taken = self._engine.outgoing.take(queue)
             if taken is not None:
                 self._send(session, taken)

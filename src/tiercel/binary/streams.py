@@ -1,8 +1,8 @@
 """Incoming transactional streams: what was taken last, from whom, for which queue. [MS-MQQB] 3.1.5.8.6.
 
 Kept per sending queue manager and destination queue, not per session (MQQB T18), and stored in the commit of
-the messages they speak of. A sender has one stream for each name that it calls the queue by, so the name as
-it stands in the packet is part of the key.
+the messages they speak of. A sender has one stream for each name that it calls the queue by, so the name is
+part of the key.
 """
 
 import struct
@@ -39,6 +39,7 @@ class IncomingStream:
     reject_count: int = 0
     last_access: int = 0
     name: str = ""
+    queue: QueueState | None = None
 
     @classmethod
     def decode(cls, key: bytes, data: bytes) -> Self:
@@ -47,7 +48,7 @@ class IncomingStream:
 
     def encode(self) -> bytes:
         numbers = _VALUE.pack(self.sequence, self.number, self.reject_count, self.last_access)
-        return numbers + self.name.encode()
+        return numbers + self.name.encode(errors="replace")
 
     @property
     def sender(self) -> UUID:
@@ -65,10 +66,10 @@ class Streams:
         self._engine = engine
         self._streams: dict[bytes, IncomingStream] = {}
         self._changed: dict[bytes, IncomingStream] = {}
+        self._digests: dict[bytes, bytes] = {}
 
     def of(self, packet: UserMessage, queue: QueueState) -> IncomingStream:
-        name = packet.destination_bytes
-        key = _KEY.pack(queue.slot, packet.data[16:32]) + blake2b(name, digest_size=8).digest()
+        key = _KEY.pack(queue.slot, packet.data[16:32]) + self._digest(packet)
         stream = self._streams.get(key)
         if stream is None:
             stored = self._engine.batch.get(Keyspace.INCOMING, key)
@@ -76,11 +77,25 @@ class Streams:
                 stream = _decode(key, stored, queue)
             else:
                 stream = IncomingStream(key, name=str(decode_destination(packet)))
+            stream.queue = queue
             if len(self._streams) >= _STREAMS_KEPT:
                 self.flush()
                 self._streams.clear()
             self._streams[key] = stream
         return stream
+
+    def _digest(self, packet: UserMessage) -> bytes:
+        """Of the name as the sender compares names: however it is spelled, its stream is one."""
+        spelled = packet.destination_bytes
+        digest = self._digests.get(spelled)
+        if digest is None:
+            name = decode_destination(packet)
+            canonical = "" if name is None else str(name).casefold()
+            digest = blake2b(canonical.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+            if len(self._digests) >= _STREAMS_KEPT:
+                self._digests.clear()
+            self._digests[spelled] = digest
+        return digest
 
     def forget_old(self) -> None:
         """Drops the streams of senders that have been silent for a season; theirs begin anew by then."""
@@ -106,6 +121,8 @@ class Streams:
     def flush(self) -> None:
         """Writes what this batch has changed, once for each stream."""
         for key, stream in self._changed.items():
+            if stream.queue is not None and stream.queue.is_deleted:
+                continue
             self._engine.batch.put(Keyspace.INCOMING, key, stream.encode())
         self._changed.clear()
 

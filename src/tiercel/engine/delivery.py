@@ -260,13 +260,16 @@ class Delivery:
         self, queue: QueueState, lookup_id: int, record: Record, packet: UserMessage | None = None
     ) -> None:
         """Takes a message out of the list and stops its clock; what it means, the caller knows."""
-        if queue.locks and (lock := queue.locks.get(lookup_id)) is not None and lock.doom is not None:
+        lock = queue.locks.get(lookup_id) if queue.locks else None
+        if lock is not None and lock.doom is not None:
             self._expiry.forget_purge(queue, lookup_id)
         packet = packet or UserMessage(record.packet)
         queue.remove(self._core, lookup_id, record)
         self._expiry.forget(queue, lookup_id, packet)
         if queue.is_outgoing:
             self.left_outgoing(packet)
+            if lock is not None and lock.owner is not None:  # what follows it in the stream has waited
+                self._core.ready[queue] = None
         self._catalog.drop_empty_subqueue(queue)
 
     def _tell_failure(

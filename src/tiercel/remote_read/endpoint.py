@@ -7,13 +7,14 @@ Then the connections have something to send. What `perform` does not do itself, 
 """
 
 from tiercel.remote_read.actions import Action, Enlist, Fault, Reply
-from tiercel.remote_read.calls import decode_request
+from tiercel.remote_read.calls import REMOTE_READ, read_request
 from tiercel.remote_read.handles import Caller, QueueHandle
 from tiercel.remote_read.service import RemoteReadService
 from tiercel.rpc.associations import Rundown
-from tiercel.rpc.ndr import NdrError
+from tiercel.rpc.ndr import NdrError, NdrReader
 from tiercel.rpc.server import Abandoned, Call, Cancelled, Event, ServerConnection
 from tiercel.rpc.status import RpcFault
+from tiercel.rpc.verification import check_trailer
 
 
 class RemoteReadEndpoint:
@@ -33,8 +34,10 @@ class RemoteReadEndpoint:
                 self._service.run_down(handle)
 
     def _call(self, connection: ServerConnection, call: Call) -> None:
+        reader = NdrReader(call.stub, REMOTE_READ.name)
         try:
-            request = decode_request(call.opnum, call.stub)
+            request = read_request(call.opnum, reader)
+            check_trailer(call, reader.rest)
         except (NdrError, RpcFault) as error:
             connection.fault(call, error.status)
         else:

@@ -7,6 +7,7 @@ it goes with the last of them (MQRR traps 27, 28).
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from itertools import count
 from typing import Self
@@ -43,9 +44,14 @@ class Caller:
     @property
     def is_local(self) -> bool:
         """Whether it calls from this computer."""
-        address = ip_address(self.association.peer)
-        mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-        return (mapped or address).is_loopback
+        return _is_loopback(self.association.peer)
+
+
+@lru_cache(1024)
+def _is_loopback(peer: str) -> bool:
+    address = ip_address(peer)
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback
 
 
 @dataclass(slots=True, eq=False)

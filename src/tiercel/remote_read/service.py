@@ -337,8 +337,12 @@ class RemoteReadService:
             problem = f"request {request.request_id} has no message to be ended so"
             raise InvalidParameterError(str(handle.opened.format_name), problem=problem)
         self._requests.forget(pending)
-        self._engine.reading.lock_on(handle.opened, pending.lookup_id)  # a message that is gone says so
-        self._engine.reading.end_receive(handle.opened, pending.lookup_id, delete=request.ack == RR_ACK)
+        reading = self._engine.reading
+        try:
+            reading.end_receive(handle.opened, pending.lookup_id, delete=request.ack == RR_ACK)
+        except TransactionSequenceError:
+            reading.lock_on(handle.opened, pending.lookup_id)  # a message that is gone says so
+            raise
         return calls.Done()
 
     def _give_back(self, request: PendingRequest) -> None:

@@ -65,6 +65,10 @@ class BindError(PeerError):
     """The server does not serve the interface, or does not accept the authentication."""
 
 
+class UnknownInterfaceError(BindError):
+    """The server does not serve the interface."""
+
+
 @dataclass(frozen=True, slots=True)
 class Authentication:
     """How the client proves who it is: `context` is made for `level`."""
@@ -291,8 +295,10 @@ class ClientConnection:
             raise ProtocolError(f"{self._subject} was answered without a result")
         answer = ack.results[0]
         if answer.result != ContextResult.ACCEPTANCE:
+            is_unknown = answer.reason == ProviderReason.ABSTRACT_SYNTAX_NOT_SUPPORTED
+            error = UnknownInterfaceError if is_unknown else BindError
             reason = _name(ProviderReason, answer.reason)
-            raise BindError(f"{self._subject} was refused: {_name(ContextResult, answer.result)}, {reason}")
+            raise error(f"{self._subject} was refused: {_name(ContextResult, answer.result)}, {reason}")
         if answer.transfer_syntax != NDR:
             raise ProtocolError(
                 f"{self._subject} was answered in {answer.transfer_syntax}, which was not offered"

@@ -26,6 +26,7 @@ from tiercel.remote_read.service import RemoteReadService
 from tiercel.server import addresses, log
 from tiercel.server.config import Config, Endpoint
 from tiercel.server.driver import Driver, Talk
+from tiercel.server.logons import providers
 from tiercel.server.network import Network
 from tiercel.server.node import Clock
 from tiercel.server.remote_reading import RemoteReading
@@ -158,7 +159,8 @@ class Daemon:
         if not options.enabled:
             return None
         service = RemoteReadService(self.engine, options.settings)
-        reading = RemoteReading(service, options, config.listen.host, self._put, {})
+        logons = providers(config.accounts, self.engine.queue_manager.computer_name)
+        reading = RemoteReading(service, options, config.listen.host, self._put, logons)
         self.driver.node.remote_read, self.driver.node.answer = service, reading.perform
         return reading
 

@@ -167,7 +167,7 @@ def _build(
 
 def with_direct_name(message: UserMessage, address: str) -> UserMessage:
     """The same acknowledgement by a direct name, for a session with whom it is meant for."""
-    name = DirectQueueFormatName.of(rf"TCP:{address}\PRIVATE$\order_queue$")
+    name = DirectQueueFormatName.of(rf"TCP:{_without_port(address)}\PRIVATE$\order_queue$")
     user = replace(
         message.user,
         queue_manager_address=NULL_GUID,
@@ -175,6 +175,12 @@ def with_direct_name(message: UserMessage, address: str) -> UserMessage:
         destination_queue=name,
     )
     return UserMessage.build(message.base, user, message.properties)
+
+
+def _without_port(address: str) -> str:
+    if address.startswith("["):
+        return address[1:].partition("]")[0]
+    return address.partition(":")[0] if address.count(":") == 1 else address
 
 
 def is_plain_ack(message: UserMessage) -> bool:
