@@ -173,7 +173,7 @@ class Inquest:
             self._say(f"{letter}: is in {', '.join(evidence.elsewhere)}")
         if evidence.on_its_way:
             self._say(f"{letter}: is still on its way at {', '.join(map(str, evidence.on_its_way))}")
-        for _, line in evidence.lines:
+        for _, line in evidence.lines if self._ledgers_name_all else ():
             self._judge_line(letter, line)
         self._judge_count(letter, arrivals + len(refused), lost=not at_source and not evidence.on_its_way)
         sent_back = was_told or any(machine is letter.source for machine, _ in at_source)
