@@ -12,7 +12,7 @@ SEED ?=
 DATA ?= data
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test format check unit bench bench-daemon bench-growth conformance crash soak model simulate fuzz lock clean
+.PHONY: help demo run test format check unit bench bench-daemon bench-growth conformance crash soak model simulate fuzz interop lock clean
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -91,9 +91,14 @@ fuzz: $(VENV)/.ready ## fuzz each parser for SECONDS (60)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-fuzz.lock
 	@for target in $$($(BIN)/python tests/fuzz/targets.py --list); do $(BIN)/python tests/fuzz/targets.py $$target -max_total_time=$(SECONDS) || exit 1; done
 
+interop: $(VENV)/.ready ## let impacket, Samba and Wine read from a daemon; installs them where it can
+	@sh tests/interop/prepare.sh $(PYTHON)
+	@TIERCEL_INTEROP=1 $(BIN)/pytest --verbose tests/interop
+
 lock: $(VENV)/.ready ## make the lock files anew (names, versions and hashes only)
 	$(BIN)/pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --output-file requirements.lock requirements.in
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --output-file requirements-interop.lock requirements-interop.in
 
 clean: ## remove .venv and everything built
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-interop build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

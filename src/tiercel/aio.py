@@ -16,9 +16,12 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
+from uuid import UUID
 
 from tiercel.client import embedded
 from tiercel.client.embedded import Transaction
+from tiercel.client.logon import make_options
+from tiercel.client.remote_aio import RemoteQueueManager
 from tiercel.client.translate import message_of
 from tiercel.engine.discards import Discard
 from tiercel.engine.handles import Found, OpenQueue, Waiter
@@ -56,6 +59,37 @@ async def open(  # noqa: A001  # the same name as tiercel.open
     )
     await manager.daemon.start()
     return QueueManager(manager)
+
+
+async def connect(
+    host: str,
+    *,
+    user: str | None = None,
+    password: str | None = None,
+    port: int | None = None,
+    level: str | None = None,
+    rebind: bool = False,
+    workgroup: bool = True,
+    rpc_cancel_minutes: float = 5,
+    reconnect_s: float = 30,
+    client_id: UUID | None = None,
+) -> RemoteQueueManager:
+    """Connects to the queue manager of another computer; the arguments are those of `tiercel.connect`."""
+    options = make_options(
+        host,
+        user=user,
+        password=password,
+        port=port,
+        level=level,
+        rebind=rebind,
+        workgroup=workgroup,
+        rpc_cancel_minutes=rpc_cancel_minutes,
+        reconnect_s=reconnect_s,
+        client_id=client_id,
+    )
+    manager = RemoteQueueManager(options)
+    await manager.start()
+    return manager
 
 
 class _OnLoop(embedded.QueueManager):

@@ -1,6 +1,7 @@
 """[MS-MQQB] 3.1.1.3.1: session counters have 16 bits, and a session may live longer (MQQB T60)."""
 
 from collections import deque
+from uuid import uuid4
 
 import pytest
 
@@ -11,10 +12,11 @@ from tiercel.binary.receipts import Receipts
 from tiercel.binary.session import Session
 from tiercel.binary.settings import Settings
 from tiercel.model.codes import ConnectionStatus
+from tiercel.model.queue_manager import QueueManager
 from tiercel.wire.order_ack import FinalAck, OrderAck
 from tiercel.wire.user_message import UserMessage
 
-from .site import Site, letter
+from .site import letter
 
 MESSAGES = 70_000
 
@@ -23,7 +25,7 @@ class End:
     """One side of a session, with no queue manager behind it: it counts what was sent, came and was acked."""
 
     def __init__(self, *, is_initiator: bool, recoverable: bool) -> None:
-        self.context = Context(Settings(), Site().engine.queue_manager)
+        self.context = Context(Settings(), QueueManager(identifier=uuid4(), computer_name="END"))
         self.session = Session(self.context, self, 1, "192.0.2.1", is_initiator=is_initiator)
         self.message = UserMessage(letter(1, recoverable=recoverable))
         self.in_flight: deque[Entry] = deque()

@@ -10,6 +10,7 @@ from engine.harness import RECOVERABLE
 from tiercel.binary.settings import Settings
 from tiercel.model.codes import MessageClass
 from tiercel.server.config import parse
+from tiercel.store.interface import Keyspace
 from tiercel.store.memory_store import Crash
 
 from .nodes import Hand, Net, Qm
@@ -187,3 +188,25 @@ def test_a_queue_manager_stays_who_it_is(net: Net, here: Qm, hand: Hand) -> None
         end()
     net.settle()
     assert hand.calls == [here.guid] * 4
+
+
+class TestDamage:
+    """A row that cannot be read stops nobody but whom it concerns."""
+
+    def test_a_row_of_the_history_is_set_aside(self, here: Qm) -> None:
+        store = here.backup()
+        store.spaces[Keyspace.HISTORY][b"damaged"] = b"short"
+        here.resume_from(store)
+        assert not store.spaces[Keyspace.HISTORY]
+        assert ["history" in line.queue for line in here.engine.discards()] == [True]
+
+    def test_a_stream_that_cannot_be_read_takes_nothing(self, here: Qm, hand: Hand) -> None:
+        here.create("tx", transactional=True)
+        hand.call(here).send(hand.transactional(here.name_of("tx"), 1))
+        store = here.backup()
+        for key in store.spaces[Keyspace.INCOMING]:
+            store.spaces[Keyspace.INCOMING][key] = b"short"
+        here.resume_from(store)
+        hand.call(here).send(hand.transactional(here.name_of("tx"), 2))
+        assert not hand.is_connected
+        assert here.box("tx").bodies() == [b"1"]

@@ -73,7 +73,7 @@ class TestHopCount:
 
 
 class TestPassingOn:
-    @pytest.mark.conformance("MQQB-191", "MQQB-197")
+    @pytest.mark.conformance("MQQB-191")
     def test_by_the_outgoing_queue_of_its_name(self, chain: Chain) -> None:
         """Without a directory anywhere."""
         chain.net.down.add(chain.destination.address)

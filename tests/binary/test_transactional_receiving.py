@@ -351,7 +351,6 @@ class TestFinalAcks:
         assert sender.calls == [here.guid]
         assert sender.final_acks == [(packet.id.uniquifier, MessageClass.ACK_RECEIVE)]
 
-    @pytest.mark.conformance("MQQB-170")
     def test_one_that_nobody_can_take_disturbs_nothing(self, net: Net, here: Qm, box: Box) -> None:
         packet = net.hand().transactional(here.name_of("tx"), 1, final_ack_required=True)
         router = net.hand().call(here)  # its sender is behind another, and no way leads back

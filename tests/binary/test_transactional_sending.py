@@ -264,7 +264,7 @@ class TestOrderAcks:
         assert seen() == [0, 1, 3, 4, 0, 3, 0, 1, 30, start + 60]
         hand.ack()
         hand.order_ack(hand.messages[1])
-        assert seen() == [2, 3, 3, 4, 1, 1, 2, 1, 30, start + 70]
+        assert seen() == [2, 3, 3, 4, 1, 1, 2, 0, 30, start + 70]
         hand.order_ack(hand.messages[2])
         assert seen() == [3, 0, 0, 4, 2, 0, 3, 0, 30, 0]
 

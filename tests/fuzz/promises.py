@@ -10,6 +10,8 @@ from pathlib import Path
 from uuid import UUID
 
 from basics import Target, read_properties, same
+from logon_promises import TARGETS as LOGON_TARGETS
+from remote_read_promises import TARGETS as REMOTE_READ_TARGETS
 from rpc_promises import TARGETS as RPC_TARGETS
 
 from tiercel.model.errors import DecodeError, IllegalFormatNameError, IllegalQueuePathNameError
@@ -320,4 +322,6 @@ _TARGETS: dict[str, Target] = {
     "user_message": Target(check_user_message, _user_messages),
 }
 
-TARGETS: dict[str, Target] = dict(sorted((_TARGETS | RPC_TARGETS).items()))
+TARGETS: dict[str, Target] = dict(
+    sorted((_TARGETS | RPC_TARGETS | REMOTE_READ_TARGETS | LOGON_TARGETS).items())
+)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
+from os import urandom
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -25,11 +26,13 @@ from tiercel.model.identifiers import NULL_GUID
 from tiercel.remote_read import calls
 from tiercel.remote_read.actions import Action, Enlist, Fault, Reply
 from tiercel.remote_read.calls import RR_ACK, RR_NACK, Received, Request, Response, decode_request
-from tiercel.remote_read.handles import Caller
+from tiercel.remote_read.endpoint import RemoteReadEndpoint
+from tiercel.remote_read.handles import Caller, QueueHandle
 from tiercel.remote_read.packet import RemoteMessage, rebuild
 from tiercel.remote_read.queue_format import QueueFormat
 from tiercel.remote_read.service import RemoteReadService
 from tiercel.remote_read.settings import Settings
+from tiercel.rpc.associations import Associations
 from tiercel.rpc.ndr import ContextHandle
 from tiercel.rpc.security import AuthenticationLevel
 from tiercel.rpc.status import RpcFault
@@ -53,7 +56,7 @@ class Site(World):
 
     def __init__(self, **settings: Any) -> None:
         self.settings = Settings(**settings)
-        self.associations = count(1)
+        self.associations = Associations(urandom)
         self.calls = count(1)
         self.waiting: dict[object, Waiting] = {}
         self.enlisting: list[Enlist] = []
@@ -79,6 +82,9 @@ class Site(World):
                 self._perform(action)
 
     def _perform(self, action: Action) -> None:
+        if isinstance(action.call, tuple):  # it came over a connection
+            RemoteReadEndpoint.perform(action)
+            return
         match action:
             case Reply():
                 waiting = self.waiting.pop(action.call, None)
@@ -91,10 +97,17 @@ class Site(World):
             case Enlist():
                 self.enlisting.append(action)
 
-    def reader(self, token: Token = SYSTEM, **how: Any) -> "Reader":
-        how.setdefault("level", AuthenticationLevel.PRIVACY)
-        how.setdefault("association", next(self.associations))
-        return Reader(self, Caller(token=token, **how))
+    def reader(
+        self,
+        token: Token = SYSTEM,
+        level: AuthenticationLevel = AuthenticationLevel.PRIVACY,
+        *,
+        group_id: int = 0,
+        peer: str = "192.0.2.99",
+    ) -> "Reader":
+        association = self.associations.join(group_id, peer)
+        assert association is not None
+        return Reader(self, Caller(association, token, level))
 
     def put(self, box: Box, *bodies: bytes, **properties: Any) -> None:
         """Into any kind of queue."""
@@ -163,7 +176,7 @@ class Got:
 
 
 class Reader:
-    """A client: one association group."""
+    """A client with one connection; others may belong to the same group."""
 
     def __init__(self, site: Site, caller: Caller) -> None:
         self.site = site
@@ -195,9 +208,19 @@ class Reader:
             self.site.run(partial(self.site.service.enlisted, asked.call, asked.transaction, error))
         wait.check()
 
+    @property
+    def group_id(self) -> int:
+        return self.caller.association.group_id
+
     def vanish(self) -> None:
-        """The last connection is gone."""
-        self.site.run(lambda: self.site.service.run_down(self.caller.association))
+        """Its connection is gone."""
+        self.site.run(self.leave)
+
+    def leave(self) -> None:
+        """The same inside a batch that others share."""
+        for rundown in self.site.associations.leave(self.caller.association):
+            assert isinstance(rundown.value, QueueHandle)
+            self.site.service.run_down(rundown.value)
 
 
 class Remote:

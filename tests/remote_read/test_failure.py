@@ -98,7 +98,7 @@ class TestRundown:
                 case "close":
                     a.reader.submit(calls.CloseQueue(a.handle))
                 case "vanish":
-                    site.service.run_down(a.reader.caller.association)
+                    a.reader.leave()
                 case "abandon":
                     site.service.abandon(wait.id)
 

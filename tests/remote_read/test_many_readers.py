@@ -9,15 +9,18 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
+from os import urandom
 
 import pytest
 
+from engine.harness import SYSTEM
 from tiercel.model.codes import LookupAction, QueueAccess, ReceiveAction
 from tiercel.model.limits import INFINITE
 from tiercel.model.message import Message
 from tiercel.remote_read import calls
 from tiercel.remote_read.calls import MQ_OK, RR_ACK, RR_NACK, Received
 from tiercel.remote_read.packet import rebuild
+from tiercel.rpc.associations import Associations
 from tiercel.rpc.ndr import ContextHandle
 
 from .site import RECEIVE, Reader, Site, Waiting, queue_format
@@ -92,7 +95,7 @@ class Play:
 
     def send(self) -> None:
         engine, body = self.site.engine, b"%d" % len(self.sent)
-        opened = engine.open_queue(self.box.name, QueueAccess.SEND, token=self.site.reader().caller.token)
+        opened = engine.open_queue(self.box.name, QueueAccess.SEND, token=SYSTEM)
         engine.send(opened, Message(body, delivery=1, priority=self.random.randint(0, 7)))
         engine.close_queue(opened)
         self.sent.append(body)
@@ -140,7 +143,7 @@ class Play:
     def vanish(self) -> None:
         if self.readers:
             gone = self.readers.pop(self.random.randrange(len(self.readers)))
-            self.site.service.run_down(gone.caller.association)
+            gone.leave()
             self.handles = [each for each in self.handles if each[0] is not gone]
             self.reads = [read for read in self.reads if read.reader is not gone]
 
@@ -154,7 +157,8 @@ class Play:
             self.reads.pop(self.random.randrange(len(self.reads)))
 
     def kill(self) -> None:
-        self.site.kill()
+        self.site.kill()  # and the sockets with it
+        self.site.associations = Associations(urandom)
         self.readers, self.handles, self.reads = [], [], []
 
 

@@ -168,7 +168,7 @@ class TestSectionBuffer:
         served = serve(stored(bytes(1000)), NOTHING)
         assert split(served, limit, 0) == (Section(FULL, len(served), served),)
 
-    @pytest.mark.conformance("MQRR-084", "MQRR-030", "MQRR-082")
+    @pytest.mark.conformance("MQRR-084", "MQRR-082")
     @pytest.mark.parametrize("limit", [0, 1, 100, 999])
     def test_a_longer_one_is_cut(self, limit: int) -> None:
         body = bytes(range(250)) * 4
@@ -186,6 +186,19 @@ class TestSectionBuffer:
         assert split(serve(packet, NOTHING), 5, 0)[1].data == between + PLAIN_TRAILER
         assert [section.type for section in split(stored(bytes(10)).data, 5, 0)] == [FIRST]
 
+    def test_an_encrypted_body_is_all_that_is_reserved_for_it(self) -> None:
+        """MQRR trap 22: and of another, what is reserved beyond it is no part of it."""
+        room = packets.properties(body=b"12345", allocated=b"ciphertext")
+        for security, size in ((0x21, 10), (0x01, 5)):
+            header = security.to_bytes(2, "little") + bytes(14)
+            data = packets.packet(packets.user(packets.SH), header, room)
+            served = serve(UserMessage(data), NOTHING)
+            assert [each.type for each in split(served, size, 0)] == [FULL]
+            first, second = split(served, size - 1, 0)
+            assert first.data.endswith(b"ciphertext"[: size - 1])
+            assert (first.size_alloc, second.data) == (len(data), PLAIN_TRAILER)
+            assert rebuild((first, second)).body_size == size
+
     @pytest.mark.conformance("MQRR-082")
     @pytest.mark.parametrize("debug", [False, True])
     def test_each_kind_has_a_limit_of_its_own(self, debug: bool) -> None:
@@ -197,7 +210,7 @@ class TestSectionBuffer:
         assert first.size_alloc - len(first.data) == 21 - 6 + 3  # and the padding
         assert second.data == PLAIN_TRAILER
 
-    @pytest.mark.conformance("MQRR-030", "MQRR-031", "MQRR-140")
+    @pytest.mark.conformance("MQRR-031", "MQRR-140")
     @given(
         size=st.integers(0, 300),
         limit=st.integers(0, 400),
@@ -282,6 +295,14 @@ class TestRebuilding:
         longer = Section(FIRST, 5000, first.data + bytes(901))
         with pytest.raises(DecodeError, match="SectionSize"):
             rebuild((longer, second))
+
+    def test_a_body_that_nobody_can_hold(self, cut: tuple[Section, ...]) -> None:
+        first, second = cut
+        huge = bytearray(first.data)
+        at = huge.index((1000).to_bytes(4, "little") * 2)  # MessageSize and AllocationBodySize
+        huge[at : at + 8] = (1 << 30).to_bytes(4, "little") * 2
+        with pytest.raises(DecodeError, match="SectionSize"):
+            rebuild((Section(FIRST, 1 << 31, bytes(huge)), second))
 
     @pytest.mark.conformance("MQRR-036")
     def test_a_kind_that_the_message_is_not(self, cut: tuple[Section, ...]) -> None:

@@ -105,7 +105,8 @@ class TestEnlistRemoteTransaction:
             a.reader.enlist(UUID(int=0))
 
     def test_several_readers_may_be_in_one(self, site: Site, a: Remote, b: Remote, tx: UUID) -> None:
-        b.reader.enlist(tx)
+        assert b.reader.call(calls.EnlistRemoteTransaction(tx)) == calls.Done()
+        assert not site.enlisting  # the coordinator knows us already
         site.put(site.box("orders"), b"1", b"2")
         for each in (a, b):
             each.end(each.receive(transaction=tx), transactional=True)
@@ -126,7 +127,6 @@ class TestEnlistRemoteTransaction:
         with refused(TRANSACTION_SEQUENCE):
             a.reader.enlist(own.id)
 
-    @pytest.mark.conformance("MQRR-116")
     @OUTCOMES
     def test_everything_in_it_has_one_outcome(self, site: Site, a: Remote, tx: UUID, outcome: str) -> None:
         boxes = [site.create(name, transactional=True) for name in ("q1", "q2", "q3")]
@@ -262,7 +262,6 @@ class TestEndTransactionalReceive:
         b.give_back(got)
         assert orders.bodies() == [b"1"]
 
-    @pytest.mark.conformance("MQRR-126")
     @pytest.mark.parametrize("ack", [RR_ACK, RR_NACK])
     def test_the_other_method_does_not_end_it(self, site: Site, a: Remote, tx: UUID, ack: int) -> None:
         site.put(site.box("orders"), b"1", b"2")
@@ -274,7 +273,6 @@ class TestEndTransactionalReceive:
         a.end(within, transactional=True)
         a.end(without)
 
-    @pytest.mark.conformance("MQRR-126")
     def test_its_errors(self, site: Site, a: Remote, tx: UUID) -> None:
         with refused(0xC00E0007):
             a.end(1, transactional=True)

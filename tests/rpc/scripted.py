@@ -58,6 +58,7 @@ class ScriptedContext:
         self._sent = self._received = 0
         self.seen: list[tuple[bytes, bytes, bytes]] = []
         self.signature_size = 13
+        self.signs_headers_always = False
 
     @property
     def is_complete(self) -> bool:

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from tiercel.rpc import status
 from tiercel.rpc.client import Answered, Authentication, BindError, Bound, ClientConnection, Event, Failed
 from tiercel.rpc.pdu import (
+    FIRST,
+    LAST,
     SUPPORT_HEADER_SIGN,
     WHOLE,
     AlterContext,
@@ -17,6 +19,7 @@ from tiercel.rpc.pdu import (
     Bind,
     BindAck,
     BindNak,
+    ContextAnswer,
     ContextElement,
     Fault,
     Pdu,
@@ -28,7 +31,7 @@ from tiercel.rpc.pdu import (
 from tiercel.rpc.protection import Protection, cut, open_fragment
 from tiercel.rpc.security import AuthenticationError, AuthenticationLevel, AuthenticationType, Identity
 from tiercel.rpc.server import Call, ServerConnection
-from tiercel.rpc.syntax import SyntaxId
+from tiercel.rpc.syntax import NDR, SyntaxId
 
 from .scripted import (
     ECHO,
@@ -87,6 +90,15 @@ def kinds(wire: list[bytes]) -> list[str]:
     return [decode_pdu(data).TYPE.name for data in wire if data]
 
 
+class Silent(ScriptedContext):
+    """Has nothing to say, and knows nobody."""
+
+    is_complete = False
+
+    def step(self, _token: bytes) -> None:
+        return None
+
+
 class TestLegs:
     @pytest.mark.parametrize(
         ("legs", "auth_type", "ends_with_token", "expected"),
@@ -130,6 +142,47 @@ class TestLegs:
         assert isinstance(event.error, BindError)
         assert "invalid_checksum" in str(event.error)
         assert talk.server.is_closing
+
+    def test_a_server_that_ends_it_too_early(self) -> None:
+        context = Silent(is_server=False)
+        client = ClientConnection(ECHO, Authentication(AuthenticationType.NTLM, PRIVACY, context))
+        client.bind()
+        (event,) = client.receive(BindAck(call_id=1, results=(ContextAnswer(0, 0, NDR),)).encode())
+        assert isinstance(event, Failed)
+        assert "before the authentication was complete" in str(event.error)
+
+    def test_a_server_that_never_ends_it(self) -> None:
+        talk = Conversation(PRIVACY, 100, AuthenticationType.SPNEGO)
+        *_, event = talk.run()
+        assert isinstance(event, Failed)
+        assert len(talk.wire) == 20
+
+    def test_endless_questions_end_at_the_client_too(self) -> None:
+        context = ScriptedContext(is_server=False, legs=100)
+        client = ClientConnection(ECHO, Authentication(AuthenticationType.SPNEGO, PRIVACY, context))
+        client.bind()
+        question = Verifier(AuthenticationType.SPNEGO, PRIVACY, 1, b"and?")
+        results = (ContextAnswer(0, 0, NDR),)
+        events = client.receive(BindAck(call_id=1, results=results, auth=question).encode())
+        for _ in range(20):
+            events += client.receive(AlterContextResp(call_id=1, results=results, auth=question).encode())
+        (event,) = events
+        assert isinstance(event, Failed)
+        assert "after 10 tokens" in str(event.error)
+
+    def test_a_server_that_does_not_sign_headers(self) -> None:
+        context = ScriptedContext(is_server=False, legs=1)
+        client = ClientConnection(ECHO, Authentication(AuthenticationType.KERBEROS, INTEGRITY, context))
+        client.bind()
+        client.data_to_send()
+        assert client.receive(BindAck(call_id=1, results=(ContextAnswer(0, 0, NDR),)).encode()) == [Bound()]
+        client.call(0, b"abc")
+        data = client.data_to_send()
+        pdu = decode_pdu(data)
+        assert isinstance(pdu, Request)
+        server = ScriptedContext(is_server=True, legs=1)
+        receiver = Protection(AuthenticationType.KERBEROS, INTEGRITY, 1, server, header_signing=False)
+        assert open_fragment(pdu, data, receiver) == b"abc"
 
     def test_a_provider_that_is_not_there(self) -> None:
         context = ScriptedContext(is_server=False)
@@ -177,10 +230,21 @@ class TestLevels:
         answer = talk.wire[1]
         assert (header, trailer) == ((answer[:24], answer[40:48]) if signs else (b"", b""))
 
+    @pytest.mark.parametrize("level", [PACKET, INTEGRITY, PRIVACY])
+    def test_a_context_may_sign_headers_always(self, level: AuthenticationLevel) -> None:
+        """NTLM signs the whole PDU, negotiated or not: impacket and Samba never ask."""
+        client, server = ScriptedContext(is_server=False), ScriptedContext(is_server=True)
+        client.signs_headers_always = server.signs_headers_always = True
+        (data,) = cut(Request(call_id=1), b"abc", 1432, Protection(10, level, 7, client))
+        pdu = decode_pdu(data)
+        assert isinstance(pdu, Request)
+        assert open_fragment(pdu, data, Protection(10, level, 7, server)) == b"abc"
+        assert server.seen[0][::2] == (data[:24], data[40:48])
+
     @given(st.binary(max_size=4000), st.sampled_from([PACKET, INTEGRITY, PRIVACY]), st.integers(1432, 2000))
     def test_fragments_are_aligned_and_fit(self, stub: bytes, level: AuthenticationLevel, size: int) -> None:
-        sender = Protection(10, level, 7, ScriptedContext(is_server=False), signs_headers=True)
-        receiver = Protection(10, level, 7, ScriptedContext(is_server=True), signs_headers=True)
+        sender = Protection(10, level, 7, ScriptedContext(is_server=False), header_signing=True)
+        receiver = Protection(10, level, 7, ScriptedContext(is_server=True), header_signing=True)
         found = b""
         for data in cut(Request(call_id=1), stub, size, sender):
             assert len(data) <= size
@@ -249,6 +313,23 @@ class TestServerRules:
         assert raw.send(Auth3(auth=auth(token=b"wrong"))) == []
         assert not raw.server.is_closing
         assert raw.refused(Request(call_id=2, stub=bytes(16), auth=auth())) == status.ERROR_ACCESS_DENIED
+
+    def test_nothing_is_done_for_the_unknown_at_level_connect(self) -> None:
+        """There no signature would find out."""
+        raw = self.raw()
+        raw.bind(auth=auth(level=CONNECT))
+        raw.send(Auth3(auth=auth(level=CONNECT, token=b"wrong")))
+        assert raw.refused(request(2)) == status.ERROR_ACCESS_DENIED
+        raw = self.raw()
+        raw.bind(auth=auth(level=CONNECT))
+        assert raw.refused(request(2)) == status.ERROR_ACCESS_DENIED
+        assert raw.calls() == []
+
+    @pytest.mark.parametrize("other", [auth(level=INTEGRITY), auth(auth_type=0x0A), auth(context_id=2)])
+    def test_a_request_says_the_same_as_the_bind(self, other: Verifier) -> None:
+        raw = self.raw(1)
+        raw.bind(auth=auth())
+        assert raw.refused(Request(call_id=2, stub=bytes(16), auth=other)) == status.NCA_S_PROTO_ERROR
 
     def test_an_auth3_that_was_not_the_last(self) -> None:
         raw = self.raw(3)
@@ -356,6 +437,23 @@ class TestSeveralContexts:
         raw.send(*signed, Request(call_id=4, auth=auth(level=CONNECT)))
         assert [(call.level, call.stub) for call in raw.calls()] == [(PACKET, b"signed"), (CONNECT, b"")]
         assert raw.refused(request(5)) == status.ERROR_ACCESS_DENIED
+
+    def test_a_call_stays_with_one_of_them(self) -> None:
+        raw = self.raw(1)
+        raw.send(AlterContext(call_id=2, auth=auth(level=CONNECT, context_id=2)))
+        first = Request(call_id=3, flags=FIRST, auth=auth(level=CONNECT))
+        raw.send(first)
+        other = Request(call_id=3, flags=LAST, auth=auth(level=CONNECT, context_id=2))
+        assert raw.refused(other) == status.NCA_S_PROTO_ERROR
+
+    def test_headers_are_signed_as_the_first_has_said(self) -> None:
+        raw = RawClient(make_service(providers=scripted_providers(1)))
+        flags = WHOLE | SUPPORT_HEADER_SIGN
+        raw.send(Bind(call_id=1, flags=flags, contexts=(offer(0),), auth=auth()))
+        raw.send(AlterContext(call_id=2, auth=auth(context_id=2)))
+        signer = Protection(SCRIPTED, PRIVACY, 2, ScriptedContext(is_server=False), header_signing=True)
+        raw.send(*cut(Request(call_id=3), b"signed", 1432, signer))
+        assert [call.stub for call in raw.calls()] == [b"signed"]
 
     def test_bounded(self) -> None:
         raw = self.raw(1)

@@ -296,6 +296,17 @@ class TestCalls:
             assert answer.alloc_hint == left
             left -= len(answer.stub)
 
+    @pytest.mark.parametrize("size", [0, 1, 1407, 1408, 1409, 2816, 2817])
+    def test_the_last_fragment_says_so(self, size: int) -> None:
+        """A fragment of 1432 bytes has room for 1408."""
+        raw = RawClient(make_service())
+        raw.send(Bind(max_recv_frag=1432, contexts=(offer(0),)))
+        raw.send(request(2))
+        raw.server.reply(raw.calls()[0], bytes(size))
+        answers = raw.answers()
+        assert whole_stub(answers) == bytes(size)
+        assert len(answers) == max(1, -(-size // 1408))
+
     def test_shutdown(self) -> None:
         raw = client()
         raw.server.shut_down()
@@ -410,8 +421,11 @@ class TestBusy:
         raw = client(Limits(max_pending_bytes=1000))
         raw.send(request(2, bytes(1001)))
         assert raw.refused(request(3)) == status.NCA_S_SERVER_TOO_BUSY
-        raw.send(Orphaned(call_id=2), request(4))
+        raw.send(Orphaned(call_id=2), request(4, bytes(1001)))
         assert [call.call_id for call in raw.calls()] == [2, 4]
+        raw.server.reply(raw.calls()[1], b"")
+        raw.send(request(5))
+        assert [call.call_id for call in raw.calls()] == [2, 4, 5]
 
 
 class TestCancel:

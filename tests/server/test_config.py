@@ -60,7 +60,7 @@ def test_the_protocol_gets_machines_and_routes() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[limit]", r"\[limit\]: unknown section; there are access, binary, hosts"),
+        ("[limit]", r"\[limit\]: unknown section; there are access, accounts, binary"),
         ("[limits]\nconnection = 3", r"\[limits\] connection: unknown option; there are batch_bytes"),
         ('[limits]\nconnections = "3"', r"\[limits\] connections = '3': a whole number is wanted"),
         ("[limits]\nconnections = true", "a whole number is wanted"),
@@ -81,6 +81,8 @@ def test_the_protocol_gets_machines_and_routes() -> None:
         ('[hosts]\na = "[::1"', "bracket"),
         ('[machines]\na = "b"', "GUID"),
         (f'[machines]\n"{GUID}" = []', "a name, or a list of names, is wanted"),
+        ('[accounts]\nkeytab = ""', "the name of a file or folder is wanted"),
+        ('[accounts]\nfile = ""', "the name of a file or folder is wanted"),
         ('[log]\nlevel = "loud"', "debug or info or warning or error is wanted"),
         ("limits = 3", r"limits: it is a section, written \[limits\]"),
         ("[limits", "it is no TOML"),

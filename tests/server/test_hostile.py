@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import socket
 import struct
 import time
 import tracemalloc
@@ -187,6 +188,26 @@ class TestSlowness:
             play(scene)
         finally:
             tracemalloc.stop()
+
+
+class TestResets:
+    def test_garbage_and_then_a_reset(self, play: Play) -> None:
+        """The reset may come before, with or after our own close; none of it may end the daemon."""
+
+        async def scene(daemon: Daemon) -> None:
+            loop, port = asyncio.get_running_loop(), daemon.endpoints[0].port
+            for turn in range(40):
+                with socket.socket() as peer:
+                    peer.setblocking(False)
+                    await loop.sock_connect(peer, (daemon.endpoints[0].host, port))
+                    await loop.sock_sendall(peer, garbage(turn))
+                    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    for _ in range(turn % 8):
+                        await asyncio.sleep(0)
+            await until(lambda: not daemon.network.connections)
+            assert daemon.failure is None
+
+        play(scene)
 
 
 class TestFloods:

@@ -12,6 +12,7 @@ from tiercel.wire.session_header import SessionHeader
 
 _WRAP = 0xFFFF
 _BEHIND = 0x8000
+_UNSTORED_MAX = 4096  # and far below half of the numbers, or distances would go round
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +40,11 @@ class Flight:
     def size(self) -> int:
         """UnAckedMessageCount: only what is in flight, or a long queue would never start (MQQB T09)."""
         return len(self._uncounted)
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the peer counts our messages and stores none: its memory must not be ours."""
+        return len(self._unstored) > _UNSTORED_MAX
 
     @property
     def is_empty(self) -> bool:

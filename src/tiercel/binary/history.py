@@ -82,16 +82,21 @@ class History:
         self._stored -= count
 
     def _load(self) -> None:
-        for key, data in self._engine.batch.range(Keyspace.HISTORY, b"\0", b"\xff" * 9):
-            (row,), (time,) = _KEY.unpack(key), _TIME.unpack_from(data)
-            identities = [
-                data[at : at + _IDENTITY_SIZE] for at in range(_TIME.size, len(data), _IDENTITY_SIZE)
-            ]
-            self._rows.append((row, time, len(identities)))
-            self._stored += len(identities)
-            self._next_row = row + 1
-            for identity in identities:
-                self._seen.pop(identity, None)
-                self._seen[identity] = time
+        for key, data in list(self._engine.batch.range(Keyspace.HISTORY, b"\0", b"\xff" * 9)):
+            try:
+                (row,), (time,) = _KEY.unpack(key), _TIME.unpack_from(data)
+            except struct.error as problem:
+                self._engine.set_aside(Keyspace.HISTORY, key, data, "a row of the message history", problem)
+                continue
+            self._load_row(row, time, data)
         while len(self._seen) > self._size:
             self._seen.popitem(last=False)
+
+    def _load_row(self, row: int, time: int, data: bytes) -> None:
+        identities = [data[at : at + _IDENTITY_SIZE] for at in range(_TIME.size, len(data), _IDENTITY_SIZE)]
+        self._rows.append((row, time, len(identities)))
+        self._stored += len(identities)
+        self._next_row = row + 1
+        for identity in identities:
+            self._seen.pop(identity, None)
+            self._seen[identity] = time

@@ -33,6 +33,7 @@ class Hop:
         self.guid = guid  # None for a direct name: whoever answers is the right one
         self.is_final = True  # whether the hop is the destination itself, and not a router on the way to it
         self.hosts: Callable[[], list[str]]  # names or addresses, the best first
+        self.rested: Callable[[Hop], None] = lambda _hop: None  # nobody has anything to send any more
         self.queues: dict[QueueState, None] = {}
         self.ready: dict[QueueState, None] = {}  # those with something to send
         self.session: Session | None = None
@@ -131,7 +132,7 @@ class Hop:
         if not self._addresses:
             self._rounds += 1
         if not self.has_work:
-            self.state = None
+            self._rest()
             return
         settings = self._context.settings
         delay = settings.retry_ms * 2 ** min(max(self._rounds - 1, 0), 20)
@@ -148,7 +149,7 @@ class Hop:
             return
         self._is_retry = True
         if not self.has_work:
-            self.state = None
+            self._rest()
         elif self._addresses:
             self.state = after(self.state, Event.HOP_LEFT)
             self.address = self._addresses.pop(0)
@@ -156,6 +157,10 @@ class Hop:
             self._dial()
         else:
             self._resolve()
+
+    def _rest(self) -> None:
+        self.state = None
+        self.rested(self)
 
     # The session.
 

@@ -9,6 +9,8 @@ Whatever became of it, the session counts it, so that the peer stops sending it;
 for want of room is an error, which ends the session before anything was said of the message.
 """
 
+from typing import TypeVar
+
 from tiercel.binary.context import Context
 from tiercel.binary.history import History
 from tiercel.binary.order_acks import OrderAcks
@@ -30,8 +32,12 @@ from tiercel.wire.queue_names import DirectQueueFormatName, QueueName
 from tiercel.wire.structure import encode_guid
 from tiercel.wire.user_message import UserMessage
 
+K = TypeVar("K")
+
 # A newer one says the same and more; those that cannot go out must not pile up.
-_ROUTED_ORDER_ACK_S = 300
+_ROUTED_ORDER_ACK_S = 3600
+_ROOM_FOR_AN_ANSWER = 8192  # bytes: a final ack, and an outgoing queue for it
+_NAMES_KEPT = 10_000
 
 
 class Incoming:
@@ -93,6 +99,8 @@ class Incoming:
 
     def _pass_on(self, session: Session, packet: UserMessage) -> None:
         """The only thing that changes on the way through is the hop count (MQQB-193, MQQB-194)."""
+        if packet.is_transactional:
+            self._engine.check_room(_ROOM_FOR_AN_ANSWER)
         reason = self._try_to_pass_on(packet)
         if reason is not None and packet.is_transactional:
             self._learn(session, packet)
@@ -121,9 +129,12 @@ class Incoming:
         if not is_router or name is None:
             return None
         try:
-            queue = self._ways[key] = self._engine.way_to(name)
+            queue = self._engine.way_to(name)
         except MqError:
             return None
+        if not queue.is_outgoing:  # a name of ours with the address of somebody else
+            return None
+        _remember(self._ways, key, queue)
         return queue
 
     # Delivering.
@@ -147,10 +158,12 @@ class Incoming:
         self.history.remember(identity, recoverable=packet.is_recoverable)
 
     def _deliver_in_order(self, session: Session, packet: UserMessage, queue: QueueState | None) -> None:
+        self._engine.check_room(_ROOM_FOR_AN_ANSWER)
         self._learn(session, packet)
         sequence, number = packet.sequence
         if queue is None:  # nothing to keep in order: each is refused, and its stream goes on
-            stream = IncomingStream(bytes(4) + packet.data[16:32], sequence, number)
+            key = bytes(4) + packet.data[16:32] + sequence.to_bytes(8, "big")
+            stream = IncomingStream(key, sequence, number)
         else:
             stream = self.streams.of(packet, queue)
             if not stream.accepts(sequence, number, packet.previous_number):
@@ -181,7 +194,7 @@ class Incoming:
             destination = decode_destination(packet)
             queue = None if destination is None else self._engine.local_queue(destination)
             if queue is not None:
-                self._queues[key] = queue
+                _remember(self._queues, key, queue)
         return queue
 
     def _trace(self, packet: UserMessage) -> None:
@@ -202,6 +215,8 @@ class Incoming:
 
     def _send_order_ack(self, session: Session, stream: IncomingStream) -> None:
         engine, sender = self._engine, stream.sender
+        if sender == engine.queue_manager.identifier:
+            return  # somebody says that he is us; there is nothing that we would tell ourselves
         is_from_peer = session.remote_guid == sender
         packet = build_order_ack(
             engine.new_message_id(),
@@ -216,3 +231,10 @@ class Incoming:
             session.say(stream.key, with_direct_name(packet, session.address) if is_direct else packet)
         else:  # it came through a router, and goes back to its source (MQQB T16)
             engine.post(packet, PrivateFormatName(sender, ORDER_QUEUE_NUMBER))
+
+
+def _remember(names: dict[K, QueueState], key: K, queue: QueueState) -> None:
+    """What a name leads to can be found again: strangers that invent names must not fill the memory."""
+    if len(names) >= _NAMES_KEPT:
+        names.clear()
+    names[key] = queue

@@ -8,6 +8,8 @@ from tiercel.engine.outgoing import Outgoing, Taken
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.queue import OutgoingQueue
 
+_ENTRIES_MAX = 8192
+
 
 class OutgoingStream:
     def __init__(
@@ -23,8 +25,9 @@ class OutgoingStream:
         self._resends = 0  # without an answer, since the last one came
 
     @property
-    def is_idle(self) -> bool:
-        return not self._entries
+    def is_full(self) -> bool:
+        """Whether no more may be on their way: each is kept in memory until its order ack comes."""
+        return len(self._entries) >= _ENTRIES_MAX
 
     def add(self, entry: Entry, taken: Taken) -> bytes:
         """The packet as it goes out: with the number of the message before it that is still on its way.
@@ -48,7 +51,10 @@ class OutgoingStream:
 
     def order_acked(self, number: int) -> None:
         """Of the present sequence; the caller has compared it (MQQB T05)."""
+        before = self._outgoing.stream(self._queue).acked
         self._outgoing.order_acked(self._queue, number)
+        if self._outgoing.stream(self._queue).acked > before:
+            self._resends = 0  # a busy stream is never wholly through, but it moves
         kept: list[Entry] = []
         while self._entries:
             entry = self._entries[0]
@@ -62,6 +68,7 @@ class OutgoingStream:
                 self._outgoing.ordered(taken)
             else:  # its session ack will come, or it is sent again (MQQB T06)
                 kept.append(entry)
+        self._outgoing.wake(self._queue)
         is_through = not self._entries
         self._entries.extendleft(reversed(kept))
         if is_through:

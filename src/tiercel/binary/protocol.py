@@ -25,7 +25,15 @@ from tiercel.model.codes import ConnectionStatus, OutgoingQueueState
 from tiercel.model.errors import ComputerDoesNotSupportEncryptionError
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, PrivateFormatName
 from tiercel.model.queue import IncomingTransactionalTransferInfo, OutgoingQueue
-from tiercel.wire.order_ack import FINAL_ACK_CLASSES_FROM, FinalAck, OrderAck, recognise, with_direct_name
+from tiercel.wire.order_ack import (
+    FINAL_ACK_CLASSES_FROM,
+    FinalAck,
+    OrderAck,
+    is_plain_ack,
+    recognise,
+    with_direct_name,
+)
+from tiercel.wire.structure import encode_guid
 from tiercel.wire.user_message import UserMessage
 
 _BY_TCP = {DirectProtocol.OS, DirectProtocol.TCP}
@@ -37,6 +45,7 @@ class BinaryProtocol:
         self._context = Context(settings, engine.queue_manager)
         self._incoming = Incoming(self._context, engine)
         self._pinging = Pinging(self._context, self.is_full)
+        self._own = encode_guid(engine.queue_manager.identifier)
         self._numbers = count(1)
         self._sessions: dict[int, Session] = {}
         self._by_guid: dict[UUID, Session] = {}
@@ -50,12 +59,15 @@ class BinaryProtocol:
     # The batch.
 
     def begin(self, now: float) -> None:
-        """`now` is a clock that never goes back, in seconds; timers that are due run here."""
+        """`now` is a clock that never goes back, in seconds."""
         self._context.now = max(now, self._context.now)
-        self._context.timers.run(self._context.now)
 
     def flush(self) -> None:
-        """Before the commit: sends what has become ready in this batch, and stores what must be stored."""
+        """Before the commit: runs the timers, sends what has become ready, and stores what must be stored.
+
+        The timers come after the inputs: a session that was silent only because we were must not end.
+        """
+        self._context.timers.run(self._context.now)
         while ready := self._engine.outgoing.take_ready():
             hops: dict[Hop, None] = {}
             for queue in ready:
@@ -89,6 +101,7 @@ class BinaryProtocol:
         """Once, in the first batch: outgoing queues that hold messages are connected (MQQB-098)."""
         for queue in list(self._engine.outgoing.queues()):
             self._engine.outgoing.retire(queue)
+        self._incoming.streams.forget_old()
         self._engine.outgoing.wake()
 
     def stop(self) -> None:
@@ -225,13 +238,11 @@ class BinaryProtocol:
         for entry in session.flight.land():
             if entry.taken is not None and not entry.is_over and not entry.taken.number:
                 self._engine.outgoing.give_back(entry.taken)
-        for hop in session.hops:
+        for hop in list(session.hops):
             for queue in hop.queues:
                 if (stream := self._streams.get(queue)) is not None:
                     stream.stop()
             hop.closed(session)
-            if hop.state is None:
-                self._retire(hop)
         session.hops.clear()
 
     # Ways.
@@ -273,6 +284,7 @@ class BinaryProtocol:
         hop = self._hops[key] = Hop(
             self._context, lambda: self._engine.seconds, self._new_connection, self._pinging, guid=guid
         )
+        hop.rested = self._retire
         hop.hosts = lambda: [str(key)] if guid is None else self._hosts_of(hop, guid)
         return hop
 
@@ -319,6 +331,9 @@ class BinaryProtocol:
             return
         while hop.ready and session.room > 0:
             queue = hop.next_ready()
+            stream = self._streams.get(queue)
+            if stream is not None and stream.is_full:
+                continue  # its order acks wake it
             taken = self._engine.outgoing.take(queue)
             if taken is not None:
                 self._send(session, taken)
@@ -341,8 +356,10 @@ class BinaryProtocol:
 
         A direct name is local to whoever reads it (MQQB-169, MQQB T01).
         """
-        if packet.message_class < FINAL_ACK_CLASSES_FROM or not isinstance(recognise(packet), FinalAck):
+        if packet.message_class < FINAL_ACK_CLASSES_FROM or not packet.comes_from(self._own):
             return packet
+        if not isinstance(recognise(packet), FinalAck) or not is_plain_ack(packet):
+            return packet  # an application may write what it likes
         peer = packet.queue_manager_address
         address = self._engine.peers.direct_address(peer) if peer == session.remote_guid else None
         return packet if address is None else with_direct_name(packet, address)

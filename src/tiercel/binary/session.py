@@ -121,7 +121,7 @@ class Session:
     @property
     def room(self) -> int:
         """How many messages may go out now: the smaller window counts, and 0 is a window of 1 (MQQB T61)."""
-        if self.state is not State.OPEN or not self.is_writable:
+        if self.state is not State.OPEN or not self.is_writable or self.flight.is_overdue:
             return 0
         return max(min(self._context.settings.window_size, self.peer_window), 1) - self.flight.size
 
@@ -161,6 +161,7 @@ class Session:
         own, header = self._context.queue_manager.identifier, packet.header
         # A direct name does not know whom it reaches, and sends no GUID (MQQB T15).
         is_for_us = header.server_guid in {own, NULL_GUID}
+        self._check_other(header.client_guid)
         self.remote_guid = header.client_guid
         is_refused = not is_for_us or self._owner.is_full(self)
         answer = EstablishConnectionHeader(
@@ -184,6 +185,7 @@ class Session:
             raise ProtocolError(f"the answer is for {header.client_guid}, not for us")
         if self.remote_guid not in {NULL_GUID, header.server_guid}:
             raise ProtocolError(f"{header.server_guid} answers, not {self.remote_guid}")
+        self._check_other(header.server_guid)
         self.remote_guid = header.server_guid  # learned, where it was not known (MQQB T14)
         elapsed = (context.milliseconds - header.time_stamp) & 0xFFFF_FFFF
         self._recoverable_ack_timeout_ms = _within(
@@ -197,6 +199,10 @@ class Session:
         if packet.internal.is_refused:
             self.failure = ConnectionStatus.CONNECTION_REFUSED
             raise ProtocolError("the peer refused the session")
+
+    def _check_other(self, peer: UUID) -> None:
+        if peer == self._context.queue_manager.identifier:
+            raise ProtocolError("we have reached ourselves; add the name or address to [node] names")
 
     def _write_parameters(self) -> None:
         window = self._context.settings.window_size

@@ -1,8 +1,8 @@
 """Incoming transactional streams: what was taken last, from whom, for which queue. [MS-MQQB] 3.1.5.8.6.
 
 Kept per sending queue manager and destination queue, not per session (MQQB T18), and stored in the commit of
-the messages they speak of. A sender has one stream for each name that it calls the queue by, so the name as
-it stands in the packet is part of the key.
+the messages they speak of. A sender has one stream for each name that it calls the queue by, so the name is
+part of the key.
 """
 
 import struct
@@ -11,6 +11,7 @@ from hashlib import blake2b
 from typing import Self
 from uuid import UUID
 
+from tiercel.binary.transitions import ProtocolError
 from tiercel.engine.engine import Engine
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import slot_key
@@ -24,6 +25,8 @@ from tiercel.wire.user_message import UserMessage
 
 _KEY = struct.Struct(">I16s")
 _VALUE = struct.Struct("<QIII")  # and then the name that the sender calls the queue by
+_STREAMS_KEPT = 10_000  # in memory; the store has them all
+_FORGOTTEN_AFTER_S = 180 * 86400
 
 
 @dataclass(slots=True, eq=False)
@@ -36,6 +39,7 @@ class IncomingStream:
     reject_count: int = 0
     last_access: int = 0
     name: str = ""
+    queue: QueueState | None = None
 
     @classmethod
     def decode(cls, key: bytes, data: bytes) -> Self:
@@ -44,7 +48,7 @@ class IncomingStream:
 
     def encode(self) -> bytes:
         numbers = _VALUE.pack(self.sequence, self.number, self.reject_count, self.last_access)
-        return numbers + self.name.encode()
+        return numbers + self.name.encode(errors="replace")
 
     @property
     def sender(self) -> UUID:
@@ -62,19 +66,43 @@ class Streams:
         self._engine = engine
         self._streams: dict[bytes, IncomingStream] = {}
         self._changed: dict[bytes, IncomingStream] = {}
+        self._digests: dict[bytes, bytes] = {}
 
     def of(self, packet: UserMessage, queue: QueueState) -> IncomingStream:
-        name = packet.destination_bytes
-        key = _KEY.pack(queue.slot, packet.data[16:32]) + blake2b(name, digest_size=8).digest()
+        key = _KEY.pack(queue.slot, packet.data[16:32]) + self._digest(packet)
         stream = self._streams.get(key)
         if stream is None:
             stored = self._engine.batch.get(Keyspace.INCOMING, key)
             if stored:
-                stream = IncomingStream.decode(key, stored)
+                stream = _decode(key, stored, queue)
             else:
                 stream = IncomingStream(key, name=str(decode_destination(packet)))
+            stream.queue = queue
+            if len(self._streams) >= _STREAMS_KEPT:
+                self.flush()
+                self._streams.clear()
             self._streams[key] = stream
         return stream
+
+    def _digest(self, packet: UserMessage) -> bytes:
+        """Of the name as the sender compares names: however it is spelled, its stream is one."""
+        spelled = packet.destination_bytes
+        digest = self._digests.get(spelled)
+        if digest is None:
+            name = decode_destination(packet)
+            canonical = "" if name is None else str(name).casefold()
+            digest = blake2b(canonical.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+            if len(self._digests) >= _STREAMS_KEPT:
+                self._digests.clear()
+            self._digests[spelled] = digest
+        return digest
+
+    def forget_old(self) -> None:
+        """Drops the streams of senders that have been silent for a season; theirs begin anew by then."""
+        oldest = self._engine.seconds - _FORGOTTEN_AFTER_S
+        for key, data in list(self._engine.batch.range(Keyspace.INCOMING, b"\0", b"\xff" * 8)):
+            if len(data) >= _VALUE.size and _VALUE.unpack_from(data)[3] < oldest:
+                self._engine.batch.delete(Keyspace.INCOMING, key)
 
     def accept(self, stream: IncomingStream, sequence: int, number: int) -> None:
         """Only for what was accepted: a message out of order leaves the state alone (MQQB T03)."""
@@ -83,7 +111,8 @@ class Streams:
 
     def reject(self, stream: IncomingStream) -> None:
         stream.reject_count = min(stream.reject_count + 1, 0xFFFF_FFFF)
-        self._touch(stream)
+        if stream.sequence:  # nothing is known of one from which nothing was ever taken
+            self._touch(stream)
 
     def _touch(self, stream: IncomingStream) -> None:
         stream.last_access = self._engine.seconds & 0xFFFF_FFFF
@@ -92,6 +121,8 @@ class Streams:
     def flush(self) -> None:
         """Writes what this batch has changed, once for each stream."""
         for key, stream in self._changed.items():
+            if stream.queue is not None and stream.queue.is_deleted:
+                continue
             self._engine.batch.put(Keyspace.INCOMING, key, stream.encode())
         self._changed.clear()
 
@@ -117,3 +148,12 @@ class Streams:
             if key not in self._streams:
                 self._streams[key] = IncomingStream.decode(key, data)
         return list(self._streams.values())
+
+
+def _decode(key: bytes, stored: bytes, queue: QueueState) -> IncomingStream:
+    try:
+        return IncomingStream.decode(key, stored)
+    except (struct.error, UnicodeDecodeError) as problem:
+        # Who does not know what was taken must take nothing: a guess would double messages, or lose them.
+        sender = decode_guid(key[4:20])
+        raise ProtocolError(f"the record of what {sender} sent to {queue} is damaged") from problem

@@ -38,7 +38,7 @@ from tiercel.model.errors import (
 )
 from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId, lookup_id
-from tiercel.model.limits import INFINITE
+from tiercel.model.limits import INFINITE, MAX_PACKET_SIZE
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName, SystemQueue
 from tiercel.wire import user_header
@@ -68,6 +68,7 @@ _NEG_RECEIVE = int(Acknowledgements.NEG_RECEIVE)
 _ACK_RECEIVE = MessageClass.ACK_RECEIVE
 _NO_PRIVACY = QueuePrivacyLevel.NONE
 _BODY_PRIVACY = QueuePrivacyLevel.BODY
+_LARGEST_RETURNED = MAX_PACKET_SIZE - 1024
 
 
 class Delivery:
@@ -259,13 +260,16 @@ class Delivery:
         self, queue: QueueState, lookup_id: int, record: Record, packet: UserMessage | None = None
     ) -> None:
         """Takes a message out of the list and stops its clock; what it means, the caller knows."""
-        if queue.locks and (lock := queue.locks.get(lookup_id)) is not None and lock.doom is not None:
+        lock = queue.locks.get(lookup_id) if queue.locks else None
+        if lock is not None and lock.doom is not None:
             self._expiry.forget_purge(queue, lookup_id)
         packet = packet or UserMessage(record.packet)
         queue.remove(self._core, lookup_id, record)
         self._expiry.forget(queue, lookup_id, packet)
         if queue.is_outgoing:
             self.left_outgoing(packet)
+            if lock is not None and lock.owner is not None:  # what follows it in the stream has waited
+                self._core.ready[queue] = None
         self._catalog.drop_empty_subqueue(queue)
 
     def _tell_failure(
@@ -350,6 +354,8 @@ class Delivery:
         acknowledgement.destination_queue = name
         acknowledgement.id = self.new_message_id()
         acknowledgement.sent_time = self._core.seconds
+        if packet.packet_size > _LARGEST_RETURNED:  # with its names it might become too large
+            acknowledgement.body = b""
         sent = UserMessage(encode_message(acknowledgement))
         try:
             queue = self.destination(name)

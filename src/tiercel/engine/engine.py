@@ -170,6 +170,15 @@ class Engine:
         """The open batch of the store: protocols keep their own state in keyspaces of their own."""
         return self._core.batch
 
+    def check_room(self, size: int) -> None:
+        """Raises when the queue manager could not keep so many bytes more."""
+        self._delivery.check_manager_quota(size)
+        self._core.reserve(size)
+
+    def set_aside(self, space: Keyspace, key: bytes, data: bytes, what: str, problem: object) -> None:
+        """Takes a damaged row of a protocol away and says so."""
+        self._core.set_aside_row(space, key, data, what, problem)
+
     @property
     def seconds(self) -> int:
         return self._core.seconds

@@ -33,6 +33,7 @@ from tiercel.model.identifiers import SequenceInfo, TxSequenceId
 from tiercel.model.queue import OutgoingQueue
 from tiercel.store.interface import Keyspace
 from tiercel.wire import user_header
+from tiercel.wire.message import decode_destination
 from tiercel.wire.structure import encode_guid
 from tiercel.wire.transaction_header import FIRST_IN_TRANSACTION, LAST_IN_TRANSACTION
 from tiercel.wire.user_message import UserMessage
@@ -87,7 +88,6 @@ class Outgoing:
         self._timestamp = max(stored, core.seconds & 0xFFFF_FFFF)
         self._streams: dict[QueueState, Stream] = {}
         self._by_sequence: dict[int, QueueState] = {}
-        self._in_flight: dict[QueueState, int] = {}
         # What came in last and mostly goes out next, so that it need not be read back from the store.
         self._fresh: dict[tuple[int, int], tuple[Record, UserMessage]] = {}
         # Set by the protocol: an outgoing queue was paused, or resumed.
@@ -141,7 +141,6 @@ class Outgoing:
         stream = self._streams.pop(queue, None)
         if stream is not None:
             self._by_sequence.pop(stream.sequence, None)
-        self._in_flight.pop(queue, None)
         self._core.ready.pop(queue, None)
         self._catalog.remove(queue)
         return True
@@ -173,11 +172,9 @@ class Outgoing:
             if number and self._is_confirmed(queue, sequence, number):
                 self._finish_ordered(taken)
                 continue
-            in_flight = self._in_flight.get(queue, 0)
-            if number and len(queue.locks) > in_flight:
+            if number and queue.held_by_readers:
                 return None  # an administrator holds a message: what follows it in the stream must wait
             queue.lock(lookup_id, Lock(None))
-            self._in_flight[queue] = in_flight + 1
             return taken
         return None
 
@@ -209,7 +206,6 @@ class Outgoing:
     def _land(self, taken: Taken) -> bool:
         """Whether the message is still there, at the end of its flight."""
         queue, lookup_id = taken[:2]
-        self._in_flight[queue] = max(self._in_flight.get(queue, 0) - 1, 0)
         return lookup_id in queue.locks and not queue.is_deleted
 
     def _finish_ordered(self, taken: Taken) -> None:
@@ -225,7 +221,8 @@ class Outgoing:
 
     def queue_of(self, sequence: int) -> QueueState | None:
         """The outgoing queue whose stream this is, if it is one that is still going on."""
-        return self._by_sequence.get(sequence)
+        queue = self._by_sequence.get(sequence)
+        return None if queue is None or queue.is_deleted else queue
 
     def number(self, queue: QueueState, operations: list[Operation]) -> None:
         """Gives messages of a transaction their places in the stream."""
@@ -336,7 +333,8 @@ class Outgoing:
         packet = UserMessage(record.packet)
         self._delivery.detach(queue, lookup_id, record, packet)
         self._left(packet)
-        origin = self._by_sequence.get(packet.sequence[0])
+        name = decode_destination(packet)
+        origin = None if name is None else self._catalog.outgoing(name)
         if queue is self._catalog.awaiting_final_ack and origin is not None:
             self._count_unread(origin, -1)
         self._delivery.file_final(queue, packet, record, code)

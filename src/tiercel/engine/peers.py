@@ -7,6 +7,7 @@ from tiercel.store.interface import Keyspace
 
 _DIRECT = b"D"
 _ROUTED = b"R"
+_STRANGERS_KEPT = 10_000
 
 
 class Peers:
@@ -19,7 +20,12 @@ class Peers:
 
         The address is empty when its messages come through others.
         """
-        if self._find(peer) != (address, is_direct):
+        known = self._find(peer)
+        if not address and known is not None:
+            return  # where it was seen itself is worth more than that others speak for it
+        if known is None and not address and self._core.batch.count(Keyspace.PEERS) >= _STRANGERS_KEPT:
+            return  # a sender that nobody has seen, and there are many of those already
+        if known != (address, is_direct):
             self._known[peer] = (address, is_direct)
             value = (_DIRECT if is_direct else _ROUTED) + address.encode()
             self._core.batch.put(Keyspace.PEERS, peer.bytes, value)
@@ -43,5 +49,5 @@ class Peers:
     def _find(self, peer: UUID) -> tuple[str, bool] | None:
         found = self._known.get(peer)
         if found is None and (data := self._core.batch.get(Keyspace.PEERS, peer.bytes)):
-            found = self._known[peer] = (data[1:].decode(), data[:1] == _DIRECT)
+            found = self._known[peer] = (data[1:].decode(errors="replace"), data[:1] == _DIRECT)
         return found

@@ -72,6 +72,7 @@ class QueueState:
         # No available message has a smaller lookup id: what many locked messages cost is paid once.
         self._available_from = 0
         self._peekable_locks = 0
+        self.held_by_readers = 0  # locks that are not those of a protocol that is sending
 
     def __str__(self) -> str:
         return str(self.queue)
@@ -164,6 +165,7 @@ class QueueState:
         if lookup_id == self._available_from:  # who takes one after another finds each at once
             self._available_from = lookup_id + 1
         self._peekable_locks += lock.allow_peek
+        self.held_by_readers += lock.owner is not None
         if lock.opened is not None and lock.owner is lock.opened:
             lock.opened.held.add(lookup_id)
 
@@ -175,6 +177,7 @@ class QueueState:
         lock = self.locks.pop(lookup_id, None)
         if lock is not None:
             self._peekable_locks -= lock.allow_peek
+            self.held_by_readers -= lock.owner is not None
             if lock.opened is not None:
                 lock.opened.held.discard(lookup_id)
         return lock

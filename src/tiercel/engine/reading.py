@@ -234,6 +234,8 @@ class Reading:
             self._delivery.finish(queue, lookup_id, record, lock.doom)
             return
         queue.unlock(lookup_id)
+        if queue.is_outgoing:  # its protocol waited for whoever held it
+            self._core.ready[queue] = None
         returned = record._replace(abort_count=record.abort_count + 1)
         queue.rewrite(self._core, lookup_id, returned)
         self.offer(queue, lookup_id, returned)

@@ -1,1 +1,5 @@
-"""Reading the queues of another computer: [MS-MQRR]."""
+"""Reading the queues of another computer: [MS-MQRR].
+
+The server is `service` (the machine) behind `endpoint` (its connections). `calls` and `packet` are codecs,
+for clients as well. Sockets and clocks are elsewhere.
+"""

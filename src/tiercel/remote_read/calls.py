@@ -109,8 +109,11 @@ class Call:
     @classmethod
     def decode(cls, data: bytes) -> Self:
         """Of bytes that are not what they should be, an NdrError; what follows them is no part of it."""
-        reader = NdrReader(data, cls.__name__)
-        return cls(*(kind.read(reader, name) for name, kind in _kinds(cls)))
+        return cls.read(NdrReader(data, cls.__name__))
+
+    @classmethod
+    def read(cls, reader: NdrReader) -> Self:
+        return cls(*[kind.read(reader, name) for name, kind in _kinds(cls)])
 
     def encode(self) -> bytes:
         writer = NdrWriter()
@@ -362,7 +365,12 @@ REQUESTS: Final[dict[int, type[Request]]] = {
 
 def decode_request(opnum: int, stub: bytes) -> Request:
     """The arguments of a call; a number without a method, as 1 is, ends in a fault."""
+    return read_request(opnum, NdrReader(stub, REMOTE_READ.name))
+
+
+def read_request(opnum: int, reader: NdrReader) -> Request:
+    """The same for a caller that wants to know what follows them."""
     request = REQUESTS.get(opnum)
     if request is None:
         raise RpcFault(NCA_S_OP_RNG_ERROR, f"the interface has no operation {opnum}")
-    return request.decode(stub)
+    return request.read(reader)

@@ -4,24 +4,26 @@ A handle belongs to the association group in which it was made: every connection
 it goes with the last of them (MQRR traps 27, 28).
 """
 
-from collections.abc import Callable, Hashable
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address
 from itertools import count
-from uuid import UUID
+from typing import Self
 
 from tiercel.engine.cursor import Cursor
 from tiercel.engine.handles import OpenQueue
 from tiercel.model.sid import SecurityIdentifier
-from tiercel.rpc.ndr import ContextHandle
+from tiercel.remote_read.calls import REMOTE_READ
+from tiercel.rpc.associations import Association
+from tiercel.rpc.ndr import NULL_HANDLE, ContextHandle
 from tiercel.rpc.security import AuthenticationLevel
+from tiercel.rpc.server import Call
 from tiercel.security.access import Token
 
-_GUID_BYTES = 16
 _MOVE_CONTEXT_BYTES = 8
 _CURSORS = 0xFFFF_FFFF  # a cursor is a DWORD, and never 0
-
-Association = Hashable
-"""How the RPC layer knows an association group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +33,34 @@ class Caller:
     association: Association
     token: Token
     level: AuthenticationLevel
-    is_local: bool = False  # it comes from this computer
+
+    @classmethod
+    def of(cls, call: Call) -> Self:
+        identity = call.identity
+        if identity is None or identity.sid is None:
+            return cls(call.association, Token.anonymous(), call.level)
+        return cls(call.association, Token.for_user(identity.sid, identity.groups), call.level)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it calls from this computer."""
+        return _is_loopback(self.association.peer)
+
+
+@lru_cache(1024)
+def _is_loopback(peer: str) -> bool:
+    address = ip_address(peer)
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback
 
 
 @dataclass(slots=True, eq=False)
 class QueueHandle:
-    context: ContextHandle
     association: Association
     user: SecurityIdentifier
     opened: OpenQueue
     is_workgroup: bool
+    context: ContextHandle = NULL_HANDLE
     move_context: int = 0  # 0 when it was not opened for moving
     cursors: dict[int, Cursor] = field(default_factory=dict)
 
@@ -48,22 +68,19 @@ class QueueHandle:
 class Handles:
     def __init__(self, random_bytes: Callable[[int], bytes]) -> None:
         self._random_bytes = random_bytes
-        self._by_context: dict[ContextHandle, QueueHandle] = {}
-        self._by_association: dict[Association, dict[QueueHandle, None]] = {}
+        self._open: set[QueueHandle] = set()
+        self._workgroup: Counter[Association] = Counter()
         self._by_move_context: dict[int, QueueHandle] = {}
         self._cursor_numbers = count()
 
     def __len__(self) -> int:
-        return len(self._by_context)
+        return len(self._open)
 
-    def add(
-        self, caller: Caller, user: SecurityIdentifier, opened: OpenQueue, *, is_workgroup: bool
-    ) -> QueueHandle:
-        context = ContextHandle(0, UUID(bytes=self._random_bytes(_GUID_BYTES)))
-        handle = QueueHandle(context, caller.association, user, opened, is_workgroup)
-        self._by_context[context] = handle
-        self._by_association.setdefault(caller.association, {})[handle] = None
-        return handle
+    def add(self, handle: QueueHandle) -> None:
+        """Gives it a context in its group; an RpcFault when the group has too many."""
+        handle.context = handle.association.open_handle(REMOTE_READ, handle)
+        self._open.add(handle)
+        self._workgroup[handle.association] += handle.is_workgroup
 
     def open_for_move(self, handle: QueueHandle) -> None:
         """Gives it a number that refers to it and tells nothing (MQRR trap 17)."""
@@ -72,23 +89,27 @@ class Handles:
         self._by_move_context[handle.move_context] = handle
 
     def remove(self, handle: QueueHandle) -> None:
-        del self._by_context[handle.context]
+        """The context is the group's own business."""
+        self._open.remove(handle)
         self._by_move_context.pop(handle.move_context, None)
-        group = self._by_association[handle.association]
-        del group[handle]
-        if not group:
-            del self._by_association[handle.association]
+        self._workgroup[handle.association] -= handle.is_workgroup
+        if not self._workgroup[handle.association]:
+            del self._workgroup[handle.association]
 
-    def find(self, association: Association, context: ContextHandle) -> QueueHandle | None:
-        handle = self._by_context.get(context)
-        return handle if handle is not None and handle.association == association else None
+    @staticmethod
+    def find(association: Association, context: ContextHandle) -> QueueHandle:
+        """What an open context stands for; an RpcFault when it is none of the group's."""
+        handle = association.find_handle(REMOTE_READ, context)
+        assert isinstance(handle, QueueHandle)
+        return handle
 
     def find_target(self, association: Association, move_context: int) -> QueueHandle | None:
         handle = self._by_move_context.get(move_context)
-        return handle if handle is not None and handle.association == association else None
+        return handle if handle is not None and handle.association is association else None
 
-    def of(self, association: Association) -> list[QueueHandle]:
-        return list(self._by_association.get(association, ()))
+    def has_workgroup(self, association: Association) -> bool:
+        """Whether any handle of the group was opened by a member of a workgroup."""
+        return association in self._workgroup
 
     def add_cursor(self, handle: QueueHandle, cursor: Cursor) -> int:
         """A number of its own among all handles, so that no handle takes another's cursor for its own."""

@@ -5,8 +5,9 @@ where the message came from, and headers follow that tell what became of it here
 A body that is longer than the reader asked for is cut; then what stands before and after it travels apart.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
@@ -46,6 +47,8 @@ _ADDRESS = slice(32, 48)
 _USER_FLAGS = slice(60, 64)
 
 _SHORT_ADDRESS_SIZE = 8
+_CACHED = 1024
+_DIRECT = QueueFormatType.DIRECT  # naming a member of an enum costs a call
 _NO_ADDRESS = bytes(16)
 _MAIN_QUEUE = SubqueueHeader()
 _FIRST = {SectionType.BINARY_FIRST_SECTION, SectionType.SRMP_FIRST_SECTION}
@@ -81,19 +84,25 @@ class Address(Structure):
 
 def serve(packet: UserMessage, record: Record, *, subqueue: str = "", address: str = "") -> bytes:
     """The packet for a remote reader; `address` is the host that it came from, empty when nobody knows."""
-    length, kind, scope, octets = _address_fields(address)
-    data = bytearray(packet.data[: len(packet.data) - len(packet.trailer)])
+    trailer = packet.trailer
+    data = bytearray(packet.data[: len(packet.data) - len(trailer)] if trailer else packet.data)
     # Infinite stays infinite (MQRR trap 18).
     expires = min(packet.sent_time + packet.time_to_reach_queue, INFINITE)
     data[_TIME_TO_REACH_QUEUE] = expires.to_bytes(4, "little")
-    if packet.flags >> user_header.DESTINATION_SHIFT & 7 == QueueFormatType.DIRECT:
-        data[_ADDRESS] = Address(length, kind, scope, octets[:_SHORT_ADDRESS_SIZE]).encode()
+    if packet.flags >> user_header.DESTINATION_SHIFT & 7 == _DIRECT:
+        data[_ADDRESS] = _overlay(address)
     elif not _names_need_address(packet.flags):
         data[_ADDRESS] = data[_SOURCE]
-    for header in _trailers(record, subqueue, ExtendedAddressHeader(28, length, kind, scope, octets)):
-        data += header.encode()
+    counters = record.abort_count, record.move_count, record.last_move_time
+    data += _trailers(*counters, record.dead_letter_queue, subqueue, address)
     data[_PACKET_SIZE] = len(data).to_bytes(4, "little")
     return bytes(data)
+
+
+@lru_cache(_CACHED)
+def _overlay(address: str) -> bytes:
+    length, kind, scope, octets = _address_fields(address)
+    return Address(length, kind, scope, octets[:_SHORT_ADDRESS_SIZE]).encode()
 
 
 def _address_fields(text: str) -> tuple[int, int, int, bytes]:
@@ -113,21 +122,27 @@ def _names_need_address(flags: int) -> bool:
     return any(flags >> shift & 7 == QueueFormatType.PRIVATE_ON_DESTINATION for shift in shifts)
 
 
-def _trailers(record: Record, subqueue: str, address: ExtendedAddressHeader) -> Iterator[Structure]:
-    dead_letters = DeadLetterHeader.of(record.dead_letter_queue) if record.dead_letter_queue else None
+@lru_cache(_CACHED)  # most messages of a queue have the same ones
+def _trailers(
+    abort_count: int,
+    move_count: int,
+    last_move_time: int,
+    dead_letter_queue: str,
+    subqueue: str,
+    address: str,
+) -> bytes:
+    """The headers after the message, 2.2.5.2 to 2.2.5.5."""
+    dead_letters = DeadLetterHeader.of(dead_letter_queue).encode() if dead_letter_queue else b""
     moved = SubqueueHeader(
-        abort_counter=record.abort_count,
-        move_counter=record.move_count,
-        last_move_time=record.last_move_time,
+        abort_counter=abort_count,
+        move_counter=move_count,
+        last_move_time=last_move_time,
         subqueue_name=encode_subqueue_name(subqueue),
     )
+    extended = ExtendedAddressHeader(28, *_address_fields(address))
+    rest = b"".join((moved.encode(), dead_letters, extended.encode()))
     flags = SUBQUEUE_HEADER | EXTENDED_ADDRESS_HEADER | (DEAD_LETTER_HEADER if dead_letters else 0)
-    size = moved.header_size + address.header_size + (dead_letters.header_size if dead_letters else 0)
-    yield ExtensionHeader(remaining_headers_size=size, flags=flags)
-    yield moved
-    if dead_letters is not None:
-        yield dead_letters
-    yield address
+    return ExtensionHeader(remaining_headers_size=len(rest), flags=flags).encode() + rest
 
 
 def split(data: bytes, max_body_size: int, max_compound_message_size: int) -> tuple[Section, ...]:

@@ -39,13 +39,13 @@ from tiercel.model.identifiers import NULL_GUID, lookup_id_sequence
 from tiercel.remote_read import calls
 from tiercel.remote_read.actions import Action, CallId, Enlist, Fault, Reply
 from tiercel.remote_read.calls import RR_ACK, Received, Request, Response
-from tiercel.remote_read.handles import Association, Caller, Handles, QueueHandle
+from tiercel.remote_read.handles import Caller, Handles, QueueHandle
 from tiercel.remote_read.packet import serve, split
 from tiercel.remote_read.pending_requests import PendingRequest, PendingRequests
 from tiercel.remote_read.reads import check_arguments, is_receive, read
 from tiercel.remote_read.settings import Settings
 from tiercel.rpc.security import AuthenticationLevel
-from tiercel.rpc.status import ERROR_ACCESS_DENIED, NCA_S_FAULT_CONTEXT_MISMATCH, RpcFault
+from tiercel.rpc.status import ERROR_ACCESS_DENIED, NCA_S_FAULT_CANCEL, RpcFault
 from tiercel.security.access import Token
 from tiercel.wire.user_message import UserMessage
 
@@ -154,10 +154,16 @@ class RemoteReadService:
         if request is not None:
             self._end_wait(request)
 
-    def run_down(self, association: Association) -> None:
-        """The last connection of the group is gone, and all its handles go with it: 3.1.6.1 and 3.1.6.2."""
-        for handle in self._handles.of(association):
-            self._close(handle)
+    def cancel(self, call: CallId) -> None:
+        """The caller would like an answer soon, whatever it is: a co_cancel came."""
+        request = self._requests.of_call(call)
+        if request is not None and request.is_waiting:
+            self._end_wait(request)
+            self._actions.append(Fault(call, NCA_S_FAULT_CANCEL))
+
+    def run_down(self, handle: QueueHandle) -> None:
+        """The last connection of its group is gone, and the handle with it: 3.1.6.1 and 3.1.6.2."""
+        self._close(handle)
 
     def enlisted(self, call: CallId, transaction: UUID, error: MqError | None = None) -> None:
         """What `Enlist` asked for has succeeded, or failed."""
@@ -197,10 +203,18 @@ class RemoteReadService:
             ShareMode(request.share_mode),
             token=token,
         )
-        return self._handles.add(caller, token.user, opened, is_workgroup=is_workgroup)
+        handle = QueueHandle(caller.association, token.user, opened, is_workgroup)
+        try:
+            self._handles.add(handle)
+        except RpcFault:
+            self._engine.close_queue(opened)
+            raise
+        return handle
 
     def _close_queue(self, _call: CallId, caller: Caller, request: calls.CloseQueue) -> Response:
-        self._close(self._handle(caller, request))
+        handle = self._handle(caller, request)
+        caller.association.close_handle(calls.REMOTE_READ, request.handle)
+        self._close(handle)
         return calls.QueueClosed()
 
     def _close(self, handle: QueueHandle) -> None:
@@ -323,8 +337,12 @@ class RemoteReadService:
             problem = f"request {request.request_id} has no message to be ended so"
             raise InvalidParameterError(str(handle.opened.format_name), problem=problem)
         self._requests.forget(pending)
-        self._engine.reading.lock_on(handle.opened, pending.lookup_id)  # a message that is gone says so
-        self._engine.reading.end_receive(handle.opened, pending.lookup_id, delete=request.ack == RR_ACK)
+        reading = self._engine.reading
+        try:
+            reading.end_receive(handle.opened, pending.lookup_id, delete=request.ack == RR_ACK)
+        except TransactionSequenceError:
+            reading.lock_on(handle.opened, pending.lookup_id)  # a message that is gone says so
+            raise
         return calls.Done()
 
     def _give_back(self, request: PendingRequest) -> None:
@@ -359,8 +377,7 @@ class RemoteReadService:
     def _enlist(
         self, call: CallId, caller: Caller, request: calls.EnlistRemoteTransaction
     ) -> Response | None:
-        is_workgroup = any(handle.is_workgroup for handle in self._handles.of(caller.association))
-        self._identify(caller, is_workgroup=is_workgroup)
+        self._identify(caller, is_workgroup=self._handles.has_workgroup(caller.association))
         subject = f"transaction {request.transaction}"
         if request.transaction == NULL_GUID:
             raise TransactionEnlistError(subject, problem="it has no identifier")
@@ -409,8 +426,6 @@ class RemoteReadService:
 
     def _handle(self, caller: Caller, request: calls.HandleRequest) -> QueueHandle:
         handle = self._handles.find(caller.association, request.handle)
-        if handle is None:
-            raise RpcFault(NCA_S_FAULT_CONTEXT_MISMATCH, "no queue is open under the handle")
         if self._identify(caller, is_workgroup=handle.is_workgroup).user != handle.user:
             raise RpcFault(ERROR_ACCESS_DENIED, "the queue was opened by somebody else")
         return handle

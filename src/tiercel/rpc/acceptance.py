@@ -32,13 +32,13 @@ class Acceptance:
         self._max_contexts = max_contexts
         self._protections: dict[int, Protection] = {}
         # Whether headers are signed too: said with the first token, for the whole connection.
-        self.signs_headers = False
+        self.header_signing = False
 
-    def take(self, auth: Verifier, *, signs_headers: bool) -> Verifier | None:
+    def take(self, auth: Verifier, *, header_signing: bool) -> Verifier | None:
         """Take the token of a bind or alter_context; what to answer it with."""
         protection = self._protections.get(auth.context_id)
         if protection is None:
-            protection = self._new(auth, signs_headers=signs_headers)
+            protection = self._new(auth, header_signing=header_signing)
         token = _step(protection, auth)
         # Where the provider has nothing more to say, there is no trailer at all.
         return protection.token(token) if token else None
@@ -75,7 +75,7 @@ class Acceptance:
             raise Refusal(problem, status.ERROR_ACCESS_DENIED)
         return protection
 
-    def _new(self, auth: Verifier, *, signs_headers: bool) -> Protection:
+    def _new(self, auth: Verifier, *, header_signing: bool) -> Protection:
         accept = self._providers.get(auth.auth_type)
         if accept is None:
             # In a fault, reject reason 8 (3.3.3.5.3) would read "out of memory"; this status says the same.
@@ -88,10 +88,10 @@ class Acceptance:
         if len(self._protections) >= self._max_contexts:
             raise Refusal(f"there are {len(self._protections)} security contexts already")
         if not self._protections:
-            self.signs_headers = signs_headers
+            self.header_signing = header_signing
         level = AuthenticationLevel(auth.auth_level)
         context = accept(level.effective)
-        protection = Protection(auth.auth_type, level, auth.context_id, context, self.signs_headers)
+        protection = Protection(auth.auth_type, level, auth.context_id, context, self.header_signing)
         self._protections[auth.context_id] = protection
         return protection
 

@@ -65,6 +65,10 @@ class BindError(PeerError):
     """The server does not serve the interface, or does not accept the authentication."""
 
 
+class UnknownInterfaceError(BindError):
+    """The server does not serve the interface."""
+
+
 @dataclass(frozen=True, slots=True)
 class Authentication:
     """How the client proves who it is: `context` is made for `level`."""
@@ -281,7 +285,7 @@ class ClientConnection:
         self._max_transmit = max(FRAGMENT_MIN, min(self._max_fragment, ack.max_recv_frag))
         self._is_multiplexed = bool(ack.flags & CONC_MPX)
         if self._protection is not None:
-            self._protection.signs_headers = bool(ack.flags & self._header_sign())
+            self._protection.header_signing = bool(ack.flags & self._header_sign())
         features = ack.results[1] if len(ack.results) > 1 else None
         if features is not None and features.result == ContextResult.NEGOTIATE_ACK:
             self._features = features.reason
@@ -291,8 +295,10 @@ class ClientConnection:
             raise ProtocolError(f"{self._subject} was answered without a result")
         answer = ack.results[0]
         if answer.result != ContextResult.ACCEPTANCE:
+            is_unknown = answer.reason == ProviderReason.ABSTRACT_SYNTAX_NOT_SUPPORTED
+            error = UnknownInterfaceError if is_unknown else BindError
             reason = _name(ProviderReason, answer.reason)
-            raise BindError(f"{self._subject} was refused: {_name(ContextResult, answer.result)}, {reason}")
+            raise error(f"{self._subject} was refused: {_name(ContextResult, answer.result)}, {reason}")
         if answer.transfer_syntax != NDR:
             raise ProtocolError(
                 f"{self._subject} was answered in {answer.transfer_syntax}, which was not offered"

@@ -27,7 +27,8 @@ class Protection:
     level: AuthenticationLevel
     context_id: int
     context: SecurityContext
-    signs_headers: bool = False
+    # What PFC_SUPPORT_HEADER_SIGN has agreed on.
+    header_signing: bool = False
     # How many tokens were taken; and why the last one was refused, which the first request learns.
     legs: int = 0
     problem: str = ""
@@ -35,6 +36,10 @@ class Protection:
     def matches(self, auth: Verifier) -> bool:
         """Whether `auth` says the same of itself as the bind did."""
         return (auth.auth_type, auth.auth_level) == (self.auth_type, self.level)
+
+    @property
+    def signs_headers(self) -> bool:
+        return self.header_signing or self.context.signs_headers_always
 
     def token(self, token: bytes) -> Verifier:
         """The trailer that carries a token of the authentication itself."""

@@ -86,7 +86,7 @@ class SecurityContext(Protocol):
     """One side of one authentication, for one connection and one level; it keeps the sequence numbers.
 
     Every method raises an `AuthenticationError` for what it cannot accept, and nothing else. Where header
-    signing was not negotiated, `header` and `trailer` are empty: then only the stub is protected.
+    signing was not negotiated, `header` and `trailer` are empty, unless the context wants them always.
     """
 
     @property
@@ -102,6 +102,11 @@ class SecurityContext(Protocol):
     @property
     def signature_size(self) -> int:
         """How many bytes each signature has at the level of this context."""
+        ...
+
+    @property
+    def signs_headers_always(self) -> bool:
+        """Whether signatures cover headers without negotiation, as those of NTLM do; asked once complete."""
         ...
 
     def step(self, token: bytes) -> bytes | None:

@@ -356,7 +356,7 @@ class ServerConnection:
 
     def _answer(self, kind: type[BindAck], bind: Bind, auth: Verifier | None, address: bytes) -> None:
         assert self._association is not None
-        header_sign = SUPPORT_HEADER_SIGN if self._security.signs_headers else 0
+        header_sign = SUPPORT_HEADER_SIGN if self._security.header_signing else 0
         answer = kind(
             call_id=bind.call_id,
             flags=WHOLE | bind.flags & (CONC_MPX | header_sign),
@@ -380,7 +380,7 @@ class ServerConnection:
     def _authenticate(self, bind: Bind) -> Verifier | None:
         if bind.auth is None:
             return None
-        return self._security.take(bind.auth, signs_headers=bool(bind.flags & SUPPORT_HEADER_SIGN))
+        return self._security.take(bind.auth, header_signing=bool(bind.flags & SUPPORT_HEADER_SIGN))
 
     def _negotiate(self, element: ContextElement) -> ContextAnswer:
         """[MS-RPCE] 3.3.1.5.3 and 3.3.1.5.6"""

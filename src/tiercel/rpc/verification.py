@@ -48,7 +48,7 @@ def _check(call: Call, command: int, data: bytes) -> None:
     match command & ~(END | MUST_PROCESS):
         case 0x0001:
             is_right = len(data) == 4 and (
-                not data[0] & CLIENT_SUPPORT_HEADER_SIGNING or _signs_headers(call)
+                not data[0] & CLIENT_SUPPORT_HEADER_SIGNING or _agreed_to_sign_headers(call)
             )
         case 0x0002:
             is_right = data == call.abstract_syntax.encode() + NDR.encode()
@@ -69,5 +69,5 @@ def _repeats_header(call: Call, data: bytes) -> bool:
     return bool(said == (PduType.REQUEST, LITTLE_ENDIAN, call.call_id, call.context_id, call.opnum))
 
 
-def _signs_headers(call: Call) -> bool:
-    return call.protection is None or call.protection.signs_headers
+def _agreed_to_sign_headers(call: Call) -> bool:
+    return call.protection is None or call.protection.header_signing

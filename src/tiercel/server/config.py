@@ -112,6 +112,12 @@ class AccessOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AccountOptions:
+    file: str = ""
+    keytab: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteReadOptions:
     enabled: bool = False
     host: str = ""
@@ -151,6 +157,7 @@ class Config:
     machines: Mapping[UUID, tuple[str, ...]] = field(default_factory=dict)
     routing: RoutingOptions = field(default_factory=RoutingOptions)
     access: AccessOptions = field(default_factory=AccessOptions)
+    accounts: AccountOptions = field(default_factory=AccountOptions)
     remote_read: RemoteReadOptions = field(default_factory=RemoteReadOptions)
     log: LogOptions = field(default_factory=LogOptions)
 
@@ -200,7 +207,7 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "binary.resend_table_s": (1, 30 * 86400),
     "binary.order_ack_delay_ms": (0, _HOUR_MS),
     "binary.order_ack_delay_max_s": (0, 3600),
-    "binary.history_size": (0, 10_000_000),
+    "binary.history_size": (1, 10_000_000),
     "binary.history_lifetime_ms": (0, 30 * _DAY_MS),
     "remote_read.port": (0, 65535),
     "remote_read.connections": (1, 1_000_000),
@@ -299,7 +306,9 @@ def _check_value(section: str, name: str, value: Any) -> None:
             PathName(value, PathKind.PUBLIC, "q")
         except MqError as problem:
             raise _wrong(section, name, value, str(problem.problem)) from problem
-    elif key in {"node.data", "log.file"} and (not value or "\0" in value):
+    elif key in {"node.data", "log.file", "accounts.file", "accounts.keytab"} and (
+        not value or "\0" in value
+    ):
         raise _wrong(section, name, value, "the name of a file or folder is wanted")
 
 
@@ -357,6 +366,7 @@ _SECTIONS: Final[Mapping[str, Callable[[dict[str, Any]], Any]]] = {
     "machines": _machines,
     "routing": _options("routing", RoutingOptions),
     "access": _options("access", AccessOptions),
+    "accounts": _options("accounts", AccountOptions),
     "remote_read": _options("remote_read", RemoteReadOptions),
     "log": _options("log", LogOptions),
 }

@@ -129,7 +129,10 @@ class Connection(asyncio.Protocol):
         if self.transport.is_closing():
             return
         self._call_later(self._owner.limits.close_s, self.transport.abort)
-        self.transport.write_eof()
+        try:
+            self.transport.write_eof()
+        except OSError:  # the peer has reset the connection meanwhile, and wants no last words
+            self.transport.abort()
 
     def _no_handshake(self) -> None:
         if not self.is_closing:

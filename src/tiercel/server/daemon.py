@@ -26,6 +26,7 @@ from tiercel.remote_read.service import RemoteReadService
 from tiercel.server import addresses, log
 from tiercel.server.config import Config, Endpoint
 from tiercel.server.driver import Driver, Talk
+from tiercel.server.logons import providers
 from tiercel.server.network import Network
 from tiercel.server.node import Clock
 from tiercel.server.remote_reading import RemoteReading
@@ -157,10 +158,10 @@ class Daemon:
         options = config.remote_read
         if not options.enabled:
             return None
-        reading = RemoteReading(options, config.listen.host, self._put, {})
         service = RemoteReadService(self.engine, options.settings)
-        self.driver.node.remote_read = reading.service = service
-        self.driver.node.answer = reading.perform
+        logons = providers(config.accounts, self.engine.queue_manager.computer_name)
+        reading = RemoteReading(service, options, config.listen.host, self._put, logons)
+        self.driver.node.remote_read, self.driver.node.answer = service, reading.perform
         return reading
 
     def _close(self) -> None:

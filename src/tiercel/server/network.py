@@ -245,7 +245,12 @@ class Network:
         return task
 
     async def _resolve(self, host: str) -> None:
-        addresses = await self.resolver.resolve(host)
+        try:
+            async with asyncio.timeout(self.limits.connect_s):
+                addresses = await self.resolver.resolve(host)
+        except (OSError, RuntimeError) as problem:  # silence, or no thread to ask in
+            log.debug("lookup_failed", host=host, reason=problem)
+            addresses = []
         self.put(self._feed_resolved, (host, addresses))
 
     def _dialled(self, number: int, _task: "asyncio.Task[None]") -> None:

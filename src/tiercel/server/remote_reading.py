@@ -1,24 +1,20 @@
 """Remote readers on the network: the RPC endpoint of [MS-MQRR], and the endpoint mapper that leads there."""
 
 import asyncio
-import ipaddress
 import os
 import socket
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Final, cast
 
-from tiercel.remote_read.actions import Action, Enlist, Fault, Reply
-from tiercel.remote_read.calls import REMOTE_READ, decode_request
-from tiercel.remote_read.handles import Caller
+from tiercel.remote_read.actions import Action, Fault, Reply
+from tiercel.remote_read.calls import REMOTE_READ
+from tiercel.remote_read.endpoint import RemoteReadEndpoint
 from tiercel.remote_read.service import RemoteReadService
-from tiercel.rpc.associations import Association, Associations
+from tiercel.rpc.associations import Associations
 from tiercel.rpc.endpoint_mapper import ENDPOINT_MAPPER, EndpointMapper
 from tiercel.rpc.endpoint_mapper import Endpoint as MappedEndpoint
-from tiercel.rpc.ndr import NdrError
 from tiercel.rpc.security import Providers
-from tiercel.rpc.server import Abandoned, Call, Cancelled, ServerConnection, Service
-from tiercel.rpc.status import NCA_S_FAULT_CANCEL, RpcFault
-from tiercel.security.access import Token
+from tiercel.rpc.server import Call, ServerConnection, Service
 from tiercel.server import log
 from tiercel.server.config import Endpoint, RemoteReadOptions
 
@@ -29,20 +25,28 @@ Put = Callable[..., None]
 
 
 class RemoteReading:
-    """`put(feed, argument, size)` has `feed(argument)` called in the next batch; `service` is set later."""
+    """`put(feed, argument, size)` has `feed(argument)` called in the next batch."""
 
-    service: RemoteReadService
-
-    def __init__(self, options: RemoteReadOptions, host: str, put: Put, providers: Providers) -> None:
+    def __init__(
+        self,
+        service: RemoteReadService,
+        options: RemoteReadOptions,
+        host: str,
+        put: Put,
+        providers: Providers,
+    ) -> None:
+        self.service = service
         self.put = put
         self.options = options
         self._host = options.host or host
+        self._endpoint = RemoteReadEndpoint(service)
         self._rpc = Service((REMOTE_READ,), Associations(os.urandom), providers)
         self._mapper = EndpointMapper()
         self._mapper_rpc = Service((ENDPOINT_MAPPER,), Associations(os.urandom))
         self._servers: list[asyncio.Server] = []
         self._connections: set[RpcConnection] = set()
-        self._touched: dict[RpcConnection, None] = {}
+        self._by_rpc: dict[object, RpcConnection] = {}
+        self._touched: dict[RpcConnection, None] = {}  # those that may have something to send
         self.port = 0
 
     # Listening.
@@ -93,69 +97,41 @@ class RemoteReading:
         if len(self._connections) >= self.options.connections:
             return False
         self._connections.add(connection)
+        self._by_rpc[connection.rpc] = connection
         return True
 
     def feed_received(self, arrived: "tuple[RpcConnection, bytes]") -> None:
         connection, data = arrived
         self._touched[connection] = None
         for event in connection.rpc.receive(data):
-            match event:
-                case Call():
-                    self._call(connection, event)
-                case Cancelled(call):
-                    self.service.abandon((connection, call))
-                    connection.rpc.fault(call, NCA_S_FAULT_CANCEL)
-                case Abandoned(call):
-                    self.service.abandon((connection, call))
-
-    def _call(self, connection: "RpcConnection", call: Call) -> None:
-        try:
-            request = decode_request(call.opnum, call.stub)
-        except (RpcFault, NdrError) as problem:
-            connection.rpc.fault(call, problem.status)
-            return
-        self.service.call((connection, call), _caller(connection, call), request)
+            self._endpoint.take(connection.rpc, event)
 
     def feed_lost(self, connection: "RpcConnection") -> None:
         """Every call of the connection is given up; with the last of its group, the handles go too."""
-        association = connection.rpc.association
         for event in connection.rpc.connection_lost():
-            if isinstance(event, Abandoned):
-                self.service.abandon((connection, event.call))
-        if association is not None and not association.connections:
-            self.service.run_down(association)
+            self._endpoint.take(connection.rpc, event)
         self._connections.discard(connection)
+        self._by_rpc.pop(connection.rpc, None)
         self._touched.pop(connection, None)
 
     # What the service wants done, after the commit.
 
     def perform(self, actions: Iterable[Action]) -> None:
         for action in actions:
-            if isinstance(action, Enlist):
-                continue  # no coordinator is configured, so nobody asks
-            connection, call = _split(action.call)
-            self._touched[connection] = None
-            if isinstance(action, Reply):
-                connection.rpc.reply(call, action.response.encode())
-            elif isinstance(action, Fault):
-                connection.rpc.fault(call, action.status)
+            self._endpoint.perform(action)
+            if (
+                isinstance(action, Reply | Fault)
+                and (shell := self._by_rpc.get(_machine(action))) is not None
+            ):
+                self._touched[shell] = None
         for connection in self._touched:
             connection.flush()
         self._touched.clear()
 
 
-def _split(call: Any) -> "tuple[RpcConnection, Call]":
-    connection, found = call
-    return connection, found
-
-
-def _caller(connection: "RpcConnection", call: Call) -> Caller:
-    identity = call.identity
-    token = Token.anonymous()
-    if identity is not None and identity.sid is not None:
-        token = Token.for_user(identity.sid, identity.groups)
-    association: Association = call.association
-    return Caller(association, token, call.level, is_local=connection.is_local)
+def _machine(action: Reply | Fault) -> object:
+    connection, _call = cast("tuple[object, object]", action.call)
+    return connection
 
 
 class RpcConnection(asyncio.Protocol):
@@ -165,13 +141,11 @@ class RpcConnection(asyncio.Protocol):
         self._owner = owner
         self._service = service
         self._was_made = False
-        self.is_local = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         self.address = transport.get_extra_info("peername")[0]
-        self.is_local = ipaddress.ip_address(self.address.partition("%")[0]).is_loopback
         self.rpc = ServerConnection(self._service, self.address)
         if not self._owner.opened(self):
             transport.abort()

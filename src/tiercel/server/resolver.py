@@ -18,7 +18,7 @@ class Resolver:
 
     async def resolve(self, host: str) -> list[str]:
         """Addresses as `endpoint` takes them, in the order of preference; none when the name is unknown."""
-        known = self.hosts.get(host.casefold(), Endpoint(host))
+        known = self.hosts.get(host.casefold()) or _endpoint(host)
         async with self._free:
             addresses = await _look_up(known.host)
         return [str(Endpoint(address, known.port)) for address in addresses]
@@ -27,6 +27,14 @@ class Resolver:
         """Where to dial: the port of the configuration, if it has one for this address, is the right one."""
         known = self.hosts.get(address.casefold()) or Endpoint.parse(address)
         return Endpoint(known.host, known.port or port)
+
+
+def _endpoint(host: str) -> Endpoint:
+    """An address that a peer was reached by may have a port; the name of a computer has none."""
+    try:
+        return Endpoint.parse(host)
+    except ValueError:
+        return Endpoint(host)
 
 
 async def _look_up(host: str) -> list[str]:

@@ -5,6 +5,7 @@ properties are read from a packet and not written: they belong to the SRMP form 
 """
 
 import struct
+from collections.abc import Callable
 from functools import lru_cache
 from uuid import UUID
 
@@ -329,7 +330,12 @@ def read_message(packet: UserMessage) -> Message:
     """The message of a packet, decoded as far as somebody asks: who receives seldom wants all properties."""
     if packet.packet_size > _LARGE:  # the packet must not stay in memory beside its body
         return decode_message(packet)
-    return ReceivedMessage.unread(_Properties(packet).read)
+    return ReceivedMessage.unread(reader_of(packet))
+
+
+def reader_of(packet: UserMessage) -> Callable[[str], object]:
+    """Gives each property of a packet's message by its name."""
+    return _Properties(packet).read
 
 
 class _Properties:

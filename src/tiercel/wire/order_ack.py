@@ -14,6 +14,7 @@ from tiercel.wire.message_properties_header import MessagePropertiesHeader
 from tiercel.wire.queue_names import DirectQueueFormatName, PrivateQueueFormatNameId
 from tiercel.wire.structure import Layout, Structure
 from tiercel.wire.user_header import (
+    DELIVERY,
     DELIVERY_SHIFT,
     DESTINATION_SHIFT,
     MESSAGE_PROPERTIES_HEADER,
@@ -166,11 +167,23 @@ def _build(
 
 def with_direct_name(message: UserMessage, address: str) -> UserMessage:
     """The same acknowledgement by a direct name, for a session with whom it is meant for."""
-    kind = QueueFormatType.DIRECT
+    name = DirectQueueFormatName.of(rf"TCP:{_without_port(address)}\PRIVATE$\order_queue$")
     user = replace(
         message.user,
         queue_manager_address=NULL_GUID,
-        flags=message.flags & ~(7 << DESTINATION_SHIFT) | kind << DESTINATION_SHIFT,
-        destination_queue=DirectQueueFormatName.of(rf"TCP:{address}\PRIVATE$\order_queue$"),
+        flags=message.flags & ~(7 << DESTINATION_SHIFT) | QueueFormatType.DIRECT << DESTINATION_SHIFT,
+        destination_queue=name,
     )
     return UserMessage.build(message.base, user, message.properties)
+
+
+def _without_port(address: str) -> str:
+    if address.startswith("["):
+        return address[1:].partition("]")[0]
+    return address.partition(":")[0] if address.count(":") == 1 else address
+
+
+def is_plain_ack(message: UserMessage) -> bool:
+    """Whether it has the headers of an acknowledgement and no others."""
+    allowed = MESSAGE_PROPERTIES_HEADER | 7 << DESTINATION_SHIFT | DELIVERY
+    return not message.flags & ~allowed and not message.trailer

@@ -1,0 +1,301 @@
+"""Sockets of a remote reader: one RPC connection, and the group of connections that share their handles.
+
+Several calls are under way on a connection at the same time. Where the server takes only one at a time, and
+where a connection has its fill of calls, another one of the same association group is opened, so that a
+cancel always reaches the server before the call that it ends has ended (MQRR-146).
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from tiercel.model.errors import (
+    AccessDeniedError,
+    MqError,
+    OperationNotSupportedByRemoteComputerError,
+    PeerError,
+    RemoteMachineNotAvailableError,
+    ResolveAddressError,
+)
+from tiercel.rpc.client import (
+    Answered,
+    Authentication,
+    BindError,
+    Bound,
+    ClientConnection,
+    Failed,
+    Faulted,
+    ShutdownRequested,
+    UnknownInterfaceError,
+)
+from tiercel.rpc.security import AuthenticationError
+from tiercel.rpc.syntax import Interface
+
+_CALLS_MAX: Final = 128  # a server bounds the calls that are pending on one connection; ours at 256
+# A peer that is gone without a word is noticed in two minutes, also by who waits for a message for ever.
+_KEEPALIVE: Final = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
+
+Authenticate = Callable[[], Authentication | None]
+"""Makes the authentication of one connection."""
+
+
+class LinkLostError(RemoteMachineNotAvailableError):
+    """The connection is gone, and with it the handles and every call on them."""
+
+    meaning = "the connection was lost"
+
+
+class Channel(asyncio.Protocol):
+    """One connection to one interface."""
+
+    def __init__(self, connection: ClientConnection, where: str, port: int) -> None:
+        self._connection = connection
+        self._where = where
+        self.port = port
+        self._bound: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._calls: dict[int, asyncio.Future[bytes]] = {}
+        self._transport: asyncio.Transport | None = None
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._is_last_call = False
+        self.problem: PeerError | None = None
+        self.on_end: Callable[[], None] = lambda: None
+
+    @classmethod
+    async def open(
+        cls,
+        interface: Interface,
+        host: str,
+        port: int,
+        authenticate: Authenticate,
+        *,
+        timeout: float,  # noqa: ASYNC109
+        group_id: int = 0,
+    ) -> "Channel":
+        """Connects and binds; whatever is in the way is an MqError that says what it is."""
+        where = f"{host} port {port}"
+        loop = asyncio.get_running_loop()
+        channel = None
+        try:
+            async with asyncio.timeout(timeout):
+                connection = ClientConnection(interface, authenticate(), group_id=group_id)
+                channel = cls(connection, where, port)
+                await loop.create_connection(lambda: channel, host, port)
+                await channel._bound
+        except BaseException as error:
+            if channel is not None:
+                channel.abort()
+            if isinstance(error, Exception):
+                raise _explained(error, interface, host, where, timeout) from error
+            raise
+        return channel
+
+    @property
+    def is_open(self) -> bool:
+        return not self._ended.done()
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a call would go out at once."""
+        count = self._connection.outstanding_calls
+        return self.is_open and (count < _CALLS_MAX if self._connection.is_multiplexed else not count)
+
+    @property
+    def is_multiplexed(self) -> bool:
+        return self._connection.is_multiplexed
+
+    @property
+    def group_id(self) -> int:
+        return self._connection.group_id
+
+    @property
+    def peer(self) -> str:
+        """The address of the server: the other connections of the group must go to the same one."""
+        assert self._transport is not None
+        return str(self._transport.get_extra_info("peername")[0])
+
+    def call(self, opnum: int, stub: bytes) -> "asyncio.Future[bytes]":
+        """The stub of the answer; an RpcFault, or a LinkLostError when none can come any more."""
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        if not self.is_open or self._transport is None or not self._connection.is_bound:
+            answer.set_exception(self._lost())
+            return answer
+        self._calls[self._connection.call(opnum, stub)] = answer
+        self._transport.write(self._connection.data_to_send())
+        return answer
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+        self._end()
+
+    async def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+            await asyncio.wait([self._ended], timeout=1)
+        self._end()
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        _keep_alive(transport.get_extra_info("socket"))
+        try:
+            self._connection.bind()
+        except PeerError as error:
+            self._fail(error)
+            return
+        transport.write(self._connection.data_to_send())
+
+    def data_received(self, data: bytes) -> None:
+        assert self._transport is not None
+        for event in self._connection.receive(data):
+            match event:
+                case Answered() | Faulted():
+                    self._answered(event)
+                case Bound():
+                    _set(self._bound)
+                case Failed():
+                    self._fail(event.error)
+                case ShutdownRequested():
+                    self._is_last_call = True
+        self._transport.write(self._connection.data_to_send())
+        if self._is_last_call and not self._connection.outstanding_calls:
+            self._transport.close()
+
+    def _answered(self, event: Answered | Faulted) -> None:
+        answer = self._calls.pop(event.call_id, None)
+        if answer is None or answer.done():  # whoever asked has gone
+            return
+        if isinstance(event, Answered):
+            answer.set_result(event.stub)
+        else:
+            answer.set_exception(event.fault)
+            answer.exception()  # see _end
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # the name is asyncio's
+        self._end()
+
+    def _fail(self, error: PeerError) -> None:
+        self.problem = error
+        if not self._bound.done():
+            self._bound.set_exception(error)
+            self._bound.exception()
+        assert self._transport is not None
+        self._transport.abort()
+
+    def _end(self) -> None:
+        if self._ended.done():
+            return
+        self._ended.set_result(None)
+        calls, self._calls = self._calls, {}
+        everything: list[asyncio.Future[Any]] = [self._bound, *calls.values()]
+        for waiting in everything:
+            if not waiting.done():
+                waiting.set_exception(self._lost())
+                waiting.exception()  # nobody may be waiting any more, and asyncio shall not complain of that
+        self.on_end()
+
+    def _lost(self) -> LinkLostError:
+        problem = None if self.problem is None else f"the connection was given up: {self.problem}"
+        return LinkLostError(self._where, problem=problem)
+
+
+class Link:
+    """The connections of one association group: what one client has with one server."""
+
+    def __init__(self, channel: Channel, open_another: Callable[[int], Awaitable[Channel]]) -> None:
+        self._channels: list[Channel] = []
+        self._open_another = open_another
+        self._opening = asyncio.Lock()
+        self._is_lost = False
+        self.on_lost: list[Callable[[], None]] = []
+        self._add(channel)
+
+    @property
+    def is_open(self) -> bool:
+        return not self._is_lost
+
+    @property
+    def connections(self) -> int:
+        return len(self._channels)
+
+    def call_now(self, opnum: int, stub: bytes) -> "asyncio.Future[bytes] | None":
+        """Calls on a connection that is free; None where another one must be opened first."""
+        for channel in self._channels:
+            if channel.is_free:
+                return channel.call(opnum, stub)
+        return None
+
+    async def call(self, opnum: int, stub: bytes) -> "asyncio.Future[bytes]":
+        """Sends a call; the future of its answer."""
+        while (answer := self.call_now(opnum, stub)) is None:
+            async with self._opening:
+                if self._is_lost:
+                    raise LinkLostError("remote queue manager")
+                if not any(channel.is_free for channel in self._channels):
+                    self._add(await self._open_another(self._channels[0].group_id))
+        return answer
+
+    def break_off(self) -> None:
+        """Ends everything at once; the server gives back what was not acknowledged."""
+        if self._is_lost:
+            return
+        self._is_lost = True
+        for channel in self._channels:
+            channel.abort()
+        for tell in self.on_lost:
+            tell()
+
+    async def close(self) -> None:
+        self._is_lost = True
+        for channel in self._channels:
+            await channel.close()
+        for tell in self.on_lost:
+            tell()
+
+    def _add(self, channel: Channel) -> None:
+        # Handles live as long as the group, but calls do not: when one connection fails, all start afresh.
+        channel.on_end = self.break_off
+        self._channels.append(channel)
+        if not channel.is_open:
+            self.break_off()
+
+
+def _explained(error: Exception, interface: Interface, host: str, where: str, limit: float) -> Exception:
+    """What went wrong on the way to a bound connection, in the words of who wants to read a queue."""
+    match error:
+        case MqError():
+            return error
+        case UnknownInterfaceError():
+            problem = f"it serves no {interface.name} interface there: {error}"
+            fix = "pass the port where its queues are read from afar, or read on that computer itself"
+            return OperationNotSupportedByRemoteComputerError(where, problem=problem, fix=fix)
+        case BindError() | AuthenticationError():
+            fix = "connect with a user, password and level that the server accepts"
+            return AccessDeniedError(where, problem=f"it does not let us in: {error}", fix=fix)
+        case TimeoutError():
+            return RemoteMachineNotAvailableError(where, problem=f"it did not answer within {limit:g} s")
+        case socket.gaierror():
+            return ResolveAddressError(host)
+        case OSError():
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            problem = f"no connection can be made: {reason}"
+            return RemoteMachineNotAvailableError(where, problem=problem)
+        case PeerError():
+            return RemoteMachineNotAvailableError(where, problem=f"what answers there speaks no RPC: {error}")
+    return error
+
+
+def _set(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _keep_alive(sock: socket.socket) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE:
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

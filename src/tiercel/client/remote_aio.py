@@ -1,0 +1,540 @@
+r"""Queues of another computer for asyncio: `tiercel.aio.connect`.
+
+    async with await tiercel.aio.connect("host", user="EXAMPLE\\reader", password=...) as remote:
+        orders = remote.queue(r"private$\orders")
+        async with orders.receiving(timeout=5) as message: ...
+
+A lost connection is made again, and the queues are opened again, as far as nothing can get lost or doubled by
+that: a read that was not acknowledged starts anew, the server having given its message back.
+"""
+
+import asyncio
+import weakref
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from math import ceil
+from types import TracebackType
+from typing import Any, Final, Self
+from uuid import UUID, uuid4
+
+from tiercel.client.channel import Link, LinkLostError
+from tiercel.client.dialing import Options
+from tiercel.client.embedded import check_timeout, seeks
+from tiercel.client.remote_message import RemoteMessage, queue_name
+from tiercel.client.remote_session import Opened, RemoteTransaction, Session
+from tiercel.model.codes import LookupAction, MessageSeekAction, QueueAccess, ReceiveAction, ShareMode
+from tiercel.model.errors import (
+    AccessDeniedError,
+    DecodeError,
+    IllegalPropertyVariantTypeError,
+    InvalidParameterError,
+    IoTimeoutError,
+    MessageNotFoundError,
+    StaleHandleError,
+    TiercelError,
+    UnsupportedFormatNameOperationError,
+)
+from tiercel.model.format_name import (
+    DirectFormatName,
+    FormatName,
+    PrivateFormatName,
+    PublicFormatName,
+)
+from tiercel.model.identifiers import NULL_GUID
+from tiercel.model.limits import INFINITE
+from tiercel.model.message import Message
+from tiercel.model.path_name import PathName, SystemQueue
+from tiercel.remote_read.calls import (
+    RR_ACK,
+    RR_NACK,
+    CursorCreated,
+)
+from tiercel.remote_read.reader import Read
+
+_CURRENT = MessageSeekAction.SEEK_CURRENT
+_LONGEST_MS: Final = INFINITE - 1
+_LAST: Final = 0xFFFF_FFFF_FFFF_FFFF  # the message before this one is the last (MQRR trap 16)
+
+_PEEKS = {
+    MessageSeekAction.SEEK_CURRENT: LookupAction.PEEK_CURRENT,
+    MessageSeekAction.SEEK_NEXT: LookupAction.PEEK_NEXT,
+    MessageSeekAction.SEEK_PREVIOUS: LookupAction.PEEK_PREV,
+    MessageSeekAction.SEEK_LAST: LookupAction.PEEK_PREV,
+}
+_RECEIVES = {
+    MessageSeekAction.SEEK_CURRENT: LookupAction.RECEIVE_CURRENT,
+    MessageSeekAction.SEEK_NEXT: LookupAction.RECEIVE_NEXT,
+    MessageSeekAction.SEEK_PREVIOUS: LookupAction.RECEIVE_PREV,
+    MessageSeekAction.SEEK_LAST: LookupAction.RECEIVE_PREV,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A read as the caller wants it."""
+
+    action: int
+    timeout: float | None = 0
+    lookup_id: int = 0
+    cursor: int = 0
+    max_body_size: int = INFINITE
+    transaction: "RemoteTransaction | None" = None
+    is_first: bool = False  # the first message, by lookup id: one that is not there was not found
+
+
+@dataclass(slots=True, eq=False)
+class _Held:
+    """A message and the read that has brought it."""
+
+    opened: Opened
+    read: Read
+    message: RemoteMessage
+
+
+class RemoteQueueManager:
+    """What `connect` gives: the queues of one other computer."""
+
+    def __init__(self, options: Options) -> None:
+        self._session = Session(options)
+
+    def __repr__(self) -> str:
+        return f"<RemoteQueueManager {self.host}>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def host(self) -> str:
+        return self._session.host
+
+    async def start(self) -> None:
+        """The first connection; what is in its way is told at once."""
+        await self._session.link()
+
+    async def close(self) -> None:
+        """Ends every wait, gives back what was not acknowledged, and lets go of the connection."""
+        await self._session.close()
+
+    def queue(self, name: str | FormatName, *, exclusive: bool = False) -> "RemoteQueue":
+        r"""A queue of that computer, such as `private$\orders`; it is opened when it is first used.
+
+        With `exclusive`, nobody else may receive from it as long as it is open.
+        """
+        return RemoteQueue(self._session, queue_name(self.host, name), exclusive=exclusive)
+
+    @property
+    def journal(self) -> "RemoteQueue":
+        return self._system(SystemQueue.JOURNAL)
+
+    @property
+    def dead_letters(self) -> "RemoteQueue":
+        return self._system(SystemQueue.DEADLETTER)
+
+    @property
+    def transactional_dead_letters(self) -> "RemoteQueue":
+        return self._system(SystemQueue.DEADXACT)
+
+    def _system(self, queue: SystemQueue) -> "RemoteQueue":
+        return self.queue(f"system$;{queue}")
+
+    @staticmethod
+    def transaction(token: bytes, identifier: UUID | None = None) -> RemoteTransaction:
+        """A transaction of a coordinator that both sides know; its own id by default is a new one."""
+        return RemoteTransaction(identifier or uuid4(), token)
+
+
+class RemoteQueue:
+    """A queue of another computer, opened when it is first used."""
+
+    def __init__(self, session: Session, name: FormatName, *, exclusive: bool = False) -> None:
+        self._session = session
+        self.format_name = name
+        self._share = ShareMode.DENY_RECEIVE if exclusive else ShareMode.DENY_NONE
+        self._opened: dict[QueueAccess, Opened] = {}
+        self._opening = asyncio.Lock()
+        # Messages that were acknowledged while their receiver was cancelled: the next one gets them.
+        self._left: deque[RemoteMessage] = deque()
+        weakref.finalize(self, session.close_later, self._opened).atexit = False
+
+    def __repr__(self) -> str:
+        return f"<RemoteQueue {self.format_name}>"
+
+    @property
+    def path_name(self) -> str:
+        """Where the queue is; a name that only its own computer can read stays as it is."""
+        name = self.format_name
+        return str(name.path) if isinstance(name, DirectFormatName) else str(name)
+
+    @property
+    def journal(self) -> "RemoteQueue":
+        """Copies of the messages that were received from this queue while `journaling` was on."""
+        return RemoteQueue(self._session, self._beside(journal=True))
+
+    def subqueue(self, name: str) -> "RemoteQueue":
+        if not isinstance(name, str):
+            kind = type(name).__name__
+            raise IllegalPropertyVariantTypeError("name of the subqueue", present=kind, limit="str")
+        return RemoteQueue(self._session, self._beside(subqueue=name))
+
+    def _beside(self, *, subqueue: str | None = None, journal: bool = False) -> FormatName:
+        name = self.format_name
+        if isinstance(name, DirectFormatName):
+            path: PathName = replace(name.path, subqueue=subqueue, journal=journal)
+            return DirectFormatName(name.protocol, path)
+        if journal and isinstance(name, PublicFormatName | PrivateFormatName):
+            return replace(name, journal=True)
+        problem = "only a direct format name can name a part of a queue"
+        raise UnsupportedFormatNameOperationError(
+            str(name), problem=problem, fix="name the queue by its path"
+        )
+
+    async def close(self) -> None:
+        """Ends what this object has opened: waits are told, messages that it holds go back."""
+        opened = list(self._opened.values())
+        self._opened.clear()
+        for each in opened:
+            if each.link.is_open:
+                await self._session.close_handle(each)
+
+    # Messages.
+
+    async def receive(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109  # as with the embedded queue
+        *,
+        lookup_id: int | None = None,
+        seek: MessageSeekAction = _CURRENT,
+        transaction: RemoteTransaction | None = None,
+    ) -> RemoteMessage:
+        """Takes the first message, and waits `timeout` seconds for one (None: for ever).
+
+        With a lookup id it takes that message, or with `seek` the one before or after it, and never waits.
+        A message whose acknowledgement is lost is given to you all the same, as Windows does: it may come
+        once more, but it does not get lost.
+        """
+        if seeks(lookup_id, seek):
+            return await self.take(_seeking(_RECEIVES, lookup_id, seek, transaction))
+        if self._left and transaction is None:
+            return self._left.popleft()
+        return await self.take(_Plan(ReceiveAction.RECEIVE, check_timeout(timeout), transaction=transaction))
+
+    @asynccontextmanager
+    async def receiving(self, timeout: float | None = None) -> AsyncIterator[RemoteMessage]:  # noqa: ASYNC109
+        """A message to work on: acknowledged when the block ends well, given back when it raises.
+
+        When the acknowledgement fails, the message may come again, and the error says so.
+        """
+        held = await self.hold(timeout)
+        try:
+            yield held.message
+        except BaseException:
+            await self.give_back(held)
+            raise
+        await self.acknowledge(held)
+
+    async def peek(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109
+        *,
+        lookup_id: int | None = None,
+        seek: MessageSeekAction = _CURRENT,
+        max_body_size: int | None = None,
+    ) -> RemoteMessage:
+        """Looks at the first message, or that of a lookup id, and leaves it where it is.
+
+        With `max_body_size`, only that many bytes of the body come; `body_size` is how many there are.
+        """
+        if seeks(lookup_id, seek):
+            plan = _seeking(_PEEKS, lookup_id, seek)
+        else:
+            plan = _Plan(ReceiveAction.PEEK_CURRENT, check_timeout(timeout))
+        held = await self._read(replace(plan, max_body_size=_limit(max_body_size)), self._to_peek)
+        return held.message
+
+    async def cursor(self) -> "RemoteCursor":
+        """A place in the queue that moves on by reading."""
+
+        async def attempt() -> RemoteCursor:
+            try:
+                opened = await self.opened(QueueAccess.RECEIVE)
+            except AccessDeniedError:  # who may only look can do that with a cursor too
+                opened = await self.opened(self._to_peek)
+            handle = opened.handle
+            answer = await self._session.call(opened.link, handle.create_cursor(), handle.subject)
+            assert isinstance(answer, CursorCreated)
+            return RemoteCursor(self, opened, handle.cursor_created(answer))
+
+        return await self._session.retrying(attempt)
+
+    async def move(
+        self,
+        message: Message | int,
+        subqueue: str | None,
+        *,
+        transaction: RemoteTransaction | None = None,
+    ) -> None:
+        """Moves a message, named by itself or by its lookup id, into a subqueue; None is the queue itself."""
+        number = _lookup_id(message)
+        session, name = self._session, self._beside(subqueue=subqueue)
+
+        async def open_both() -> tuple[Opened, Opened]:
+            source = await self.opened(QueueAccess.RECEIVE)
+            target = await session.open(name, QueueAccess.MOVE, ShareMode.DENY_NONE, str(name))
+            return source, target
+
+        source, target = await session.retrying(open_both)
+        try:
+            identifier = await self._enlisted(source.link, transaction)
+            request = source.handle.move(number, target.handle, identifier)
+            await session.call(source.link, request, source.handle.subject)
+        finally:
+            await session.close_handle(target)
+
+    async def reject(self, message: Message | int) -> None:
+        """Has the sender told that a message, received in a transaction that is not over, was rejected."""
+        opened = await self.opened(QueueAccess.RECEIVE)
+        request = opened.handle.reject(_lookup_id(message))
+        await self._session.call(opened.link, request, opened.handle.subject)
+
+    async def purge(self) -> None:
+        """Removes every message; the server does not tell how many there were."""
+
+        async def attempt() -> None:
+            opened = await self.opened(QueueAccess.RECEIVE)
+            await self._session.call(opened.link, opened.handle.purge(), opened.handle.subject)
+
+        await self._session.retrying(attempt)
+
+    # For cursors and threads.
+
+    async def opened(self, access: QueueAccess) -> Opened:
+        opened = self._opened.get(access)
+        if opened is not None and opened.link.is_open and opened.handle.is_open:
+            return opened
+        async with self._opening:
+            opened = self._opened.get(access)
+            if opened is None or not (opened.link.is_open and opened.handle.is_open):
+                subject = str(self.format_name)
+                opened = await self._session.open(self.format_name, access, self._share, subject)
+                self._opened[access] = opened
+            return opened
+
+    @property
+    def _to_peek(self) -> QueueAccess:
+        """Who has the queue to itself shall not be in its own way."""
+        return QueueAccess.RECEIVE if self._share is ShareMode.DENY_RECEIVE else QueueAccess.PEEK
+
+    async def hold(self, timeout: float | None) -> _Held:  # noqa: ASYNC109
+        return await self._read(_Plan(ReceiveAction.RECEIVE, check_timeout(timeout)), QueueAccess.RECEIVE)
+
+    async def take(self, plan: _Plan) -> RemoteMessage:
+        return await self.keep(await self._read(plan, QueueAccess.RECEIVE))
+
+    def leave(self, message: RemoteMessage) -> None:
+        """A message whose receiver has gone; the next one gets it."""
+        self._left.appendleft(message)
+
+    async def keep(self, held: _Held) -> RemoteMessage:
+        """Acknowledges a message and hands it over."""
+        request = held.read.end(RR_ACK)
+        try:
+            await self._session.call(held.opened.link, request, held.opened.handle.subject)
+        except asyncio.CancelledError:
+            if not held.read.is_transactional:
+                self.leave(held.message)
+            raise
+        except TiercelError:
+            # The message is here, so it is no use to keep it from its reader; in a transaction it would be
+            # handed over although it is not part of it (MQRR-142, MQRR-143).
+            if held.read.is_transactional:
+                raise
+        finally:
+            held.read.forget()
+        return held.message
+
+    async def acknowledge(self, held: _Held) -> None:
+        try:
+            request = held.read.end(RR_ACK)
+            await self._session.call(held.opened.link, request, held.opened.handle.subject)
+        finally:
+            held.read.forget()
+
+    async def give_back(self, held: _Held) -> None:
+        if held.read.is_delivered:
+            work = self._session.call_all(held.opened, [held.read.end(RR_NACK)])
+            await self._session.tidy(held.opened.link, work)
+            held.read.forget()
+
+    async def _enlisted(self, link: Link, transaction: RemoteTransaction | None) -> UUID:
+        if transaction is None:
+            return NULL_GUID
+        if not isinstance(transaction, RemoteTransaction):
+            present = type(transaction).__name__
+            fix = "pass what remote.transaction() gave"
+            raise InvalidParameterError("transaction", present=present, fix=fix)
+        await self._session.enlist(link, transaction, self.format_name)
+        return transaction.id
+
+    async def _read(self, plan: _Plan, access: QueueAccess) -> _Held:
+        session, seconds = self._session, plan.timeout
+        deadline = None if seconds is None else session.time + seconds
+
+        async def attempt() -> _Held:
+            return await self.read_at(await self.opened(access), plan, deadline)
+
+        while True:
+            try:
+                return await session.retrying(attempt, deadline)
+            except IoTimeoutError:
+                if plan.is_first:
+                    raise MessageNotFoundError(str(self.format_name)) from None
+                if deadline is None or session.time + 1 > deadline:
+                    raise  # otherwise it was longer than the protocol can say
+
+    async def read_at(self, opened: Opened, plan: _Plan, deadline: float | None) -> _Held:
+        """One read on an open queue; the message, which has still to be ended if it was a receive."""
+        handle, session = opened.handle, self._session
+        identifier = await self._enlisted(opened.link, plan.transaction)
+        remaining = None if deadline is None else max(deadline - session.time, 0)
+        read = handle.start(
+            plan.action,
+            lookup_id=plan.lookup_id,
+            cursor=plan.cursor,
+            timeout_ms=INFINITE if remaining is None else min(ceil(remaining * 1000), _LONGEST_MS),
+            max_body_size=plan.max_body_size,
+            transaction=identifier,
+        )
+        try:
+            answer = await session.read(opened, read, remaining)
+            message = RemoteMessage.of(handle.answered(read, answer), answer)
+        except DecodeError:
+            if read.is_delivered:
+                await session.call_all(opened, [read.end(RR_NACK)])
+            read.forget()
+            raise
+        if read.is_receive and not read.is_delivered:
+            raise LinkLostError(handle.subject)  # while the answer was on its way to us
+        return _Held(opened, read, message)
+
+    @property
+    def session(self) -> Session:
+        return self._session
+
+
+class RemoteCursor:
+    """A place in a queue of another computer; iterating peeks at every message once.
+
+    It is lost with the connection: then `StaleHandleError` says so, and a new one must be made.
+    """
+
+    def __init__(self, queue: RemoteQueue, opened: Opened, number: int) -> None:
+        self._queue = queue
+        self._opened = opened
+        self._number = number
+
+    async def peek(
+        self,
+        timeout: float | None = 0,  # noqa: ASYNC109
+        *,
+        max_body_size: int | None = None,
+    ) -> RemoteMessage:
+        """The message under the cursor; at first, the first one."""
+        return (await self._read(ReceiveAction.PEEK_CURRENT, timeout, max_body_size)).message
+
+    async def peek_next(
+        self,
+        timeout: float | None = 0,  # noqa: ASYNC109
+        *,
+        max_body_size: int | None = None,
+    ) -> RemoteMessage:
+        return (await self._read(ReceiveAction.PEEK_NEXT, timeout, max_body_size)).message
+
+    async def receive(
+        self,
+        timeout: float | None = 0,  # noqa: ASYNC109
+        *,
+        transaction: RemoteTransaction | None = None,
+    ) -> RemoteMessage:
+        """Takes the message under the cursor, or the next one that is there."""
+        held = await self._read(ReceiveAction.RECEIVE, timeout, None, transaction)
+        return await self._queue.keep(held)
+
+    async def __aiter__(self) -> AsyncIterator[RemoteMessage]:
+        read = self.peek
+        while True:
+            try:
+                message = await read(0)
+            except (IoTimeoutError, MessageNotFoundError):
+                return
+            yield message
+            read = self.peek_next
+
+    async def close(self) -> None:
+        opened = self._opened
+        if opened.link.is_open and opened.handle.is_open and self._number in opened.handle.cursors:
+            session = self._queue.session
+            work = session.call_all(opened, opened.handle.close_cursor(self._number))
+            await session.tidy(opened.link, work)
+
+    async def _read(
+        self,
+        action: ReceiveAction,
+        timeout: float | None,  # noqa: ASYNC109
+        max_body_size: int | None,
+        transaction: RemoteTransaction | None = None,
+    ) -> _Held:
+        seconds = check_timeout(timeout)
+        deadline = None if seconds is None else self._queue.session.time + seconds
+        plan = _Plan(
+            action,
+            seconds,
+            cursor=self._number,
+            max_body_size=_limit(max_body_size),
+            transaction=transaction,
+        )
+        try:
+            if self._opened.link.is_open:
+                return await self._queue.read_at(self._opened, plan, deadline)
+        except LinkLostError:
+            pass
+        problem = "the connection was lost, and the cursor with it"
+        raise StaleHandleError(self._opened.handle.subject, problem=problem, fix="make a new cursor")
+
+
+def _seeking(
+    actions: dict[MessageSeekAction, LookupAction],
+    lookup_id: int | None,
+    seek: MessageSeekAction,
+    transaction: RemoteTransaction | None = None,
+) -> _Plan:
+    if seek is MessageSeekAction.SEEK_FIRST:
+        # The protocol has no lookup action for it, but without one a read begins there (MQRR trap 16).
+        first = ReceiveAction.PEEK_CURRENT if actions is _PEEKS else ReceiveAction.RECEIVE
+        return _Plan(first, transaction=transaction, is_first=True)
+    number = _LAST if seek is MessageSeekAction.SEEK_LAST else _lookup_id(lookup_id)
+    return _Plan(actions[seek], lookup_id=number, transaction=transaction)
+
+
+def _lookup_id(message: object) -> int:
+    number = message.lookup_id if isinstance(message, Message) else message
+    if not isinstance(number, int) or isinstance(number, bool):
+        kind = type(number).__name__
+        raise IllegalPropertyVariantTypeError("lookup_id", present=kind, limit="int", fix="pass an int")
+    if not 0 < number <= _LAST:
+        raise MessageNotFoundError(f"lookup_id {number}")
+    return number
+
+
+def _limit(max_body_size: Any) -> int:
+    if max_body_size is None:
+        return INFINITE
+    if not isinstance(max_body_size, int) or not 0 <= max_body_size <= INFINITE:
+        raise InvalidParameterError("max_body_size", present=max_body_size, limit="0 or more bytes")
+    return max_body_size

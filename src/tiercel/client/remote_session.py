@@ -1,0 +1,305 @@
+"""What a remote reader has with one server: the link, made again when it is lost, and the calls on it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+from tiercel.client.channel import Link, LinkLostError
+from tiercel.client.dialing import Options, dial
+from tiercel.model.codes import QueueAccess, ShareMode
+from tiercel.model.errors import (
+    DecodeError,
+    QueueNotAvailableError,
+    RemoteMachineNotAvailableError,
+    ResolveAddressError,
+    ServiceNotAvailableError,
+    StaleHandleError,
+    TiercelError,
+)
+from tiercel.model.format_name import FormatName
+from tiercel.remote_read.calls import (
+    RR_NACK,
+    EnlistRemoteTransaction,
+    OpenQueue,
+    OpenQueueForMove,
+    QueueOpened,
+    QueueOpenedForMove,
+    Received,
+    Request,
+    Response,
+)
+from tiercel.remote_read.failures import check, error_of_fault
+from tiercel.remote_read.queue_format import QueueFormat
+from tiercel.remote_read.reader import QueueHandle, Read, RequestIds
+from tiercel.rpc.status import RpcFault
+
+_BUILD: Final = 7601  # of Windows 7, whose version 6.1 the call names: for information only
+_TIDY_S: Final = 10.0  # how long a server may take to hear that somebody has stopped waiting
+_GRACE_S: Final = 5.0  # a read that was not to wait long may be a little late, if that saves it
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 2.0
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, eq=False)
+class Opened:
+    """A queue that is open on a link."""
+
+    link: Link
+    handle: QueueHandle
+
+
+class RemoteTransaction:
+    """A transaction of a coordinator (DTC), which alone ends it; `token` is its propagation token."""
+
+    def __init__(self, identifier: UUID, token: bytes) -> None:
+        self.id = identifier
+        self.token = token
+        self.enlisted_at: set[str] = set()
+        self.enlisting = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"<RemoteTransaction {self.id}>"
+
+
+class Session:
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._loop = asyncio.get_running_loop()
+        self._link: Link | None = None
+        self._dialing = asyncio.Lock()
+        self._ids = RequestIds()
+        self._opened: set[Opened] = set()
+        self._tidying: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    @property
+    def host(self) -> str:
+        return self._options.host
+
+    @property
+    def time(self) -> float:
+        return self._loop.time()
+
+    async def close(self) -> None:
+        """Ends every wait, gives back what was not acknowledged, and lets go of the connection."""
+        self._is_closed = True
+        link = self._link
+        if link is None or not link.is_open:
+            return
+        try:
+            async with asyncio.timeout(_TIDY_S):
+                for opened in list(self._opened):
+                    await self._close_handle(opened)
+                if self._tidying:
+                    await asyncio.wait(self._tidying)
+        except TimeoutError:
+            link.break_off()
+        await link.close()
+
+    async def link(self) -> Link:
+        link = self._link
+        if link is not None and link.is_open and not self._is_closed:
+            return link
+        async with self._dialing:
+            if self._is_closed:
+                raise ServiceNotAvailableError(
+                    self.host, problem="the connection was closed", fix="connect again"
+                )
+            if self._link is None:
+                self._link = await dial(self._options)
+                self._link.on_lost.append(self._lost)
+            elif not self._link.is_open:
+                try:
+                    self._link = await dial(self._options)
+                except (RemoteMachineNotAvailableError, ResolveAddressError) as error:
+                    problem = f"the connection was lost and cannot be made again: {error.problem}"
+                    raise LinkLostError(self.host, problem=problem) from error
+                self._link.on_lost.append(self._lost)
+            return self._link
+
+    def _lost(self) -> None:
+        for opened in self._opened:
+            opened.handle.lost()
+        self._opened.clear()
+
+    async def open(self, name: FormatName, access: QueueAccess, share: ShareMode, subject: str) -> Opened:
+        link = await self.link()
+        kind = OpenQueueForMove if access is QueueAccess.MOVE else OpenQueue
+        request = kind(
+            QueueFormat.of(name),
+            access,
+            share,
+            self._options.client_id,
+            build_number=_BUILD,
+            is_workgroup=int(self._options.workgroup),
+        )
+        future = await self.send(link, request)
+        limit = self._options.rpc_timeout_s
+        try:
+            answer = await self.answer(link, asyncio.shield(future), request, subject, limit)
+        except asyncio.CancelledError:
+            await self.tidy(link, self._close_unwanted(link, future, request, subject))
+            raise
+        opened = self._handle_of(link, answer, subject)
+        if not link.is_open:
+            raise LinkLostError(subject)
+        self._opened.add(opened)
+        return opened
+
+    def _handle_of(self, link: Link, answer: Response, subject: str) -> Opened:
+        assert isinstance(answer, QueueOpened | QueueOpenedForMove)
+        context = answer.move_context if isinstance(answer, QueueOpenedForMove) else 0
+        return Opened(link, QueueHandle(answer.handle, self._ids, subject, context))
+
+    async def _close_unwanted(
+        self, link: Link, future: "asyncio.Future[bytes]", request: Request, subject: str
+    ) -> None:
+        """A queue that is opened for somebody who has gone."""
+        with suppress(TiercelError):
+            answer = await self.answer(link, future, request, subject, None)
+            await self._close_handle(self._handle_of(link, answer, subject))
+
+    async def close_handle(self, opened: Opened) -> None:
+        await self.tidy(opened.link, self._close_handle(opened))
+
+    async def _close_handle(self, opened: Opened) -> None:
+        await self.call_all(opened, opened.handle.close())
+        self._opened.discard(opened)
+
+    async def call_all(self, opened: Opened, requests: Iterable[Request]) -> None:
+        """Makes one call after the other, and minds no failure: what they end may have ended by itself."""
+        for request in requests:
+            with suppress(TiercelError):
+                await self.call(opened.link, request, opened.handle.subject)
+
+    async def call(self, link: Link, request: Request, subject: str) -> Response:
+        """Makes a call; the answer, if it tells of no failure."""
+        answer = await self.send(link, request)
+        response = await self.answer(link, answer, request, subject, self._options.rpc_timeout_s)
+        check(response, subject)
+        return response
+
+    async def read(self, opened: Opened, read: Read, wait_s: float | None) -> Received:
+        """What a read has found; who is cancelled meanwhile takes it back."""
+        link, subject = opened.link, opened.handle.subject
+        limit = None if wait_s is None else wait_s + self._options.rpc_timeout_s
+        future = None
+        try:
+            future = await self.send(link, read.request)
+            response = await self.answer(link, asyncio.shield(future), read.request, subject, limit)
+        except asyncio.CancelledError:
+            if future is None:
+                read.forget()
+            else:
+                await self.tidy(link, self._withdraw(opened, read, future))
+            raise
+        except DecodeError:  # it may be a message
+            opened.handle.delivered(read)
+            raise
+        except BaseException:
+            read.forget()
+            raise
+        assert isinstance(response, Received)
+        return response
+
+    @staticmethod
+    async def send(link: Link, request: Request) -> "asyncio.Future[bytes]":
+        stub = request.encode()
+        return link.call_now(request.OPNUM, stub) or await link.call(request.OPNUM, stub)
+
+    @staticmethod
+    async def answer(
+        link: Link, future: "asyncio.Future[bytes]", request: Request, subject: str, limit: float | None
+    ) -> Response:
+        try:
+            async with asyncio.timeout(limit):
+                stub = await future
+        except RpcFault as fault:
+            error = error_of_fault(fault, request, subject)
+            if isinstance(error, StaleHandleError):  # whatever it has forgotten, we start afresh
+                link.break_off()
+                raise LinkLostError(subject, problem="the server knows the handle no more") from None
+            raise error from None
+        except TimeoutError:
+            link.break_off()
+            problem = f"{type(request).__name__} was not answered within {limit:g} s"
+            raise QueueNotAvailableError(subject, problem=problem) from None
+        return request.RESPONSE.decode(stub)
+
+    async def _withdraw(self, opened: Opened, read: Read, future: "asyncio.Future[bytes]") -> None:
+        """Ends a read that nobody waits for; a message that comes all the same goes back."""
+        try:
+            if not future.done():
+                await self.call_all(opened, [read.cancel()])
+            with suppress(DecodeError):
+                opened.handle.answered(read, Received.decode(await future))
+            if not read.is_delivered:
+                opened.handle.delivered(read)  # what cannot be read may be a message
+        except (TiercelError, RpcFault):
+            pass
+        if read.is_delivered:
+            await self.call_all(opened, [read.end(RR_NACK)])
+        read.forget()
+
+    async def tidy(self, link: Link, work: Coroutine[Any, Any, None]) -> None:
+        """Does what must be done although its caller is cancelled; a server that is silent is left."""
+
+        async def bounded() -> None:
+            try:
+                async with asyncio.timeout(_TIDY_S):
+                    await work
+            except TimeoutError:
+                link.break_off()
+
+        task = asyncio.create_task(bounded())
+        self._tidying.add(task)
+        task.add_done_callback(self._tidying.discard)
+        await asyncio.shield(task)
+
+    def close_later(self, handles: dict[QueueAccess, Opened]) -> None:
+        """For queues that were forgotten; any thread may call it."""
+
+        async def close() -> None:
+            for opened in handles.values():
+                await self._close_handle(opened)
+
+        def begin() -> None:
+            task = self._loop.create_task(close())
+            self._tidying.add(task)
+            task.add_done_callback(self._tidying.discard)
+
+        if handles and not self._is_closed:
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(begin)
+
+    async def retrying(self, attempt: Callable[[], Awaitable[T]], deadline: float | None = None) -> T:
+        """Tries again over a new connection when the old one is lost, for a while."""
+        pause, lost_at = 0.0, None
+        while True:
+            began = self._loop.time()
+            try:
+                return await attempt()
+            except LinkLostError:
+                now, allowed = self._loop.time(), self._options.reconnect_s
+                if lost_at is None or now - began > allowed:  # it went well for long
+                    pause, lost_at = 0.0, now
+                give_up = lost_at + allowed
+                if deadline is not None:
+                    give_up = min(give_up, max(deadline, lost_at + _GRACE_S))
+                if self._is_closed or now + pause >= give_up:
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(max(2 * pause, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
+
+    async def enlist(self, link: Link, transaction: RemoteTransaction, name: FormatName) -> None:
+        """Once for each transaction and server: R_QMEnlistRemoteTransaction, 3.2.4.2."""
+        async with transaction.enlisting:
+            if self.host not in transaction.enlisted_at:
+                request = EnlistRemoteTransaction(transaction.id, transaction.token, QueueFormat.of(name))
+                await self.call(link, request, f"transaction {transaction.id}")
+                transaction.enlisted_at.add(self.host)

@@ -1,0 +1,55 @@
+"""Between the connections and the service: calls go in as values, answers go back as stub data.
+
+    for event in connection.receive(data): endpoint.take(connection, event)       # inside a batch
+    for action in service.take_actions(): endpoint.perform(action)                # after its commit
+
+Then the connections have something to send. What `perform` does not do itself, it gives back.
+"""
+
+from tiercel.remote_read.actions import Action, Enlist, Fault, Reply
+from tiercel.remote_read.calls import REMOTE_READ, read_request
+from tiercel.remote_read.handles import Caller, QueueHandle
+from tiercel.remote_read.service import RemoteReadService
+from tiercel.rpc.associations import Rundown
+from tiercel.rpc.ndr import NdrError, NdrReader
+from tiercel.rpc.server import Abandoned, Call, Cancelled, Event, ServerConnection
+from tiercel.rpc.status import RpcFault
+from tiercel.rpc.verification import check_trailer
+
+
+class RemoteReadEndpoint:
+    def __init__(self, service: RemoteReadService) -> None:
+        self._service = service
+
+    def take(self, connection: ServerConnection, event: Event) -> None:
+        """An event of the RemoteRead interface."""
+        match event:
+            case Call():
+                self._call(connection, event)
+            case Cancelled(call):
+                self._service.cancel((connection, call))
+            case Abandoned(call):
+                self._service.abandon((connection, call))
+            case Rundown(value=QueueHandle() as handle):
+                self._service.run_down(handle)
+
+    def _call(self, connection: ServerConnection, call: Call) -> None:
+        reader = NdrReader(call.stub, REMOTE_READ.name)
+        try:
+            request = read_request(call.opnum, reader)
+            check_trailer(call, reader.rest)
+        except (NdrError, RpcFault) as error:
+            connection.fault(call, error.status)
+        else:
+            self._service.call((connection, call), Caller.of(call), request)
+
+    @staticmethod
+    def perform(action: Action) -> Enlist | None:
+        match action:
+            case Reply(call=(ServerConnection() as connection, Call() as call), response=response):
+                connection.reply(call, response.encode())
+            case Fault(call=(ServerConnection() as connection, Call() as call), status=status):
+                connection.fault(call, status)
+            case Enlist():
+                return action
+        return None

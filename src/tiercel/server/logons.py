@@ -1,0 +1,32 @@
+"""Who may log on to the daemon: the providers that its configuration names."""
+
+from pathlib import Path
+
+from tiercel.rpc.authentication import KerberosServer, NtlmServer, acceptors, kerberos_is_available
+from tiercel.rpc.security import Providers
+from tiercel.security.accounts import Accounts, Directory
+from tiercel.server import log
+from tiercel.server.account_file import AccountFile
+from tiercel.server.config import AccountOptions, ConfigError
+
+
+def providers(options: AccountOptions, computer_name: str) -> Providers:
+    """What a caller can prove itself with; nothing, where the configuration names no file and no keytab."""
+    accounts: Directory = Accounts()
+    ntlm = kerberos = None
+    if options.file:
+        accounts = AccountFile(
+            Path(options.file), lambda problem: log.error("accounts_unusable", reason=problem)
+        )
+        ntlm = NtlmServer(accounts, computer_name, report=_refused)
+    if options.keytab:
+        if not kerberos_is_available():
+            raise ConfigError(
+                "[accounts] keytab: Kerberos is not installed; say pip install tiercel[kerberos]"
+            )
+        kerberos = KerberosServer(accounts, Path(options.keytab), _refused)
+    return acceptors(ntlm, kerberos)
+
+
+def _refused(reason: str) -> None:
+    log.info("logon_refused", reason=reason)

@@ -1,0 +1,1 @@
+"""Strangers who read from a real `tiercel serve`: impacket, Samba and Wine. `make interop` runs them."""

@@ -1,0 +1,32 @@
+#!/bin/sh
+# Installs what the strangers of tests/interop need, as far as this machine lets us; what is missing is skipped later.
+# Usage: prepare.sh PYTHON
+python=${1:-python3}
+venv=.venv-interop
+lock=requirements-interop.lock
+
+if [ ! -e $venv/.ready ] || [ $lock -nt $venv/.ready ]; then
+    if "$python" -m venv $venv &&
+        $venv/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement $lock; then
+        touch $venv/.ready
+    else
+        echo "interop: impacket could not be installed from PyPI; its tests will be skipped"
+        rm -rf $venv
+    fi
+fi
+
+# The program that each package is wanted for, and the package of Debian.
+missing=""
+for pair in wine:wine wine:wine64 widl:wine64-tools x86_64-w64-mingw32-gcc:gcc-mingw-w64-x86-64-win32 \
+    ntlm_auth:winbind rpcclient:smbclient net:samba-common-bin; do
+    command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair#*:}"
+done
+[ -n "$missing" ] || exit 0
+if ! command -v apt-get >/dev/null; then
+    echo "interop: there is no apt-get to install$missing; what needs them will be skipped"
+elif [ "$(id -u)" != 0 ]; then
+    echo "interop: only root can install$missing; what needs them will be skipped. Say: sudo apt-get install$missing"
+elif ! { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing; } >/dev/null; then
+    echo "interop: apt-get could not install$missing; what needs them will be skipped"
+fi
+exit 0
