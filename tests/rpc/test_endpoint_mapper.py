@@ -241,8 +241,10 @@ class TestLookup:
             )
             found += ports
             assert code == 0
+            assert not handle.is_null  # a client may begin anew with a null handle
         assert found == [2103, 7777, 2114]
-        assert handle.is_null
+        last = read_lookup(asker.ask(EPT_LOOKUP, lookup_stub(0, handle=handle, count=1)))
+        assert last == ([], [], NULL_HANDLE, status.EPT_S_NO_MORE_ENTRIES)
 
     @pytest.mark.parametrize(
         ("version", "option", "is_found"),

@@ -15,7 +15,7 @@ from tiercel.binary.transitions import ProtocolError
 from tiercel.engine.engine import Engine
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import slot_key
-from tiercel.model.format_name import FormatName
+from tiercel.model.format_name import FormatName, PrivateFormatName
 from tiercel.model.identifiers import TxSequenceId
 from tiercel.model.queue import IncomingTransactionalTransferInfo
 from tiercel.store.interface import Keyspace
@@ -90,7 +90,11 @@ class Streams:
         digest = self._digests.get(spelled)
         if digest is None:
             name = decode_destination(packet)
-            canonical = "" if name is None else str(name).casefold()
+            # Its queue manager is ourselves, whether the packet says so or leaves it out.
+            if isinstance(name, PrivateFormatName):
+                canonical = f"private {name.number}"
+            else:
+                canonical = str(name).casefold()
             digest = blake2b(canonical.encode("utf-8", "surrogatepass"), digest_size=8).digest()
             if len(self._digests) >= _STREAMS_KEPT:
                 self._digests.clear()

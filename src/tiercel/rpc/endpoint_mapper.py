@@ -145,7 +145,11 @@ class EndpointMapper:
     def _page(
         self, call: Call, handle: ContextHandle, found: tuple[Endpoint, ...], count: int
     ) -> tuple[tuple[Endpoint, ...], ContextHandle]:
-        """As many as the client has room for, and a handle that stands for the rest."""
+        """As many as the client has room for, and a handle that stands for the rest.
+
+        A lookup that fills the page keeps its handle though nothing is left: Samba's rpcclient asks for one
+        at a time until there are no more, and with a null handle it would begin anew.
+        """
         group = call.association
         if not handle.is_null:
             search = group.find_handle(ENDPOINT_MAPPER, handle)
@@ -153,10 +157,11 @@ class EndpointMapper:
                 raise RpcFault(status.NCA_S_FAULT_CONTEXT_MISMATCH, "the handle is of another kind of search")
             group.close_handle(ENDPOINT_MAPPER, handle)
             found = search.rest
-        rest = found[count:]
-        if not rest or not count:
-            return found[:count], NULL_HANDLE
-        return found[:count], group.open_handle(ENDPOINT_MAPPER, _Search(call.opnum, rest))
+        page, rest = found[:count], found[count:]
+        is_more = bool(rest) or (call.opnum == EPT_LOOKUP and len(page) == count)
+        if not is_more or not count:
+            return page, NULL_HANDLE
+        return page, group.open_handle(ENDPOINT_MAPPER, _Search(call.opnum, rest))
 
 
 def _is_answered(endpoint: Endpoint, wanted: Tower) -> bool:
