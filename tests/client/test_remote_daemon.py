@@ -18,17 +18,22 @@ from client.fake_server import HOST, ORDERS, play
 from tiercel import aio
 from tiercel.client import dialing, remote_aio
 from tiercel.model.codes import MessageSeekAction
+from tiercel.security.accounts import Account, Accounts
 from tiercel.security.descriptor import SecurityDescriptor
-from tiercel.server.config import Config, ListenOptions, RemoteReadOptions
+from tiercel.security.nt_hash import nt_hash
+from tiercel.server.config import AccountOptions, Config, ListenOptions, RemoteReadOptions
 
 S = MessageSeekAction
 FOR_ALL = SecurityDescriptor.parse("O:WDG:WDD:(A;;0xf003f;;;WD)(A;;0xf003f;;;AN)").encode()
 
 
 @asynccontextmanager
-async def daemon(folder: Path, port: int = 0, **options: Any) -> AsyncIterator[tuple[aio.QueueManager, int]]:
+async def daemon(
+    folder: Path, port: int = 0, accounts: str = "", **options: Any
+) -> AsyncIterator[tuple[aio.QueueManager, int]]:
     config = replace(
         Config(),
+        accounts=AccountOptions(file=accounts),
         remote_read=RemoteReadOptions(enabled=True, port=port, **options),
         listen=ListenOptions(port=0),
     )
@@ -181,6 +186,51 @@ class TestLosses:
                 assert (await orders.receive(5)).body == b"2"
 
         play(scene())
+
+
+class TestLoggingOn:
+    @pytest.fixture
+    def accounts(self, tmp_path: Path) -> str:
+        path = tmp_path / "accounts"
+        account = Account("reader", "EXAMPLE", None, nt_hash("geheim"))
+        path.write_text(Accounts([account]).text(), "utf-8")
+        path.chmod(0o600)
+        return str(path)
+
+    @pytest.mark.parametrize("level", [None, "privacy", "integrity", "packet", "connect"])
+    def test_with_a_password(self, tmp_path: Path, accounts: str, level: str | None) -> None:
+        """The queue is open to that user alone; the level is by default the highest."""
+        sid = Account("reader", "EXAMPLE", None, nt_hash("geheim")).sid
+        only_reader = SecurityDescriptor.parse(f"O:{sid}G:WDD:(A;;0xf003f;;;{sid})").encode()
+
+        async def scene() -> None:
+            limits: dict[str, Any] = {"least_level_local": level or "privacy", "accounts": accounts}
+            async with daemon(tmp_path / "data", **limits) as (qm, port):
+                await qm.create_queue(rf".\{ORDERS}", security=only_reader)
+                user: dict[str, Any] = {"user": r"EXAMPLE\reader", "password": "geheim", "level": level}
+                async with await aio.connect(HOST, port=port, **user) as remote:
+                    with pytest.raises(tiercel.IoTimeoutError):
+                        await remote.queue(ORDERS).receive(0)
+                async with await aio.connect(HOST, port=port) as stranger:
+                    with pytest.raises(tiercel.AccessDeniedError):
+                        await stranger.queue(ORDERS).receive(0)
+
+        play(scene())
+
+    def test_with_a_wrong_one(self, tmp_path: Path, accounts: str) -> None:
+        async def scene() -> None:
+            async with daemon(tmp_path / "data", accounts=accounts) as (qm, port):
+                await qm.create_queue(rf".\{ORDERS}", security=FOR_ALL)
+                user: dict[str, Any] = {"user": r"EXAMPLE\reader", "password": "falsch"}
+                async with await aio.connect(HOST, port=port, **user) as remote:
+                    await remote.queue(ORDERS).receive(0)
+
+        with pytest.raises(tiercel.AccessDeniedError):
+            play(scene())
+
+    def test_without_any_it_is_told(self) -> None:
+        with pytest.raises(tiercel.InvalidParameterError, match="password"):
+            play(aio.connect(HOST, user="reader"))
 
 
 class TestPort:

@@ -19,6 +19,7 @@ from tiercel.binary.reports import report
 from tiercel.binary.session import Session
 from tiercel.binary.streams import IncomingStream, Streams
 from tiercel.binary.transitions import ProtocolError
+from tiercel.engine.delivery import NEW_QUEUE_BYTES
 from tiercel.engine.engine import Engine
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import MessageClass
@@ -128,10 +129,9 @@ class Incoming:
         is_router = self._context.settings.routing_server or self._engine.queue_manager.routing_server
         if not is_router or name is None:
             return None
+        self._engine.check_room(NEW_QUEUE_BYTES)  # or the message stays with its sender
         try:
             queue = self._engine.way_to(name)
-        except StoreFullError:  # that is no fault of the name: the message stays with its sender
-            raise
         except MqError:
             return None
         if not queue.is_outgoing:  # a name of ours with the address of somebody else

@@ -36,7 +36,6 @@ from tiercel.model.format_name import (
 )
 from tiercel.security.access import Token
 
-_OUTGOING_QUEUE_BYTES = 16384  # its rows in four keyspaces, each perhaps on a page of its own
 _RECEIVES = QueueAccess.RECEIVE | QueueAccess.MOVE
 
 
@@ -105,11 +104,8 @@ class Opening:
         if isinstance(name, PublicFormatName | DistributionListFormatName):
             problem = "only a directory knows where it leads, and this queue manager uses none"
             raise UnsupportedFormatNameOperationError(str(name), problem=problem)
-        outgoing = self._catalog.outgoing(name)
-        if outgoing is None:
-            self._core.reserve(_OUTGOING_QUEUE_BYTES)
-            outgoing = self._catalog.create_outgoing(name, is_multicast=isinstance(name, MulticastFormatName))
-        return outgoing
+        is_multicast = isinstance(name, MulticastFormatName)
+        return self._catalog.outgoing(name) or self._catalog.create_outgoing(name, is_multicast=is_multicast)
 
     def queue_path(self, name: FormatName) -> tuple[str, str]:
         """Get Queue Path: the path name and the computer of a queue ([MS-MQDMPR] 3.1.7.1.26)."""
