@@ -265,13 +265,16 @@ class Inquest:
             (evidence.dead_at_target > kept or self._is_exact)
             and evidence.dead_at_target != kept
             and not (letter.is_express and letter.target.crashes)
+            and (self._history_holds or not kept)  # what comes twice is refused twice
         ):
             self._say(f"{letter}: {evidence.dead_at_target} dead letters at the receiver instead of {kept:d}")
         found = (evidence.dead, evidence.journaled)
         wanted = (int(dead), int(journaled))
         is_exact = self._is_exact and (not letter.is_express or not letter.source.crashes)
         late = letter.is_transactional and letter.receipts and sent_back  # the journal came too late
-        if found[0] > wanted[0] or (found[0] < wanted[0] and is_exact):
+        # Received, and refused when it came again after its queue was deleted: the first word counts.
+        was_first = letter.is_transactional and letter.receipts and letter.queue in letter.target.deleted
+        if found[0] > wanted[0] or (found[0] < wanted[0] and is_exact and not was_first):
             self._say(
                 f"{letter}: {found[0]} dead letters instead of {wanted[0]}: {evidence}, {letter.receipts}"
             )
