@@ -12,7 +12,7 @@ SEED ?=
 DATA ?= data
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test format check unit bench bench-daemon bench-growth conformance crash soak model simulate fuzz interop lock clean
+.PHONY: help demo run test format check unit bench bench-daemon bench-remote-read bench-growth conformance crash soak model simulate fuzz interop lock clean
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -32,6 +32,8 @@ demo: $(VENV)/.ready ## show the main job end to end
 	@$(BIN)/python examples/survive.py
 	@echo
 	@$(BIN)/python examples/exchange.py
+	@echo
+	@$(BIN)/python examples/remote.py
 	@echo
 	@echo "What a Windows queue manager sends, field by field (tiercel decode):"
 	@echo
@@ -65,6 +67,9 @@ bench: $(VENV)/.ready ## measure codec, store and engine, each against something
 bench-daemon: $(VENV)/.ready ## measure the daemon: in, out, both, latency, exactly once; beside RabbitMQ if it is installed
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-bench.lock
 	@$(BIN)/python bench/bench_daemon.py
+
+bench-remote-read: $(VENV)/.ready ## measure remote readers: one, sixteen, and beside a sender
+	@$(BIN)/python bench/bench_remote_read.py
 
 bench-growth: $(VENV)/.ready ## a backlog of up to a million messages: start, memory, speed
 	@$(BIN)/python bench/bench_engine.py growth 1000 10000 100000 1000000

@@ -343,7 +343,7 @@ class TestLostConnections:
             async with reading(script) as (fake, orders):
                 assert (await orders.receive(5)).body == b"tea"
                 assert len(fake.requests(calls.StartReceive)) == 1
-                with pytest.raises(tiercel.RemoteMachineNotAvailableError):
+                with pytest.raises(tiercel.RemoteMachineNotAvailableError, match="may come again"):
                     async with orders.receiving(5):
                         pass
 

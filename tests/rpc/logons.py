@@ -101,3 +101,15 @@ def works(client: SecurityContext, server: SecurityContext, change: Change) -> b
     except AuthenticationError:
         return False
     return True
+
+
+def init(mechanisms: list[bytes], token: bytes | None = None) -> bytes:
+    """A NegTokenInit."""
+
+    def tlv(tag: int, value: bytes) -> bytes:
+        return bytes([tag, 0x83]) + len(value).to_bytes(3, "big") + value
+
+    body = tlv(0xA0, tlv(0x30, b"".join(tlv(6, oid) for oid in mechanisms)))
+    if token is not None:
+        body += tlv(0xA2, tlv(4, token))
+    return tlv(0x60, tlv(6, bytes.fromhex("2b0601050502")) + tlv(0xA0, tlv(0x30, body)))

@@ -5,7 +5,20 @@ from contextlib import suppress
 
 import pytest
 
-from rpc.logons import ACCOUNTS, KINDS, LEVELS, PRIVACY, SECRET, USER, Logons, exchange, log_on, tokens, works
+from rpc.logons import (
+    ACCOUNTS,
+    KINDS,
+    LEVELS,
+    PRIVACY,
+    SECRET,
+    USER,
+    Logons,
+    exchange,
+    init,
+    log_on,
+    tokens,
+    works,
+)
 from tiercel.rpc.authentication import acceptors, initiator, ntlm_acceptor, password
 from tiercel.rpc.authentication import ntlm_messages as ntlm
 from tiercel.rpc.authentication.ntlm_acceptor import CHALLENGE_LIFETIME_S
@@ -176,6 +189,30 @@ class TestWhoDoesNot:
                 log_on(client, server, weaken)
             assert not (client.is_complete and server.is_complete)
 
+    @pytest.mark.parametrize(
+        ("flag", "levels"),
+        [
+            (ntlm.SIGN, (AuthenticationLevel.PACKET, AuthenticationLevel.INTEGRITY, PRIVACY)),
+            (ntlm.SEAL, (PRIVACY,)),
+            (ntlm.EXTENDED_SESSION_SECURITY, (AuthenticationLevel.INTEGRITY, PRIVACY)),
+            (ntlm.KEY_128, (AuthenticationLevel.INTEGRITY, PRIVACY)),
+        ],
+    )
+    def test_a_server_that_offers_too_little(
+        self, logons: Logons, flag: int, levels: tuple[AuthenticationLevel, ...]
+    ) -> None:
+        for level in LEVELS:
+            client, _ = logons.pair(level=level)
+            flags = ntlm.read_negotiate(client.step(b"") or b"") | ntlm.TARGET_INFO
+            challenge = ntlm.Challenge(flags & ~flag, bytes(8), "S", {ntlm.AV_COMPUTER: b"S\0"}).encode()
+            if level in levels:
+                with pytest.raises(AuthenticationError, match="the server does not offer"):
+                    client.step(challenge)
+                assert not client.is_complete
+            elif level is AuthenticationLevel.CONNECT or flag == ntlm.SEAL:
+                client.step(challenge)
+                assert client.is_complete
+
 
 class TestChangedOnTheWay:
     @pytest.mark.parametrize("leg", [0, 1, 2])
@@ -303,8 +340,14 @@ class TestSpnego:
 
             return change
 
-        assert not works(*logons.pair(SPNEGO), strip(2))
-        assert not works(*logons.pair(SPNEGO), strip(3))
+        client, server = logons.pair(SPNEGO)
+        with pytest.raises(AuthenticationError, match=r"^the logon was refused$"):
+            log_on(client, server, strip(2))
+        assert not server.is_complete
+        client, server = logons.pair(SPNEGO)
+        with pytest.raises(AuthenticationError, match="the server did not sign the list"):
+            log_on(client, server, strip(3))
+        assert not client.is_complete
 
     def test_rejected(self, logons: Logons) -> None:
         client, server = logons.pair(SPNEGO)
@@ -324,18 +367,6 @@ class TestSpnego:
 def take(server: SecurityContext, fragments: list[tuple[bytes, bytes]]) -> None:
     for sealed, signature in fragments:
         server.unwrap(b"h", sealed, b"t", signature)
-
-
-def init(mechanisms: list[bytes], token: bytes | None = None) -> bytes:
-    """A NegTokenInit."""
-
-    def tlv(tag: int, value: bytes) -> bytes:
-        return bytes([tag, 0x83]) + len(value).to_bytes(3, "big") + value
-
-    body = tlv(0xA0, tlv(0x30, b"".join(tlv(6, oid) for oid in mechanisms)))
-    if token is not None:
-        body += tlv(0xA2, tlv(4, token))
-    return tlv(0x60, tlv(6, bytes.fromhex("2b0601050502")) + tlv(0xA0, tlv(0x30, body)))
 
 
 class TestTheWrongMoment:

@@ -4,9 +4,9 @@ import struct
 
 import pytest
 
-from rpc.logons import ACCOUNTS, PRIVACY
+from rpc.logons import ACCOUNTS, PRIVACY, init
 from tiercel.model.errors import DecodeError
-from tiercel.rpc.authentication import NtlmServer
+from tiercel.rpc.authentication import NtlmServer, acceptors
 from tiercel.rpc.authentication import ntlm_messages as ntlm
 from tiercel.rpc.authentication.ntlm_session import (
     NtlmSession,
@@ -16,7 +16,8 @@ from tiercel.rpc.authentication.ntlm_session import (
     seal_key,
     sign_key,
 )
-from tiercel.rpc.security import AuthenticationError, AuthenticationLevel
+from tiercel.rpc.authentication.spnego_tokens import KERBEROS_OID, NTLM_OID, NegTokenResp
+from tiercel.rpc.security import AuthenticationError, AuthenticationLevel, AuthenticationType
 from tiercel.security.accounts import Account, Accounts
 from tiercel.security.nt_hash import nt_hash
 
@@ -245,6 +246,41 @@ class TestImpacket:
                 continue
             with pytest.raises(AuthenticationError):
                 server.step(bytes(changed))
+
+    @pytest.mark.parametrize("flag", [ntlm.SIGN, ntlm.SEAL, ntlm.EXTENDED_SESSION_SECURITY, ntlm.KEY_128])
+    def test_a_client_that_can_too_little(self, flag: int) -> None:
+        """Without a MIC somebody may change the flags; whoever does gains nothing by it."""
+        flags = 0xE0888235 & ~flag
+        for changed in ({0}, {1}, {0, 1}):
+            messages = [self.NEGOTIATE, self.AUTHENTICATE]
+            for index, at in ((0, 12), (1, 60)):
+                if index in changed:
+                    old = messages[index]
+                    messages[index] = old[:at] + flags.to_bytes(4, "little") + old[at + 4 :]
+            server = self.server()(PRIVACY)
+            server.step(messages[0])
+            with pytest.raises(AuthenticationError):
+                server.step(messages[1])
+            server = self.server()(AuthenticationLevel.CONNECT)
+            server.step(messages[0])
+            server.step(messages[1])
+            assert server.is_complete
+
+    def test_in_spnego_a_list_without_a_signature(self) -> None:
+        """It is enough where the client's first choice was taken, and not where it was another's."""
+        for mechanisms, is_enough in (([NTLM_OID], True), ([KERBEROS_OID, NTLM_OID], False)):
+            server = acceptors(self.server())[AuthenticationType.SPNEGO](PRIVACY)
+            first = self.NEGOTIATE if is_enough else b"a ticket"
+            server.step(init(mechanisms, first))
+            if not is_enough:
+                server.step(NegTokenResp(response_token=self.NEGOTIATE).encode())
+            last = NegTokenResp(response_token=self.AUTHENTICATE).encode()
+            if is_enough:
+                server.step(last)
+            else:
+                with pytest.raises(AuthenticationError):
+                    server.step(last)
+            assert server.is_complete == is_enough
 
     def test_the_same_answer_at_another_time(self) -> None:
         server = self.server(now=1.7e9 + 1)(PRIVACY)

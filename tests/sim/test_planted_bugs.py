@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from tiercel.binary.flight import Entry
-from tiercel.binary.outgoing_stream import OutgoingStream
+from tiercel.binary.incoming import Incoming
 from tiercel.binary.protocol import BinaryProtocol
 from tiercel.binary.settings import Settings
 from tiercel.engine.core import Effect
 from tiercel.engine.engine import Engine
-from tiercel.engine.outgoing import Outgoing, Stream, Taken
+from tiercel.engine.outgoing import Outgoing, Taken
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import MessageClass
 from tiercel.server.node import Node
@@ -19,6 +18,7 @@ from tiercel.sim.machine import Parts
 from tiercel.sim.simulation import Result, run
 from tiercel.store.interface import Keyspace
 from tiercel.wire import order_ack
+from tiercel.wire.order_ack import OrderAck
 from tiercel.wire.user_message import UserMessage
 
 SEEDS = 1000
@@ -76,28 +76,14 @@ def renumber_on_reconnect(patch: pytest.MonkeyPatch) -> Parts:
     return Parts()
 
 
-def session_ack_is_enough(patch: pytest.MonkeyPatch) -> Parts:
-    """A transactional message is deleted when the next hop has it; a router may still lose its place."""
+def order_acks_go_by_number_alone(patch: pytest.MonkeyPatch) -> Parts:
+    """MQQB T05: an OrderAck of one sequence deletes messages of another."""
 
-    def session_acked(self: OutgoingStream, entry: Entry, taken: Taken) -> None:
-        self._entries.remove(entry)
-        self._outgoing.ordered(taken)
+    def order_acked(self: Incoming, packet: OrderAck) -> None:
+        for stream in list(self.outgoing_streams.values()):
+            stream.order_acked(packet.body.tx_sequence_number)
 
-    patch.setattr(OutgoingStream, "session_acked", session_acked)
-    return Parts()
-
-
-def order_ack_of_any_sequence(patch: pytest.MonkeyPatch) -> Parts:
-    """MQQB T05: an OrderAck of an old sequence deletes messages of the new one."""
-    begin = Outgoing._begin_sequence
-
-    def begin_sequence(self: Outgoing, queue: QueueState, old: Stream | None) -> Stream:
-        sequence = 0 if old is None else old.sequence
-        stream = begin(self, queue, old)
-        self._by_sequence[sequence] = queue
-        return stream
-
-    patch.setattr(Outgoing, "_begin_sequence", begin_sequence)
+    patch.setattr(Incoming, "_order_acked", order_acked)
     return Parts()
 
 
@@ -136,8 +122,7 @@ def received_means_delivered(patch: pytest.MonkeyPatch) -> Parts:
 PLANTS: list[Plant] = [
     acknowledge_before_commit,
     renumber_on_reconnect,
-    session_ack_is_enough,
-    order_ack_of_any_sequence,
+    order_acks_go_by_number_alone,
     numbers_are_not_stored,
     final_acks_are_express,
     duplicates_are_delivered,

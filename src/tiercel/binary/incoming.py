@@ -19,12 +19,13 @@ from tiercel.binary.reports import report
 from tiercel.binary.session import Session
 from tiercel.binary.streams import IncomingStream, Streams
 from tiercel.binary.transitions import ProtocolError
+from tiercel.engine.delivery import NEW_QUEUE_BYTES
 from tiercel.engine.engine import Engine
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import MessageClass
 from tiercel.model.errors import InsufficientResourcesError, MqError, StoreFullError
 from tiercel.model.format_name import PrivateFormatName
-from tiercel.model.limits import INFINITE, ROUTING_HOPS_MAX
+from tiercel.model.limits import INFINITE, ROUTING_HOPS_MAX, TIME_TO_REACH_QUEUE_DEFAULT_S
 from tiercel.wire.base_header import TRACING
 from tiercel.wire.message import decode_destination
 from tiercel.wire.order_ack import ORDER_QUEUE_NUMBER, FinalAck, OrderAck, build_order_ack, with_direct_name
@@ -34,8 +35,8 @@ from tiercel.wire.user_message import UserMessage
 
 K = TypeVar("K")
 
-# A newer one says the same and more; those that cannot go out must not pile up.
-_ROUTED_ORDER_ACK_S = 3600
+# A newer one says the same and more: those that cannot go out must end. Days, for clocks differ.
+_ROUTED_ORDER_ACK_S = TIME_TO_REACH_QUEUE_DEFAULT_S
 _ROOM_FOR_AN_ANSWER = 8192  # bytes: a final ack, and an outgoing queue for it
 _NAMES_KEPT = 10_000
 
@@ -128,6 +129,7 @@ class Incoming:
         is_router = self._context.settings.routing_server or self._engine.queue_manager.routing_server
         if not is_router or name is None:
             return None
+        self._engine.check_room(NEW_QUEUE_BYTES)  # or the message stays with its sender
         try:
             queue = self._engine.way_to(name)
         except MqError:
@@ -161,19 +163,14 @@ class Incoming:
         self._engine.check_room(_ROOM_FOR_AN_ANSWER)
         self._learn(session, packet)
         sequence, number = packet.sequence
-        if queue is None:  # nothing to keep in order: each is refused, and its stream goes on
-            key = bytes(4) + packet.data[16:32] + sequence.to_bytes(8, "big")
-            stream = IncomingStream(key, sequence, number)
-        else:
-            stream = self.streams.of(packet, queue)
-            if not stream.accepts(sequence, number, packet.previous_number):
-                self.streams.reject(stream)
-                self._order_acks.arrived(session, stream)
-                return
+        stream = self.streams.of(packet, queue)
+        if not stream.accepts(sequence, number, packet.previous_number):
+            self.streams.reject(stream)
+            self._order_acks.arrived(session, stream)
+            return
         unknown = str(decode_destination(packet)) if queue is None else ""
         reason = self._engine.arrive(packet, queue, unknown)
-        if queue is not None:  # refused or not: the sender's stream must move on (MQQB T17)
-            self.streams.accept(stream, sequence, number)
+        self.streams.accept(stream, sequence, number)  # refused or not: its stream must move on (MQQB T17)
         if reason is None:
             self._trace(packet)
         else:

@@ -15,7 +15,7 @@ from tiercel.binary.transitions import ProtocolError
 from tiercel.engine.engine import Engine
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import slot_key
-from tiercel.model.format_name import FormatName
+from tiercel.model.format_name import FormatName, PrivateFormatName
 from tiercel.model.identifiers import TxSequenceId
 from tiercel.model.queue import IncomingTransactionalTransferInfo
 from tiercel.store.interface import Keyspace
@@ -25,6 +25,7 @@ from tiercel.wire.user_message import UserMessage
 
 _KEY = struct.Struct(">I16s")
 _VALUE = struct.Struct("<QIII")  # and then the name that the sender calls the queue by
+_NO_QUEUE = 0
 _STREAMS_KEPT = 10_000  # in memory; the store has them all
 _FORGOTTEN_AFTER_S = 180 * 86400
 
@@ -68,12 +69,18 @@ class Streams:
         self._changed: dict[bytes, IncomingStream] = {}
         self._digests: dict[bytes, bytes] = {}
 
-    def of(self, packet: UserMessage, queue: QueueState) -> IncomingStream:
-        key = _KEY.pack(queue.slot, packet.data[16:32]) + self._digest(packet)
+    def of(self, packet: UserMessage, queue: QueueState | None) -> IncomingStream:
+        """The stream of a message.
+
+        Messages to a queue that does not exist are refused in order, too: an order ack for one of them speaks
+        for all before it. Their streams are in memory alone, where strangers cannot fill anything.
+        """
+        slot = _NO_QUEUE if queue is None else queue.slot
+        key = _KEY.pack(slot, packet.data[16:32]) + self._digest(packet)
         stream = self._streams.get(key)
         if stream is None:
-            stored = self._engine.batch.get(Keyspace.INCOMING, key)
-            if stored:
+            stored = None if queue is None else self._engine.batch.get(Keyspace.INCOMING, key)
+            if stored and queue is not None:
                 stream = _decode(key, stored, queue)
             else:
                 stream = IncomingStream(key, name=str(decode_destination(packet)))
@@ -90,7 +97,11 @@ class Streams:
         digest = self._digests.get(spelled)
         if digest is None:
             name = decode_destination(packet)
-            canonical = "" if name is None else str(name).casefold()
+            # Its queue manager is ourselves, whether the packet says so or leaves it out.
+            if isinstance(name, PrivateFormatName):
+                canonical = f"private {name.number}"
+            else:
+                canonical = str(name).casefold()
             digest = blake2b(canonical.encode("utf-8", "surrogatepass"), digest_size=8).digest()
             if len(self._digests) >= _STREAMS_KEPT:
                 self._digests.clear()
@@ -116,7 +127,8 @@ class Streams:
 
     def _touch(self, stream: IncomingStream) -> None:
         stream.last_access = self._engine.seconds & 0xFFFF_FFFF
-        self._changed[stream.key] = stream
+        if stream.queue is not None:
+            self._changed[stream.key] = stream
 
     def flush(self) -> None:
         """Writes what this batch has changed, once for each stream."""

@@ -79,7 +79,8 @@ class Channel(asyncio.Protocol):
         channel = None
         try:
             async with asyncio.timeout(timeout):
-                connection = ClientConnection(interface, authenticate(), group_id=group_id)
+                # In a thread: with Kerberos a third computer is asked.
+                connection = await asyncio.to_thread(_begin, interface, authenticate, group_id)
                 channel = cls(connection, where, port)
                 await loop.create_connection(lambda: channel, host, port)
                 await channel._bound
@@ -142,11 +143,6 @@ class Channel(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         _keep_alive(transport.get_extra_info("socket"))
-        try:
-            self._connection.bind()
-        except PeerError as error:
-            self._fail(error)
-            return
         transport.write(self._connection.data_to_send())
 
     def data_received(self, data: bytes) -> None:
@@ -287,6 +283,12 @@ def _explained(error: Exception, interface: Interface, host: str, where: str, li
         case PeerError():
             return RemoteMachineNotAvailableError(where, problem=f"what answers there speaks no RPC: {error}")
     return error
+
+
+def _begin(interface: Interface, authenticate: Authenticate, group_id: int) -> ClientConnection:
+    connection = ClientConnection(interface, authenticate(), group_id=group_id)
+    connection.bind()
+    return connection
 
 
 def _set(future: "asyncio.Future[None]") -> None:

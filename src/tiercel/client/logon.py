@@ -1,16 +1,16 @@
 """Who a remote reader says it is, and everything else that `connect` takes."""
 
+import os
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 from tiercel.client.channel import Authenticate
 from tiercel.client.dialing import Options
-from tiercel.model.errors import (
-    ComputerDoesNotSupportEncryptionError,
-    IllegalPropertyVariantTypeError,
-    InvalidParameterError,
-)
-from tiercel.rpc.security import AuthenticationLevel
+from tiercel.model.errors import IllegalPropertyVariantTypeError, InvalidParameterError
+from tiercel.rpc import authentication
+from tiercel.rpc.client import Authentication
+from tiercel.rpc.security import AuthenticationLevel, AuthenticationType
 
 _LEVELS = {
     "none": AuthenticationLevel.NONE,
@@ -26,6 +26,7 @@ def make_options(
     *,
     user: str | None,
     password: str | None,
+    keytab: str | os.PathLike[str] | None,
     port: Any,
     level: Any,
     rebind: bool,
@@ -48,7 +49,9 @@ def make_options(
     return Options(
         host=host,
         port=port,
-        authenticate=_authenticate(user, password, _level(level, user)),
+        authenticate=_authenticate(
+            host, user, password, keytab, _level(level, is_user=user is not None or keytab is not None)
+        ),
         rebind=rebind,
         workgroup=workgroup,
         rpc_timeout_s=rpc_cancel_minutes * 60,
@@ -57,14 +60,14 @@ def make_options(
     )
 
 
-def _level(name: Any, user: str | None) -> AuthenticationLevel:
+def _level(name: Any, *, is_user: bool) -> AuthenticationLevel:
     """The level that was asked for; none is ever lowered silently."""
     if name is None:
-        return AuthenticationLevel.NONE if user is None else AuthenticationLevel.PRIVACY
+        return AuthenticationLevel.PRIVACY if is_user else AuthenticationLevel.NONE
     level = _LEVELS.get(name.casefold()) if isinstance(name, str) else None
     if level is None:
         raise InvalidParameterError("level", present=name, limit=", ".join(_LEVELS))
-    if (level is AuthenticationLevel.NONE) != (user is None):
+    if (level is AuthenticationLevel.NONE) == is_user:
         problem = "a level other than none protects with the secret of a user, and none needs no user"
         raise InvalidParameterError(
             "level", present=name, problem=problem, fix="pass a user and a level, or neither"
@@ -72,9 +75,27 @@ def _level(name: Any, user: str | None) -> AuthenticationLevel:
     return level
 
 
-def _authenticate(user: str | None, password: str | None, level: AuthenticationLevel) -> Authenticate:
-    if user is None:
+def _authenticate(
+    host: str,
+    user: str | None,
+    password: str | None,
+    keytab: str | os.PathLike[str] | None,
+    level: AuthenticationLevel,
+) -> Authenticate:
+    """Makes what one connection needs; a name with a password may be of either mechanism, so SPNEGO asks."""
+    if user is None and keytab is None:
         return lambda: None
-    _ = password, level
-    problem = "this version of Tiercel cannot authenticate as a user"
-    raise ComputerDoesNotSupportEncryptionError(user, problem=problem, fix="connect without a user")
+    if (password is None) == (keytab is None):
+        problem = "a user proves itself with a password or with a keytab"
+        raise InvalidParameterError("user", present=user, problem=problem, fix="pass one of the two")
+    if keytab is not None:
+        credentials, kind = authentication.keytab(Path(keytab), user), AuthenticationType.KERBEROS
+    else:
+        credentials, kind = authentication.password(str(user), str(password)), AuthenticationType.NTLM
+        if authentication.kerberos_is_available() and user is not None and "@" in user:
+            kind = AuthenticationType.SPNEGO
+
+    def authenticate() -> Authentication:
+        return Authentication(kind, level, authentication.initiator(credentials, host, kind, level))
+
+    return authenticate

@@ -9,6 +9,7 @@ interrupted while waiting for a message loses none.
 """
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
@@ -35,6 +36,7 @@ def connect(
     *,
     user: str | None = None,
     password: str | None = None,
+    keytab: str | os.PathLike[str] | None = None,
     port: int | None = None,
     level: str | None = None,
     rebind: bool = False,
@@ -45,6 +47,7 @@ def connect(
 ) -> "RemoteQueueManager":
     r"""Connects to the queue manager of another computer, to read its queues.
 
+    `user` is DOMAIN\user, user@domain or user, and proves itself with a password or a Kerberos keytab.
     Without a port, its endpoint mapper is asked, then the port of MSMQ (2103) is tried; with `rebind` the
     server is asked for its port in any case. `level` is none, connect, packet, integrity or privacy: how well
     the calls are protected, by default privacy for a user and none for nobody. `workgroup` says that this
@@ -55,6 +58,7 @@ def connect(
         host,
         user=user,
         password=password,
+        keytab=keytab,
         port=port,
         level=level,
         rebind=rebind,

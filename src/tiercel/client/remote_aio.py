@@ -360,9 +360,12 @@ class RemoteQueue:
         return held.message
 
     async def acknowledge(self, held: _Held) -> None:
+        subject = held.opened.handle.subject
         try:
-            request = held.read.end(RR_ACK)
-            await self._session.call(held.opened.link, request, held.opened.handle.subject)
+            await self._session.call(held.opened.link, held.read.end(RR_ACK), subject)
+        except LinkLostError as error:
+            problem = "the connection was lost during the acknowledgement: the message may come again"
+            raise LinkLostError(subject, problem=problem) from error
         finally:
             held.read.forget()
 

@@ -68,6 +68,7 @@ _NEG_RECEIVE = int(Acknowledgements.NEG_RECEIVE)
 _ACK_RECEIVE = MessageClass.ACK_RECEIVE
 _NO_PRIVACY = QueuePrivacyLevel.NONE
 _BODY_PRIVACY = QueuePrivacyLevel.BODY
+NEW_QUEUE_BYTES = 16384  # rows in four keyspaces, each perhaps on a page of its own
 _LARGEST_RETURNED = MAX_PACKET_SIZE - 1024
 
 
@@ -358,6 +359,7 @@ class Delivery:
             acknowledgement.body = b""
         sent = UserMessage(encode_message(acknowledgement))
         try:
+            self._core.reserve(NEW_QUEUE_BYTES)
             queue = self.destination(name)
         except MqError as problem:  # what cannot be delivered gets no acknowledgement of its own
             detail = f"the acknowledgement has no queue: {problem.problem}"

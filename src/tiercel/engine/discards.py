@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tiercel.engine.queue_state import QueueState
 
 LEDGER_LINES = 10_000  # a few megabytes: days of ordinary trouble, and no trouble of its own
+_SUMMARY_LINES = 8  # in a store that is full
 _FIRST, _LAST = bytes(8), b"\xff" * 8
 
 
@@ -85,14 +86,18 @@ class Ledger:
         try:
             self._core.batch.reserve(sum(map(len, lines)))
         except StoreFullError:
-            kinds = Counter((line.queue, line.message_class, line.reason) for line in self._new)
-            return [
-                _encode_line(
-                    Discard(self._core.seconds, queue, "", "", 0, kind, f"{count} messages: {reason}")
-                )
-                for (queue, kind, reason), count in kinds.items()
-            ]
+            return [_encode_line(line) for line in self._summary()]
         return lines
+
+    def _summary(self) -> Iterator[Discard]:
+        """A few lines for all, however many queues a stranger may have invented."""
+        kinds = Counter((line.queue, line.message_class, line.reason) for line in self._new)
+        now, rest = self._core.seconds, len(self._new)
+        for (queue, kind, reason), count in kinds.most_common(_SUMMARY_LINES):
+            yield Discard(now, queue, "", "", 0, kind, f"{count} messages: {reason}")
+            rest -= count
+        if rest:
+            yield Discard(now, "", "", "", 0, 0, f"{rest} messages of other queues, or for other reasons")
 
     def lines(self) -> Iterator[Discard]:
         """The ledger, oldest line first; those of the running batch are in it too."""

@@ -10,6 +10,7 @@ from tiercel.engine.peers import Peers
 from tiercel.engine.records import Record
 from tiercel.model.codes import MessageClass
 from tiercel.model.format_name import PrivateFormatName
+from tiercel.model.limits import INFINITE, TIME_TO_REACH_QUEUE_DEFAULT_S
 from tiercel.model.queue_manager import QueueManager
 from tiercel.wire.order_ack import build_final_ack
 from tiercel.wire.structure import encode_guid
@@ -34,6 +35,10 @@ class FinalAcks:
         sender = packet.source_queue_manager
         if packet.comes_from(self._own) or not self._peers.knows(sender):
             return
-        ack = build_final_ack(self._delivery.new_message_id(), self._core.seconds, reason, packet)
+        # One that came through others may never be reached: what it is to hear must not wait for ever.
+        limit = TIME_TO_REACH_QUEUE_DEFAULT_S if self._peers.address(sender) is None else INFINITE
+        ack = build_final_ack(
+            self._delivery.new_message_id(), self._core.seconds, reason, packet, time_to_reach_queue=limit
+        )
         queue = self._delivery.destination(PrivateFormatName(sender, ORDER_QUEUE_NUMBER))
         self._delivery.accept(queue, Record(ack.data, self._core.seconds), ack)

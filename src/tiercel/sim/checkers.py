@@ -98,6 +98,8 @@ class Inquest:
             line = Discard(**json.loads(data))
             if line.label == LABEL and line.message_class == MessageClass.NACK_REACH_QUEUE_TIMEOUT:
                 continue  # an OrderAck that came too late; the next one says the same
+            if line.queue.endswith(";JOURNAL"):
+                continue  # a copy that went with its queue
             if machine.was_short and not line.label:
                 self._ledgers_name_all = self._ledgers_name_all and bool(line.message_id)
                 continue
@@ -161,14 +163,17 @@ class Inquest:
         was_told = self._drop_echo(letter, evidence, at_source, at_target)
         refused = [line for _, line in at_target if not _CLASSES[line.message_class].is_receive]
         ended = [line for _, line in at_target if _CLASSES[line.message_class].is_receive]
-        if letter.queue == "nowhere":  # nobody remembers what was refused there, nor needs to
+        if letter.queue in {
+            "nowhere",
+            *letter.target.deleted,
+        }:  # nobody remembers what was refused there, nor needs to
             refused = refused[:1]
         arrivals = len(letter.receipts) + len(ended) + len(evidence.waiting)
         if evidence.elsewhere:
             self._say(f"{letter}: is in {', '.join(evidence.elsewhere)}")
         if evidence.on_its_way:
             self._say(f"{letter}: is still on its way at {', '.join(map(str, evidence.on_its_way))}")
-        for _, line in evidence.lines:
+        for _, line in evidence.lines if self._ledgers_name_all else ():
             self._judge_line(letter, line)
         self._judge_count(letter, arrivals + len(refused), lost=not at_source and not evidence.on_its_way)
         sent_back = was_told or any(machine is letter.source for machine, _ in at_source)
@@ -210,7 +215,8 @@ class Inquest:
         possible = {
             MessageClass.NACK_REACH_QUEUE_TIMEOUT: line.time >= letter.sent_time + limit,
             MessageClass.NACK_RECEIVE_TIMEOUT: line.time >= letter.sent_time + limit,
-            MessageClass.NACK_BAD_DST_Q: letter.queue == "nowhere",
+            MessageClass.NACK_BAD_DST_Q: letter.queue == "nowhere" or letter.queue in letter.target.deleted,
+            MessageClass.NACK_Q_DELETED: letter.queue in letter.target.deleted,
             MessageClass.NACK_NOT_TRANSACTIONAL_Q: letter.is_transactional and not is_for_transactions,
             MessageClass.NACK_NOT_TRANSACTIONAL_MSG: not letter.is_transactional and is_for_transactions,
             MessageClass.NACK_Q_EXCEED_QUOTA: letter.queue in SMALL_QUEUES,
@@ -232,6 +238,10 @@ class Inquest:
             return
         if not count and lost:
             self._say(f"{letter}: is lost")
+        if letter.queue in letter.target.deleted:
+            # The memory of its streams went with the queue; and what was refused may come again.
+            count = min(count, 1 + len(self._evidence[letter.label].lines))
+            count -= bool(self._evidence[letter.label].lines) and count > 1
         if count > 1 and (letter.is_transactional or self._history_holds):
             self._say(f"{letter}: came {count} times: {self._evidence[letter.label]}, {letter.receipts}")
 
@@ -255,13 +265,16 @@ class Inquest:
             (evidence.dead_at_target > kept or self._is_exact)
             and evidence.dead_at_target != kept
             and not (letter.is_express and letter.target.crashes)
+            and (self._history_holds or not kept)  # what comes twice is refused twice
         ):
             self._say(f"{letter}: {evidence.dead_at_target} dead letters at the receiver instead of {kept:d}")
         found = (evidence.dead, evidence.journaled)
         wanted = (int(dead), int(journaled))
         is_exact = self._is_exact and (not letter.is_express or not letter.source.crashes)
         late = letter.is_transactional and letter.receipts and sent_back  # the journal came too late
-        if found[0] > wanted[0] or (found[0] < wanted[0] and is_exact):
+        # Received, and refused when it came again after its queue was deleted: the first word counts.
+        was_first = letter.is_transactional and letter.receipts and letter.queue in letter.target.deleted
+        if found[0] > wanted[0] or (found[0] < wanted[0] and is_exact and not was_first):
             self._say(
                 f"{letter}: {found[0]} dead letters instead of {wanted[0]}: {evidence}, {letter.receipts}"
             )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
+from tiercel.engine.queue_state import QueueState
 from tiercel.model.identifiers import MessageId
 from tiercel.sim.machine import Machine
 
@@ -19,6 +20,7 @@ class Receipt:
 
     life: int  # of the machine where it was received
     lookup_id: int
+    state: QueueState = field(repr=False)
 
 
 @dataclass(slots=True, eq=False)

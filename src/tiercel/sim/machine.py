@@ -81,6 +81,7 @@ class Machine:
         self.is_up = False
         self.life = 0
         self.crashes = 0
+        self.deleted: set[str] = set()  # queues that were deleted at some time, though they may be back
         self.was_short = (
             False  # of room: then copies and acknowledgements may be missing, and the ledger says so
         )

@@ -29,6 +29,7 @@ _REASONS_TO_CLOSE = (
     "the peer refused the session",
     "the queue manager",
     "there is no room",
+    "we have reached ourselves",
 )
 _RECORDED = 8  # connections whose bytes are kept, to come a second time
 _RECORDED_BYTES = 100_000

@@ -15,6 +15,7 @@ TRANSACTIONAL_QUEUES = ("orders", "bills")
 PLAIN_QUEUES = ("news", "notes")
 SMALL_QUEUES = ("thimble", "thimbletx")  # a small quota: what comes is soon refused
 ADMIN_QUEUE = "admin"
+QUEUES = (*TRANSACTIONAL_QUEUES, *PLAIN_QUEUES, *SMALL_QUEUES, ADMIN_QUEUE)
 _SMALL_QUOTA_KIB = 2
 
 Contents = dict[Keyspace, dict[bytes, bytes]]
@@ -22,6 +23,21 @@ Contents = dict[Keyspace, dict[bytes, bytes]]
 
 def addresses_of(index: int) -> tuple[str, ...]:
     return (f"10.0.0.{index + 1}", f"10.0.1.{index + 1}")
+
+
+def create(engine: Engine, queue: str) -> int:
+    """Makes one of the queues, and gives its number."""
+    quota = {"quota_kib": _SMALL_QUOTA_KIB} if queue in SMALL_QUEUES else {}
+    state = engine.create_queue(
+        PathName.parse(rf".\private$\{queue}"),
+        OWNER,
+        transactional=queue in TRANSACTIONAL_QUEUES or queue == SMALL_QUEUES[1],
+        journaling=queue == "notes",
+        **quota,
+    )
+    number = state.queue.private_queue_number
+    assert number is not None
+    return number
 
 
 @cache
@@ -38,19 +54,7 @@ def installed(index: int) -> tuple[UUID, dict[str, int], Contents]:
         everyone_may_send=True,
     )
     engine.begin(START - 1000 + index)
-    numbers = {}
-    for queue in (*TRANSACTIONAL_QUEUES, *PLAIN_QUEUES, *SMALL_QUEUES, ADMIN_QUEUE):
-        quota = {"quota_kib": _SMALL_QUOTA_KIB} if queue in SMALL_QUEUES else {}
-        state = engine.create_queue(
-            PathName.parse(rf".\private$\{queue}"),
-            OWNER,
-            transactional=queue in TRANSACTIONAL_QUEUES or queue == "thimbletx",
-            journaling=queue == "notes",
-            **quota,
-        )
-        number = state.queue.private_queue_number
-        assert number is not None
-        numbers[queue] = number
+    numbers = {queue: create(engine, queue) for queue in QUEUES}
     engine.commit()
     contents = {space: dict(records) for space, records in store.spaces.items()}
     return engine.queue_manager.identifier, numbers, contents

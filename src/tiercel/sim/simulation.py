@@ -181,7 +181,7 @@ class World:
         self.faults.plan()
         self.schedule.run_until(self._duration)
         self.faults.end()
-        self.workload.decide_all()
+        self.workload.settle()
         self._rest()
         if self._drains:
             self.trace("world", "everything is received")

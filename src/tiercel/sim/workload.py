@@ -11,7 +11,13 @@ from tiercel.engine.handles import Found, OpenQueue
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.transaction import Transaction, TransactionState
 from tiercel.model.codes import Acknowledgements, DeliveryGuarantee, QueueAccess
-from tiercel.model.errors import IoTimeoutError, MqError, StoreFullError
+from tiercel.model.errors import (
+    IllegalOperationError,
+    IoTimeoutError,
+    MqError,
+    QueueNotFoundError,
+    StoreFullError,
+)
 from tiercel.model.format_name import FormatName
 from tiercel.model.limits import INFINITE, TIME_TO_REACH_QUEUE_DEFAULT_S
 from tiercel.model.message import Message
@@ -24,6 +30,7 @@ from tiercel.sim.setup import (
     PLAIN_QUEUES,
     SMALL_QUEUES,
     TRANSACTIONAL_QUEUES,
+    create,
     installed,
 )
 from tiercel.sim.trace import Trace
@@ -60,6 +67,7 @@ class Taste:
             "purge": 1,
             "purge_outgoing": 1,
             "pause": 3,
+            "delete": 1,
         }
     )
 
@@ -148,7 +156,8 @@ class Workload:
                 return
             transactions = machine.engine.transactions
             labels = " ".join(letter.label for letter in letters)
-            taken = " ".join(letter.label for letter, _ in receipts)
+            there = [each for each in receipts if not each[1].state.is_deleted]
+            taken = " ".join(letter.label for letter, _ in there)
             self._trace(machine.name, f"{'commit' if commits else 'abort'} sends [{labels}] takes [{taken}]")
             if not commits:
                 transactions.abort(transaction.id)
@@ -162,7 +171,7 @@ class Workload:
             for letter in letters:
                 letter.order = self._book.next_order()
             machine.note(partial(self._sent, letters))
-            machine.note(partial(self._received, receipts))
+            machine.note(partial(self._received, there))
 
         if self._random.random() < 0.7:
             end()
@@ -292,9 +301,9 @@ class Workload:
     def _take(
         self, machine: Machine, queue: str, most: int, transaction: Transaction | None
     ) -> list[tuple[Letter, Receipt]]:
-        opened = self._open(machine, rf"DIRECT=OS:.\private$\{queue}", QueueAccess.RECEIVE)
-        taken = []
-        with suppress(IoTimeoutError):
+        taken: list[tuple[Letter, Receipt]] = []
+        with suppress(IoTimeoutError, QueueNotFoundError):
+            opened = self._open(machine, rf"DIRECT=OS:.\private$\{queue}", QueueAccess.RECEIVE)
             for _ in range(most):
                 found = machine.engine.reading.receive(opened, 0, transaction=transaction)
                 assert isinstance(found, Found)
@@ -302,7 +311,8 @@ class Workload:
                 self._trace(
                     machine.name, f"takes {label} from {queue}{' in a transaction' * bool(transaction)}"
                 )
-                taken.append((self._book.letters[label], Receipt(machine.life, found.lookup_id)))
+                receipt = Receipt(machine.life, found.lookup_id, found.queue)
+                taken.append((self._book.letters[label], receipt))
         return taken
 
     def _received(self, receipts: list[tuple[Letter, Receipt]], is_durable: bool) -> None:
@@ -313,7 +323,10 @@ class Workload:
     def _wait(self, machine: Machine) -> None:
         """A read that waits: whatever batch brings the message, it counts if that batch is durable."""
         queue = self._random.choice((*PLAIN_QUEUES, *TRANSACTIONAL_QUEUES))
-        opened = self._open(machine, rf"DIRECT=OS:.\private$\{queue}", QueueAccess.RECEIVE)
+        try:
+            opened = self._open(machine, rf"DIRECT=OS:.\private$\{queue}", QueueAccess.RECEIVE)
+        except QueueNotFoundError:
+            return
         waiter = machine.engine.reading.receive(opened, self._random.choice((1.0, 30.0, 300.0)))
         life = machine.life
 
@@ -327,7 +340,8 @@ class Workload:
             if found is not None:
                 label = UserMessage(found.record.packet).label
                 self._trace(machine.name, f"waited for {label} from {queue}")
-                self._received([(self._book.letters[label], Receipt(life, found.lookup_id))], is_durable)
+                receipt = Receipt(life, found.lookup_id, found.queue)
+                self._received([(self._book.letters[label], receipt)], is_durable)
             return True
 
         machine.watch(look)
@@ -380,8 +394,11 @@ class Workload:
 
         machine.note(done)
 
-    def decide_all(self) -> None:
-        """Every coordinator speaks: nothing is in doubt any more."""
+    def settle(self) -> None:
+        """Every queue is there, and every coordinator speaks: nothing is in doubt any more."""
+        for machine in self._machines:
+            for queue in sorted(machine.deleted):
+                machine.post(partial(self._create, machine, queue))
         for machine, decision in self._in_doubt:
             machine.post(partial(self._decide, machine, decision))
 
@@ -389,8 +406,31 @@ class Workload:
 
     def _purge(self, machine: Machine) -> None:
         queue = self._random.choice((*PLAIN_QUEUES, *TRANSACTIONAL_QUEUES))
-        opened = self._open(machine, rf"DIRECT=OS:.\private$\{queue}", QueueAccess.RECEIVE)
-        self._trace(machine.name, f"purges {queue}: {machine.engine.purge(opened)}")
+        with suppress(QueueNotFoundError):
+            opened = self._open(machine, rf"DIRECT=OS:.\private$\{queue}", QueueAccess.RECEIVE)
+            self._trace(machine.name, f"purges {queue}: {machine.engine.purge(opened)}")
+
+    def _delete(self, machine: Machine) -> None:
+        """A queue goes, with all that is in it, and another of the same name comes after a while."""
+        queue = self._random.choice((*PLAIN_QUEUES, *TRANSACTIONAL_QUEUES))
+        state = machine.engine.find(parse(rf"DIRECT=OS:.\private$\{queue}"))
+        if state is None:
+            return
+        machine.deleted.add(queue)
+        try:
+            machine.engine.delete_queue(state, OWNER)
+        except IllegalOperationError as error:  # a prepared transaction needs it
+            self._trace(machine.name, f"cannot delete {queue}: {error}")
+            return
+        self._trace(machine.name, f"deletes {queue}")
+        delay = self._random.choice((0.001, 1.0, 30.0))
+        self._schedule.after(delay, partial(machine.post, partial(self._create, machine, queue)))
+
+    def _create(self, machine: Machine, queue: str) -> None:
+        if machine.engine.find(parse(rf"DIRECT=OS:.\private$\{queue}")) is None:
+            self._trace(machine.name, f"creates {queue}")
+            with suppress(StoreFullError):
+                create(machine.engine, queue)
 
     def _purge_outgoing(self, machine: Machine) -> None:
         names = {

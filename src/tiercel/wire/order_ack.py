@@ -114,16 +114,17 @@ def build_order_ack(
     """Says that everything up to `number` of an incoming sequence was taken or refused (MQQB T04)."""
     body = OrderAckBody(_sequence_id(sequence), number, max(number - 1, 0)).encode()
     # Express, as its own section has it; another makes all of them recoverable (MQQB T30).
-    ack = _build(identifier, sent_time, target, MessageClass.ORDER_ACK, body, delivery=0)
-    if time_to_reach_queue == INFINITE:
-        return ack
-    return UserMessage.build(
-        replace(ack.base, time_to_reach_queue=time_to_reach_queue), ack.user, ack.properties
-    )
+    base = BaseHeader(time_to_reach_queue=time_to_reach_queue)
+    return _build(base, identifier, sent_time, target, MessageClass.ORDER_ACK, body, delivery=0)
 
 
 def build_final_ack(
-    identifier: MessageId, sent_time: int, reason: MessageClass, message: UserMessage
+    identifier: MessageId,
+    sent_time: int,
+    reason: MessageClass,
+    message: UserMessage,
+    *,
+    time_to_reach_queue: int = INFINITE,
 ) -> UserMessage:
     """Says what became of one transactional message."""
     sequence, number = message.sequence
@@ -131,10 +132,12 @@ def build_final_ack(
     body = FinalAckBody(
         _sequence_id(sequence), number, message.previous_number, source, message_number
     ).encode()
-    return _build(identifier, sent_time, source, reason, body, delivery=_RECOVERABLE)
+    base = BaseHeader(time_to_reach_queue=time_to_reach_queue)
+    return _build(base, identifier, sent_time, source, reason, body, delivery=_RECOVERABLE)
 
 
 def _build(
+    base: BaseHeader,
     identifier: MessageId,
     sent_time: int,
     target: UUID,
@@ -145,7 +148,7 @@ def _build(
 ) -> UserMessage:
     kind = QueueFormatType.PRIVATE_ON_DESTINATION
     return UserMessage.build(
-        BaseHeader(),
+        base,
         UserHeader(
             identifier.lineage,
             target,
