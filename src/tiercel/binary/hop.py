@@ -86,9 +86,7 @@ class Hop:
             return
         self._addresses = list(addresses)
         for queue in self._outgoing():
-            queue.next_hops = [
-                f"{'IPv6' if address.count(':') > 1 else 'IP'}={address}" for address in addresses
-            ]
+            queue.next_hops = [_next_hop(address) for address in addresses]
         self.address = self._addresses.pop(0)
         self.is_pinged = self._context.settings.ping and not self._is_retry
         if self.is_pinged:
@@ -171,7 +169,7 @@ class Hop:
         self._rounds = self._host_index = 0
         self._addresses = []
         for queue in self._outgoing():
-            queue.next_hops = [f"{'IPv6' if session.address.count(':') > 1 else 'IP'}={session.address}"]
+            queue.next_hops = [_next_hop(session.address)]
         self._set_state(OutgoingQueueState.CONNECTED)
         self.ready = dict.fromkeys(queue for queue in self._sending() if queue.count)
 
@@ -240,3 +238,8 @@ class Hop:
 def is_held(queue: QueueState) -> bool:
     """Whether the queue must not send: paused, or locked because the computer is hardened."""
     return isinstance(queue.queue, OutgoingQueue) and queue.queue.state in _STICKY
+
+
+def _next_hop(address: str) -> str:
+    """As management shows it ([MS-MQMQ] 2.3.12.12)."""
+    return f"{'IPv6' if address.count(':') > 1 else 'IP'}={address}"

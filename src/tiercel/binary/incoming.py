@@ -30,7 +30,7 @@ from tiercel.wire.base_header import TRACING
 from tiercel.wire.message import decode_destination
 from tiercel.wire.order_ack import ORDER_QUEUE_NUMBER, FinalAck, OrderAck, build_order_ack, with_direct_name
 from tiercel.wire.queue_names import DirectQueueFormatName, QueueName
-from tiercel.wire.structure import encode_guid
+from tiercel.wire.structure import encode_guid, encode_tx_sequence_id
 from tiercel.wire.user_message import UserMessage
 
 K = TypeVar("K")
@@ -84,7 +84,7 @@ class Incoming:
 
     def _order_acked(self, packet: OrderAck) -> None:
         body = packet.body
-        sequence = body.tx_sequence_id.timestamp << 32 | body.tx_sequence_id.ordinal
+        sequence = encode_tx_sequence_id(body.tx_sequence_id)
         queue = self._engine.outgoing.queue_of(sequence)  # none for a sequence that is over (MQQB T05)
         stream = None if queue is None else self.outgoing_streams.get(queue)
         if stream is not None:

@@ -16,11 +16,10 @@ from tiercel.engine.engine import Engine
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import slot_key
 from tiercel.model.format_name import FormatName, PrivateFormatName
-from tiercel.model.identifiers import TxSequenceId
 from tiercel.model.queue import IncomingTransactionalTransferInfo
 from tiercel.store.interface import Keyspace
 from tiercel.wire.message import decode_destination
-from tiercel.wire.structure import decode_guid
+from tiercel.wire.structure import decode_guid, decode_tx_sequence_id
 from tiercel.wire.user_message import UserMessage
 
 _KEY = struct.Struct(">I16s")
@@ -146,7 +145,7 @@ class Streams:
                 queue=queue.queue,
                 format_name=FormatName.parse(stream.name),
                 sender_identifier=stream.sender,
-                sequence_identifier=TxSequenceId(*divmod(stream.sequence, 1 << 32)),
+                sequence_identifier=decode_tx_sequence_id(stream.sequence),
                 sequence_number=stream.number,
                 last_access_time=stream.last_access,
                 reject_count=stream.reject_count,

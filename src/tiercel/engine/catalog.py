@@ -18,11 +18,11 @@ from tiercel.model.path_name import PathKind, PathName, SystemQueue
 from tiercel.model.queue import OutgoingQueue, Queue
 from tiercel.model.queue_manager import QueueManager
 from tiercel.store.interface import Keyspace
+from tiercel.wire.order_ack import ORDER_QUEUE_NUMBER
 
 FIRST_SLOT = 16  # numbers up to it belong to the queues that every queue manager has
 JOURNAL_SLOT = 0x8000_0000
 ORDER_QUEUE = "order_queue$"
-ORDER_QUEUE_NUMBER = 4  # [MS-MQQB] 2.2.4
 NOTIFY_QUEUE = "notify_queue$"
 NOTIFY_QUEUE_NUMBER = 5
 AWAITING_FINAL_ACK = "awaiting_final_ack$"
@@ -87,7 +87,7 @@ class Catalog:
         return not is_part and not self.is_internal(state)
 
     def is_internal(self, state: QueueState) -> bool:
-        """Whether only the protocols may use the queue: order_queue$ and notify_queue$."""
+        """Whether only the protocols may use the queue, as order_queue$."""
         return state.slot in _INTERNAL_QUEUES.values()
 
     # Making and unmaking.

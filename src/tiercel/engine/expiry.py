@@ -78,7 +78,9 @@ class Expiry:
         now = self._core.seconds
         express: list[tuple[int, int, bool]] = []
         while self._express and self._express[0][0] <= now:
-            express.append((*heapq.heappop(self._express)[1:], False))
+            entry = heapq.heappop(self._express)
+            if entry in self._waiting:  # else it was received long ago
+                express.append((*entry[1:], False))
         if express:
             yield express
         if self._next_stored > now:

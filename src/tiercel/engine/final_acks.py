@@ -3,7 +3,6 @@
 Made in the batch in which the message ends, so that neither happens without the other.
 """
 
-from tiercel.engine.catalog import ORDER_QUEUE_NUMBER
 from tiercel.engine.core import Core
 from tiercel.engine.delivery import Delivery
 from tiercel.engine.peers import Peers
@@ -12,7 +11,7 @@ from tiercel.model.codes import MessageClass
 from tiercel.model.format_name import PrivateFormatName
 from tiercel.model.limits import INFINITE, TIME_TO_REACH_QUEUE_DEFAULT_S
 from tiercel.model.queue_manager import QueueManager
-from tiercel.wire.order_ack import build_final_ack
+from tiercel.wire.order_ack import ORDER_QUEUE_NUMBER, build_final_ack
 from tiercel.wire.structure import encode_guid
 from tiercel.wire.user_message import UserMessage
 

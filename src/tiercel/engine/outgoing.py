@@ -26,16 +26,15 @@ from tiercel.engine.delivery import Delivery
 from tiercel.engine.expiry import Expiry
 from tiercel.engine.queue_state import Lock, QueueState
 from tiercel.engine.records import Record, slot_key
-from tiercel.engine.transaction import Operation
+from tiercel.engine.transaction import Operation, give_places
 from tiercel.model.codes import MessageClass, OutgoingQueueState
 from tiercel.model.errors import StoreDamagedError
-from tiercel.model.identifiers import SequenceInfo, TxSequenceId
+from tiercel.model.identifiers import SequenceInfo
 from tiercel.model.queue import OutgoingQueue
 from tiercel.store.interface import Keyspace
 from tiercel.wire import user_header
 from tiercel.wire.message import decode_destination
-from tiercel.wire.structure import encode_guid
-from tiercel.wire.transaction_header import FIRST_IN_TRANSACTION, LAST_IN_TRANSACTION
+from tiercel.wire.structure import decode_tx_sequence_id, encode_guid
 from tiercel.wire.user_message import UserMessage
 
 STREAM = struct.Struct("<QIIIII")
@@ -229,14 +228,7 @@ class Outgoing:
         stream = self._streams.get(queue)
         if stream is None or stream.acked >= stream.number:
             stream = self._begin_sequence(queue, stream)
-        for operation in operations:
-            flags = FIRST_IN_TRANSACTION if operation is operations[0] else 0
-            flags |= LAST_IN_TRANSACTION if operation is operations[-1] else 0
-            packet = UserMessage(operation.record.packet)
-            number = stream.number + 1
-            data = packet.with_sequence(stream.sequence, number, stream.number, flags)
-            operation.record = operation.record._replace(packet=data)
-            stream.number = number
+        stream.number = give_places(operations, stream.sequence, stream.number)
         self._save(queue, stream)
 
     def _begin_sequence(self, queue: QueueState, old: Stream | None) -> Stream:
@@ -284,7 +276,7 @@ class Outgoing:
     def _publish(self, queue: QueueState, stream: Stream) -> None:
         """What management sees of it (MQQB-146)."""
         assert isinstance(queue.queue, OutgoingQueue)
-        info, identifier = queue.queue.transfer_info, TxSequenceId(*divmod(stream.sequence, 1 << 32))
+        info, identifier = queue.queue.transfer_info, decode_tx_sequence_id(stream.sequence)
 
         def at(number: int) -> SequenceInfo:
             return SequenceInfo(identifier, number, max(number - 1, 0))

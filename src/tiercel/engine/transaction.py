@@ -9,6 +9,8 @@ from uuid import UUID
 from tiercel.engine.records import Record, decode_record
 from tiercel.model.codes import MessageClass, TransactionalOperationType
 from tiercel.model.errors import TransactionSequenceError
+from tiercel.wire.transaction_header import FIRST_IN_TRANSACTION, LAST_IN_TRANSACTION
+from tiercel.wire.user_message import UserMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,3 +82,14 @@ class Transaction:
                 f"it is {self.state.value}" if self.state is TransactionState.PREPARED else "it has ended"
             )
             raise TransactionSequenceError(f"transaction {self.id}", problem=problem, fix="begin a new one")
+
+
+def give_places(operations: list[Operation], sequence: int, last: int) -> int:
+    """Writes the places of the messages in their stream into their packets; gives the last number."""
+    for operation in operations:
+        flags = FIRST_IN_TRANSACTION if operation is operations[0] else 0
+        flags |= LAST_IN_TRANSACTION if operation is operations[-1] else 0
+        packet = UserMessage(operation.record.packet).with_sequence(sequence, last + 1, last, flags)
+        operation.record = operation.record._replace(packet=packet)
+        last += 1
+    return last

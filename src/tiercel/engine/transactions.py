@@ -24,13 +24,14 @@ from tiercel.engine.transaction import (
     Transaction,
     TransactionState,
     decode_operation,
+    give_places,
 )
 from tiercel.model.codes import MessageClass, TransactionalOperationType
 from tiercel.model.errors import QueueDeletedError, StoreDamagedError, TransactionSequenceError
 from tiercel.model.identifiers import TxSequenceId
 from tiercel.model.limits import TRANSACTION_ID_MAX
 from tiercel.store.interface import Keyspace
-from tiercel.wire.transaction_header import FIRST_IN_TRANSACTION, LAST_IN_TRANSACTION
+from tiercel.wire.structure import encode_tx_sequence_id
 from tiercel.wire.user_message import UserMessage
 
 _ENQUEUE = TransactionalOperationType.ENQUEUE
@@ -190,16 +191,11 @@ class Transactions:
         key = slot_key(queue.slot)
         stored = self._core.batch.get(Keyspace.SEQUENCES, key)
         created = self._catalog.queue_manager.create_time & 0xFFFF_FFFF
-        first = TxSequenceId(created, queue.slot)
+        first = encode_tx_sequence_id(TxSequenceId(created, queue.slot))
         if stored is not None and len(stored) != SEQUENCE.size:
             raise StoreDamagedError(f"stream of {queue}", present=f"{len(stored)} bytes", limit=SEQUENCE.size)
-        sequence, number = SEQUENCE.unpack(stored) if stored else (first.timestamp << 32 | first.ordinal, 0)
-        for operation in operations:
-            flags = FIRST_IN_TRANSACTION if operation is operations[0] else 0
-            flags |= LAST_IN_TRANSACTION if operation is operations[-1] else 0
-            packet = UserMessage(operation.record.packet).with_sequence(sequence, number + 1, number, flags)
-            operation.record = operation.record._replace(packet=packet)
-            number += 1
+        sequence, number = SEQUENCE.unpack(stored) if stored else (first, 0)
+        number = give_places(operations, sequence, number)
         self._core.batch.put(Keyspace.SEQUENCES, key, SEQUENCE.pack(sequence, number))
 
     def load(self) -> None:

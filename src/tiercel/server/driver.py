@@ -32,11 +32,10 @@ from tiercel.model.format_name import FormatName
 from tiercel.model.path_name import PathKind, PathName
 from tiercel.security.unix import token_of_process
 from tiercel.server.node import Clock, Node
-from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES, MIN_MAX_BYTES, LmdbStore
+from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES, MAX_MAX_BYTES, MIN_MAX_BYTES, LmdbStore
 
 _FATAL = (StoreFailedError, StoreDamagedError)
 _LONGEST_SLEEP_S = 3600.0
-MAX_MAX_BYTES = 2**46  # 64 TiB: what a process can map
 
 T = TypeVar("T")
 

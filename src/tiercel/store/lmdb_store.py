@@ -33,6 +33,7 @@ from tiercel.store.lmdb_view import Databases, LmdbView, SnapshotView
 
 DEFAULT_MAX_BYTES: Final = 64 * 2**30
 MIN_MAX_BYTES: Final = 2**20
+MAX_MAX_BYTES = 2**46  # 64 TiB: what a process can map
 
 # What a batch takes from the room. A write copies its leaf page, and a batch copies the paths from the roots
 # and lists what it set free; what random keys copy above the leaves is the reserve's to bear.

@@ -12,7 +12,7 @@ from tiercel.model.limits import INFINITE
 from tiercel.wire.base_header import SESSION_HEADER, BaseHeader
 from tiercel.wire.message_properties_header import MessagePropertiesHeader
 from tiercel.wire.queue_names import DirectQueueFormatName, PrivateQueueFormatNameId
-from tiercel.wire.structure import Layout, Structure
+from tiercel.wire.structure import Layout, Structure, decode_tx_sequence_id
 from tiercel.wire.user_header import (
     DELIVERY,
     DELIVERY_SHIFT,
@@ -98,10 +98,6 @@ def _is_to_order_queue(message: UserMessage) -> bool:
     )
 
 
-def _sequence_id(sequence: int) -> TxSequenceId:
-    return TxSequenceId(*divmod(sequence, 1 << 32))
-
-
 def build_order_ack(
     identifier: MessageId,
     sent_time: int,
@@ -112,7 +108,7 @@ def build_order_ack(
     time_to_reach_queue: int = INFINITE,
 ) -> UserMessage:
     """Says that everything up to `number` of an incoming sequence was taken or refused (MQQB T04)."""
-    body = OrderAckBody(_sequence_id(sequence), number, max(number - 1, 0)).encode()
+    body = OrderAckBody(decode_tx_sequence_id(sequence), number, max(number - 1, 0)).encode()
     # Express, as its own section has it; another makes all of them recoverable (MQQB T30).
     base = BaseHeader(time_to_reach_queue=time_to_reach_queue)
     return _build(base, identifier, sent_time, target, MessageClass.ORDER_ACK, body, delivery=0)
@@ -130,7 +126,7 @@ def build_final_ack(
     sequence, number = message.sequence
     source, message_number = message.id
     body = FinalAckBody(
-        _sequence_id(sequence), number, message.previous_number, source, message_number
+        decode_tx_sequence_id(sequence), number, message.previous_number, source, message_number
     ).encode()
     base = BaseHeader(time_to_reach_queue=time_to_reach_queue)
     return _build(base, identifier, sent_time, source, reason, body, delivery=_RECOVERABLE)
