@@ -203,3 +203,8 @@ class TestAnotherComputer:
         remote.send(b"x")
         assert remote.count == 1
         assert [queue.path_name for queue in qm.queues()] == [r"elsewhere\private$\orders"]
+
+    def test_nothing_waits_for_it_before_the_first_send(self, qm: tiercel.QueueManager) -> None:
+        """A program that starts again asks what is left of its last run: nothing, not an error."""
+        remote = qm.queue(r"DIRECT=OS:elsewhere\private$\orders")
+        assert (remote.count, remote.size_bytes) == (0, 0)

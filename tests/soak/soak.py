@@ -79,11 +79,15 @@ class Side:
         async with asyncio.timeout(_STOP_S):
             code = await process.wait()
         if code not in {0, -signal.SIGKILL}:
-            self.problem = f"{self.name} ended by itself with {code}"
+            self.problem = self._last_words(code)
 
     def check_alive(self) -> None:
         if self._process is not None and self._process.returncode is not None:
-            raise AssertionError(f"{self.name} ended by itself with {self._process.returncode}")
+            raise AssertionError(self._last_words(self._process.returncode))
+
+    def _last_words(self, code: int) -> str:
+        log = self.log.read_text("utf-8", "replace").splitlines()[-40:]
+        return "\n".join([f"{self.name} ended by itself with {code}; the end of its log:", *log])
 
 
 def _settings(site: Site, port: int) -> str:

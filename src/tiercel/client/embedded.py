@@ -435,8 +435,8 @@ class Queue:
     def _counts(self) -> tuple[int, int]:
         name, engine = self.format_name, self.driver.engine
         is_subqueue = isinstance(name, DirectFormatName) and name.subqueue is not None
-        if is_subqueue and engine.find(name) is None:  # nothing was moved there yet
-            return 0, 0
+        if engine.find(name) is None and (is_subqueue or not engine.is_local(name)):
+            return 0, 0  # nothing was moved there yet, or nothing waits for the way there
         state = self._state()
         return state.count, state.size_bytes
 
