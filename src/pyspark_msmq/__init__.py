@@ -1,0 +1,1 @@
+"""Queues of MSMQ as a Spark data source: `spark.readStream.format("msmq")`."""
