@@ -54,10 +54,11 @@ class Channel(asyncio.Protocol):
         self._connection = connection
         self._where = where
         self.port = port
-        self._bound: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self._bound: asyncio.Future[None] = self._loop.create_future()
         self._calls: dict[int, asyncio.Future[bytes]] = {}
         self._transport: asyncio.Transport | None = None
-        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
         self._is_last_call = False
         self.problem: PeerError | None = None
         self.on_end: Callable[[], None] = lambda: None
@@ -116,15 +117,26 @@ class Channel(asyncio.Protocol):
         assert self._transport is not None
         return str(self._transport.get_extra_info("peername")[0])
 
-    def call(self, opnum: int, stub: bytes) -> "asyncio.Future[bytes]":
-        """The stub of the answer; an RpcFault, or a LinkLostError when none can come any more."""
-        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    def call(self, opnum: int, stub: bytes, *, at_once: bool = True) -> "asyncio.Future[bytes]":
+        """The stub of the answer; an RpcFault, or a LinkLostError when none can come any more.
+
+        A call that need not leave at once goes with the next one, if that is made in this turn of the loop.
+        """
+        answer: asyncio.Future[bytes] = self._loop.create_future()
         if not self.is_open or self._transport is None or not self._connection.is_bound:
             answer.set_exception(self._lost())
             return answer
         self._calls[self._connection.call(opnum, stub)] = answer
-        self._transport.write(self._connection.data_to_send())
+        if at_once:
+            self._flush()
+        else:
+            self._loop.call_soon(self._flush)
         return answer
+
+    def _flush(self) -> None:
+        data = self._connection.data_to_send()
+        if data and self._transport is not None:
+            self._transport.write(data)
 
     def abort(self) -> None:
         if self._transport is not None:
@@ -143,7 +155,7 @@ class Channel(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         _keep_alive(transport.get_extra_info("socket"))
-        transport.write(self._connection.data_to_send())
+        self._flush()
 
     def data_received(self, data: bytes) -> None:
         assert self._transport is not None
@@ -157,7 +169,7 @@ class Channel(asyncio.Protocol):
                     self._fail(event.error)
                 case ShutdownRequested():
                     self._is_last_call = True
-        self._transport.write(self._connection.data_to_send())
+        self._flush()
         if self._is_last_call and not self._connection.outstanding_calls:
             self._transport.close()
 
@@ -223,6 +235,13 @@ class Link:
         for channel in self._channels:
             if channel.is_free:
                 return channel.call(opnum, stub)
+        return None
+
+    def call_along(self, opnum: int, stub: bytes) -> "asyncio.Future[bytes] | None":
+        """Calls together with the next call; None where the server takes only one call at a time."""
+        for channel in self._channels:
+            if channel.is_free and channel.is_multiplexed:
+                return channel.call(opnum, stub, at_once=False)
         return None
 
     async def call(self, opnum: int, stub: bytes) -> "asyncio.Future[bytes]":

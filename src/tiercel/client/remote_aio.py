@@ -343,6 +343,8 @@ class RemoteQueue:
 
     async def keep(self, held: _Held) -> RemoteMessage:
         """Acknowledges a message and hands it over."""
+        if not held.read.is_transactional and self._session.acknowledge(held.opened, held.read):
+            return held.message
         request = held.read.end(RR_ACK)
         try:
             await self._session.call(held.opened.link, request, held.opened.handle.subject)

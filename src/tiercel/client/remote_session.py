@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -21,6 +21,7 @@ from tiercel.model.errors import (
 )
 from tiercel.model.format_name import FormatName
 from tiercel.remote_read.calls import (
+    RR_ACK,
     RR_NACK,
     EnlistRemoteTransaction,
     OpenQueue,
@@ -33,12 +34,13 @@ from tiercel.remote_read.calls import (
 )
 from tiercel.remote_read.failures import check, error_of_fault
 from tiercel.remote_read.queue_format import QueueFormat
-from tiercel.remote_read.reader import QueueHandle, Read, RequestIds
+from tiercel.remote_read.reader import QueueHandle, Read, ReadState, RequestIds
 from tiercel.rpc.status import RpcFault
 
 _BUILD: Final = 7601  # of Windows 7, whose version 6.1 the call names: for information only
 _TIDY_S: Final = 10.0  # how long a server may take to hear that somebody has stopped waiting
 _GRACE_S: Final = 5.0  # a read that was not to wait long may be a little late, if that saves it
+_UNANSWERED_MAX: Final = 64  # acknowledgements, before somebody waits for their answers
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 2.0
 
@@ -51,6 +53,9 @@ class Opened:
 
     link: Link
     handle: QueueHandle
+    # The answers to acknowledgements for which nobody waits, and when each has taken too long.
+    acknowledging: dict["asyncio.Future[bytes]", float] = field(default_factory=dict)
+    watch: asyncio.TimerHandle | None = None
 
 
 class RemoteTransaction:
@@ -168,6 +173,8 @@ class Session:
         await self.tidy(opened.link, self._close_handle(opened))
 
     async def _close_handle(self, opened: Opened) -> None:
+        if opened.acknowledging:  # a server may take calls in any order, and a close gives messages back
+            await asyncio.wait(list(opened.acknowledging))
         await self.call_all(opened, opened.handle.close())
         self._opened.discard(opened)
 
@@ -206,6 +213,44 @@ class Session:
             raise
         assert isinstance(response, Received)
         return response
+
+    def acknowledge(self, opened: Opened, read: Read) -> bool:
+        """Has a message acknowledged together with the next call, and nobody waits for the answer.
+
+        False where it cannot be done so. When it fails, the message may come once more (MQRR-142).
+        """
+        if len(opened.acknowledging) >= _UNANSWERED_MAX or not read.is_delivered:
+            return False
+        request = read.end(RR_ACK)
+        answer = opened.link.call_along(request.OPNUM, request.encode())
+        if answer is None:
+            read.state = ReadState.DELIVERED
+            return False
+        opened.acknowledging[answer] = self._loop.time() + self._options.rpc_timeout_s
+        answer.add_done_callback(lambda _: self._acknowledged(opened, read, answer))
+        if opened.watch is None:
+            self._watch(opened)
+        return True
+
+    def _acknowledged(self, opened: Opened, read: Read, answer: "asyncio.Future[bytes]") -> None:
+        del opened.acknowledging[answer]
+        read.forget()
+        fault = answer.exception()
+        if isinstance(fault, RpcFault):
+            error = error_of_fault(fault, read.request, opened.handle.subject)
+            if isinstance(error, StaleHandleError):  # whatever it has forgotten, we start afresh
+                opened.link.break_off()
+
+    def _watch(self, opened: Opened) -> None:
+        """Leaves a server that does not answer."""
+        opened.watch = None
+        late_at = next(iter(opened.acknowledging.values()), None)
+        if late_at is None:
+            return
+        if late_at <= self._loop.time():
+            opened.link.break_off()
+        else:
+            opened.watch = self._loop.call_at(late_at, self._watch, opened)
 
     @staticmethod
     async def send(link: Link, request: Request) -> "asyncio.Future[bytes]":

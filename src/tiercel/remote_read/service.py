@@ -21,7 +21,14 @@ from tiercel.engine.cursor import Cursor
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import Found, Waiter
 from tiercel.engine.transaction import Transaction
-from tiercel.model.codes import CoordinatorAnswer, MessageClass, QueueAccess, ShareMode, Status
+from tiercel.model.codes import (
+    CoordinatorAnswer,
+    MessageClass,
+    QueueAccess,
+    ReceiveAction,
+    ShareMode,
+    Status,
+)
 from tiercel.model.errors import (
     DtcConnectError,
     InvalidHandleError,
@@ -52,6 +59,9 @@ from tiercel.wire.user_message import UserMessage
 _READ_ACCESSES = {int(QueueAccess.RECEIVE), int(QueueAccess.PEEK)}
 _OUTCOMES = {CoordinatorAnswer.COMMITTED, CoordinatorAnswer.ABORTED}
 _NO_CLASS = 0
+# How long, and how many, acknowledgements may wait for others that are made durable by the same commit.
+_POSTPONED_S = 0.005
+_POSTPONED_MAX = 32
 
 Method = Callable[[CallId, Caller, Any], Response | None]
 
@@ -69,6 +79,8 @@ class RemoteReadService:
         self._requests = PendingRequests(settings.cleanup_s)
         self._dropped: set[Waiter] = set()  # waits of this batch that were answered, or need no answer
         self._enlisted: set[UUID] = set()  # the transactions that remote readers may use
+        self._postponed: list[tuple[CallId, Caller, Request]] = []
+        self._postponed_until: float | None = None
         # A method gives its response, or None when the answer comes later.
         self._methods: dict[type[Request], Method] = {
             calls.GetServerPort: self._get_server_port,
@@ -97,6 +109,14 @@ class RemoteReadService:
             self._requests.forget(request)
             self._give_back(request)
 
+    def flush(self) -> None:
+        """Before the commit: acknowledgements that have waited long enough, or that now cost nothing."""
+        if self._postponed_until is None:
+            return
+        is_time = self._postponed_until <= self._now or len(self._postponed) >= _POSTPONED_MAX
+        if is_time or self._engine.has_changes:
+            self._end_postponed()
+
     def finish(self, effects: list[Effect]) -> list[Effect]:
         """After the commit: answers the calls whose waits have ended; gives the effects for others."""
         others: list[Effect] = []
@@ -119,8 +139,11 @@ class RemoteReadService:
 
     @property
     def next_deadline(self) -> float | None:
-        """When a reader has been silent too long, on the clock of `begin`."""
-        return self._requests.next_deadline
+        """When a reader has been silent too long, or waits for an answer, on the clock of `begin`."""
+        silent, postponed = self._requests.next_deadline, self._postponed_until
+        if silent is None or postponed is None:
+            return silent if postponed is None else postponed
+        return min(silent, postponed)
 
     @property
     def handle_count(self) -> int:
@@ -135,6 +158,26 @@ class RemoteReadService:
 
     def call(self, call: CallId, caller: Caller, request: Request) -> None:
         """A call came; a reply or a fault with the same id answers it, now or later."""
+        if self._postponed and not _leaves_alone(request):
+            self._end_postponed()
+        self._answer(call, caller, request)
+
+    def postpone(self, call: CallId, caller: Caller, request: calls.EndReceive) -> None:
+        """An acknowledgement whose reader asks for its next message without waiting for the answer.
+
+        It may wait a little for others, so that one commit serves them all; meanwhile nobody else can have
+        the message, and if we end, it comes once more: the same as if the acknowledgement were on its way.
+        """
+        self._postponed.append((call, caller, request))
+        if self._postponed_until is None:
+            self._postponed_until = self._now + _POSTPONED_S
+
+    def _end_postponed(self) -> None:
+        postponed, self._postponed, self._postponed_until = self._postponed, [], None
+        for call, caller, request in postponed:
+            self._answer(call, caller, request)
+
+    def _answer(self, call: CallId, caller: Caller, request: Request) -> None:
         try:
             response = self._methods[type(request)](call, caller, request)
         except RpcFault as fault:
@@ -163,6 +206,7 @@ class RemoteReadService:
 
     def run_down(self, handle: QueueHandle) -> None:
         """The last connection of its group is gone, and the handle with it: 3.1.6.1 and 3.1.6.2."""
+        self._end_postponed()
         self._close(handle)
 
     def enlisted(self, call: CallId, transaction: UUID, error: MqError | None = None) -> None:
@@ -436,6 +480,11 @@ class RemoteReadService:
         if cursor is None:
             raise _status(Status.INVALID_HANDLE, f"the handle has no cursor {number}")
         return cursor
+
+
+def _leaves_alone(request: Request) -> bool:
+    """Whether it cannot tell a message that is being read from one that has been."""
+    return type(request) is calls.StartReceive and request.action == ReceiveAction.RECEIVE
 
 
 def _can_end(request: calls.EndReceive, pending: PendingRequest) -> bool:

@@ -73,7 +73,8 @@ class RemoteReading:
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         port = self.options.port
         for attempt in range(_PORTS_TRIED):
-            listener = socket.socket(family, socket.SOCK_STREAM)
+            # Named as TCP: asyncio turns Nagle's delays off only for sockets that say so.
+            listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 listener.bind((self._host, port + attempt * _NEXT_PORT if port else 0))
@@ -103,8 +104,7 @@ class RemoteReading:
     def feed_received(self, arrived: "tuple[RpcConnection, bytes]") -> None:
         connection, data = arrived
         self._touched[connection] = None
-        for event in connection.rpc.receive(data):
-            self._endpoint.take(connection.rpc, event)
+        self._endpoint.take_all(connection.rpc, connection.rpc.receive(data))
 
     def feed_lost(self, connection: "RpcConnection") -> None:
         """Every call of the connection is given up; with the last of its group, the handles go too."""
