@@ -8,8 +8,9 @@ Then the connections have something to send. What `perform` does not do itself, 
 
 from collections.abc import Sequence
 from itertools import zip_longest
+from typing import cast
 
-from tiercel.remote_read.actions import Action, Enlist, Fault, Reply
+from tiercel.remote_read.actions import Action, Enlist, Reply
 from tiercel.remote_read.calls import REMOTE_READ, EndReceive, StartReceive, read_request
 from tiercel.remote_read.handles import Caller, QueueHandle
 from tiercel.remote_read.service import RemoteReadService
@@ -48,7 +49,8 @@ class RemoteReadEndpoint:
         reader = NdrReader(call.stub, REMOTE_READ.name)
         try:
             request = read_request(call.opnum, reader)
-            check_trailer(call, reader.rest)
+            if reader.at < reader.end:
+                check_trailer(call, reader.rest)
         except (NdrError, RpcFault) as error:
             connection.fault(call, error.status)
             return
@@ -59,13 +61,13 @@ class RemoteReadEndpoint:
 
     @staticmethod
     def perform(action: Action) -> Enlist | None:
-        match action:
-            case Reply(call=(ServerConnection() as connection, Call() as call), response=response):
-                connection.reply(call, response.encode())
-            case Fault(call=(ServerConnection() as connection, Call() as call), status=status):
-                connection.fault(call, status)
-            case Enlist():
-                return action
+        if isinstance(action, Enlist):
+            return action
+        connection, call = cast("tuple[ServerConnection, Call]", action.call)
+        if isinstance(action, Reply):
+            connection.reply(call, action.response.encode())
+        else:
+            connection.fault(call, action.status)
         return None
 
 

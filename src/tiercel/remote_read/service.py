@@ -53,12 +53,13 @@ from tiercel.remote_read.reads import check_arguments, is_receive, read
 from tiercel.remote_read.settings import Settings
 from tiercel.rpc.security import AuthenticationLevel
 from tiercel.rpc.status import ERROR_ACCESS_DENIED, NCA_S_FAULT_CANCEL, RpcFault
-from tiercel.security.access import Token
+from tiercel.security.access import ANONYMOUS, Token
 from tiercel.wire.user_message import UserMessage
 
 _READ_ACCESSES = {int(QueueAccess.RECEIVE), int(QueueAccess.PEEK)}
 _OUTCOMES = {CoordinatorAnswer.COMMITTED, CoordinatorAnswer.ABORTED}
 _NO_CLASS = 0
+_NO_LEVEL = AuthenticationLevel.NONE  # naming a member of an enum costs a call
 # How long, and how many, acknowledgements may wait for others that are made durable by the same commit.
 _POSTPONED_S = 0.005
 _POSTPONED_MAX = 32
@@ -374,10 +375,10 @@ class RemoteReadService:
 
     def _end_receive(self, _call: CallId, caller: Caller, request: calls.EndReceive) -> Response:
         handle = self._handle(caller, request)
-        if not any(each.is_receive for each in self._requests.of(handle)):
-            raise InvalidHandleError(str(handle.opened.format_name), problem="no receive is open on it")
         pending = self._requests.find(handle, request.request_id)
         if pending is None or pending.lookup_id is None or not _can_end(request, pending):
+            if not any(each.is_receive for each in self._requests.of(handle)):
+                raise InvalidHandleError(str(handle.opened.format_name), problem="no receive is open on it")
             problem = f"request {request.request_id} has no message to be ended so"
             raise InvalidParameterError(str(handle.opened.format_name), problem=problem)
         self._requests.forget(pending)
@@ -463,9 +464,9 @@ class RemoteReadService:
         settings = self._settings
         least = settings.least_level_for(is_workgroup=is_workgroup, is_local=caller.is_local)
         if caller.level.effective >= least.effective:
-            return Token.anonymous() if caller.level is AuthenticationLevel.NONE else caller.token
+            return ANONYMOUS if caller.level is _NO_LEVEL else caller.token
         if settings.allow_anonymous:  # then everything is open to it that is open to nobody in particular
-            return Token.anonymous()
+            return ANONYMOUS
         raise RpcFault(ERROR_ACCESS_DENIED, f"level {caller.level.name}, {least.name} is needed")
 
     def _handle(self, caller: Caller, request: calls.HandleRequest) -> QueueHandle:
