@@ -129,7 +129,7 @@ class TestCancelling:
                 return calls.Done()
 
             script = {calls.StartReceive: found(packet_of(b"tea")), calls.EndReceive: slowly}
-            async with reading(script) as (fake, orders):
+            async with reading(script, multiplexed=False) as (fake, orders):  # else nobody waits for it
                 task = asyncio.create_task(orders.receive(60))
                 await fake.until(calls.EndReceive)
                 task.cancel()
@@ -239,6 +239,8 @@ class TestLostConnections:
                 assert isinstance(second, calls.StartReceive)
                 assert first.handle != second.handle
                 assert fake.connections == 2
+                if kind == "receive":
+                    await fake.until(calls.EndReceive)
                 assert acks(fake) == ([RR_ACK] if kind == "receive" else [])
 
         play(scene())

@@ -47,6 +47,17 @@ class LinkLostError(RemoteMachineNotAvailableError):
     meaning = "the connection was lost"
 
 
+class Answer(asyncio.Future[bytes]):
+    """The stub of the answer to a call. Who was cancelled while waiting finds it in `late` all the same."""
+
+    late: "asyncio.Future[bytes]"
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        if not self.done():
+            self.late = self.get_loop().create_future()
+        return super().cancel(msg)
+
+
 class Channel(asyncio.Protocol):
     """One connection to one interface."""
 
@@ -56,7 +67,7 @@ class Channel(asyncio.Protocol):
         self.port = port
         self._loop = asyncio.get_running_loop()
         self._bound: asyncio.Future[None] = self._loop.create_future()
-        self._calls: dict[int, asyncio.Future[bytes]] = {}
+        self._calls: dict[int, Answer] = {}
         self._transport: asyncio.Transport | None = None
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._is_last_call = False
@@ -117,12 +128,12 @@ class Channel(asyncio.Protocol):
         assert self._transport is not None
         return str(self._transport.get_extra_info("peername")[0])
 
-    def call(self, opnum: int, stub: bytes, *, at_once: bool = True) -> "asyncio.Future[bytes]":
+    def call(self, opnum: int, stub: bytes, *, at_once: bool = True) -> Answer:
         """The stub of the answer; an RpcFault, or a LinkLostError when none can come any more.
 
         A call that need not leave at once goes with the next one, if that is made in this turn of the loop.
         """
-        answer: asyncio.Future[bytes] = self._loop.create_future()
+        answer = Answer(loop=self._loop)
         if not self.is_open or self._transport is None or not self._connection.is_bound:
             answer.set_exception(self._lost())
             return answer
@@ -174,8 +185,11 @@ class Channel(asyncio.Protocol):
             self._transport.close()
 
     def _answered(self, event: Answered | Faulted) -> None:
-        answer = self._calls.pop(event.call_id, None)
-        if answer is None or answer.done():  # whoever asked has gone
+        asked = self._calls.pop(event.call_id, None)
+        if asked is None:
+            return
+        answer = asked.late if asked.cancelled() else asked
+        if answer.done():  # there was no time to wait for it
             return
         if isinstance(event, Answered):
             answer.set_result(event.stub)
@@ -199,7 +213,8 @@ class Channel(asyncio.Protocol):
             return
         self._ended.set_result(None)
         calls, self._calls = self._calls, {}
-        everything: list[asyncio.Future[Any]] = [self._bound, *calls.values()]
+        answers = [call.late if call.cancelled() else call for call in calls.values()]
+        everything: list[asyncio.Future[Any]] = [self._bound, *answers]
         for waiting in everything:
             if not waiting.done():
                 waiting.set_exception(self._lost())
@@ -230,21 +245,21 @@ class Link:
     def connections(self) -> int:
         return len(self._channels)
 
-    def call_now(self, opnum: int, stub: bytes) -> "asyncio.Future[bytes] | None":
+    def call_now(self, opnum: int, stub: bytes) -> Answer | None:
         """Calls on a connection that is free; None where another one must be opened first."""
         for channel in self._channels:
             if channel.is_free:
                 return channel.call(opnum, stub)
         return None
 
-    def call_along(self, opnum: int, stub: bytes) -> "asyncio.Future[bytes] | None":
+    def call_along(self, opnum: int, stub: bytes) -> Answer | None:
         """Calls together with the next call; None where the server takes only one call at a time."""
         for channel in self._channels:
             if channel.is_free and channel.is_multiplexed:
                 return channel.call(opnum, stub, at_once=False)
         return None
 
-    async def call(self, opnum: int, stub: bytes) -> "asyncio.Future[bytes]":
+    async def call(self, opnum: int, stub: bytes) -> Answer:
         """Sends a call; the future of its answer."""
         while (answer := self.call_now(opnum, stub)) is None:
             async with self._opening:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from tiercel.client.channel import Link, LinkLostError
+from tiercel.client.channel import Answer, Link, LinkLostError
 from tiercel.client.dialing import Options, dial
 from tiercel.model.codes import QueueAccess, ShareMode
 from tiercel.model.errors import (
@@ -146,9 +146,9 @@ class Session:
         future = await self.send(link, request)
         limit = self._options.rpc_timeout_s
         try:
-            answer = await self.answer(link, asyncio.shield(future), request, subject, limit)
+            answer = await self.answer(link, future, request, subject, limit)
         except asyncio.CancelledError:
-            await self.tidy(link, self._close_unwanted(link, future, request, subject))
+            await self.tidy(link, self._close_unwanted(link, _late(future), request, subject))
             raise
         opened = self._handle_of(link, answer, subject)
         if not link.is_open:
@@ -198,12 +198,12 @@ class Session:
         future = None
         try:
             future = await self.send(link, read.request)
-            response = await self.answer(link, asyncio.shield(future), read.request, subject, limit)
+            response = await self.answer(link, future, read.request, subject, limit)
         except asyncio.CancelledError:
             if future is None:
                 read.forget()
             else:
-                await self.tidy(link, self._withdraw(opened, read, future))
+                await self.tidy(link, self._withdraw(opened, read, _late(future)))
             raise
         except DecodeError:  # it may be a message
             opened.handle.delivered(read)
@@ -253,17 +253,17 @@ class Session:
             opened.watch = self._loop.call_at(late_at, self._watch, opened)
 
     @staticmethod
-    async def send(link: Link, request: Request) -> "asyncio.Future[bytes]":
+    async def send(link: Link, request: Request) -> Answer:
         stub = request.encode()
         return link.call_now(request.OPNUM, stub) or await link.call(request.OPNUM, stub)
 
-    @staticmethod
     async def answer(
-        link: Link, future: "asyncio.Future[bytes]", request: Request, subject: str, limit: float | None
+        self, link: Link, future: "asyncio.Future[bytes]", request: Request, subject: str, limit: float | None
     ) -> Response:
+        # Not `asyncio.timeout`, which costs several times as much, and this comes with every message.
+        timer = None if limit is None else self._loop.call_later(limit, _time_out, future)
         try:
-            async with asyncio.timeout(limit):
-                stub = await future
+            stub = await future
         except RpcFault as fault:
             error = error_of_fault(fault, request, subject)
             if isinstance(error, StaleHandleError):  # whatever it has forgotten, we start afresh
@@ -274,6 +274,9 @@ class Session:
             link.break_off()
             problem = f"{type(request).__name__} was not answered within {limit:g} s"
             raise QueueNotAvailableError(subject, problem=problem) from None
+        finally:
+            if timer is not None:
+                timer.cancel()
         return request.RESPONSE.decode(stub)
 
     async def _withdraw(self, opened: Opened, read: Read, future: "asyncio.Future[bytes]") -> None:
@@ -348,3 +351,13 @@ class Session:
                 request = EnlistRemoteTransaction(transaction.id, transaction.token, QueueFormat.of(name))
                 await self.call(link, request, f"transaction {transaction.id}")
                 transaction.enlisted_at.add(self.host)
+
+
+def _late(answer: Answer) -> "asyncio.Future[bytes]":
+    """The answer, for who was cancelled while waiting for it."""
+    return answer.late if answer.cancelled() else answer
+
+
+def _time_out(future: "asyncio.Future[bytes]") -> None:
+    if not future.done():
+        future.set_exception(TimeoutError())

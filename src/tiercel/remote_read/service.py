@@ -12,6 +12,7 @@ costs nothing but time: the reader's silence, its end or an orderly close give t
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from secrets import token_bytes
 from typing import Any
 from uuid import UUID
@@ -80,7 +81,7 @@ class RemoteReadService:
         self._requests = PendingRequests(settings.cleanup_s)
         self._dropped: set[Waiter] = set()  # waits of this batch that were answered, or need no answer
         self._enlisted: set[UUID] = set()  # the transactions that remote readers may use
-        self._postponed: list[tuple[CallId, Caller, Request]] = []
+        self._postponed: list[tuple[CallId, calls.EndReceive, PendingRequest]] = []
         self._postponed_until: float | None = None
         # A method gives its response, or None when the answer comes later.
         self._methods: dict[type[Request], Method] = {
@@ -161,7 +162,7 @@ class RemoteReadService:
         """A call came; a reply or a fault with the same id answers it, now or later."""
         if self._postponed and not _leaves_alone(request):
             self._end_postponed()
-        self._answer(call, caller, request)
+        self._answer(call, request, lambda: self._methods[type(request)](call, caller, request))
 
     def postpone(self, call: CallId, caller: Caller, request: calls.EndReceive) -> None:
         """An acknowledgement whose reader asks for its next message without waiting for the answer.
@@ -169,18 +170,21 @@ class RemoteReadService:
         It may wait a little for others, so that one commit serves them all; meanwhile nobody else can have
         the message, and if we end, it comes once more: the same as if the acknowledgement were on its way.
         """
-        self._postponed.append((call, caller, request))
+        self._answer(call, request, lambda: self._postpone(call, caller, request))
+
+    def _postpone(self, call: CallId, caller: Caller, request: calls.EndReceive) -> None:
+        self._postponed.append((call, request, self._find_delivered(caller, request)))
         if self._postponed_until is None:
             self._postponed_until = self._now + _POSTPONED_S
 
     def _end_postponed(self) -> None:
         postponed, self._postponed, self._postponed_until = self._postponed, [], None
-        for call, caller, request in postponed:
-            self._answer(call, caller, request)
+        for call, request, pending in postponed:
+            self._answer(call, request, partial(self._end, request, pending))
 
-    def _answer(self, call: CallId, caller: Caller, request: Request) -> None:
+    def _answer(self, call: CallId, request: Request, method: Callable[[], Response | None]) -> None:
         try:
-            response = self._methods[type(request)](call, caller, request)
+            response = method()
         except RpcFault as fault:
             self._actions.append(Fault(call, fault.status))
             return
@@ -374,6 +378,9 @@ class RemoteReadService:
             self._actions.append(Reply(request.call, Received.failed(error.code)))
 
     def _end_receive(self, _call: CallId, caller: Caller, request: calls.EndReceive) -> Response:
+        return self._end(request, self._find_delivered(caller, request))
+
+    def _find_delivered(self, caller: Caller, request: calls.EndReceive) -> PendingRequest:
         handle = self._handle(caller, request)
         pending = self._requests.find(handle, request.request_id)
         if pending is None or pending.lookup_id is None or not _can_end(request, pending):
@@ -381,12 +388,16 @@ class RemoteReadService:
                 raise InvalidHandleError(str(handle.opened.format_name), problem="no receive is open on it")
             problem = f"request {request.request_id} has no message to be ended so"
             raise InvalidParameterError(str(handle.opened.format_name), problem=problem)
+        return pending
+
+    def _end(self, request: calls.EndReceive, pending: PendingRequest) -> Response:
+        assert pending.lookup_id is not None
         self._requests.forget(pending)
-        reading = self._engine.reading
+        reading, opened = self._engine.reading, pending.handle.opened
         try:
-            reading.end_receive(handle.opened, pending.lookup_id, delete=request.ack == RR_ACK)
+            reading.end_receive(opened, pending.lookup_id, delete=request.ack == RR_ACK)
         except TransactionSequenceError:
-            reading.lock_on(handle.opened, pending.lookup_id)  # a message that is gone says so
+            reading.lock_on(opened, pending.lookup_id)  # a message that is gone says so
             raise
         return calls.Done()
 

@@ -227,11 +227,14 @@ class Daemon:
             self._is_scheduled = False  # another turn had them
         elif self.driver.is_in_batch:
             self._loop.call_later(_AFTER_A_BATCH_S, self._scheduled_turn, seen, looks)
-        elif arrived != seen and looks:
+        elif arrived != seen and looks and not self._is_everything(arrived):
             self._loop.call_soon(self._scheduled_turn, arrived, looks - 1)
         else:
             self._is_scheduled = False
             self._turn()
+
+    def _is_everything(self, arrived: int) -> bool:
+        return self.remote_reading is not None and self.remote_reading.are_all_heard(arrived)
 
     def _turn(self) -> None:
         calls, self._calls = self._calls, []

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import Final, cast
 
-from tiercel.remote_read.actions import Action, Fault, Reply
+from tiercel.remote_read.actions import Action, Enlist, Fault, Reply
 from tiercel.remote_read.calls import REMOTE_READ
 from tiercel.remote_read.endpoint import RemoteReadEndpoint
 from tiercel.remote_read.service import RemoteReadService
@@ -47,6 +47,7 @@ class RemoteReading:
         self._connections: set[RpcConnection] = set()
         self._by_rpc: dict[object, RpcConnection] = {}
         self._touched: dict[RpcConnection, None] = {}  # those that may have something to send
+        self._heard: set[RpcConnection] = set()  # those of which something came since the last batch
         self.port = 0
 
     # Listening.
@@ -101,6 +102,14 @@ class RemoteReading:
         self._by_rpc[connection.rpc] = connection
         return True
 
+    def heard(self, connection: "RpcConnection", data: bytes) -> None:
+        self._heard.add(connection)
+        self.put(self.feed_received, (connection, data), len(data))
+
+    def are_all_heard(self, inputs: int) -> bool:
+        """Whether the inputs are those of all readers: then no more can come before somebody is answered."""
+        return inputs == len(self._heard) == len(self._connections)
+
     def feed_received(self, arrived: "tuple[RpcConnection, bytes]") -> None:
         connection, data = arrived
         self._touched[connection] = None
@@ -119,14 +128,12 @@ class RemoteReading:
     def perform(self, actions: Iterable[Action]) -> None:
         for action in actions:
             self._endpoint.perform(action)
-            if (
-                isinstance(action, Reply | Fault)
-                and (shell := self._by_rpc.get(_machine(action))) is not None
-            ):
+            if not isinstance(action, Enlist) and (shell := self._by_rpc.get(_machine(action))) is not None:
                 self._touched[shell] = None
         for connection in self._touched:
             connection.flush()
         self._touched.clear()
+        self._heard.clear()
 
 
 def _machine(action: Reply | Fault) -> object:
@@ -155,7 +162,7 @@ class RpcConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._was_made:
-            self._owner.put(self._owner.feed_received, (self, data), len(data))
+            self._owner.heard(self, data)
 
     # Who does not read his answers may not ask for more.
 
