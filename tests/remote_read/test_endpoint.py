@@ -60,13 +60,9 @@ class Line(RawClient):
         self.call_ids = iter(range(2, 1_000_000))
 
     def send(self, *pdus: Pdu | bytes) -> list[Pdu]:
-        def take() -> None:
-            for pdu in pdus:
-                data = pdu if isinstance(pdu, bytes) else pdu.encode()
-                for event in self.server.receive(data):
-                    self.endpoint.take(self.server, event)
-
-        self.site.run(take)
+        """In one piece."""
+        data = b"".join(pdu if isinstance(pdu, bytes) else pdu.encode() for pdu in pdus)
+        self.site.run(lambda: self.endpoint.take_all(self.server, self.server.receive(data)))
         return self.answers()
 
     def answers(self) -> list[Pdu]:

@@ -29,6 +29,12 @@ class PendingRequest:
     lookup_id: int | None = None  # of the message that was handed out
 
     @property
+    def is_express(self) -> bool:
+        """Whether its message lives in memory only."""
+        queue = self.handle.opened.state
+        return queue is not None and self.lookup_id in queue.express
+
+    @property
     def is_waiting(self) -> bool:
         """Whether it has neither a message nor an error yet."""
         return self.waiter is not None and not self.waiter.is_done

@@ -172,10 +172,14 @@ class RemoteReadService:
         """
         self._answer(call, request, lambda: self._postpone(call, caller, request))
 
-    def _postpone(self, call: CallId, caller: Caller, request: calls.EndReceive) -> None:
-        self._postponed.append((call, request, self._find_delivered(caller, request)))
+    def _postpone(self, call: CallId, caller: Caller, request: calls.EndReceive) -> Response | None:
+        pending = self._find_delivered(caller, request)
+        if pending.is_express:  # its end costs no commit
+            return self._end(request, pending)
+        self._postponed.append((call, request, pending))
         if self._postponed_until is None:
             self._postponed_until = self._now + _POSTPONED_S
+        return None
 
     def _end_postponed(self) -> None:
         postponed, self._postponed, self._postponed_until = self._postponed, [], None
