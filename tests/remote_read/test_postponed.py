@@ -1,4 +1,4 @@
-"""Acknowledgements that come together with the next read: nobody waits for them, and one commit serves many."""
+"""Acknowledgements that come with the next read: nobody waits for them, and one commit serves many."""
 
 from collections.abc import Iterable
 
@@ -153,7 +153,9 @@ def test_one_that_is_wrong_is_told_so(consumer: Consumer, box: Box) -> None:
     box.send_all(b"1", b"2")
     consumer.read(1)
     end, start = consumer.end(9), consumer.start(2)
-    answers = consumer.line.send(request(50, end.encode(), end.OPNUM), request(51, start.encode(), start.OPNUM))
+    answers = consumer.line.send(
+        request(50, end.encode(), end.OPNUM), request(51, start.encode(), start.OPNUM)
+    )
     assert [answer.call_id for answer in answers] == [50, 51]
     assert isinstance(answers[0], Response)
     assert calls.Done.decode(answers[0].stub).status == INVALID_PARAMETER

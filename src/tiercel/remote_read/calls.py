@@ -43,7 +43,7 @@ _SECTION_SIZE = 16  # of a SectionBuffer without what its pointer points to
 
 
 class Kind(NamedTuple):
-    """How a field is read and written; one of a fixed size can also be packed together with its neighbours."""
+    """How a field is read and written; one of a fixed size can be packed together with its neighbours."""
 
     read: Callable[[NdrReader, str], Any]
     write: Callable[[NdrWriter, Any], object]

@@ -502,7 +502,16 @@ def plain_request(call_id: int, context_id: int, opnum: int, stub: bytes) -> byt
 def plain_response(call_id: int, context_id: int, stub: bytes) -> bytes:
     """The same for its answer."""
     size = len(stub)
-    head = (VERSION, VERSION_MINOR, _IS_RESPONSE, WHOLE, LITTLE_ENDIAN, REQUEST_HEADER_SIZE + size, 0, call_id)
+    head = (
+        VERSION,
+        VERSION_MINOR,
+        _IS_RESPONSE,
+        WHOLE,
+        LITTLE_ENDIAN,
+        REQUEST_HEADER_SIZE + size,
+        0,
+        call_id,
+    )
     return _PLAIN_RESPONSE.pack(*head, size, context_id, 0, 0) + stub
 
 
