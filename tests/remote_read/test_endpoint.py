@@ -163,8 +163,11 @@ class TestInterface:
         assert line.fault(1, b"") != BAD_STUB_DATA
         assert stub(line.ask(calls.GetServerPort())) == bytes.fromhex("37080000")
 
+    @pytest.mark.conformance("MQRR-011")
     def test_strings_that_break_the_rules(self, line: Line) -> None:
         good = calls.OpenQueue(queue_format("q"), RECEIVE).encode()
+        for size in range(len(good)):
+            assert line.fault(2, good[:size]) == BAD_STUB_DATA
         counts = {"actual over max": (20, 200), "offset": (16, 1), "no NUL": (20, 3)}
         for at, value in counts.values():
             bad = bytearray(good)

@@ -8,6 +8,7 @@ import pytest
 from engine.harness import ALICE, BOB, SYSTEM, Box
 from tiercel.model.codes import QueueAccessMask, QueueFormatKind
 from tiercel.model.errors import DtcConnectError, error_for_code
+from tiercel.model.identifiers import NULL_GUID
 from tiercel.model.sid import ANONYMOUS, SecurityIdentifier
 from tiercel.remote_read import calls
 from tiercel.remote_read.queue_format import QueueFormat
@@ -94,7 +95,9 @@ class TestAuthorisation:
         with faults(RPC_ACCESS_DENIED):
             weaker.call(calls.EnlistRemoteTransaction(uuid4()))
 
+    @pytest.mark.conformance("MQRR-017")
     def test_another_least_level_can_be_set(self) -> None:
+        """DebugRpc"""
         site = Site(least_level=AuthenticationLevel.INTEGRITY)
         site.create("q")
         site.reader(level=AuthenticationLevel.INTEGRITY).open("q")
@@ -125,6 +128,7 @@ class TestAuthorisation:
             with faults(RPC_ACCESS_DENIED):
                 stranger.open("q", is_workgroup=workgroup)
 
+    @pytest.mark.conformance("MQRR-018")
     def test_what_a_handle_said_of_its_client_counts_for_its_calls(self) -> None:
         site = Site(allow_unauthenticated=True, deny_workgroup_clients=True)
         box = site.create("q")
@@ -147,6 +151,7 @@ class TestAuthorisation:
         with faults(RPC_ACCESS_DENIED):
             stranger.enlist(uuid4())
 
+    @pytest.mark.conformance("MQRR-017")
     def test_queues_that_are_open_to_nobody_in_particular(self) -> None:
         """NewRemoteReadServerAllowNoneSecurityClient"""
         site = Site(allow_anonymous=True)
@@ -296,6 +301,13 @@ class TestOpenQueue:
             with faults(code):
                 site.reader().open("q", access, share)
 
+    @pytest.mark.conformance("MQRR-054")
+    @pytest.mark.usefixtures("box")
+    def test_clients_need_no_name_of_their_own(self, site: Site) -> None:
+        same = uuid4()
+        opened = [site.reader().open("q", client_id=client) for client in (NULL_GUID, NULL_GUID, same, same)]
+        assert len({each.handle for each in opened}) == len(opened)
+
     @pytest.mark.conformance("MQRR-055")
     @pytest.mark.usefixtures("box")
     def test_who_the_client_says_it_is_means_nothing(self, site: Site) -> None:
@@ -376,13 +388,14 @@ class TestContextHandles:
 
 
 class TestOpenQueueForMove:
+    @pytest.mark.conformance("MQRR-103")
     @pytest.mark.usefixtures("box")
     def test_only_to_move_and_with_others(self, site: Site) -> None:
         for access, share in ((MOVE, 1), (RECEIVE, 0), (PEEK, 0), (MOVE | RECEIVE, 0), (0, 0)):
             with faults(INVALID_PARAMETER):
                 site.reader().call(calls.OpenQueueForMove(queue_format("q;sub"), access, share))
 
-    @pytest.mark.conformance("MQRR-064")
+    @pytest.mark.conformance("MQRR-064", "MQRR-103")
     def test_nothing_is_read_through_it(self, site: Site, box: Box) -> None:
         box.send(b"1")
         target = site.reader().open("q", MOVE)
@@ -395,7 +408,7 @@ class TestOpenQueueForMove:
             target.purge()
         assert box.bodies() == [b"1"]
 
-    @pytest.mark.conformance("MQRR-102")
+    @pytest.mark.conformance("MQRR-102", "MQRR-103")
     def test_a_subqueue_of_nothing(self, site: Site) -> None:
         with faults(QUEUE_NOT_FOUND):
             site.reader().open("nobody;sub", MOVE)

@@ -109,9 +109,7 @@ class Service:
         return next((one for one in self.interfaces if one.accepts(element.abstract_syntax)), None)
 
 
-@dataclass(
-    slots=True, eq=False
-)  # not frozen: one is made for every call, and that would cost three times as much
+@dataclass(slots=True, eq=False)  # not frozen, which would cost three times as much for every call
 class Call:
     """A call to answer: all of its request is there."""
 
