@@ -6,15 +6,18 @@ from uuid import uuid4
 import pytest
 
 from engine.harness import ALICE, BOB, SYSTEM, Box
-from tiercel.model.codes import QueueAccessMask, QueueFormatKind
+from tiercel.model.codes import QueueAccess, QueueAccessMask, QueueFormatKind, RemoteReadState
 from tiercel.model.errors import DtcConnectError, error_for_code
 from tiercel.model.identifiers import NULL_GUID
 from tiercel.model.sid import ANONYMOUS, SecurityIdentifier
 from tiercel.remote_read import calls
+from tiercel.remote_read.handles import QueueHandle
 from tiercel.remote_read.queue_format import QueueFormat
 from tiercel.remote_read.settings import Settings
+from tiercel.rpc.associations import Association
 from tiercel.rpc.ndr import ContextHandle
 from tiercel.rpc.security import AuthenticationLevel
+from tiercel.rpc.syntax import Interface
 from tiercel.security.access import Token
 from tiercel.security.descriptor import SecurityDescriptor
 
@@ -28,6 +31,7 @@ ACCESS_DENIED = 0xC00E0025
 RPC_ACCESS_DENIED = 0x5
 CONTEXT_MISMATCH = 0x1C00001A
 CAROL = Token.for_user(SecurityIdentifier.parse("S-1-5-21-1-2-3-1003"))
+OPEN_HANDLE = Association.open_handle
 LEVELS = list(AuthenticationLevel)[1:]
 NONE = AuthenticationLevel.NONE
 
@@ -315,6 +319,25 @@ class TestOpenQueue:
         assert (said.is_non_routing_server, said.major, said.minor) == (1, 6, 1)
         for routing, major in product((0, 1, -1), (0, 5, 255)):
             site.reader().open("q", is_non_routing_server=routing, major=major, minor=major, build_number=9)
+
+
+class TestRemoteReadState:
+    """[MS-MQDMPR] 3.1.1.16"""
+
+    @pytest.mark.conformance("DMPR-111")
+    def test_who_knows_the_handle(self, site: Site, box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+        local = box.open(QueueAccess.RECEIVE)
+        assert local.remote_read_state is RemoteReadState.NONE
+        seen = []
+
+        def watch(association: Association, interface: Interface, handle: QueueHandle) -> ContextHandle:
+            seen.append(handle.opened.remote_read_state)
+            return OPEN_HANDLE(association, interface, handle)
+
+        monkeypatch.setattr(Association, "open_handle", watch)
+        site.reader().open("q")
+        [far] = [each for each in box.state.handles.values() if each is not local]
+        assert (seen, far.remote_read_state) == ([RemoteReadState.OPENED], RemoteReadState.READY_FOR_READ)
 
 
 class TestContextHandles:

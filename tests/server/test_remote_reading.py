@@ -1,7 +1,6 @@
 """[MS-MQRR] on real sockets: readers of the daemon, bound by hand with the client machine."""
 
 import asyncio
-import os
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
@@ -11,11 +10,12 @@ from typing import Any
 import pytest
 
 from tiercel.engine.engine import Engine
-from tiercel.model.codes import QueueAccess
+from tiercel.model.codes import OutgoingQueueState, QueueAccess
 from tiercel.model.errors import DecodeError
 from tiercel.model.format_name import FormatName
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
+from tiercel.model.queue import OutgoingQueue
 from tiercel.remote_read import calls
 from tiercel.remote_read.calls import REMOTE_READ, RR_ACK, RR_NACK
 from tiercel.remote_read.packet import rebuild
@@ -44,9 +44,9 @@ def play(tmp_path: Path) -> Play:
         remote_read = {"enabled": True, "port": 0, "least_level_local": "none"} | options
         config = configured(tmp_path, remote_read=remote_read)
         async with asyncio.timeout(PATIENCE_S), Daemon(config) as daemon:
-            await daemon.call(
-                lambda engine: engine.create_queue(PathName.parse(r".\private$\q"), open_to_all())
-            )
+            if not daemon.engine.find(NAME):
+                path = PathName.parse(r".\private$\q")
+                await daemon.call(lambda engine: engine.create_queue(path, open_to_all()))
             try:
                 await scene(daemon)
             finally:
@@ -253,11 +253,10 @@ def test_readers_may_stay_where_the_mapper_sends_them_or_ask_for_the_port(
 
 def own_sockets(table: str) -> set[str]:
     """The sockets of this process that /proc/net/`table` lists."""
-    links = (Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd"))
     own = set()
-    for link in links:
+    for link in Path("/proc/self/fd").iterdir():
         with suppress(OSError):
-            own.add(os.readlink(link))
+            own.add(str(link.readlink()))
     rows = Path(f"/proc/net/{table}").read_text("ascii").splitlines()[1:]
     return {f"socket:[{row.split()[9]}]" for row in rows} & own
 
@@ -325,3 +324,43 @@ def unused_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+@pytest.mark.conformance("DMPR-003")
+def test_all_protocols_serve_one_queue_manager(play: Play) -> None:
+    async def scene(daemon: Daemon) -> None:
+        assert daemon.remote_reading is not None
+        engine = daemon.engine
+        parts = (daemon.protocol, daemon.remote_reading.service)
+        managers = [part._engine.queue_manager for part in parts]
+        assert all(manager is engine.queue_manager for manager in managers)
+        await daemon.call(lambda engine: engine.set_properties(send_insecure_nacks=True))
+        assert all(manager.send_insecure_nacks for manager in managers)
+
+    play(scene)
+
+
+def test_a_hardened_queue_manager_answers_no_rpc_from_its_next_start_on(play: Play) -> None:
+    async def hardening(daemon: Daemon) -> None:
+        await daemon.call(lambda engine: engine.set_properties(hardened_security=True))
+        reader = await Reader().connect(port_of(daemon))
+        assert (await reader.call(calls.GetServerPort())).port == port_of(daemon)
+
+    async def hardened(daemon: Daemon) -> None:
+        assert daemon.remote_reading is None
+        ways = {
+            name: await daemon.call(way_to(name))
+            for name in (r"TCP:192.0.2.9\private$\q", "http://192.0.2.9/msmq/private$/q")
+        }
+        assert list(ways.values()) == [OutgoingQueueState.LOCKED, OutgoingQueueState.INACTIVE]
+
+    def way_to(name: str) -> Callable[[Engine], OutgoingQueueState]:
+        def find(engine: Engine) -> OutgoingQueueState:
+            queue = engine.way_to(FormatName.parse(f"DIRECT={name}")).queue
+            assert isinstance(queue, OutgoingQueue)
+            return queue.state
+
+        return find
+
+    play(hardening)
+    play(hardened)

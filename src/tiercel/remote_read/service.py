@@ -27,6 +27,7 @@ from tiercel.model.codes import (
     MessageClass,
     QueueAccess,
     ReceiveAction,
+    RemoteReadState,
     ShareMode,
     Status,
 )
@@ -256,12 +257,14 @@ class RemoteReadService:
             ShareMode(request.share_mode),
             token=token,
         )
+        opened.remote_read_state = RemoteReadState.OPENED
         handle = QueueHandle(caller.association, token.user, opened, is_workgroup)
         try:
             self._handles.add(handle)
         except RpcFault:
             self._engine.close_queue(opened)
             raise
+        opened.remote_read_state = RemoteReadState.READY_FOR_READ  # with the answer, both sides know it
         return handle
 
     def _close_queue(self, _call: CallId, caller: Caller, request: calls.CloseQueue) -> Response:

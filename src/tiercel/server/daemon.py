@@ -158,6 +158,9 @@ class Daemon:
         options = config.remote_read
         if not options.enabled:
             return None
+        if self.engine.queue_manager.hardened_security:  # as it is at the start ([MS-MQDMPR] 3.1.1.1)
+            log.warning("remote_reading_off", reason="the queue manager is hardened: it answers no RPC")
+            return None
         service = RemoteReadService(self.engine, options.settings)
         logons = providers(config.accounts, self.engine.queue_manager.computer_name)
         reading = RemoteReading(service, options, config.listen.host, self._put, logons)
