@@ -16,7 +16,7 @@ What a sender is told and what is kept of a message is decided here and nowhere 
 from collections.abc import Callable
 
 from tiercel.engine.catalog import Catalog
-from tiercel.engine.core import Core, Counter, ReadyToSend, Removed
+from tiercel.engine.core import Core, Counter, Removed
 from tiercel.engine.expiry import Expiry
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import Record
@@ -154,9 +154,7 @@ class Delivery:
         lookup_id = self._insert(queue, record, packet)
         if queue.is_outgoing:
             self.entered_outgoing(queue, lookup_id, record, packet)
-            if queue not in self._core.ready:
-                self._core.ready[queue] = None
-                self._core.effects.append(ReadyToSend(queue))
+            self._core.ready[queue] = None
             return
         if packet.acknowledgements & _POS_ARRIVAL:
             self._acknowledge(packet, MessageClass.ACK_REACH_QUEUE)

@@ -22,7 +22,7 @@ from tiercel.engine.attributes import (
     encode_attributes,
 )
 from tiercel.engine.catalog import Catalog
-from tiercel.engine.core import Core, Effect, Paused
+from tiercel.engine.core import Core, Effect
 from tiercel.engine.cursor import Cursor
 from tiercel.engine.delivery import Delivery, refusal_error
 from tiercel.engine.discards import Discard
@@ -558,12 +558,10 @@ class Engine:
     def pause(self, state: QueueState) -> None:
         self._outgoing_queue(state).state = OutgoingQueueState.ON_HOLD
         self.outgoing.paused(state, True)
-        self._core.effects.append(Paused(state, is_paused=True))
 
     def resume(self, state: QueueState) -> None:
         self._outgoing_queue(state).state = OutgoingQueueState.INACTIVE
         self.outgoing.paused(state, False)
-        self._core.effects.append(Paused(state, is_paused=False))
         self.dispatch.send()
 
     def _outgoing_queue(self, state: QueueState) -> OutgoingQueue:
