@@ -11,8 +11,8 @@ from tiercel.server.config import ConfigError, load
 NAME = "token"
 HELP = "add, remove and list the tokens of the data endpoint"
 DESCRIPTION = """\
-Keeps the file of tokens that the data endpoint asks. A client sends its token as `Authorization: Bearer TOKEN`;
-a running daemon sees a change at the next request.
+Keeps the file of tokens that the data endpoint asks. A client sends its token in a header,
+`Authorization: Bearer TOKEN`; a running daemon sees a change at the next request.
 
 The roles: read looks at queues and messages, send publishes messages, receive claims and acknowledges (and
 reads), admin does everything.

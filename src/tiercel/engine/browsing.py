@@ -28,43 +28,46 @@ class Browsing:
         self._core = core
 
     def head(self, queue: QueueState) -> Head:
-        first, last = LAST_SEQUENCE, 0
+        ends = [lookup_id_sequence(each) for stretch in self._stretches(queue) for each in stretch]
+        return Head(min(ends) - 1, max(ends)) if ends else Head(0, 0)
+
+    def _stretches(self, queue: QueueState) -> Iterator[tuple[int, int]]:
+        """The first and the last lookup id of each priority that has messages."""
         for lowest, highest in lookup_ids(0, LAST_SEQUENCE):
-            found = queue.at_or_after(self._core, lowest)
-            if found is not None and found[0] <= highest:
-                first = min(first, lookup_id_sequence(found[0]))
-                newest = queue.before(self._core, highest + 1)
-                assert newest is not None
-                last = max(last, lookup_id_sequence(newest[0]))
-        return Head(first - 1, last) if last else Head(0, 0)
+            first = queue.at_or_after(self._core, lowest)
+            if first is not None and first[0] <= highest:
+                last = queue.before(self._core, highest + 1)
+                assert last is not None
+                yield first[0], last[0]
 
     def sequence_at(self, queue: QueueState, time: float) -> int:
         """Where to begin for what arrived at that time or later: (this, hi]; hi when nothing did."""
-        starts = [self._first_since(queue, *ends, time) for ends in lookup_ids(0, LAST_SEQUENCE)]
-        known = [start for start in starts if start is not None]
+        starts = [self._first_since(queue, first, last, time) for first, last in self._stretches(queue)]
+        known = [lookup_id_sequence(start) for start in starts if start is not None]
         return min(known) - 1 if known else self.head(queue).hi
 
-    def _first_since(self, queue: QueueState, low: int, high: int, time: float) -> int | None:
+    def _first_since(self, queue: QueueState, first: int, last: int, time: float) -> int | None:
         """By bisection: arrival times rise with the sequence, as far as the clock did."""
-        while low < high:
-            middle = (low + high) // 2
-            if self._arrived_since(queue, middle, high, time) is None:
-                low = middle + 1
-            else:
-                high = middle
-        return self._arrived_since(queue, low, high, time)
-
-    def _arrived_since(self, queue: QueueState, at: int, highest: int, time: float) -> int | None:
-        found = queue.at_or_after(self._core, at)
-        if found is None or found[0] > highest:
+        if self._arrival(queue, last) < time:
             return None
-        record = queue.decode(self._core, *found)
-        return lookup_id_sequence(found[0]) if record is not None and record.arrival_time >= time else None
+        while first < last:
+            middle = (first + last) // 2
+            if self._arrival(queue, middle) < time:
+                first = middle + 1
+            else:
+                last = middle
+        return last
+
+    def _arrival(self, queue: QueueState, at: int) -> int:
+        """When the first message arrived that stands there or behind."""
+        found = queue.at_or_after(self._core, at)
+        record = None if found is None else queue.decode(self._core, *found)
+        return 0 if record is None else record.arrival_time
 
     def express(
         self, queue: QueueState, lo: int, hi: int, after: int, max_rows: int, max_bytes: int
     ) -> Iterator[tuple[int, bytes]]:
-        """Messages of (lo, hi] that only memory has, as they would be stored; the next slice begins `after`."""
+        """Messages of (lo, hi] that only memory has, as they would be stored, from `after` on."""
         for lowest, highest in lookup_ids(lo, hi):
             for lookup_id in queue.express.irange(max(lowest, after + 1), highest):
                 if max_rows <= 0 or max_bytes <= 0:

@@ -34,7 +34,9 @@ class ArrowStream(StreamingResponse):
         await super().stream_response(send_in_time)
 
 
-async def _encoded(schema: pa.Schema, batches: AsyncIterator[pa.RecordBatch]) -> AsyncIterator[memoryview | bytes]:
+async def _encoded(
+    schema: pa.Schema, batches: AsyncIterator[pa.RecordBatch]
+) -> AsyncIterator[memoryview | bytes]:
     yield memoryview(schema.serialize())
     try:
         async for batch in batches:

@@ -1,12 +1,12 @@
 """What requests have the queue manager do: every command runs in a batch of the daemon, long ones in slices.
 
-A slice is one turn of the event loop, a few milliseconds; between two of them port 1801 has its turn. Answers are
-there when what they tell of is durable.
+A slice is one turn of the event loop, some milliseconds; between two of them port 1801 has its turn. Answers
+are there when what they tell of is durable.
 """
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final, TypeVar
 
@@ -14,15 +14,13 @@ from tiercel.engine.claim_records import weights
 from tiercel.engine.claims import Claim, ClaimStatus
 from tiercel.engine.engine import Engine
 from tiercel.engine.queue_state import QueueState
-from tiercel.engine.stages import Published, RowsOf, Stage, StageId
 from tiercel.http import places
 from tiercel.http.places import Source
 from tiercel.model.codes import QueueAccess
-from tiercel.model.errors import ConsumerFencedError, IoTimeoutError, MqError
+from tiercel.model.errors import ConsumerFencedError, IoTimeoutError
 from tiercel.server.daemon import Daemon
 
 SLICE: Final = 1000  # messages in one turn: some 15 ms
-_PREPARED: Final = 250  # messages of a publish in one turn: each is encoded
 _UNFINISHED_S: Final = 0.1  # how often to look whether a transaction has come to its end
 _EXPRESS_BYTES: Final = 4 << 20
 
@@ -96,7 +94,7 @@ class Commands:
     # Claims.
 
     async def attach(self, consumer: str, queues: list[str], *, create: bool, epoch: int | None) -> Json:
-        """Makes the caller the only one who acts for the consumer; with its epoch, only tells of more queues."""
+        """Lets nobody but the caller act for the consumer; with its epoch, only tells of more queues."""
 
         def command(engine: Engine) -> Json:
             states = {name: places.find(engine, name) for name in queues}  # before anything is done
@@ -104,9 +102,7 @@ class Commands:
             found = {name: engine.claims.status(consumer, state) for name, state in states.items()}
             for status in found.values():
                 if status.epoch != current:
-                    raise ConsumerFencedError(
-                        f"consumer {consumer}", present=status.epoch, limit=current
-                    )
+                    raise ConsumerFencedError(f"consumer {consumer}", present=status.epoch, limit=current)
             guid = str(engine.queue_manager.identifier)
             rows = {
                 name: _described(engine, states[name]) | {"floor": status.lo, "hi": status.hi}
@@ -140,7 +136,13 @@ class Commands:
             await self._wait_for_message(queue, left)
 
     async def _claim_now(
-        self, consumer: str, epoch: int, queue: str, start: int | None, limit: int | None, byte_limit: int | None
+        self,
+        consumer: str,
+        epoch: int,
+        queue: str,
+        start: int | None,
+        limit: int | None,
+        byte_limit: int | None,
     ) -> Json:
         def command(engine: Engine) -> tuple[Claim, QueueState]:
             state = places.find(engine, queue)
@@ -171,9 +173,7 @@ class Commands:
         slot = (await self.run(lambda engine: engine.claims.status(consumer, state))).slot
         sums, total = [], 0
         for above, up_to in pairwise([*range(lo, hi, SLICE), hi]):
-            step = await self.run(
-                lambda engine, above=above, up_to=up_to: weights(engine.batch, slot, above, up_to, SLICE)
-            )
+            step = await self.run(partial(_weights_of, slot, above, up_to))
             total += step[-1][1] if step else 0
             sums.append((up_to, total))
         return sums
@@ -249,40 +249,9 @@ class Commands:
         found = await self.run(lambda engine: engine.claims.all())
         return {"claims": [_claim_row(each) for each in found]}
 
-    # Stages.
 
-    async def stage(self, stage: StageId, chunk: int, payload: bytes, rows: int) -> Json:
-        return _stage_row(await self.run(lambda engine: engine.stages.stage(stage, chunk, payload, rows)))
-
-    async def publish(
-        self, app: str, batch: str, stages: list[StageId], rows_of: RowsOf, *, transactional: bool
-    ) -> Json:
-        token = self._daemon.driver.token
-        publication = await self.run(
-            lambda engine: engine.stages.begin_publish(
-                app, batch, stages, rows_of, token, transactional=transactional
-            )
-        )
-        try:
-            while not await self.run(lambda _: publication.prepare(_PREPARED)):
-                pass
-            done: Published = await self.run(lambda _: publication.commit())
-        finally:
-            with suppress(MqError):
-                await self.run(lambda _: publication.abort())
-        return {"published": done.count, "already": done.already}
-
-    async def discard(self, app: str, batch: str, *, for_good: bool) -> Json:
-        gone = await self.run(lambda engine: engine.stages.discard(app, batch, for_good=for_good))
-        return {"discarded": gone}
-
-    async def stages(self) -> Json:
-        def command(engine: Engine) -> Json:
-            now = engine.seconds
-            rows = [_stage_row(each) | {"age": now - each.created} for each in engine.stages.stages()]
-            return {"stages": rows}
-
-        return await self.run(command)
+def _weights_of(slot: int, lo: int, hi: int, engine: Engine) -> list[tuple[int, int]]:
+    return weights(engine.batch, slot, lo, hi, SLICE)
 
 
 def _described(engine: Engine, state: QueueState) -> Json:
@@ -309,15 +278,4 @@ def _claim_row(status: ClaimStatus) -> Json:
         "bytes": status.size_bytes,
         "age": status.oldest_s,
         "last_seen": status.last_seen,
-    }
-
-
-def _stage_row(stage: Stage) -> Json:
-    return {
-        "stage": str(stage.id),
-        "created": stage.created,
-        "changed": stage.changed,
-        "rows": stage.rows,
-        "bytes": stage.size_bytes,
-        "chunks": stage.chunks,
     }

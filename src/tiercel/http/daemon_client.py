@@ -27,8 +27,9 @@ class DaemonRefusedError(Exception):
 class DaemonClient:
     def __init__(self, door: Door) -> None:
         transport = httpx.AsyncHTTPTransport(uds=door.name, limits=httpx.Limits(max_connections=None))
-        # No time-out: a claim may wait, and a publish take its time. With the daemon this process ends too.
-        self._client = httpx.AsyncClient(transport=transport, base_url="http://daemon", timeout=None)
+        # A claim may wait, and a publish take its time; and with the daemon this process ends too.
+        never = httpx.Timeout(None)
+        self._client = httpx.AsyncClient(transport=transport, base_url="http://daemon", timeout=never)
 
     async def forward(self, request: Request) -> Response:
         """Passes a request on, and gives the answer as it is."""
@@ -42,7 +43,9 @@ class DaemonClient:
         kind = request.headers.get("content-type")
         headers = {} if kind is None else {"content-type": kind}
         url = httpx.URL(path=request.url.path, query=query.encode())
-        return await self._send(self._client.build_request(request.method, url, content=body, headers=headers))
+        return await self._send(
+            self._client.build_request(request.method, url, content=body, headers=headers)
+        )
 
     async def place(self, parameters: Mapping[str, str]) -> dict[str, Any]:
         answer = await self._get("place", parameters)
@@ -63,7 +66,9 @@ class DaemonClient:
             after = rows[-1][0]
 
     async def _get(self, name: str, parameters: Mapping[str, Any]) -> httpx.Response:
-        answer = await self._send(self._client.build_request("GET", f"{INTERNAL}/{name}", params=dict(parameters)))
+        answer = await self._send(
+            self._client.build_request("GET", f"{INTERNAL}/{name}", params=dict(parameters))
+        )
         if answer.status_code != httpx.codes.OK:
             raise DaemonRefusedError(_passed_on(answer))
         return answer

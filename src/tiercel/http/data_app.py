@@ -1,4 +1,4 @@
-"""The application of the data process: bulk is read from the store, everything else passed on to the daemon."""
+"""The application of the data process: bulk is read from the store, the rest passed on to the daemon."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Final
@@ -12,17 +12,16 @@ from starlette.routing import Route
 from tiercel import columns
 from tiercel.columns import RowFilter
 from tiercel.engine.browsing import LAST_SEQUENCE
-from tiercel.http import discards, problems, ranges, rows
+from tiercel.http import discards, problems, ranges
 from tiercel.http.arrow_stream import ArrowStream
 from tiercel.http.daemon_client import DaemonClient, DaemonRefusedError
 from tiercel.http.gate import Gate
-from tiercel.http.parameters import Parameters, read_body
+from tiercel.http.parameters import Parameters
 from tiercel.http.paths import V1
 from tiercel.http.places import Source
 from tiercel.http.ranges import Place, Shape
 from tiercel.model.errors import InvalidParameterError
 from tiercel.model.identifiers import lookup_id_sequence
-from tiercel.model.limits import STAGE_PAYLOAD_MAX
 from tiercel.security.tokens import Role
 from tiercel.store.lmdb_reader import LmdbReader
 
@@ -51,10 +50,6 @@ class DataApp:
             ("POST", "/consumers/{consumer}/release"): (Role.RECEIVE, forward),
             ("DELETE", "/consumers/{consumer}"): (Role.RECEIVE, forward),
             ("GET", "/claims"): (Role.READ, forward),
-            ("PUT", "/stages/{stage:path}"): (Role.SEND, self._stage),
-            ("GET", "/stages"): (Role.READ, forward),
-            ("POST", "/publish"): (Role.SEND, forward),
-            ("POST", "/discard"): (Role.SEND, forward),
         }
         self.app = Starlette(
             routes=[
@@ -78,7 +73,9 @@ class DataApp:
             return await self._daemon.forward(request)
         with self._reader.snapshot() as view:
             lo, hi = discards.head(view)
-        return JSONResponse({"queue": Source.DISCARDS, "guid": "", "e": 0, "lo": lo, "hi": hi, "count": hi - lo})
+        return JSONResponse(
+            {"queue": Source.DISCARDS, "guid": "", "e": 0, "lo": lo, "hi": hi, "count": hi - lo}
+        )
 
     async def _range(self, request: Request) -> Response:
         given = Parameters.of_query(request)
@@ -154,15 +151,6 @@ class DataApp:
         )
         return JSONResponse({"guid": answer["guid"], "e": answer["e"], "cuts": found})
 
-    # Sending.
-
-    async def _stage(self, request: Request) -> Response:
-        given = Parameters.of_query(request)
-        chunk = given.number("chunk", 0)
-        given.finish()
-        payload = await read_body(request, STAGE_PAYLOAD_MAX)
-        return await self._daemon.stage(request, chunk, rows.check(payload), payload)
-
 
 async def _refused(_request: Request, error: Exception) -> Response:
     assert isinstance(error, DaemonRefusedError)
@@ -188,4 +176,7 @@ def _shape(given: Parameters, names: tuple[str, ...] | None) -> Shape:
     try:
         return Shape(tuple(columns.check_names(chosen)), RowFilter.of_options(filters), bad)
     except ValueError as problem:
-        raise InvalidParameterError("range", problem=str(problem), fix="mend the parameter") from problem
+        fix = f"the columns are {', '.join(columns.names())}"
+        raise InvalidParameterError(
+            "columns or filters", problem=str(problem).rstrip("?."), fix=fix
+        ) from problem

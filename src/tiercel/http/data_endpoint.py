@@ -1,8 +1,8 @@
-"""The data endpoint as the daemon has it: the Unix socket on its own loop, and data processes that it watches.
+"""The data endpoint as the daemon has it: the Unix socket on its own loop, and data processes to watch.
 
-The daemon itself opens the public address and hands it on, so that a data process which is started again finds
-its clients waiting. A data process lives as long as its standard input is open: it ends with the daemon, however
-that ends.
+The daemon itself opens the public address and hands it on, so that a data process which is started again
+finds its clients waiting. A data process lives as long as its standard input is open: it ends with the
+daemon, however that ends.
 """
 
 import asyncio
@@ -110,7 +110,7 @@ class DataEndpoint:
         assert process.stdin is not None
         log.info("data_process_started", pid=process.pid, address=self._endpoint)
         settings = {
-            "directory": str(directory.resolve()),
+            "directory": str(directory),
             "descriptor": descriptor,
             "options": asdict(self._options),
             "log": asdict(self._daemon.config.log),
@@ -139,4 +139,6 @@ def _check_certificate(options: DataOptions) -> None:
     except OSError as problem:
         reason = problem.strerror or str(problem)
         files = f"{options.tls_certificate}, {options.tls_key}"
-        raise ConfigError(f"[data] tls_certificate, tls_key: {files}: they cannot be used ({reason})") from problem
+        raise ConfigError(
+            f"[data] tls_certificate, tls_key: {files}: they cannot be used ({reason})"
+        ) from problem

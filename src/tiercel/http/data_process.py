@@ -5,6 +5,7 @@ Its standard input brings one line of JSON, the settings, and ends when the daem
 
 import asyncio
 import json
+import logging
 import os
 import socket
 import sys
@@ -26,6 +27,7 @@ def main() -> None:
     threading.Thread(target=_end_with_the_daemon, daemon=True).start()
     options = settings["log"]
     log.configure(level=options["level"], format_name=options["format"], file=options["file"])
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # else it tells of every request
     asyncio.run(_serve(settings))
 
 

@@ -52,15 +52,21 @@ def schema(names: Sequence[str]) -> pa.Schema:
     return pa.schema([SCHEMA.field(name) for name in names])
 
 
-def batch_of(names: Sequence[str], _keys: Sequence[memoryview], values: Sequence[memoryview]) -> pa.RecordBatch:
+def batch_of(
+    names: Sequence[str], _keys: Sequence[memoryview], values: Sequence[memoryview]
+) -> pa.RecordBatch:
     lines = [_line(bytes(value)) for value in values]
-    arrays = [pa.array([line.get(_FIELDS.get(name, name)) for line in lines], SCHEMA.field(name).type) for name in names]
+    arrays = [
+        pa.array([line.get(_FIELDS.get(name, name)) for line in lines], SCHEMA.field(name).type)
+        for name in names
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema(names))
 
 
 def _line(data: bytes) -> dict[str, Any]:
     try:
-        line = json.loads(data)
-        return line | {"time": line["time"] * _MICROSECONDS}
+        line: dict[str, Any] = json.loads(data)
+        line["time"] *= _MICROSECONDS
     except (ValueError, TypeError, KeyError) as problem:
         return {"reason": f"the line of the ledger is damaged ({problem})"}
+    return line

@@ -48,15 +48,13 @@ class Parameters:
             raise InvalidParameterError(name, problem="it is missing", fix=f"give {name}")
         return default
 
-    def text(self, name: str, default: str | None | object = _MISSING) -> Any:
+    def text(self, name: str, default: object = _MISSING) -> Any:
         value = self._take(name, default)
         if value is not default and not isinstance(value, str):
             raise _wrong(name, value, "a text")
         return value
 
-    def number(
-        self, name: str, default: int | None | object = _MISSING, *, low: int = 0, high: int = 2**63 - 1
-    ) -> Any:
+    def number(self, name: str, default: object = _MISSING, *, low: int = 0, high: int = 2**63 - 1) -> Any:
         value = self._take(name, default)
         if value is default:
             return value
@@ -80,7 +78,7 @@ class Parameters:
             raise _wrong(name, value, "true or false")
         return found
 
-    def texts(self, name: str, default: tuple[str, ...] | object = _MISSING) -> Any:
+    def texts(self, name: str, default: object = _MISSING) -> Any:
         value = self._take(name, default)
         if value is not default and not (
             isinstance(value, list) and all(isinstance(each, str) for each in value)

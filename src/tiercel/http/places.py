@@ -1,4 +1,4 @@
-"""Where messages are that a request speaks of: a queue, its journal, the dead letters, what waits to be sent."""
+"""Where the messages are that a request speaks of: a queue, its journal, the dead letters, the way out."""
 
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -42,7 +42,9 @@ def find(engine: Engine, queue: str | None, source: Source = Source.QUEUE) -> Qu
             raise QueueNotFoundError(f"journal of {state}")
         return state.journal
     if state.is_outgoing is not (source is Source.OUTGOING):
-        problem = "it is a queue of another computer" if state.is_outgoing else "it is a queue of this computer"
+        problem = (
+            "it is a queue of another computer" if state.is_outgoing else "it is a queue of this computer"
+        )
         fix = "say from=outgoing" if state.is_outgoing else "leave from=outgoing out"
         raise InvalidParameterError(f"queue {queue}", problem=problem, fix=fix)
     return state

@@ -1,8 +1,8 @@
 """Stretches of messages as Arrow batches, read piece by piece from snapshots of the store.
 
 No snapshot is kept between two pieces, so a client that takes its time keeps no page of the store from being
-used again. Claimed messages cannot change meanwhile; of a queue that others receive from, a browse shows what is
-still there when its piece is read.
+used again. Claimed messages cannot change meanwhile; of a queue that others receive from, a browse shows what
+is still there when its piece is read.
 """
 
 import asyncio

@@ -18,7 +18,7 @@ _STOP_S: Final = 2  # for requests that have begun
 
 class Server(uvicorn.Server):
     @contextmanager
-    def capture_signals(self) -> Iterator[None]:  # type: ignore[override]  # ours are the daemon's
+    def capture_signals(self) -> Iterator[None]:  # they are the daemon's
         yield
 
 
@@ -30,6 +30,7 @@ def new_server(app: Starlette, **options: Any) -> Server:
             ws="none",
             lifespan="off",
             log_config=None,
+            log_level="warning",
             access_log=False,
             server_header=False,
             date_header=False,

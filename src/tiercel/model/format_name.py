@@ -349,13 +349,6 @@ _ADDRESS_FORMS = {
 }
 
 
-def named(text: str) -> FormatName:
-    """The format name of what users write: a format name, or a path name."""
-    if "=" in text.partition("\\")[0]:
-        return FormatName.parse(text)
-    return DirectFormatName(DirectProtocol.OS, PathName.parse(text))
-
-
 def _parse_element(text: str) -> FormatName:
     keyword, equals, value = text.partition("=")
     reader = _READERS.get(keyword.casefold())

@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class Face(Protocol):
-    """What else the daemon shows of the queue manager: started after its sockets, stopped before its store."""
+    """What else the daemon shows of the queue manager: started after its sockets, ended before the store."""
 
     async def start(self, daemon: "Daemon") -> None:
         """Raises what stands in the way, and leaves nothing behind then."""

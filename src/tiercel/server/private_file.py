@@ -1,4 +1,4 @@
-"""A text that is its owner's alone: refused when others could read it, written whole, read when it changed."""
+"""A text that is its owner's alone: refused when others may read it, written whole, read when it changed."""
 
 import fcntl
 import os
@@ -80,7 +80,7 @@ def _check(path: Path, status: os.stat_result, error: type[TiercelError]) -> Non
 
 @contextmanager
 def changing(path: Path, error: type[TiercelError]) -> Iterator[Callable[[str], None]]:
-    """Nobody else changes the file meanwhile; what the block gets writes the new text, whole or not at all."""
+    """Nobody else changes the file meanwhile; the block gets what writes a new text, whole or not at all."""
     try:
         with _locked(path.parent):
             yield lambda text: _write(path, text)

@@ -1,4 +1,4 @@
-"""The file of bearer tokens: read when it has changed, written whole, and refused when others could write it."""
+"""The file of bearer tokens: read when it has changed, written whole, refused when others could write it."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -12,7 +12,6 @@ from typing import Self
 
 import lmdb
 
-from tiercel.model.errors import StoreFailedError
 from tiercel.store import lmdb_files
 from tiercel.store.interface import Keyspace, View
 from tiercel.store.lmdb_view import Databases, SnapshotView
@@ -44,7 +43,8 @@ class LmdbReader:
     def snapshot(self) -> Iterator[View]:
         """The last committed state."""
         databases = {space: found for space in Keyspace if (found := self._database(space)) is not None}
-        with self._begin(buffers=False) as transaction:
+        self._follow_the_writer()
+        with self._environment.begin() as transaction:
             yield SnapshotView(self.name, transaction, databases)
 
     @contextmanager
@@ -61,7 +61,8 @@ class LmdbReader:
         if database is None:
             yield keys, values
             return
-        with self._begin(buffers=True) as transaction, transaction.cursor(database) as cursor:
+        self._follow_the_writer()
+        with self._environment.begin(buffers=True) as transaction, transaction.cursor(database) as cursor:
             if cursor.set_range(at_least):
                 for key, value in cursor:
                     if len(keys) >= max_rows or max_bytes <= 0 or bytes(key) >= below:
@@ -75,16 +76,14 @@ class LmdbReader:
                 keys.clear()
                 values.clear()
 
-    def _begin(self, *, buffers: bool) -> "lmdb.Transaction[memoryview]":
+    def _follow_the_writer(self) -> None:
+        """Has the map as large as the writer's, which may have grown; nobody reads in between."""
         try:
-            return self._environment.begin(buffers=buffers)
-        except lmdb.MapResizedError:  # the writer has a larger map now
+            self._environment.begin().abort()
+        except lmdb.MapResizedError:
             self._environment.set_mapsize(0)
-            return self._environment.begin(buffers=buffers)
-        except lmdb.Error as error:
-            raise StoreFailedError(self.name, problem=f"it cannot be read ({error})") from error
 
-    def _database(self, space: Keyspace) -> "lmdb._Database | None":  # noqa: SLF001 -- no other name for it
+    def _database(self, space: Keyspace) -> "lmdb._Database | None":
         known = self._databases.get(space)
         if known is None:
             try:
