@@ -32,6 +32,9 @@ class Keyspace(StrEnum):
     PEERS = "peers"
     DISCARDS = "discards"
     DAMAGED = "damaged"
+    STAGES = "stages"
+    STAGED = "staged"
+    PUBLISHED = "published"
 
 
 class View(Protocol):
