@@ -108,6 +108,10 @@ class Claims:
         """Takes a consumer over, or makes it; the epoch that is given fences whoever had it before."""
         return self._consumers.attach(name, create=create).epoch
 
+    def check(self, name: str, epoch: int) -> None:
+        """Raises unless this is the present epoch of the consumer."""
+        self._consumers.current(name, epoch)
+
     def forget(self, name: str) -> None:
         """Ends a consumer that holds nothing; under the same name, its numbers would begin anew."""
         self._consumers.forget(name)
