@@ -21,6 +21,7 @@ from tiercel.engine.attributes import (
     decode_queue_manager,
     encode_attributes,
 )
+from tiercel.engine.browsing import Browsing
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.claims import Claims
 from tiercel.engine.core import Core, Effect, Paused
@@ -128,6 +129,7 @@ class Engine:
         self._transactions = Transactions(
             self._core, self._catalog, self._delivery, self._reading, self.outgoing
         )
+        self.browsing = Browsing(self._core)
         self.claims = Claims(self._core, self._catalog, self._delivery, self._expiry)
         self.peers = Peers(self._core)
         self.final_acks = FinalAcks(self._core, self.queue_manager, self._delivery, self.peers)
