@@ -22,6 +22,7 @@ from tiercel.model.errors import (
 )
 from tiercel.model.identifiers import TxSequenceId
 from tiercel.store.interface import Keyspace
+from tiercel.store.memory_store import MemoryStore
 from tiercel.wire.user_message import UserMessage
 
 from .harness import ALL_ACKNOWLEDGEMENTS, Box, World, result_of
@@ -114,6 +115,7 @@ class TestClaiming:
         assert Consumer(world, "other").claim(box)[:2] == (0, 1)
 
     def test_nothing_to_claim_writes_nothing(self, box: Box, spark: Consumer, world: World) -> None:
+        assert isinstance(world.store, MemoryStore)
         before = world.store.writes
         assert spark.claim(box, start=0) == Claim(0, 0)
         with world.store.snapshot() as view:
@@ -741,6 +743,7 @@ class TestDamage:
     ) -> None:
         box.send(b"1")
         spark.claim(box)
+        assert isinstance(world.store, MemoryStore)
         space = world.store.spaces[Keyspace.CONSUMERS]
         (found,) = (
             each for each in space if each[: len(key)] == key and (len(each) == len(key) or key[-1:] == b"\0")

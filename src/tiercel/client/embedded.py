@@ -21,7 +21,7 @@ from typing import Any, Self
 from uuid import UUID
 
 from tiercel.client.consumer import Consumer, Place, release
-from tiercel.client.translate import check_exists, check_number, check_text, format_name, message_of
+from tiercel.client.translate import check_exists, check_number, check_text, message_of
 from tiercel.engine import cursor as engine_cursor
 from tiercel.engine import transaction as engine_transaction
 from tiercel.engine.attributes import SETTABLE, SETTABLE_OF_MANAGER
@@ -39,7 +39,7 @@ from tiercel.model.errors import (
     MqError,
     QueueExistsError,
 )
-from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
+from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName, named
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName, SystemQueue
@@ -124,7 +124,7 @@ class QueueManager:
 
     def queue(self, name: str | FormatName) -> "Queue":
         """The queue of a path name or a format name; one on another computer can be sent to."""
-        parsed = name if isinstance(name, FormatName) else format_name(check_text("name of the queue", name))
+        parsed = name if isinstance(name, FormatName) else named(check_text("name of the queue", name))
         self._driver.run(lambda: check_exists(self._driver, parsed))
         return Queue(self, parsed)
 

@@ -7,6 +7,7 @@ number of queues, never with the number of messages. Nothing is written.
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from uuid import UUID
 
 from tiercel.engine.attributes import decode_queue_manager
@@ -26,6 +27,7 @@ from tiercel.engine.records import (
     split_expiry_key,
     split_message_key,
 )
+from tiercel.engine.stage_check import check_published, check_stages
 from tiercel.engine.transaction import SEQUENCE, TRANSACTION_HEAD, decode_operation
 from tiercel.model.codes import QueueType, TransactionalOperationType
 from tiercel.model.identifiers import LOOKUP_SEQUENCE_BITS, NULL_GUID, lookup_id_sequence
@@ -64,6 +66,7 @@ class Counts:
     claimed: int = 0
     transactions: int = 0
     discards: int = 0
+    stages: int = 0
     set_aside: int = 0
 
 
@@ -91,6 +94,7 @@ class Checker:
         yield from self._check_peers()
         yield from self._check_claims()
         yield from self._check_discards()
+        yield from self._check_staged_sends()
         yield from self._list_damaged()
 
     def _records(self, space: Keyspace) -> Iterator[tuple[bytes, bytes]]:
@@ -381,6 +385,11 @@ class Checker:
                 Discard(**json.loads(data))
             except UNREADABLE as error:
                 yield Problem("discards", f"line {int.from_bytes(key, 'big')} cannot be read ({why(error)})")
+
+    def _check_staged_sends(self) -> Iterator[Problem]:
+        self.counts.stages = self.view.count(Keyspace.STAGES)
+        for keyspace, text in chain(check_stages(self.view), check_published(self.view)):
+            yield Problem(keyspace, text)
 
     def _list_damaged(self) -> Iterator[Problem]:
         for key, data in self._records(Keyspace.DAMAGED):

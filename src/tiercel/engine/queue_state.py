@@ -227,7 +227,7 @@ class QueueState:
     def next_undecoded(self, core: Core) -> tuple[int, bytes | Record] | None:
         """The first message that can be had, as it is stored: who has seen it before need not decode it."""
         at = self._available_from
-        while (found := self._at_or_after(core, at)) is not None and found[0] in self.locks:
+        while (found := self.at_or_after(core, at)) is not None and found[0] in self.locks:
             at = found[0] + 1
         self._available_from = LAST_LOOKUP_ID if found is None else found[0]
         return found
@@ -248,7 +248,7 @@ class QueueState:
                 yield lookup_id_of(key), data
 
     def _seek(self, core: Core, at: int, *, peek: bool) -> tuple[int, Record] | None:
-        while (found := self._at_or_after(core, at)) is not None:
+        while (found := self.at_or_after(core, at)) is not None:
             lookup_id, data = found
             at = lookup_id + 1
             if self.locks and self._is_hidden(lookup_id, peek=peek):
@@ -259,7 +259,7 @@ class QueueState:
         return None
 
     def previous_available(self, core: Core, before: int, *, peek: bool = False) -> tuple[int, Record] | None:
-        while (found := self._before(core, before)) is not None:
+        while (found := self.before(core, before)) is not None:
             lookup_id, data = found
             before = lookup_id
             if self._is_hidden(lookup_id, peek=peek):
@@ -271,14 +271,14 @@ class QueueState:
 
     def last_lookup_id(self, core: Core) -> int:
         """Where the tail stands, whether available or not; START when the queue is empty."""
-        found = self._before(core, LAST_LOOKUP_ID + 1)
+        found = self.before(core, LAST_LOOKUP_ID + 1)
         return START if found is None else found[0]
 
     def _is_hidden(self, lookup_id: int, *, peek: bool) -> bool:
         lock = self.locks.get(lookup_id)
         return lock is not None and not (peek and lock.is_visible)
 
-    def _at_or_after(self, core: Core, at: int) -> tuple[int, bytes | Record] | None:
+    def at_or_after(self, core: Core, at: int) -> tuple[int, bytes | Record] | None:
         stored = None
         if self.stored_count and at <= LAST_LOOKUP_ID:
             stored = core.batch.first(_MESSAGES, message_key(self.slot, at), self._end)
@@ -291,7 +291,7 @@ class QueueState:
         lookup_id = lookup_id_of(stored[0])
         return express if express is not None and express[0] < lookup_id else (lookup_id, stored[1])
 
-    def _before(self, core: Core, before: int) -> tuple[int, bytes | Record] | None:
+    def before(self, core: Core, before: int) -> tuple[int, bytes | Record] | None:
         stored = None
         if self.stored_count and before > 0:
             end = self._end if before > LAST_LOOKUP_ID else message_key(self.slot, before)
