@@ -16,7 +16,7 @@ from tiercel.bodies.variants import VECTOR
 from tiercel.model.codes import BodyType
 from tiercel.model.errors import InvalidParameterError
 
-Format = Literal["xml", "activex", "binary", "json", "utf-8", "bstr", "lpwstr", "lpstr"]
+Form = Literal["xml", "activex", "binary", "json", "utf-8", "bstr", "lpwstr", "lpstr"]
 
 
 class Encoded(NamedTuple):
@@ -26,7 +26,7 @@ class Encoded(NamedTuple):
     body_type: int
 
 
-def encode(value: Any, form: Format, *, name: str | None = None) -> Encoded:
+def encode(value: Any, form: Form, *, name: str | None = None) -> Encoded:
     """The body and body type of a value: `xml`, `activex` and `binary` as .NET's three formatters write it.
 
     `name` is the root element of a dict as `xml`: the name of the class on the other side. A value that the

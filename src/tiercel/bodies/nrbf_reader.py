@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from tiercel.bodies.limits import ITEMS_MAX
+from tiercel.bodies.limits import items_limit
 from tiercel.bodies.nrbf_types import PrimitiveType
 from tiercel.bodies.numbers import nearest_short
 from tiercel.bodies.times import span_text, ticks_text
@@ -55,6 +55,7 @@ class Reader:
         self.record = "stream"  # for errors
         self._data = data
         self._values = 0
+        self._limit = items_limit(len(data))
 
     def error(self, field: str, problem: str) -> DecodeError:
         return DecodeError(self.record, field, self.at, problem)
@@ -82,8 +83,8 @@ class Reader:
         if count < 0:
             raise self.error(field, f"{count} is less than nothing")
         self._values += count
-        if self._values > ITEMS_MAX:
-            raise self.error(field, f"the stream has more than {ITEMS_MAX} values")
+        if self._values > self._limit:
+            raise self.error(field, f"more than {self._limit} values in {len(self._data)} bytes")
 
     def enum(self, kind: type[_Enum], field: str) -> _Enum:
         value = self.byte(field)

@@ -64,7 +64,7 @@ class _Parser:
     def __init__(self, data: bytes) -> None:
         self._reader = Reader(data)
         self._layouts: dict[int, ClassLayout] = {}  # by the object that described the class first
-        self._stream = Stream(0)
+        self._stream = Stream(len(data))
         self._depth = 0
 
     def parse(self) -> Stream:

@@ -174,7 +174,8 @@ class Method:
 
 @dataclass(slots=True)
 class Stream:
-    root_id: int
+    size: int  # of the body
+    root_id: int = 0
     objects: dict[int, AnyObject] = field(default_factory=dict)
     uses: Counter[int] = field(
         default_factory=Counter

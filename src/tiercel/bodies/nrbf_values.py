@@ -12,7 +12,7 @@ from typing import Any
 
 from tiercel.bodies.decoded import Value
 from tiercel.bodies.dotnet_classes import items_of, pairs_of, scalar_of
-from tiercel.bodies.limits import CHARACTERS_MAX, DEPTH_MAX
+from tiercel.bodies.limits import DEPTH_MAX, characters_limit
 from tiercel.bodies.nrbf_types import (
     AnyObject,
     ArrayObject,
@@ -43,6 +43,7 @@ class _Graph:
         self._written: set[int] = set()
         self._depth = 0
         self._characters = 0
+        self._limit = characters_limit(stream.size)
 
     def method(self, method: Method) -> Value:
         value: dict[str, Value] = {}
@@ -70,8 +71,8 @@ class _Graph:
 
     def _spend(self, characters: int) -> None:
         self._characters += characters
-        if self._characters > CHARACTERS_MAX:
-            raise _error(f"more than {CHARACTERS_MAX} characters when every use is written out")
+        if self._characters > self._limit:
+            raise _error(f"more than {self._limit} characters when every use is written out")
 
     def _resolve(self, item: Any) -> Any:
         if not isinstance(item, Reference):
