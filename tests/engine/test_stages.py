@@ -474,7 +474,8 @@ class TestDiscarding:
         assert orders.bodies() == [b"a"]
 
     def test_others_are_left_alone(self, job: Job) -> None:
-        others = [Job(job.world, batch="01"), Job(job.world, app="app-2"), Job(job.world, app="ap")]
+        names = [("app", "01"), ("app", "0-1"), ("app", "0.1"), ("app-2", "0"), ("ap", "0")]
+        others = [Job(job.world, *name) for name in names]
         for each in (job, *others):
             each.stage("a")
         job.discard()
