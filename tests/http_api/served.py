@@ -9,9 +9,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 import pyarrow as pa
@@ -22,7 +23,8 @@ PATIENCE_S = 60.0  # only a test that fails waits that long
 V1 = "/data/v1"
 
 
-class Answer(NamedTuple):
+@dataclass(frozen=True)
+class Answer:
     status: int
     value: Any  # the JSON, or the bytes of what is none
     headers: dict[str, str]

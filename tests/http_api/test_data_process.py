@@ -11,6 +11,7 @@ import threading
 from contextlib import suppress
 from http.client import IncompleteRead
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -47,7 +48,13 @@ class TestKilled:
     def test_a_reader_sees_a_broken_stream_and_asks_again(self, tmp_path: Path) -> None:
         with serving(tmp_path, prepare) as served:
             claim = _claim(served)
-            query = {"queue": QUEUE, "consumer": "c", "lo": 0, "hi": claim, "columns": "label,body"}
+            query: dict[str, Any] = {
+                "queue": QUEUE,
+                "consumer": "c",
+                "lo": 0,
+                "hi": claim,
+                "columns": "label,body",
+            }
             whole = served.read(**query)
             with served.asked("GET", "/range", **query) as response:
                 stream = pa.ipc.open_stream(response)

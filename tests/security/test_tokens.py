@@ -10,7 +10,7 @@ DIGEST = digest_of("secret")
 def test_a_text_stays_as_it_is() -> None:
     text = f"# ours\n\nspark send,receive {DIGEST}\nreader read {digest_of('other')}\n"
     tokens = Tokens.parse(text)
-    assert [(each.name, each.roles) for each in tokens] == [
+    assert [(each.name, set(each.roles)) for each in tokens] == [
         ("spark", {Role.SEND, Role.RECEIVE}),
         ("reader", {Role.READ}),
     ]
