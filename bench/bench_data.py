@@ -56,7 +56,16 @@ class Daemon:
         self.data = place / "data"
         config = place / "tiercel.toml"
         config.write_text('[data]\nenabled = true\nport = 0\n[log]\nformat = "json"\n')
-        serve = [*TIERCEL, "serve", "--data", self.data, "--config", config, "--listen", f"{HOST}:0"]
+        serve = [
+            *TIERCEL,
+            "serve",
+            "--data",
+            str(self.data),
+            "--config",
+            str(config),
+            "--listen",
+            f"{HOST}:0",
+        ]
         self.process = subprocess.Popen(serve, stderr=subprocess.PIPE, text=True)  # noqa: S603  # ours
         assert self.process.stderr is not None
         start = next(event for line in self.process.stderr if (event := json.loads(line))["event"] == "start")

@@ -23,6 +23,7 @@ from tiercel.server.config import DataOptions
 from tiercel.store.lmdb_reader import LmdbReader
 
 _OBJECTS_BETWEEN_COLLECTIONS: Final = 200_000
+_NICE: Final = 5  # when the computer is busy, the queue manager goes first
 
 
 def main() -> None:
@@ -32,6 +33,7 @@ def main() -> None:
     log.configure(level=options["level"], format_name=options["format"], file=options["file"])
     logging.getLogger("httpx").setLevel(logging.WARNING)  # else it tells of every request
     # A piece has thousands of little objects that die with it: looking for cycles among them costs much.
+    os.nice(_NICE)
     gc.freeze()
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     asyncio.run(_serve(settings))
