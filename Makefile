@@ -63,6 +63,8 @@ bench: $(VENV)/.ready ## measure codec, store and engine, each against something
 	@$(BIN)/python bench/bench_store.py
 	@echo
 	@$(BIN)/python bench/bench_engine.py
+	@echo
+	@$(BIN)/python bench/bench_claims.py
 
 bench-daemon: $(VENV)/.ready ## measure the daemon: in, out, both, latency, exactly once; beside RabbitMQ if it is installed
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-bench.lock
