@@ -65,6 +65,8 @@ bench: $(VENV)/.ready ## measure codec, store, engine and columns, each against 
 	@$(BIN)/python bench/bench_engine.py
 	@echo
 	@$(BIN)/python bench/bench_columns.py
+	@echo
+	@$(BIN)/python bench/bench_claims.py
 
 bench-daemon: $(VENV)/.ready ## measure the daemon: in, out, both, latency, exactly once; beside RabbitMQ if it is installed
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-bench.lock
