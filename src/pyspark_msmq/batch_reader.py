@@ -26,7 +26,9 @@ class BatchReader(DataSourceReader):
         endpoint = Endpoint(self._options)
         try:
             return [
-                piece for queue in queue_names(endpoint, self._options) for piece in self._cut(endpoint, queue)
+                piece
+                for queue in queue_names(endpoint, self._options)
+                for piece in self._cut(endpoint, queue)
             ] or [Piece(None, 0, 0)]
         finally:
             endpoint.close()
@@ -49,5 +51,3 @@ class BatchReader(DataSourceReader):
         assert isinstance(partition, Piece)
         if partition.hi > partition.lo:
             yield from read_piece(self._options, self._names, partition)
-
-

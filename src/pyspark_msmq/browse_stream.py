@@ -39,7 +39,7 @@ class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # What Spark asks on the driver.
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Always the same; where the stream really begins is found, and pinned, by the first `latestOffset`."""
+        """Always the same; where the stream really begins is found and pinned by the first `latestOffset`."""
         return Offset().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802

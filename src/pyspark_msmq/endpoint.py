@@ -1,8 +1,8 @@
 """The client of the data endpoint: HTTP/1.1, JSON for the small verbs and Arrow streams for messages.
 
-Every verb may be repeated without harm: claims and acknowledgements carry numbers, stages and publishes names.
-So a connection that breaks, or a queue manager that restarts, costs a pause and no job: a request is made
-again, with longer and longer pauses, for `patience_s` seconds.
+Every verb may be repeated without harm: claims and acknowledgements carry numbers, stages and publishes have
+names. So a connection that breaks, or a queue manager that restarts, costs a pause and no job: a request is
+made again, with longer and longer pauses, for `patience_s` seconds.
 """
 
 import http.client
@@ -105,7 +105,9 @@ class Endpoint:
                 raise http.client.HTTPException("there is more behind the end")
         except (*_BROKEN, pa.ArrowInvalid) as problem:
             self.close()
-            raise EndpointLostError(f"{self._options.url}: the answer broke off ({_say(problem)})") from problem
+            raise EndpointLostError(
+                f"{self._options.url}: the answer broke off ({_say(problem)})"
+            ) from problem
         finally:
             if not response.isclosed():  # nobody reads the rest, so this connection is of no more use
                 self.close()
@@ -134,7 +136,9 @@ class Endpoint:
                     return self._checked(response)
                 problem: Exception = _refusal(response)
             except ssl.SSLCertVerificationError as error:
-                raise EndpointError(f"{self._options.url}: its certificate is not trusted ({error})") from error
+                raise EndpointError(
+                    f"{self._options.url}: its certificate is not trusted ({error})"
+                ) from error
             except _BROKEN as error:
                 problem = error
             self.close()

@@ -1,12 +1,12 @@
 """How far a stream has come: what Spark writes into its checkpoint.
 
-    {"v": 1, "qm": "<guid>", "c": "<consumer>", "q": {"<guid of the queue>": {"e": 3, "hi": 1200, "b": 98304}}}
+    {"c": "<consumer>", "q": {"<queue's guid>": {"b": 98304, "e": 3, "hi": 1200}}, "qm": "<guid>", "v": 1}
 
-`hi` is the number of the last claim that the stream has taken (consume), or the last visibility sequence that
-it has seen (browse); `e` is the queue's epoch, which a purge changes; `b` counts the bytes so far and `n` the
-messages, where they are not the numbers themselves, so that a batch knows its weight; `lo` is where a queue
-began that does not begin at 0. Spark compares offsets as text, so the keys always stand in the same order, and
-a stream that has nothing new gives back the very offset that it was given.
+`hi` is the number of the last claim that the stream has taken (consume), or the last visibility sequence
+that it has seen (browse); `e` is the queue's epoch, which a purge changes; `b` counts the bytes so far and
+`n` the messages, where they are not the numbers themselves, so that a batch knows its weight; `lo` is where a
+queue began that does not begin at 0. Spark compares offsets as text, so the keys always stand in the same
+order, and a stream that has nothing new gives back the very offset that it was given.
 """
 
 from collections.abc import Mapping

@@ -160,14 +160,13 @@ def _url(text: str) -> Url:
     return Url(parts.scheme, parts.hostname or "", port, user)
 
 
-def _option(name: str, read: Callable[[str], T], default: Any = None) -> T:
+def _option(name: str, read: Callable[[str], T], default: str) -> T:
     """A field of an options class; the default is written as a user would write it."""
-    value = read(default) if default is not None else None
-    return field(default=value, metadata={"name": name, "read": read})  # type: ignore[no-any-return]
+    return field(default=read(default), metadata={"name": name, "read": read})
 
 
 def _optional(name: str, read: Callable[[str], T]) -> T | None:
-    return _option(name, read)
+    return field(default=None, metadata={"name": name, "read": read})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -373,7 +372,7 @@ def _read(role: type[R], options: Mapping[str, str]) -> R:
 def _unknown(role: type[Connection], name: str) -> str:
     if name.lower() == "path":
         return "format msmq has no path: use load() without one, and name queues with the option queue"
-    for other, use in reversed(_ROLES.items()):
+    for other, use in reversed(list(_ROLES.items())):
         spelt = {word.lower(): word for word in names(other)}.get(name.lower())
         if spelt:
             return f"option {spelt} is for {use}, and this is {_ROLES[role]}"

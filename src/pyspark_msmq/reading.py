@@ -74,6 +74,6 @@ def _missing(piece: Piece, rows: int, consumer: str | None) -> str:
             "received or have expired since. Load it anew to see what is there"
         )
     return (
-        f"{piece}: of {wanted} that consumer {consumer} has claimed, {rows} are left. They were acknowledged, "
-        "or released by an operator; a checkpoint that is older than its queue cannot be replayed"
+        f"{piece}: of {wanted} that consumer {consumer} has claimed, {rows} are left. They were "
+        "acknowledged, or released by an operator; a checkpoint cannot be replayed when its messages are gone"
     )

@@ -3,7 +3,8 @@
 By hand and not from a DDL string: parsing one needs a running JVM, which a worker does not have.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 
 from pyspark.sql.types import (
     BinaryType,
@@ -34,7 +35,7 @@ _TYPES: dict[str, DataType] = {
 MESSAGES = {column.name: _TYPES[column.kind] for column in columns.COLUMNS}
 
 # The ledger of discards has lines, not messages: when, which message of which queue, and why it ended.
-DISCARDS = {
+DISCARDS: dict[str, DataType] = {
     "time": TimestampType(),
     "queue": StringType(),
     "message_id": StringType(),
@@ -64,8 +65,7 @@ def check(schema: StructType, read: ReadOptions) -> tuple[str, ...]:
     table = DISCARDS if read.source == "discards" else MESSAGES
     for column in schema.fields:
         if column.name not in table:
-            problem = columns.unknown_column(column.name, table)
-            raise OptionError(f"schema: {problem}")
+            raise OptionError(f"schema: there is no column {column.name}{_nearest(column.name, table)}")
         if column.dataType != (kind := table[column.name]):
             raise OptionError(
                 f"schema: column {column.name} is {kind.simpleString()}, not {column.dataType.simpleString()}"
@@ -75,5 +75,10 @@ def check(schema: StructType, read: ReadOptions) -> tuple[str, ...]:
     return tuple(schema.fieldNames())
 
 
-def _struct(table: dict[str, DataType], names: Iterable[str]) -> StructType:
+def _nearest(name: str, table: Mapping[str, DataType]) -> str:
+    near = get_close_matches(name, table, n=1)
+    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(table)}"
+
+
+def _struct(table: Mapping[str, DataType], names: Iterable[str]) -> StructType:
     return StructType([StructField(name, table[name]) for name in names])

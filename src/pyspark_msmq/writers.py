@@ -1,8 +1,8 @@
 """Writes to queues: every task stages its messages, and one publish makes them all appear, once.
 
-A task may run twice, at once or after a failure, and Spark tells nobody; a batch whose end was not logged runs
-again after a restart. So a stage is named by application, batch, partition and attempt; only the attempts that
-Spark counts are published; and the queue manager publishes each (application, batch) once.
+A task may run twice, at once or after a failure, and Spark tells nobody; a batch whose end was not logged
+runs again after a restart. So a stage is named by application, batch, partition and attempt; only the
+attempts that Spark counts are published; and the queue manager publishes each (application, batch) once.
 """
 
 import uuid
