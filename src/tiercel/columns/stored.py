@@ -1,7 +1,7 @@
 """Stored messages to columns: the plain ones all at once, the others one by one."""
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -130,8 +130,8 @@ def slow_batch_of(
     bad: BadMessages = "fail",
 ) -> pa.RecordBatch:
     """The same, every message read one by one: what `batch_of` is measured against."""
-    found = list(_wanted((rows.row(at) for at in range(len(rows))), bad))
-    return of_rows(found, names, queue=queue, subqueue=subqueue)
+    found = map(rows.row, range(len(rows)))
+    return of_rows([row for row in found if _is_wanted(row, bad)], names, queue=queue, subqueue=subqueue)
 
 
 def _read(
@@ -143,20 +143,16 @@ def _read(
     if len(plain) == len(rows):
         return batch
     odd = np.flatnonzero(~walk.is_plain).tolist()
-    read = [rows.row(at) for at in odd]
-    others = list(_wanted(read, bad))
-    kept = [at for at, row in zip(odd, read, strict=True) if bad != "skip" or row.error is None]
-    table = pa.Table.from_batches([batch, of_rows(others, names, **constants)])
-    order = np.argsort(np.concatenate([plain, np.array(kept, np.int64)]), kind="stable")
-    return table.take(pa.array(order)).combine_chunks().to_batches()[0]
+    others = {at: row for at in odd if _is_wanted(row := rows.row(at), bad)}
+    order = np.argsort(np.concatenate([plain, np.array(list(others), np.int64)]))
+    both = pa.concat_batches([batch, of_rows(list(others.values()), names, **constants)])
+    return both.take(pa.array(order))
 
 
-def _wanted(rows: Iterable[Row], bad: BadMessages) -> Iterator[Row]:
-    for row in rows:
-        if row.error is not None and bad == "fail":
-            raise BadMessageError(row.lookup_id, row.error)
-        if row.error is None or bad == "column":
-            yield row
+def _is_wanted(row: Row, bad: BadMessages) -> bool:
+    if row.error is not None and bad == "fail":
+        raise BadMessageError(row.lookup_id, row.error)
+    return row.error is None or bad == "column"
 
 
 def _plain_batch(
