@@ -156,7 +156,7 @@ class Endpoint:
         if kind:
             headers["Content-Type"] = kind
         if self._options.token_file:
-            headers["Authorization"] = f"Bearer {_read_secret(self._options.token_file, 'tokenFile')}"
+            headers["Authorization"] = f"Bearer {read_secret(self._options.token_file, 'tokenFile')}"
         connection.request(method, _PREFIX + path, body, headers)
         return connection.getresponse()
 
@@ -202,7 +202,7 @@ def _context(tls_ca: str | None) -> ssl.SSLContext:
         raise EndpointError(f"tlsCa={tls_ca}: it cannot be used ({problem})") from problem
 
 
-def _read_secret(path: str, option: str) -> str:
+def read_secret(path: str, option: str) -> str:
     try:
         return Path(path).read_text("utf-8").strip()
     except OSError as problem:

@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from tiercel.columns import RowFilter
+
 DEFAULT_URL: Final = "http://127.0.0.1:8802"
 T = TypeVar("T")
 
@@ -283,6 +285,7 @@ def read_batch_options(options: Mapping[str, str]) -> BatchOptions:
     if read.ending_position.kind == "earliest":
         raise OptionError("endingPosition=earliest would read nothing; say latest, a lookup id or a time")
     _check_queue(read)
+    _check_filters(read)
     _check_rpc(read)
     return read
 
@@ -292,6 +295,7 @@ def read_stream_options(options: Mapping[str, str]) -> StreamOptions:
     if read.source == "discards":
         raise OptionError("from=discards is for batch reads: the ledger of discards is no queue")
     _check_queue(read)
+    _check_filters(read)
     _check_rpc(read)
     if read.is_consuming:
         _check_consuming(read)
@@ -326,6 +330,15 @@ def read_write_options(options: Mapping[str, str]) -> WriteOptions:
     return read
 
 
+def _check_filters(read: ReadOptions) -> None:
+    try:
+        RowFilter.of_options(read.filters)
+    except ValueError as problem:
+        raise OptionError(f"option {problem}") from None
+    if read.filters and read.source == "discards":
+        raise OptionError(f"{', '.join(read.filters)}: not for from=discards; use .where(...)")
+
+
 def _check_queue(read: ReadOptions) -> None:
     if read.queue and read.queue_pattern:
         raise OptionError("queue and queuePattern: say one of the two")
@@ -349,6 +362,25 @@ def _check_rpc(read: ReadOptions) -> None:
         raise OptionError(f"url={read.url}: that protocol reads from the first message on only")
     if read.include_raw:
         raise OptionError(f"url={read.url}: that protocol does not show the packet of a message")
+    if isinstance(read, BatchOptions) and read.ending_position.kind != "latest":
+        raise OptionError(f"url={read.url}: that protocol reads to the last message only")
+    if isinstance(read, StreamOptions):
+        _check_rpc_stream(read)
+
+
+def _check_rpc_stream(read: StreamOptions) -> None:
+    if not read.is_consuming:
+        raise OptionError(
+            f"url={read.url}: a stream there cannot only look; use mode=consume, or a batch read"
+        )
+    if read.ack_timing != "eager":
+        raise OptionError(
+            f"url={read.url}: ackTiming=eager only, since what was claimed has no numbers there"
+        )
+    if read.source != "queue":
+        raise OptionError(f"url={read.url}: a stream reads from=queue only: nothing else has subqueues")
+    if read.min_messages_per_trigger:
+        raise OptionError(f"url={read.url}: minMessagesPerTrigger cannot be kept: nobody counts there")
 
 
 R = TypeVar("R", bound=Connection)

@@ -18,6 +18,7 @@ from pyspark_msmq.options import (
     read_stream_options,
     read_write_options,
 )
+from pyspark_msmq.remote import RpcBatchReader, RpcConsumeReader
 from pyspark_msmq.stream_reader import ConsumeReader
 from pyspark_msmq.writers import BatchWriter, StreamWriter, check_writing
 
@@ -34,10 +35,13 @@ class DefaultSource(DataSource):
         return schema.of_options(read_any_options(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return BatchReader(read_batch_options(self.options), schema)
+        options = read_batch_options(self.options)
+        return RpcBatchReader(options, schema) if options.url.is_rpc else BatchReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         options = read_stream_options(self.options)
+        if options.url.is_rpc:
+            return RpcConsumeReader(options, schema)
         return ConsumeReader(options, schema) if options.is_consuming else BrowseReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
