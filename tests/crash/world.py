@@ -137,7 +137,7 @@ def messages(qm: tiercel.QueueManager, state: QueueState) -> Iterator[tuple[int,
     """Lookup id, packet and abort count of every message in a queue, taken or not."""
     core = qm.driver.engine._core
     at = 0
-    while (found := state._at_or_after(core, at)) is not None:
+    while (found := state.at_or_after(core, at)) is not None:
         lookup_id, data = found
         record = decode_record(data) if isinstance(data, bytes) else data
         yield lookup_id, UserMessage(record.packet), record.abort_count

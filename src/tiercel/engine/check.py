@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
-from tiercel.engine.attributes import decode_attributes, decode_queue_manager
-from tiercel.engine.catalog import AWAITING_FINAL_ACK_NUMBER, FIRST_SLOT, JOURNAL_SLOT
+from tiercel.engine.attributes import decode_queue_manager
+from tiercel.engine.catalog import AWAITING_FINAL_ACK_NUMBER, FIRST_SLOT, JOURNAL_SLOT, decode_queue
 from tiercel.engine.discards import Discard
 from tiercel.engine.outgoing import STREAM
 from tiercel.engine.queue_state import QueueState
@@ -173,13 +173,10 @@ class Checker:
                 )
 
     def _add_queue(self, slot: int, data: bytes) -> None:
-        values = decode_attributes(data)
-        parent: int = values.pop("parent")
-        if "destination_format_name" in values:
-            outgoing = OutgoingQueue(**values)
-            self._queues[slot] = _Queue(str(outgoing.destination_format_name), is_outgoing=True)
+        queue, parent, _, _ = decode_queue(data)
+        if isinstance(queue, OutgoingQueue):
+            self._queues[slot] = _Queue(str(queue.destination_format_name), is_outgoing=True)
             return
-        queue = Queue(**values)
         name = str(queue.pathname)
         is_system = queue.queue_type is QueueType.SYSTEM
         self._queues[slot] = _Queue(name, keeps_messages=is_system, parent=parent)
