@@ -131,7 +131,7 @@ class RpcConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if {**start, "ids": [], "n": 0} != expected:
             raise OffsetError(
                 f"the checkpoint is of consumer {start.get('c')!r} of {start.get('q')!r}, and the options "
-                f"say {expected['c']!r} of {expected['q']!r}: take a new checkpointLocation, or the same options"
+                f"say {expected['c']!r} of {expected['q']!r}: take a new checkpointLocation"
             )
 
     def _opened(self) -> "_Claims":

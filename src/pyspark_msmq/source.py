@@ -18,7 +18,6 @@ from pyspark_msmq.options import (
     read_stream_options,
     read_write_options,
 )
-from pyspark_msmq.remote import RpcBatchReader, RpcConsumeReader
 from pyspark_msmq.stream_reader import ConsumeReader
 from pyspark_msmq.writers import BatchWriter, StreamWriter, check_writing
 
@@ -36,11 +35,17 @@ class DefaultSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options = read_batch_options(self.options)
-        return RpcBatchReader(options, schema) if options.url.is_rpc else BatchReader(options, schema)
+        if options.url.is_rpc:
+            from pyspark_msmq.remote import RpcBatchReader  # noqa: PLC0415  # half a second that few need
+
+            return RpcBatchReader(options, schema)
+        return BatchReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         options = read_stream_options(self.options)
         if options.url.is_rpc:
+            from pyspark_msmq.remote import RpcConsumeReader  # noqa: PLC0415  # the same
+
             return RpcConsumeReader(options, schema)
         return ConsumeReader(options, schema) if options.is_consuming else BrowseReader(options, schema)
 
