@@ -8,6 +8,7 @@ import json
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 from uuid import UUID
 
@@ -26,6 +27,7 @@ from tiercel.engine.records import (
     split_expiry_key,
     split_message_key,
 )
+from tiercel.engine.stage_check import check_published, check_stages
 from tiercel.engine.transaction import SEQUENCE, TRANSACTION_HEAD, decode_operation
 from tiercel.model.codes import QueueType, TransactionalOperationType
 from tiercel.model.errors import MqError, TiercelError
@@ -90,6 +92,7 @@ class Counts:
     message_bytes: int = 0
     transactions: int = 0
     discards: int = 0
+    stages: int = 0
     set_aside: int = 0
 
 
@@ -116,6 +119,7 @@ class Checker:
         yield from self._check_history()
         yield from self._check_peers()
         yield from self._check_discards()
+        yield from self._check_staged_sends()
         yield from self._list_damaged()
 
     def _records(self, space: Keyspace) -> Iterator[tuple[bytes, bytes]]:
@@ -400,6 +404,11 @@ class Checker:
                 Discard(**json.loads(data))
             except _UNREADABLE as error:
                 yield Problem("discards", f"line {int.from_bytes(key, 'big')} cannot be read ({_why(error)})")
+
+    def _check_staged_sends(self) -> Iterator[Problem]:
+        self.counts.stages = self.view.count(Keyspace.STAGES)
+        for keyspace, text in chain(check_stages(self.view), check_published(self.view)):
+            yield Problem(keyspace, text)
 
     def _list_damaged(self) -> Iterator[Problem]:
         for key, data in self._records(Keyspace.DAMAGED):

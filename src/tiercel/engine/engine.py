@@ -35,10 +35,12 @@ from tiercel.engine.handles import OpenQueue, Waiter
 from tiercel.engine.opening import Opening
 from tiercel.engine.outgoing import Outgoing
 from tiercel.engine.peers import Peers
+from tiercel.engine.publication import Sending
 from tiercel.engine.queue_state import START, Lock, QueueState
 from tiercel.engine.reading import Reading, check_transaction
 from tiercel.engine.records import Record
 from tiercel.engine.resource_manager import Outcome, ResourceManager
+from tiercel.engine.stages import Stages
 from tiercel.engine.transaction import Operation, Transaction
 from tiercel.engine.transactions import Transactions
 from tiercel.model.codes import (
@@ -144,6 +146,8 @@ class Engine:
         self.claims.load()
         self._transactions.load()
         self.outgoing.load()
+        sending = Sending(self._core, self._transactions, self._opening, self.send)
+        self.stages = Stages(self._core, self._delivery, sending)
         if outcome_of is not None:
             self.resource_manager.reenlist(outcome_of)
         for state in list(self._catalog.all()):
@@ -228,13 +232,12 @@ class Engine:
     @property
     def next_deadline(self) -> float | None:
         """When something will happen by itself; call `begin` and `commit` then."""
-        deadlines = [
-            each for each in (self._expiry.next_deadline, self._reading.next_deadline) if each is not None
-        ]
-        return min(deadlines, default=None)
+        parts = (self._expiry, self._reading, self.stages)
+        return min((each for part in parts if (each := part.next_deadline) is not None), default=None)
 
     def _expire(self) -> None:
         self._reading.expire_waits()
+        self.stages.reap_due()
         deadline = self._expiry.next_deadline
         if deadline is None or deadline > self._core.now:
             return
@@ -437,7 +440,8 @@ class Engine:
         self, queue: QueueState, transaction: Transaction | None, message: Message, packet: bytes
     ) -> None:
         """Refuses what the queue does not take; the ledger says so, as of every message that ends."""
-        reason = self._delivery.check_transaction(queue, is_transactional=transaction is not None)
+        is_transactional = transaction is not None and transaction.number is not None
+        reason = self._delivery.check_transaction(queue, is_transactional=is_transactional)
         if reason is None:
             reason = self._delivery.check_protection(
                 queue, is_signed=bool(message.signature), is_encrypted=bool(message.privacy_level)

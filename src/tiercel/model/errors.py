@@ -958,4 +958,22 @@ class ClaimLostError(MqError):
     fix = "go on from the numbers that the list of claims shows, and look for what is missing elsewhere"
 
 
+class StageRefusedError(MqError):
+    code, name = 0xE00E0020, "TIERCEL_ERROR_STAGE_REFUSED"
+    meaning = "its batch has ended, and takes no more stages"
+    fix = "do nothing if the batch was published; otherwise stage it under a new batch"
+
+
+class StageNotFoundError(MqError):
+    code, name = 0xE00E0021, "TIERCEL_ERROR_STAGE_NOT_FOUND"
+    meaning = "there is no such stage, so nothing was published"
+    fix = "run the task again; stages that are not published go after a day"
+
+
+class StageBusyError(MqError):
+    code, name = 0xE00E0022, "TIERCEL_ERROR_STAGE_BUSY"
+    meaning = "it is just being published"
+    fix = "ask again in a moment: the second publish tells what the first has done"
+
+
 _BY_CODE = _classes_by_code(MqError)

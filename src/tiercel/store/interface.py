@@ -34,6 +34,9 @@ class Keyspace(StrEnum):
     CONSUMERS = "consumers"
     CLAIMED = "claimed"
     DAMAGED = "damaged"
+    STAGES = "stages"
+    STAGED = "staged"
+    PUBLISHED = "published"
 
 
 class View(Protocol):
