@@ -6,6 +6,7 @@ are there when what they tell of is durable.
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final, TypeVar
@@ -13,14 +14,17 @@ from typing import Any, Final, TypeVar
 from tiercel.engine.claim_records import weights
 from tiercel.engine.claims import Claim, ClaimStatus
 from tiercel.engine.engine import Engine
+from tiercel.engine.publication import Published, RowsOf
 from tiercel.engine.queue_state import QueueState
+from tiercel.engine.stage_records import Stage, StageId
 from tiercel.http import places
 from tiercel.http.places import Source
 from tiercel.model.codes import QueueAccess
-from tiercel.model.errors import ConsumerFencedError, IoTimeoutError
+from tiercel.model.errors import ConsumerFencedError, IoTimeoutError, MqError
 from tiercel.server.daemon import Daemon
 
 SLICE: Final = 1000  # messages in one turn: some 15 ms
+_PREPARED: Final = 250  # messages of a publish in one turn: each is encoded
 _UNFINISHED_S: Final = 0.1  # how often to look whether a transaction has come to its end
 _EXPRESS_BYTES: Final = 4 << 20
 
@@ -249,6 +253,41 @@ class Commands:
         found = await self.run(lambda engine: engine.claims.all())
         return {"claims": [_claim_row(each) for each in found]}
 
+    # Stages.
+
+    async def stage(self, stage: StageId, chunk: int, payload: bytes, rows: int) -> Json:
+        return _stage_row(await self.run(lambda engine: engine.stages.stage(stage, chunk, payload, rows)))
+
+    async def publish(
+        self, app: str, batch: str, stages: list[StageId], rows_of: RowsOf, *, transactional: bool
+    ) -> Json:
+        token = self._daemon.driver.token
+        publication = await self.run(
+            lambda engine: engine.stages.begin_publish(
+                app, batch, stages, rows_of, token, transactional=transactional
+            )
+        )
+        try:
+            while not await self.run(lambda _: publication.prepare(_PREPARED)):
+                pass
+            done: Published = await self.run(lambda _: publication.commit())
+        finally:
+            with suppress(MqError):
+                await self.run(lambda _: publication.abort())
+        return {"published": done.messages, "already": done.already}
+
+    async def discard(self, app: str, batch: str, *, for_good: bool) -> Json:
+        gone = await self.run(lambda engine: engine.stages.discard(app, batch, for_good=for_good))
+        return {"discarded": gone}
+
+    async def stages(self) -> Json:
+        def command(engine: Engine) -> Json:
+            now = engine.seconds
+            rows = [_stage_row(each) | {"age": now - each.created} for each in engine.stages.stages()]
+            return {"stages": rows}
+
+        return await self.run(command)
+
 
 def _weights_of(slot: int, lo: int, hi: int, engine: Engine) -> list[tuple[int, int]]:
     return weights(engine.batch, slot, lo, hi, SLICE)
@@ -278,4 +317,15 @@ def _claim_row(status: ClaimStatus) -> Json:
         "bytes": status.size_bytes,
         "age": status.oldest_s,
         "last_seen": status.last_seen,
+    }
+
+
+def _stage_row(stage: Stage) -> Json:
+    return {
+        "stage": str(stage.id),
+        "created": stage.created,
+        "changed": stage.changed,
+        "rows": stage.rows,
+        "bytes": stage.size_bytes,
+        "chunks": stage.chunks,
     }

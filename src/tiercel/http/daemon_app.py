@@ -9,11 +9,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tiercel.engine.browsing import LAST_SEQUENCE
+from tiercel.engine.stage_records import StageId
 from tiercel.http import problems
 from tiercel.http.commands import Commands
-from tiercel.http.parameters import Parameters
+from tiercel.http.parameters import Parameters, read_body
 from tiercel.http.paths import INTERNAL, V1
 from tiercel.http.places import Source
+from tiercel.model.errors import InvalidParameterError
+from tiercel.model.limits import STAGE_CHUNK_MAX_BYTES
 
 _EXPRESS_ROW: Final = struct.Struct(">QI")  # lookup id, size of the record that follows
 _MAX_LIMIT: Final = 10_000_000
@@ -34,6 +37,10 @@ class DaemonApp:
                 Route(f"{V1}/consumers/{{consumer}}/release", self._release, methods=["POST"]),
                 Route(f"{V1}/consumers/{{consumer}}", self._forget, methods=["DELETE"]),
                 Route(f"{V1}/claims", self._claims),
+                Route(f"{V1}/stages/{{stage:path}}", self._stage, methods=["PUT"]),
+                Route(f"{V1}/stages", self._stages),
+                Route(f"{V1}/publish", self._publish, methods=["POST"]),
+                Route(f"{V1}/discard", self._discard, methods=["POST"]),
                 Route(f"{INTERNAL}/place", self._place),
                 Route(f"{INTERNAL}/express", self._express),
             ],
@@ -112,6 +119,41 @@ class DaemonApp:
     async def _claims(self, request: Request) -> Response:
         Parameters.of_query(request).finish()
         return JSONResponse(await self._commands.claims())
+
+    # Stages.
+
+    async def _stage(self, request: Request) -> Response:
+        given = Parameters.of_query(request)
+        chunk, rows = given.number("chunk", 0), given.number("rows")
+        given.finish()
+        stage = StageId.parse(request.path_params["stage"])
+        payload = await read_body(request, STAGE_CHUNK_MAX_BYTES)
+        return JSONResponse(await self._commands.stage(stage, chunk, payload, rows))
+
+    async def _publish(self, request: Request) -> Response:
+        from tiercel.http.rows import rows_of  # noqa: PLC0415  # Arrow takes 50 MB, and nothing else needs it
+
+        given = await Parameters.of_json(request)
+        app, batch, queue = given.text("app"), given.text("batch"), given.text("queue", None)
+        stages, transactional = given.texts("stages"), given.flag("transactional", default=True)
+        given.finish()
+        ids = [StageId.parse(each) for each in stages]
+        return JSONResponse(
+            await self._commands.publish(app, batch, ids, rows_of(queue), transactional=transactional)
+        )
+
+    async def _discard(self, request: Request) -> Response:
+        given = await Parameters.of_json(request)
+        prefix, for_good = given.text("prefix"), given.flag("tombstone", default=True)
+        given.finish()
+        app, slash, batch = prefix.partition("/")
+        if not slash or "/" in batch:
+            raise InvalidParameterError("prefix", present=prefix[:80], fix="give app/batch")
+        return JSONResponse(await self._commands.discard(app, batch, for_good=for_good))
+
+    async def _stages(self, request: Request) -> Response:
+        Parameters.of_query(request).finish()
+        return JSONResponse(await self._commands.stages())
 
 
 def _source(given: Parameters) -> Source:

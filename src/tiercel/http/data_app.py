@@ -12,16 +12,17 @@ from starlette.routing import Route
 from tiercel import columns
 from tiercel.columns import RowFilter
 from tiercel.engine.browsing import LAST_SEQUENCE
-from tiercel.http import discards, problems, ranges
+from tiercel.http import discards, problems, ranges, rows
 from tiercel.http.arrow_stream import ArrowStream
 from tiercel.http.daemon_client import DaemonClient, DaemonRefusedError
 from tiercel.http.gate import Gate
-from tiercel.http.parameters import Parameters
+from tiercel.http.parameters import Parameters, read_body
 from tiercel.http.paths import V1
 from tiercel.http.places import Source
 from tiercel.http.ranges import Place, Shape
 from tiercel.model.errors import InvalidParameterError
 from tiercel.model.identifiers import lookup_id_sequence
+from tiercel.model.limits import STAGE_CHUNK_MAX_BYTES
 from tiercel.security.tokens import Role
 from tiercel.store.lmdb_reader import LmdbReader
 
@@ -50,6 +51,10 @@ class DataApp:
             ("POST", "/consumers/{consumer}/release"): (Role.RECEIVE, forward),
             ("DELETE", "/consumers/{consumer}"): (Role.RECEIVE, forward),
             ("GET", "/claims"): (Role.READ, forward),
+            ("PUT", "/stages/{stage:path}"): (Role.SEND, self._stage),
+            ("GET", "/stages"): (Role.READ, forward),
+            ("POST", "/publish"): (Role.SEND, forward),
+            ("POST", "/discard"): (Role.SEND, forward),
         }
         self.app = Starlette(
             routes=[
@@ -150,6 +155,15 @@ class DataApp:
             limit=limit,
         )
         return JSONResponse({"guid": answer["guid"], "e": answer["e"], "cuts": found})
+
+    # Sending.
+
+    async def _stage(self, request: Request) -> Response:
+        given = Parameters.of_query(request)
+        chunk = given.number("chunk", 0)
+        given.finish()
+        payload = await read_body(request, STAGE_CHUNK_MAX_BYTES)
+        return await self._daemon.stage(request, chunk, rows.check(payload), payload)
 
 
 async def _refused(_request: Request, error: Exception) -> Response:

@@ -10,7 +10,6 @@ from starlette.types import ExceptionHandler
 
 from tiercel.model import errors
 from tiercel.model.errors import MqError
-from tiercel.server import log
 
 MEDIA_TYPE: Final = "application/problem+json"
 
@@ -37,12 +36,15 @@ _STATUS: Final[dict[type[BaseException], HTTPStatus]] = {
     UnknownPathError: HTTPStatus.NOT_FOUND,
     errors.QueueNotFoundError: HTTPStatus.NOT_FOUND,
     errors.ConsumerNotFoundError: HTTPStatus.NOT_FOUND,
+    errors.StageNotFoundError: HTTPStatus.NOT_FOUND,
     errors.MessageNotFoundError: HTTPStatus.NOT_FOUND,
     errors.QueueDeletedError: HTTPStatus.GONE,
     errors.ClaimLostError: HTTPStatus.GONE,
     errors.ConsumerFencedError: HTTPStatus.CONFLICT,
+    errors.StageRefusedError: HTTPStatus.CONFLICT,
     errors.SharingViolationError: HTTPStatus.CONFLICT,
     errors.QueueExistsError: HTTPStatus.CONFLICT,
+    errors.StageBusyError: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.ServiceNotAvailableError: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.OperationCancelledError: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.InsufficientResourcesError: HTTPStatus.INSUFFICIENT_STORAGE,
@@ -94,8 +96,8 @@ async def _http_error(request: Request, error: Exception) -> Response:
     return response
 
 
-async def _bug(request: Request, error: Exception) -> Response:
-    log.LOGGER.error("request_failed", exc_info=error, extra=log.fields(path=request.url.path))
+async def _bug(request: Request, _error: Exception) -> Response:
+    """What nobody expected; the server logs it."""
     problem = "there is a mistake in the program"
     return response_to(errors.StoreFailedError(request.url.path, problem=problem, fix="look in the log"))
 

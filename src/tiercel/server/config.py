@@ -149,7 +149,6 @@ class DataOptions:
     tokens: str = ""
     processes: int = 1
     connections: int = 256
-    stage_bytes: int = 64 << 20
 
     @property
     def scheme(self) -> str:
@@ -233,7 +232,6 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "data.port": (0, 65535),
     "data.processes": (1, 64),
     "data.connections": (1, 100_000),
-    "data.stage_bytes": (1 << 20, 1 << 30),
 }
 _LEVELS: Final = ("none", "connect", "packet", "integrity", "privacy")
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
