@@ -254,7 +254,7 @@ class WriteOptions(Connection):
     queue: str | None = _optional("queue", _text)
     txn_app_id: str | None = _optional("txnAppId", _identifier)
     txn_version: int | None = _optional("txnVersion", lambda text: _count(text) if text.strip("0 ") else 0)
-    transactional: bool = _option("transactional", _flag, "true")
+    transactional: str = _option("transactional", _one_of("auto", "true", "false"), "auto")
     max_batch_bytes: int = _option("maxBatchBytes", _size, "8m")
     checkpoint_location: str | None = _optional("checkpointLocation", _text)  # Spark's own; it hands it on
 

@@ -5,9 +5,11 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 _DESK = Path(__file__).with_name("desk.py")
 PATIENCE_S = 120.0
@@ -94,7 +96,7 @@ class Served:
         self._call("delete", full(name))
 
     def send(self, name: str, *bodies: str, **more: Any) -> None:
-        """Messages with these bodies, recoverable unless said otherwise; the label is the body's beginning."""
+        """Messages with these bodies, recoverable unless said otherwise; the label is the same."""
         self._call("send", full(name), list(bodies), **more)
 
     def fill(self, name: str, count: int, size: int = 1024) -> None:
@@ -114,6 +116,44 @@ class Served:
 
     def purge(self, name: str) -> None:
         self._call("purge", full(name))
+
+    def claims(self, consumer: str) -> list[dict[str, Any]]:
+        """What a consumer holds, queue by queue; nothing for a queue of which it holds nothing."""
+        found = self._get("claims")["claims"]
+        return [claim for claim in found if claim["consumer"] == consumer and claim["count"]]
+
+    def claim(self, consumer: str, queue: str, count: int) -> None:
+        """What a driver does that dies right after it."""
+        attached = self._post(f"consumers/{consumer}/attach", {"queues": [queue]})
+        claim = {"epoch": attached["epoch"], "queue": queue, "start": 0, "limit": count}
+        self._post(f"consumers/{consumer}/claim", claim)
+
+    def release(self, consumer: str) -> None:
+        """What an operator does with a consumer that nobody needs any more."""
+        self._post(f"consumers/{consumer}/release", {})
+
+    def stages(self) -> list[str]:
+        return [stage["stage"] for stage in self._get("stages")["stages"]]
+
+    def wait_until_empty(self, name: str) -> None:
+        """Messages expire when their time is over; nobody needs to look."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self.count(name):
+            assert time.monotonic() < deadline, "it never came to be"
+            time.sleep(0.05)
+
+    def _get(self, path: str) -> dict[str, Any]:
+        return self._ask(f"{self.url}/data/v1/{path}")
+
+    def _post(self, path: str, content: dict[str, Any]) -> dict[str, Any]:
+        headers = {"Content-Type": "application/json"}
+        return self._ask(Request(f"{self.url}/data/v1/{path}", json.dumps(content).encode(), headers))  # noqa: S310
+
+    @staticmethod
+    def _ask(request: str | Request) -> dict[str, Any]:
+        with urlopen(request, timeout=PATIENCE_S) as answer:  # noqa: S310  # our own queue manager
+            found: dict[str, Any] = json.load(answer)
+        return found
 
     def _call(self, what: str, *arguments: Any, **more: Any) -> Any:
         assert self._process is not None
