@@ -123,7 +123,7 @@ class TestOtherTables:
         assert bodies(reader(queue=queue, **{"from": "journal"}).load()) == ["a"]
 
     def test_dead_letters_and_discards(self, reader: Read, queue: str, daemon: Served) -> None:
-        daemon.send(queue, "unread", time_to_be_received=1, journal=1)
+        daemon.send(queue, "unread", time_to_be_received=1, negative_journaling=True)
         daemon.send(queue, "gone", time_to_be_received=1)
         daemon.wait_until_empty(queue)
         dead = reader(**{"from": "deadletter"}).load().where("body_size = 6")
@@ -190,7 +190,7 @@ class TestSql:
         try:
             with pytest.raises(PySparkException, match="hands its options to nobody"):
                 spark.sql("SELECT * FROM kept").count()
-            frame = spark.sql(f"SELECT label FROM kept WITH ({options})")
+            frame = spark.sql(f"SELECT label FROM kept WITH ({options})")  # noqa: S608  # ours
             assert [row.label for row in frame.collect()] == ["m1", "m2"]
         finally:
             spark.sql("DROP TABLE kept")
