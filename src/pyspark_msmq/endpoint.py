@@ -101,8 +101,8 @@ class Endpoint:
         try:
             with pa.ipc.open_stream(response) as reader:
                 yield from reader
-            if response.read(1):
-                raise http.client.HTTPException("there is more behind the end")
+            if rest := response.read():  # what went wrong when the first messages had left already
+                raise _refusal(response, rest)
         except (*_BROKEN, pa.ArrowInvalid) as problem:
             self.close()
             raise EndpointLostError(
@@ -134,7 +134,7 @@ class Endpoint:
                 response = self._once(method, path, body, kind)
                 if response.status not in _AGAIN:
                     return self._checked(response)
-                problem: Exception = _refusal(response)
+                problem: Exception = _refusal(response, response.read())
             except ssl.SSLCertVerificationError as error:
                 raise EndpointError(
                     f"{self._options.url}: its certificate is not trusted ({error})"
@@ -174,7 +174,7 @@ class Endpoint:
     def _checked(self, response: http.client.HTTPResponse) -> http.client.HTTPResponse:
         if response.status < 300:
             return response
-        raise _refusal(response)
+        raise _refusal(response, response.read())
 
     def _lost(self, problem: Exception) -> EndpointError:
         return EndpointLostError(
@@ -183,16 +183,15 @@ class Endpoint:
         )
 
 
-def _refusal(response: http.client.HTTPResponse) -> EndpointError:
+def _refusal(response: http.client.HTTPResponse, text: bytes) -> EndpointError:
     """The words of an application/problem+json, or what else there is."""
-    text = response.read()
     try:
         problem = json.loads(text)
         words = f"{problem['detail']}"
     except (ValueError, KeyError, TypeError):
         words = f"HTTP {response.status} {response.reason}: {text[:200].decode('utf-8', 'replace')}"
         return EndpointError(words, response.status)
-    return EndpointError(words, response.status, str(problem.get("code", "")))
+    return EndpointError(words, problem.get("status", response.status), str(problem.get("code", "")))
 
 
 def _context(tls_ca: str | None) -> ssl.SSLContext:

@@ -2,26 +2,15 @@
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
 _DESK = Path(__file__).with_name("desk.py")
 PATIENCE_S = 120.0
-
-
-def free_ports(count: int) -> list[int]:
-    """Held all at once, so that no two are the same."""
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
 
 
 class Served:
@@ -32,24 +21,27 @@ class Served:
         self.data = folder / "data"
         self.log = folder / "serve.log"
         self.config = folder / "tiercel.toml"
-        self.port, self.data_port, self.rpc_port = free_ports(3)
-        self.config.write_text(
-            f'[listen]\nhost = "127.0.0.1"\nport = {self.port}\n'
-            f"[data]\nenabled = true\nport = {self.data_port}\n{data}\n"
-            f"[remote_read]\nenabled = true\nport = {self.rpc_port}\n"
-            f'[log]\nfile = "{self.log}"\n',
-            "utf-8",
-        )
+        self._options = data
+        self._ports = {"data": 0, "remote_read": 0}  # whichever are free, and after that the same again
         self._process: subprocess.Popen[str] | None = None
         self.url = ""
 
     def start(self) -> "Served":
+        self.config.write_text(
+            '[listen]\nhost = "127.0.0.1"\nport = 0\n'
+            f"[data]\nenabled = true\nport = {self._ports['data']}\n{self._options}\n"
+            f"[remote_read]\nenabled = true\nport = {self._ports['remote_read']}\n"
+            f'[log]\nfile = "{self.log}"\n',
+            "utf-8",
+        )
         command = (sys.executable, str(_DESK), str(self.data), str(self.config))
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603  # our own program
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
             )
-        self.url = self._read()["data_endpoint"]
+        where = self._read()
+        self.url = where["data_endpoint"]
+        self._ports = {"data": int(self.url.rpartition(":")[2]), "remote_read": where["remote_read"]}
         return self
 
     @property
@@ -59,7 +51,7 @@ class Served:
 
     @property
     def rpc_url(self) -> str:
-        return f"msmq-rpc://127.0.0.1:{self.rpc_port}"
+        return f"msmq-rpc://127.0.0.1:{self._ports['remote_read']}"
 
     def kill(self) -> None:
         """SIGKILL, as a power cut would be."""
