@@ -23,15 +23,10 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Ranges that are fixed from now on: what arrives later is not in them."""
-        endpoint = Endpoint(self._options)
-        try:
-            return [
-                piece
-                for queue in queue_names(endpoint, self._options)
-                for piece in self._cut(endpoint, queue)
-            ] or [Piece(None, 0, 0)]
-        finally:
-            endpoint.close()
+        with Endpoint(self._options) as endpoint:
+            queues = queue_names(endpoint, self._options)
+            pieces = [piece for queue in queues for piece in self._cut(endpoint, queue)]
+        return [*pieces] or [Piece(None, 0, 0)]
 
     def _cut(self, endpoint: Endpoint, queue: str | None) -> Iterator[Piece]:
         options = self._options

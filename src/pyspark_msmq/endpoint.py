@@ -13,7 +13,8 @@ import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 from urllib.parse import quote, urlencode
 
 import pyarrow as pa
@@ -54,6 +55,14 @@ class Endpoint:
         self._options = options
         self._patience_s = patience_s
         self._connection: http.client.HTTPConnection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def close(self) -> None:
         if self._connection is not None:

@@ -34,20 +34,19 @@ def read_piece(
     options: ReadOptions, names: Sequence[str], piece: Piece, consumer: str | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The messages of a piece. A claim is read on from where a connection broke; its numbers tell where."""
-    endpoint = Endpoint(options)
-    rows, failures = 0, 0
-    while True:
-        try:
-            for batch in endpoint.range(_query(options, names, piece, consumer, rows)):
-                rows, failures = rows + batch.num_rows, 0
-                yield _readable(batch) if options.bad_message_mode == "skip" else batch
-            break
-        except EndpointLostError:
-            failures += 1
-            if (rows and consumer is None) or failures == _ATTEMPTS:
-                raise
-            time.sleep(_PAUSE_S * failures)
-    endpoint.close()
+    rows, failures, is_done = 0, 0, False
+    with Endpoint(options) as endpoint:
+        while not is_done:
+            try:
+                for batch in endpoint.range(_query(options, names, piece, consumer, rows)):
+                    rows, failures = rows + batch.num_rows, 0
+                    yield _readable(batch) if options.bad_message_mode == "skip" else batch
+                is_done = True
+            except EndpointLostError:
+                failures += 1
+                if (rows and consumer is None) or failures == _ATTEMPTS:
+                    raise
+                time.sleep(_PAUSE_S * failures)
     if piece.rows is not None and rows != piece.rows:
         lose(_missing(piece, rows, consumer), fail=options.fail_on_data_loss)
 

@@ -93,10 +93,10 @@ def _stage(options: WriteOptions, app: str, batch: str, batches: Iterator[pa.Rec
     # Numbers of attempts begin again with every driver: the rest keeps two runs apart.
     attempt = f"{context.taskAttemptId()}-{uuid.uuid4().hex[:8]}"
     stage = f"{app}/{batch}/{context.partitionId()}/{attempt}"
-    endpoint, rows = Endpoint(options), 0
-    for number, chunk in enumerate(_chunks(batches, options.max_batch_bytes)):
-        rows += endpoint.stage(stage, number, chunk)
-    endpoint.close()
+    rows = 0
+    with Endpoint(options) as endpoint:
+        for number, chunk in enumerate(_chunks(batches, options.max_batch_bytes)):
+            rows += endpoint.stage(stage, number, chunk)
     return Staged(app, stage if rows else None, rows)
 
 
@@ -139,22 +139,20 @@ def _publish(
     stages = [message.stage for message in messages if isinstance(message, Staged) and message.stage]
     if not stages:
         return
-    endpoint = Endpoint(options)
-    try:
-        is_first_way = options.transactional != "false"
-        endpoint.publish(app, batch, stages, queue=options.queue, transactional=is_first_way)
-    except EndpointError as problem:
-        # Either way all messages appear at once; the queue decides whether they may be transactional.
-        if options.transactional != "auto" or problem.code != _NOT_TRANSACTIONAL:
-            raise
-        endpoint.publish(app, batch, stages, queue=options.queue, transactional=False)
-    endpoint.close()
+    with Endpoint(options) as endpoint:
+        try:
+            is_first_way = options.transactional != "false"
+            endpoint.publish(app, batch, stages, queue=options.queue, transactional=is_first_way)
+        except EndpointError as problem:
+            # Either way all messages appear at once; the queue decides whether they may be transactional.
+            if options.transactional != "auto" or problem.code != _NOT_TRANSACTIONAL:
+                raise
+            endpoint.publish(app, batch, stages, queue=options.queue, transactional=False)
 
 
 def _discard(options: WriteOptions, app: str, batch: str, *, for_good: bool) -> None:
-    endpoint = Endpoint(options)
-    endpoint.discard(app, batch, for_good=for_good)
-    endpoint.close()
+    with Endpoint(options) as endpoint:
+        endpoint.discard(app, batch, for_good=for_good)
 
 
 def _local_property(name: str) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +41,6 @@ class Table:
     def bodies(self, spark: SparkSession) -> list[str]:
         return bodies(spark.read.parquet(str(self.path)).orderBy("queue", "claim_seq"))
 
-    def forget_commit(self) -> None:
-        """As if the driver had died between the sink's work and the line in Spark's log."""
-        commits = self.checkpoint / "commits"
-        newest = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
-        (commits / str(newest)).unlink()
-        (commits / f".{newest}.crc").unlink(missing_ok=True)
-
 
 def end(query: StreamingQuery) -> StreamingQuery:
     assert query.awaitTermination(int(PATIENCE_S)), "the stream does not end"
@@ -73,5 +66,13 @@ def wait_until(condition: Callable[[], bool], query: StreamingQuery | None = Non
         time.sleep(0.05)
 
 
-def send_rows(spark: SparkSession, rows: Sequence[Any], columns: str, **options: Any) -> DataFrameWriter:
-    return spark.createDataFrame(rows, columns).write.format("msmq").options(**options).mode("append")
+def rows_to(frame: DataFrame, **options: Any) -> DataFrameWriter:
+    return frame.write.format("msmq").options(**options).mode("append")
+
+
+def forget_commit(checkpoint: Path) -> None:
+    """As if the driver had died between the sink's work and the line in Spark's log."""
+    commits = checkpoint / "commits"
+    newest = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
+    (commits / str(newest)).unlink()
+    (commits / f".{newest}.crc").unlink(missing_ok=True)

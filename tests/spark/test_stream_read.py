@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark.served import Served
-from spark.support import MakeQueue, Send, Stream, Table, bodies, end, progress, wait_until
+from spark.support import MakeQueue, Send, Stream, Table, bodies, end, forget_commit, progress, wait_until
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ class TestAcknowledgements:
         sent = send(4)
         frame = stream(queue=queue, consumer=f"again.{timing}", ackTiming="commit").load()
         table.take_all(frame)
-        table.forget_commit()
+        forget_commit(table.checkpoint)
         sent += send(2)
         table.take_all(stream(queue=queue, consumer=f"again.{timing}", ackTiming=timing).load())
         assert table.bodies(spark) == sent
@@ -289,7 +289,7 @@ class TestLosses:
         sent = send(2)
         frame = stream(queue=queue, consumer="released", ackTiming="commit").load()
         table.take_all(frame)
-        table.forget_commit()
+        forget_commit(table.checkpoint)
         daemon.release("released")
         assert daemon.bodies(queue) == sent
         with pytest.raises(PySparkException, match="released by an operator"):
