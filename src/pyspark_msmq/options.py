@@ -266,6 +266,8 @@ class WriteOptions(Connection):
     checkpoint_location: str | None = _optional("checkpointLocation", _text)  # Spark's own; it hands it on
 
 
+_SPARKS_OWN: Final = frozenset({"provider"})  # it adds them for a table of its catalog
+
 _ROLES: Final[Mapping[type[Connection], str]] = {
     AnyReadOptions: "a read",
     BatchOptions: "a batch read",
@@ -397,6 +399,8 @@ def _read(role: type[R], options: Mapping[str, str]) -> R:
     known = {option.metadata["name"].lower(): option for option in fields(role)}
     found: dict[str, Any] = {}
     for name, text in options.items():
+        if name.lower() in _SPARKS_OWN:
+            continue
         option = known.get(name.lower())
         if option is None:
             raise OptionError(_unknown(role, name))

@@ -1,8 +1,16 @@
 """Tiercel: a queue manager that speaks Microsoft Message Queuing natively on Linux."""
 
+<<<<<<< HEAD
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
+=======
+from tiercel.client.consumer import Claim, ClaimedMessage, Consumer
+from tiercel.client.embedded import Cursor, Queue, QueueManager, Transaction, open  # noqa: A004  # see there
+from tiercel.client.remote import RemoteCursor, RemoteQueue, RemoteQueueManager, connect
+from tiercel.client.remote_message import RemoteMessage
+from tiercel.client.remote_session import RemoteTransaction
+>>>>>>> main
 from tiercel.model import errors as _errors
 from tiercel.model.codes import Acknowledgements, DeliveryGuarantee, MessageClass, MessageSeekAction
 from tiercel.model.errors import *  # noqa: F403  # every error is part of the API, by its own name
@@ -27,6 +35,9 @@ _MODULES = {name: f"tiercel.client.{home}" for home, names in _HOMES.items() for
 
 __all__ = [
     "Acknowledgements",
+    "Claim",
+    "ClaimedMessage",
+    "Consumer",
     "Cursor",
     "DeliveryGuarantee",
     "FormatName",
