@@ -1,16 +1,8 @@
 """Tiercel: a queue manager that speaks Microsoft Message Queuing natively on Linux."""
 
-<<<<<<< HEAD
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
-=======
-from tiercel.client.consumer import Claim, ClaimedMessage, Consumer
-from tiercel.client.embedded import Cursor, Queue, QueueManager, Transaction, open  # noqa: A004  # see there
-from tiercel.client.remote import RemoteCursor, RemoteQueue, RemoteQueueManager, connect
-from tiercel.client.remote_message import RemoteMessage
-from tiercel.client.remote_session import RemoteTransaction
->>>>>>> main
 from tiercel.model import errors as _errors
 from tiercel.model.codes import Acknowledgements, DeliveryGuarantee, MessageClass, MessageSeekAction
 from tiercel.model.errors import *  # noqa: F403  # every error is part of the API, by its own name
@@ -19,6 +11,7 @@ from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
 
 if TYPE_CHECKING:
+    from tiercel.client.consumer import Claim, ClaimedMessage, Consumer
     from tiercel.client.embedded import Cursor, Queue, QueueManager, Transaction, open  # noqa: A004  # see there
     from tiercel.client.remote import RemoteCursor, RemoteQueue, RemoteQueueManager, connect
     from tiercel.client.remote_message import RemoteMessage
@@ -26,6 +19,7 @@ if TYPE_CHECKING:
 
 # Loaded when they are first used: a Spark worker that only decodes messages needs no queue manager.
 _HOMES = {
+    "consumer": ("Claim", "ClaimedMessage", "Consumer"),
     "embedded": ("Cursor", "Queue", "QueueManager", "Transaction", "open"),
     "remote": ("RemoteCursor", "RemoteQueue", "RemoteQueueManager", "connect"),
     "remote_message": ("RemoteMessage",),
