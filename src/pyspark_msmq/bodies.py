@@ -6,7 +6,7 @@ r"""Bodies of messages as columns: `from_msmq_body(body, body_type)` and its SQL
 It runs on Arrow batches in Spark's Python workers. A body that cannot be read is a row with its `error`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import Column, SparkSession
 from pyspark.sql.functions import col
 from pyspark.sql.pandas.functions import arrow_udf
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from tiercel.bodies import Decoded, Kind, decode
 from tiercel.bodies.decoding import Expected
@@ -52,8 +52,8 @@ def json_of_body(body: Column | str, body_type: Column | str) -> Column:
 def register(spark: SparkSession) -> None:
     """Makes from_msmq_body, text_of_body and json_of_body known to SQL, each with the two arguments."""
     spark.udf.register("from_msmq_body", _decoder(None))
-    spark.udf.register("text_of_body", arrow_udf(_texts, StringType()))
-    spark.udf.register("json_of_body", arrow_udf(_json_texts, StringType()))
+    spark.udf.register("text_of_body", _function(_texts, StringType()))
+    spark.udf.register("json_of_body", _function(_json_texts, StringType()))
 
 
 def _column(column: Column | str) -> Column:
@@ -65,15 +65,21 @@ def _decoder(expect: Expected | None) -> "UserDefinedFunctionLike":
     def from_msmq_body(body: pa.Array, body_type: pa.Array) -> pa.Array:
         return _structs(_rows(body, body_type, expect))
 
-    return arrow_udf(from_msmq_body, TYPE)
+    return _function(from_msmq_body, TYPE)
+
+
+def _function(of_arrays: Callable[..., pa.Array], result: DataType) -> "UserDefinedFunctionLike":
+    # Spark reads the kind of function from its type hints, and warns of the argument that its stub asks for.
+    made: UserDefinedFunctionLike = arrow_udf(of_arrays, result)  # type: ignore[call-overload]
+    return made
 
 
 def _texts(body: pa.Array, body_type: pa.Array) -> pa.Array:
-    return pa.array([row and row[1] for row in _rows(body, body_type)], pa.string())
+    return _strings(row and row[1] for row in _rows(body, body_type))
 
 
 def _json_texts(body: pa.Array, body_type: pa.Array) -> pa.Array:
-    return pa.array([row and row[2] for row in _rows(body, body_type)], pa.string())
+    return _strings(row and row[2] for row in _rows(body, body_type))
 
 
 def _rows(body: pa.Array, body_type: pa.Array, expect: Expected | None = None) -> Iterator[Row | None]:
@@ -95,10 +101,11 @@ _TOO_MUCH: Row = (Kind.BINARY.value, None, None, "body: the bodies of this batch
 
 def _structs(rows: Iterable[Row | None]) -> pa.Array:
     found = list(rows)
-    columns = zip(*(row or (None,) * len(FIELDS) for row in found), strict=True)
-    arrays = [pa.array(column, pa.string()) for column in columns] or [
-        pa.array([], pa.string()) for _ in FIELDS
-    ]
+    columns = [_strings(row and row[at] for row in found) for at in range(len(FIELDS))]
     return pa.StructArray.from_arrays(
-        arrays, list(FIELDS), mask=pa.array([row is None for row in found], pa.bool_())
+        columns, FIELDS, mask=pa.array([row is None for row in found], pa.bool_())
     )
+
+
+def _strings(texts: Iterable[str | None]) -> pa.Array:
+    return pa.array(list(texts), pa.string())

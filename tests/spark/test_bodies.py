@@ -49,7 +49,10 @@ def expected(body: bytes | None, body_type: int | None) -> tuple[str | None, ...
 
 
 def test_text_and_json(frame: DataFrame) -> None:
-    columns = text_of_body("body", "body_type").alias("t"), json_of_body(frame.body, frame.body_type).alias("j")
+    columns = (
+        text_of_body("body", "body_type").alias("t"),
+        json_of_body(frame.body, frame.body_type).alias("j"),
+    )
     found = frame.select(*columns).where("n < 5").collect()
     assert [row.t for row in found[:3]] == ["hi", "hé", '{"a": 1.10}']
     assert [json.loads(row.j) for row in found[3:]] == [
@@ -58,14 +61,18 @@ def test_text_and_json(frame: DataFrame) -> None:
     ]
 
 
-def test_one_call_of_python_for_all_columns_of_a_body(frame: DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_call_of_python_for_all_columns_of_a_body(
+    frame: DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
     frame.select(text_of_body("body", "body_type"), json_of_body("body", "body_type")).explain()
     assert capsys.readouterr().out.count("from_msmq_body(") == 1
 
 
 def test_json_goes_on_to_types(frame: DataFrame) -> None:
     order = from_json(json_of_body("body", "body_type"), "Id int, Customer string, Line array<string>")
-    assert frame.where("n = 3").select(order.alias("o")).select("o.*").collect() == [(7, "Müller", ["a", "b"])]
+    assert frame.where("n = 3").select(order.alias("o")).select("o.*").collect() == [
+        (7, "Müller", ["a", "b"])
+    ]
 
 
 def test_what_is_not_as_expected_is_an_error(frame: DataFrame) -> None:
