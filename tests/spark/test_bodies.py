@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import from_json
+from pyspark.sql.functions import from_json, from_xml
 
 from pyspark_msmq import bodies
 from pyspark_msmq.bodies import from_msmq_body, json_of_body, register, text_of_body
@@ -65,14 +65,20 @@ def test_one_call_of_python_for_all_columns_of_a_body(
     frame: DataFrame, capsys: pytest.CaptureFixture[str]
 ) -> None:
     frame.select(text_of_body("body", "body_type"), json_of_body("body", "body_type")).explain()
-    assert capsys.readouterr().out.count("from_msmq_body(") == 1
+    plan = capsys.readouterr().out
+    assert plan.count("ArrowEvalPython") == 1
+    assert "pythonUDF0" in plan
+    assert "pythonUDF1" not in plan
 
 
-def test_json_goes_on_to_types(frame: DataFrame) -> None:
-    order = from_json(json_of_body("body", "body_type"), "Id int, Customer string, Line array<string>")
+def test_documents_go_on_to_types(frame: DataFrame) -> None:
+    schema = "Id int, Customer string, Line array<string>"
+    order = from_xml(text_of_body("body", "body_type"), schema)
     assert frame.where("n = 3").select(order.alias("o")).select("o.*").collect() == [
         (7, "Müller", ["a", "b"])
     ]
+    lines = from_json(json_of_body("body", "body_type"), "array<string>")
+    assert frame.where("n = 4").select(lines).collect() == [(["x", "y"],)]
 
 
 def test_what_is_not_as_expected_is_an_error(frame: DataFrame) -> None:
@@ -85,7 +91,8 @@ def test_sql(spark: SparkSession, frame: DataFrame) -> None:
     register(spark)
     frame.createOrReplaceTempView("messages")
     query = """
-        select from_msmq_body(body, body_type).kind k, text_of_body(body, body_type) t, json_of_body(body, body_type) j
+        select from_msmq_body(body, body_type).kind,
+               text_of_body(body, body_type), json_of_body(body, body_type)
         from messages where n in (0, 2) order by n"""
     assert spark.sql(query).collect() == [("xml", "hi", '"hi"'), ("json", '{"a": 1.10}', '{"a": 1.10}')]
     assert spark.sql("select text_of_body('a text', 0)").collect() == [("a text",)]
