@@ -1,5 +1,6 @@
 """Tiercel: a queue manager that speaks Microsoft Message Queuing natively on Linux."""
 
+from tiercel.client.consumer import Claim, ClaimedMessage, Consumer
 from tiercel.client.embedded import Cursor, Queue, QueueManager, Transaction, open  # noqa: A004  # see there
 from tiercel.client.remote import RemoteCursor, RemoteQueue, RemoteQueueManager, connect
 from tiercel.client.remote_message import RemoteMessage
@@ -13,6 +14,9 @@ from tiercel.model.path_name import PathName
 
 __all__ = [
     "Acknowledgements",
+    "Claim",
+    "ClaimedMessage",
+    "Consumer",
     "Cursor",
     "DeliveryGuarantee",
     "FormatName",

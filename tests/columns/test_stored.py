@@ -12,6 +12,7 @@ from tiercel.columns import SCHEMA, BadMessageError, RowFilter, StoredRows, batc
 from tiercel.columns.joined import Joined
 from tiercel.columns.stored import slow_batch_of
 from tiercel.columns.walk import Walk
+from tiercel.engine.claim_records import HEAD_SIZE
 from tiercel.engine.records import Record, message_key
 from tiercel.model.codes import QueueFormatType
 from tiercel.model.format_name import FormatName
@@ -70,7 +71,7 @@ class TestSameAsOneByOne:
     @given(st.lists(records, max_size=8), st.data())
     def test_claimed_messages(self, data: list[bytes], draw: st.DataObject) -> None:
         """Their values have more before the record, and their keys are claim numbers."""
-        heads = draw.draw(st.lists(wire.exactly(12), min_size=len(data), max_size=len(data)))
+        heads = draw.draw(st.lists(wire.exactly(HEAD_SIZE), min_size=len(data), max_size=len(data)))
         keys = [message_key(7, seq) for seq in range(1, len(data) + 1)]
         rows = StoredRows.of_claimed(keys, [head + value for head, value in zip(heads, data, strict=True)])
         batch = assert_same(rows)

@@ -15,6 +15,7 @@ from tiercel.columns.messages import Row, of_rows
 from tiercel.columns.plain import PlainPackets
 from tiercel.columns.schema import BY_NAME, arrow_schema, check_names
 from tiercel.columns.walk import Walk
+from tiercel.engine.claim_records import HEAD_SIZE
 from tiercel.engine.records import decode_record
 from tiercel.model.errors import DecodeError, StoreDamagedError, TiercelError
 from tiercel.wire.message import decode_message
@@ -25,7 +26,6 @@ BadMessages = Literal["fail", "column", "skip"]
 _KEY = struct.Struct(
     ">IQ"
 )  # of messages and of claimed messages: the slot, and the lookup id or claim number
-_CLAIMED = struct.Struct(">QI")  # before a claimed record: its lookup id, and when it was claimed
 
 
 class BadMessageError(TiercelError):
@@ -71,7 +71,7 @@ class StoredRows:
             values,
             np.frombuffer(lookup_ids, ">u8").astype(np.uint64),
             _numbers(keys).astype(np.int64),
-            _CLAIMED.size,
+            HEAD_SIZE,
         )
 
     def __len__(self) -> int:
