@@ -13,7 +13,7 @@ What a sender is told and what is kept of a message is decided here and nowhere 
     detach     leaves; the caller knows why no      leaves      nothing
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.core import Core, Counter, ReadyToSend, Removed
@@ -37,7 +37,8 @@ from tiercel.model.errors import (
     TransactionUsageError,
 )
 from tiercel.model.format_name import FormatName
-from tiercel.model.identifiers import MessageId, lookup_id
+from tiercel.model.identifiers import MessageId
+from tiercel.model.identifiers import lookup_id as make_lookup_id
 from tiercel.model.limits import INFINITE, MAX_PACKET_SIZE
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName, SystemQueue
@@ -100,13 +101,17 @@ class Delivery:
         ordinal = (self._message_ordinal.next() - 1) % 0xFFFF_FFFF + 1
         return MessageId(self._identifier, ordinal)
 
+    def new_message_ids(self, count: int) -> list[MessageId]:
+        numbers, identifier = self._message_ordinal.next_many(count), self._identifier
+        return [MessageId(identifier, (number - 1) % 0xFFFF_FFFF + 1) for number in numbers]
+
     @property
     def newest_sequence(self) -> int:
         """The arrival number of the last message that came into any queue."""
         return self._sequential_id.last
 
     def new_lookup_id(self, priority: int) -> int:
-        return lookup_id(priority, self._sequential_id.next())
+        return make_lookup_id(priority, self._sequential_id.next())
 
     def check_transaction(self, queue: QueueState, *, is_transactional: bool) -> MessageClass | None:
         """A transactional queue takes transactional messages only, and another queue none (DMPR-038)."""
@@ -174,6 +179,13 @@ class Delivery:
         if queue.waiters:
             self.offer(queue, lookup_id, record)
 
+    def accept_all_plain(
+        self, queue: QueueState, packets: Sequence[bytes], priorities: Iterable[int]
+    ) -> None:
+        """`accept_plain` for many recoverable messages to a queue that nobody waits at."""
+        numbers = self._sequential_id.next_many(len(packets))
+        queue.insert_arrivals(self._core, list(map(make_lookup_id, priorities, numbers)), packets)
+
     def _insert(self, queue: QueueState, record: Record, packet: UserMessage) -> int:
         lookup_id = self.new_lookup_id(packet.priority)
         queue.insert(self._core, lookup_id, record, recoverable=packet.is_recoverable)
@@ -239,6 +251,20 @@ class Delivery:
         """Takes a message out of its queue for good: received, or the negative class that says why not."""
         packet = packet or UserMessage(record.packet)
         self.detach(queue, lookup_id, record, packet)
+        self._tell_end(queue, record, reason, packet)
+
+    def receive_first(self, queue: QueueState, limit: int) -> list[tuple[int, Record, UserMessage]]:
+        """`finish` for the first messages of a simple queue: they are received."""
+        received = []
+        for lookup_id, record in queue.take_stored(self._core, limit):
+            packet = UserMessage(record.packet)
+            self._expiry.forget(queue, lookup_id, packet)
+            self._tell_end(queue, record, _ACK_RECEIVE, packet)
+            received.append((lookup_id, record, packet))
+        self._catalog.drop_empty_subqueue(queue)
+        return received
+
+    def _tell_end(self, queue: QueueState, record: Record, reason: MessageClass, packet: UserMessage) -> None:
         if reason != _ACK_RECEIVE:
             self._core.ledger.add(str(queue), packet, reason)
         if record.is_copy:  # what its sender is to know was told when the message itself ended

@@ -5,6 +5,7 @@ id; reading merges the two. Locks live in memory only: those of a crash are gone
 (DMPR T-24), and those of prepared transactions are set again from the transactions.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from tiercel.engine.records import (
     LAST_LOOKUP_ID,
     Record,
     decode_record,
+    encode_arrivals,
     lookup_id_of,
     message_key,
 )
@@ -89,6 +91,11 @@ class QueueState:
     def is_subqueue(self) -> bool:
         return self.parent is not None and not self.keeps_messages
 
+    @property
+    def is_simple(self) -> bool:
+        """Whether all its messages are in the store and can be had: most queues, most of the time."""
+        return not self.locks and not self.express and not self.is_outgoing
+
     def can_move_to(self, goal: "QueueState") -> bool:
         """Messages move between a queue and its subqueues only."""
         is_family = (self.parent or self) is (goal.parent or goal)
@@ -120,6 +127,40 @@ class QueueState:
         self.publish()
         if lookup_id < self._available_from:  # noqa: PLR1730  # min() costs a call, and mostly for nothing
             self._available_from = lookup_id
+
+    def insert_arrivals(self, core: Core, lookup_ids: Sequence[int], packets: Sequence[bytes]) -> None:
+        """`insert` for many recoverable messages that have just come."""
+        slot, size = self.slot, sum(map(len, packets))
+        keys = [message_key(slot, lookup_id) for lookup_id in lookup_ids]
+        records = encode_arrivals(packets, core.seconds)
+        core.batch.put_many(_MESSAGES, list(zip(keys, records, strict=True)))
+        self.stored_count += len(packets)
+        self.stored_bytes += size
+        core.total_bytes += size
+        core.touch(self)
+        self.publish()
+        self._available_from = min(self._available_from, *lookup_ids)
+
+    def take_stored(self, core: Core, limit: int) -> list[tuple[int, Record]]:
+        """Takes the first messages out of a simple queue."""
+        first = message_key(self.slot, 0)
+        rows = core.batch.take(_MESSAGES, first, self._end, min(limit, self.stored_count))
+        taken = []
+        size = 0
+        for key, data in rows:
+            lookup_id = lookup_id_of(key)
+            record = self._decode(core, lookup_id, data)
+            if record is not None:
+                size += len(record.packet)
+                self.stored_count -= 1
+                taken.append((lookup_id, record))
+        if not self.stored_count or size > self.stored_bytes:
+            size = self.stored_bytes
+        self.stored_bytes -= size
+        core.total_bytes -= size
+        core.touch(self)
+        self.publish()
+        return taken
 
     def remove(self, core: Core, lookup_id: int, record: Record) -> None:
         if self.locks:

@@ -86,6 +86,21 @@ class Reading:
         )
         return self._wait(queue, waiter)
 
+    def receive_many(
+        self, opened: OpenQueue, limit: int, transaction: Transaction | None = None
+    ) -> list[Found]:
+        """The first messages that are there, not more than `limit`."""
+        queue = opened.queue_for(_RECEIVE)
+        if transaction is not None:
+            check_transaction(queue, transaction)
+        received: list[Found] = []
+        while len(received) < limit and queue.stored_count and queue.is_simple and transaction is None:
+            more = self._delivery.receive_first(queue, limit - len(received))
+            received += [Found(queue, *each) for each in more]
+        while len(received) < limit and (found := queue.next_available(self._core, START)) is not None:
+            received.append(self._take(opened, queue, *found, transaction, two_phase=False, allow_peek=False))
+        return received
+
     def peek(
         self,
         opened: OpenQueue,

@@ -112,6 +112,12 @@ class Transactions:
         for operation in transaction.operations:
             self._commit(operation)
 
+    def take_back(self, transaction: Transaction, count: int) -> None:
+        """Forgets what was sent in the transaction after its first `count` operations."""
+        for operation in transaction.operations[count:]:
+            self._release(operation)
+        del transaction.operations[count:]
+
     def abort_if_active(self, transaction: Transaction) -> None:
         if transaction.state is TransactionState.ACTIVE:
             self.abort(transaction.id)
