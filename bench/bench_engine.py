@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
 
 import lmdb
 
@@ -139,58 +138,55 @@ def syncs(path: Path, count: int) -> None:
             os.fdatasync(file.fileno())
 
 
-class Comparison(NamedTuple):
-    name: str
-    messages: int
-    ours: Callable[[int], None]
-    bare: Callable[[int], None]
-
-    def measure(self) -> tuple[float, float]:
-        return rate(self.messages, lambda: self.ours(self.messages)), rate(
-            self.count, lambda: self.bare(self.count)
-        )
+Work = Callable[[int], None]
 
 
-def comparisons(qm: tiercel.QueueManager, bare: "Bare") -> Iterator[Comparison]:
+def pair(first: Work, second: Work) -> Work:
+    def both(count: int) -> None:
+        first(count)
+        second(count)
+
+    return both
+
+
+def comparisons(qm: tiercel.QueueManager, bare: Bare) -> dict[str, tuple[int, Work, Work]]:
+    """How many messages, what we do with them, and what bare LMDB does."""
     orders = qm.create_queue(ORDERS)
     transactional = qm.create_queue(TRANSACTIONAL, transactional=True)
-
-    def pair(first: Callable[[int], None], second: Callable[[int], None]) -> Callable[[int], None]:
-        def both(count: int) -> None:
-            first(count)
-            second(count)
-
-        return both
-
     enqueue, dequeue = partial(send, orders), partial(receive, orders)
-    yield Comparison("send_many of 100", MESSAGES, enqueue, bare.put)
-    yield Comparison("receive_many of 100", MESSAGES, dequeue, bare.take)
-    yield Comparison("send_many + receive_many", MESSAGES, pair(enqueue, dequeue), pair(bare.put, bare.take))
-    enqueue, dequeue = partial(send_each, qm, orders), partial(receive_each, qm, orders)
-    yield Comparison("100 sends in a batch()", MESSAGES, enqueue, bare.put)
-    yield Comparison("100 receives in a batch()", MESSAGES, dequeue, bare.take)
-    yield Comparison(
-        "send + receive, in batches", MESSAGES, pair(enqueue, dequeue), pair(bare.put, bare.take)
-    )
-    one_each = partial(one_by_one, qm, transactional)
-    yield Comparison("transactional send + receive, one each", SINGLES, one_each, bare.put_and_take)
+    enqueue_each, dequeue_each = partial(send_each, qm, orders), partial(receive_each, qm, orders)
+    put_and_take = pair(bare.put, bare.take)
+    return {
+        "send_many of 100": (MESSAGES, enqueue, bare.put),
+        "receive_many of 100": (MESSAGES, dequeue, bare.take),
+        "both": (MESSAGES, pair(enqueue, dequeue), put_and_take),
+        "100 sends in a batch()": (MESSAGES, enqueue_each, bare.put),
+        "100 receives in a batch()": (MESSAGES, dequeue_each, bare.take),
+        "both of these": (MESSAGES, pair(enqueue_each, dequeue_each), put_and_take),
+        "transactional send + receive, one each": (
+            SINGLES,
+            partial(one_by_one, qm, transactional),
+            bare.put_and_take,
+        ),
+    }
 
 
 def speed() -> None:
-    """Ours and bare by turns, in short rounds; medians, for other programs may use the disk meanwhile."""
+    """By turns, in short rounds, and the medians of these: other programs may use the disk meanwhile."""
+    measured: dict[str, list[tuple[float, float]]] = {}
     with folder() as ours, folder() as theirs, tiercel.open(ours) as qm:
         bare = Bare(theirs)
-        measured: dict[str, list[tuple[float, float]]] = {}
-        compared = list(comparisons(qm, bare))
+        compared = comparisons(qm, bare)
         for _ in range(ROUNDS):
-            for each in compared:
-                measured.setdefault(each.name, []).append(each.measure())
+            for name, (count, work, bare_work) in compared.items():
+                rates = rate(count, partial(work, count)), rate(count, partial(bare_work, count))
+                measured.setdefault(name, []).append(rates)
         sync_rate = rate(200, lambda: syncs(theirs, 200))
         bare.close()
     print(f"{'1 KiB recoverable messages, durable':<42}{'Tiercel/s':>12}{'bare LMDB/s':>14}{'ratio':>8}")
-    for name, rates in measured.items():
-        tiercel_rate, bare_rate = (median(column) for column in zip(*rates, strict=True))
-        ratio = median(one / other for one, other in rates)
+    for name, pairs in measured.items():
+        tiercel_rate, bare_rate = (median(column) for column in zip(*pairs, strict=True))
+        ratio = median(one / other for one, other in pairs)
         print(f"{name:<42}{tiercel_rate:>12,.0f}{bare_rate:>14,.0f}{ratio:>8.2f}")
     print(f"{'fdatasync of one page':<42}{sync_rate:>12,.0f}")
 

@@ -179,6 +179,23 @@ class Delivery:
         if queue.waiters:
             self.offer(queue, lookup_id, record)
 
+    def accept_many(self, queue: QueueState, arrivals: Iterable[tuple[Record, UserMessage]]) -> None:
+        """`accept` for one after the other; those of which nothing comes are put into the store together."""
+        plain: list[UserMessage] = []
+        for record, packet in arrivals:
+            if not queue.is_outgoing and not queue.waiters and _is_plain(record, packet):
+                plain.append(packet)
+                continue
+            self._accept_plain_packets(queue, plain)
+            plain.clear()
+            self.accept(queue, record._replace(arrival_time=self._core.seconds), packet)
+        self._accept_plain_packets(queue, plain)
+
+    def _accept_plain_packets(self, queue: QueueState, packets: list[UserMessage]) -> None:
+        if packets:
+            data, priorities = [each.data for each in packets], [each.priority for each in packets]
+            self.accept_all_plain(queue, data, priorities)
+
     def accept_all_plain(
         self, queue: QueueState, packets: Sequence[bytes], priorities: Iterable[int]
     ) -> None:
@@ -408,6 +425,18 @@ def _acknowledgement(original: Message, reason: MessageClass) -> Message:
         response_queue=original.destination_queue,
         delivery=original.delivery,
         time_to_reach_queue=INFINITE,
+    )
+
+
+def _is_plain(record: Record, packet: UserMessage) -> bool:
+    """Whether nothing comes of a message but that it lies in the store."""
+    is_journaled = packet.flags & user_header.POSITIVE_JOURNALING and not packet.is_transactional
+    return (
+        packet.is_recoverable
+        and packet.time_to_be_received == INFINITE
+        and not packet.acknowledgements & _POS_ARRIVAL
+        and not is_journaled
+        and not record.dead_letter_queue
     )
 
 

@@ -411,7 +411,7 @@ class Engine:
             transaction.check_active()
         packet = self._make_packet(opened, queue, message, self._delivery.new_message_id(), transaction)
         recoverable = message.is_recoverable
-        self._check_room(queue, (packet,), recoverable=recoverable)
+        self._check_room(queue, len(packet), (packet,), recoverable=recoverable)
         dead_letters = "" if message.dead_letter_queue is None else str(message.dead_letter_queue)
         record = Record(packet, self._core.seconds, 0, 0, 0, dead_letters)
         if transaction is not None:
@@ -427,6 +427,8 @@ class Engine:
         self, opened: OpenQueue, messages: Sequence[Message], transaction: Transaction | None = None
     ) -> list[MessageId]:
         """Sends all the messages, in their order, or none of them."""
+        if not messages:
+            return []
         if not opened.children and transaction is None:
             queue = opened.queue_for(_SEND)
             if not queue.is_outgoing and not queue.waiters and all(map(_is_ordinary, messages)):
@@ -441,7 +443,7 @@ class Engine:
             self._make_packet(opened, queue, message, identifier, None)
             for message, identifier in zip(messages, ids, strict=True)
         ]
-        self._check_room(queue, packets, recoverable=True)
+        self._check_room(queue, sum(map(len, packets)), packets, recoverable=True)
         self._delivery.accept_all_plain(queue, packets, [message.priority for message in messages])
         return ids
 
@@ -476,9 +478,10 @@ class Engine:
         self._refuse_misfit(queue, transaction, message, packet)
         return packet
 
-    def _check_room(self, queue: QueueState, packets: Sequence[bytes], *, recoverable: bool) -> None:
+    def _check_room(
+        self, queue: QueueState, size: int, packets: Sequence[bytes], *, recoverable: bool
+    ) -> None:
         """Quotas and the store; what a quota refuses stands in the ledger."""
-        size = sum(map(len, packets))
         try:
             self._delivery.check_quota(queue, size)
         except InsufficientResourcesError:

@@ -94,7 +94,7 @@ class QueueState:
     @property
     def is_simple(self) -> bool:
         """Whether all its messages are in the store and can be had: most queues, most of the time."""
-        return not self.locks and not self.express and not self.is_outgoing
+        return not (self.locks or self.express or self.is_outgoing)
 
     def can_move_to(self, goal: "QueueState") -> bool:
         """Messages move between a queue and its subqueues only."""
@@ -139,7 +139,7 @@ class QueueState:
         core.total_bytes += size
         core.touch(self)
         self.publish()
-        self._available_from = min(self._available_from, *lookup_ids)
+        self._available_from = min((self._available_from, *lookup_ids))
 
     def take_stored(self, core: Core, limit: int) -> list[tuple[int, Record]]:
         """Takes the first messages out of a simple queue."""
