@@ -19,11 +19,14 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
 
-from tiercel.client import embedded
+from tiercel import http
+from tiercel.client import consumer, embedded
+from tiercel.client.consumer import Claim, ClaimedMessage
 from tiercel.client.embedded import Transaction
 from tiercel.client.logon import make_options
 from tiercel.client.remote_aio import RemoteQueueManager
 from tiercel.client.translate import message_of
+from tiercel.engine.claims import ClaimStatus
 from tiercel.engine.discards import Discard
 from tiercel.engine.handles import Found, OpenQueue, Waiter
 from tiercel.model.codes import MessageSeekAction, QueueAccess
@@ -74,6 +77,7 @@ async def connect(
     workgroup: bool = True,
     rpc_cancel_minutes: float = 5,
     reconnect_s: float = 30,
+    message_port: int | None = None,
     client_id: UUID | None = None,
 ) -> RemoteQueueManager:
     """Connects to the queue manager of another computer; the arguments are those of `tiercel.connect`."""
@@ -88,6 +92,7 @@ async def connect(
         workgroup=workgroup,
         rpc_cancel_minutes=rpc_cancel_minutes,
         reconnect_s=reconnect_s,
+        message_port=message_port,
         client_id=client_id,
     )
     manager = RemoteQueueManager(options)
@@ -147,6 +152,10 @@ class _OnLoop(embedded.QueueManager):
     def address(self) -> str | None:
         return None
 
+    @property
+    def data_endpoint(self) -> str | None:
+        return None
+
 
 class _OnNetwork(_OnLoop):
     """The same with sockets: the daemon has the timer, and its batches tell the futures."""
@@ -163,7 +172,9 @@ class _OnNetwork(_OnLoop):
             computer_name=options["computer_name"] or self._config.node.computer_name,
         )
         config = replace(self._config, node=node)
-        self.daemon = Daemon(config, completed=self._completed, clock=options["clock"])
+        self.daemon = Daemon(
+            config, completed=self._completed, clock=options["clock"], faces=http.faces(config)
+        )
         return self.daemon.driver
 
     def _arm(self) -> None:
@@ -176,6 +187,11 @@ class _OnNetwork(_OnLoop):
     @property
     def address(self) -> str | None:
         return str(self.daemon.endpoints[0])
+
+    @property
+    def data_endpoint(self) -> str | None:
+        addresses = [face.addresses for face in self.daemon.faces]
+        return next((each["data_endpoint"] for each in addresses if "data_endpoint" in each), None)
 
 
 class QueueManager:
@@ -197,6 +213,11 @@ class QueueManager:
     def address(self) -> str | None:
         """Where other queue managers reach this one, as HOST:PORT; None when it talks to nobody."""
         return self._manager.address
+
+    @property
+    def data_endpoint(self) -> str | None:
+        """The address of the data endpoint, as http://HOST:PORT; None when `config` does not enable it."""
+        return self._manager.data_endpoint
 
     async def create_queue(
         self, path_name: str, *, transactional: bool = False, exist_ok: bool = False, **properties: Any
@@ -237,6 +258,18 @@ class QueueManager:
     def discards(self) -> list[Discard]:
         return self._manager.discards()
 
+    async def consumer(self, name: str) -> "Consumer":
+        return Consumer(self._manager.consumer(name))
+
+    def claims(self) -> list[ClaimStatus]:
+        return self._manager.claims()
+
+    async def release_claims(self, consumer: str, queue: "str | FormatName | Queue | None" = None) -> None:
+        self._manager.release_claims(consumer, None if queue is None else _place(queue))
+
+    async def forget_consumer(self, name: str) -> None:
+        self._manager.forget_consumer(name)
+
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
         with self._manager.transaction() as transaction:
@@ -250,6 +283,44 @@ class QueueManager:
         """One write for everything in the block, which must not `await` anything that waits."""
         with self._manager.batch():
             yield
+
+
+class Consumer:
+    """Reading the messages of a claim needs no `await`: they are there."""
+
+    def __init__(self, consumer: consumer.Consumer) -> None:
+        self._consumer = consumer
+
+    def __repr__(self) -> str:
+        return repr(self._consumer)
+
+    @property
+    def name(self) -> str:
+        return self._consumer.name
+
+    @property
+    def epoch(self) -> int:
+        return self._consumer.epoch
+
+    async def claim(
+        self,
+        queue: "str | FormatName | Queue",
+        limit: int = 1000,
+        *,
+        byte_limit: int | None = None,
+        acknowledge: int = 0,
+    ) -> Claim:
+        place = _place(queue)
+        return self._consumer.claim(place, limit, byte_limit=byte_limit, acknowledge=acknowledge)
+
+    def messages(self, queue: "str | FormatName | Queue", lo: int, hi: int) -> Iterator[ClaimedMessage]:
+        return self._consumer.messages(_place(queue), lo, hi)
+
+    async def acknowledge(self, queue: "str | FormatName | Queue", up_to: int) -> int:
+        return self._consumer.acknowledge(_place(queue), up_to)
+
+    async def release(self, queue: "str | FormatName | Queue | None" = None) -> None:
+        self._consumer.release(None if queue is None else _place(queue))
 
 
 class Queue:
@@ -407,3 +478,7 @@ class Queue:
     def cursor(self) -> embedded.Cursor:
         """A cursor for reads that do not wait."""
         return self._queue.cursor()
+
+
+def _place(queue: str | FormatName | Queue) -> str | FormatName:
+    return queue.format_name if isinstance(queue, Queue) else queue

@@ -21,7 +21,9 @@ from tiercel.engine.attributes import (
     decode_queue_manager,
     encode_attributes,
 )
+from tiercel.engine.browsing import Browsing
 from tiercel.engine.catalog import Catalog
+from tiercel.engine.claims import Claims
 from tiercel.engine.core import Core, Effect, Paused
 from tiercel.engine.cursor import Cursor
 from tiercel.engine.delivery import Delivery, refusal_error
@@ -129,6 +131,8 @@ class Engine:
         self._transactions = Transactions(
             self._core, self._catalog, self._delivery, self._reading, self.outgoing
         )
+        self.browsing = Browsing(self._core)
+        self.claims = Claims(self._core, self._catalog, self._delivery, self._expiry)
         self.peers = Peers(self._core)
         self.final_acks = FinalAcks(self._core, self.queue_manager, self._delivery, self.peers)
         self.resource_manager = ResourceManager(self._core, self._transactions)
@@ -141,6 +145,7 @@ class Engine:
         self._catalog.load()
         if SystemQueue.JOURNAL not in self._system_queues():
             self._catalog.create_system_queues(system_descriptor(owner))
+        self.claims.load()
         self._transactions.load()
         self.outgoing.load()
         sending = Sending(self._core, self._transactions, self._opening, self.send)
@@ -332,6 +337,7 @@ class Engine:
             if record is not None:
                 self._delivery.finish(state, lookup_id, record, MessageClass.NACK_Q_DELETED)
         self._finish_available(state, MessageClass.NACK_Q_DELETED)
+        self.claims.queue_deleted(state)
 
     def _finish_available(self, state: QueueState, reason: MessageClass) -> int:
         """Ends every message that can be had now, and none that comes of it; how many there were."""
@@ -579,13 +585,19 @@ class Engine:
         return self._reading
 
     def purge(self, opened: OpenQueue) -> int:
-        """Purge Queue: what is available ends now, what is taken ends when it is given back (DMPR T-22)."""
+        """Purge Queue: what is available ends now, what is taken ends when it is given back (DMPR T-22).
+
+        What a consumer has claimed it keeps, as a subqueue keeps what was moved there.
+        """
         state = opened.queue_for(QueueAccess.RECEIVE)
-        for lookup_id, lock in state.locks.items():
-            if lock.doom is None:
-                lock.doom = MessageClass.NACK_DELETED if state.is_outgoing else MessageClass.NACK_Q_PURGED
-                self._expiry.purge_later(state, lookup_id)
-        return self._finish_available(state, MessageClass.NACK_Q_PURGED)
+        doomed = [each for each in state.locks.items() if each[1].doom is None]
+        for lookup_id, lock in doomed:
+            lock.doom = MessageClass.NACK_DELETED if state.is_outgoing else MessageClass.NACK_Q_PURGED
+            self._expiry.purge_later(state, lookup_id)
+        count = self._finish_available(state, MessageClass.NACK_Q_PURGED)
+        if (count or doomed) and not state.is_deleted:  # a subqueue may go with its last message
+            self._catalog.raise_epoch(state)
+        return count
 
     def move(
         self, opened: OpenQueue, lookup_id: int, target: OpenQueue, transaction: Transaction | None = None
