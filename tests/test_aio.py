@@ -65,7 +65,7 @@ class TestNames:
             return {name for name in vars(kind) if not name.startswith("_")}
 
         # An attribute of the instance there; and only on an event loop does a queue manager talk to others.
-        assert public(sync) - inner == public(asynchronous) - {"format_name", "address"}
+        assert public(sync) - inner == public(asynchronous) - {"format_name", "address", "data_endpoint"}
 
     @pytest.mark.parametrize(
         "name", ["receive", "peek", "send", "move", "purge", "receiving", "set_properties"]

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
 
+from tiercel import http
 from tiercel.client import embedded
 from tiercel.client.embedded import Transaction
 from tiercel.client.logon import make_options
@@ -146,6 +147,10 @@ class _OnLoop(embedded.QueueManager):
     def address(self) -> str | None:
         return None
 
+    @property
+    def data_endpoint(self) -> str | None:
+        return None
+
 
 class _OnNetwork(_OnLoop):
     """The same with sockets: the daemon has the timer, and its batches tell the futures."""
@@ -162,7 +167,9 @@ class _OnNetwork(_OnLoop):
             computer_name=options["computer_name"] or self._config.node.computer_name,
         )
         config = replace(self._config, node=node)
-        self.daemon = Daemon(config, completed=self._completed, clock=options["clock"])
+        self.daemon = Daemon(
+            config, completed=self._completed, clock=options["clock"], faces=http.faces(config)
+        )
         return self.daemon.driver
 
     def _arm(self) -> None:
@@ -175,6 +182,11 @@ class _OnNetwork(_OnLoop):
     @property
     def address(self) -> str | None:
         return str(self.daemon.endpoints[0])
+
+    @property
+    def data_endpoint(self) -> str | None:
+        addresses = [face.addresses for face in self.daemon.faces]
+        return next((each["data_endpoint"] for each in addresses if "data_endpoint" in each), None)
 
 
 class QueueManager:
@@ -196,6 +208,11 @@ class QueueManager:
     def address(self) -> str | None:
         """Where other queue managers reach this one, as HOST:PORT; None when it talks to nobody."""
         return self._manager.address
+
+    @property
+    def data_endpoint(self) -> str | None:
+        """The address of the data endpoint, as http://HOST:PORT; None when `config` does not enable it."""
+        return self._manager.data_endpoint
 
     async def create_queue(
         self, path_name: str, *, transactional: bool = False, exist_ok: bool = False, **properties: Any

@@ -9,10 +9,11 @@ import tiercel
 from tiercel.engine.check import Checker
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import decode_record
+from tiercel.engine.stage_records import BY_NAME, Ending, decode_outcome
 from tiercel.model.codes import MessageClass
 from tiercel.model.identifiers import MessageId, TxSequenceId
 from tiercel.server.driver import Driver
-from tiercel.store import Store
+from tiercel.store import Keyspace, Store
 from tiercel.wire.message import decode_message
 from tiercel.wire.user_message import UserMessage
 
@@ -128,16 +129,26 @@ def observe(qm: tiercel.QueueManager) -> str:
             assert state.count == len(labels), f"{state} counts {state.count}"
         discards = [line.label or line.reason for line in engine.discards()]
         in_doubt = list(engine.transactions.in_doubt())
+        staged = [f"{stage.id}={stage.rows}" for stage in engine.stages.stages()]
+        batches = [_ending(*row) for row in engine.batch.range(Keyspace.PUBLISHED, BY_NAME, b"\xff")]
     lines += [f"discards: {' '.join(discards)}"] if discards else []
     lines += [f"in doubt: {len(in_doubt)}"] if in_doubt else []
+    lines += [f"batches: {' '.join(batches)}"] if batches else []
+    lines += [f"staged: {' '.join(staged)}"] if staged else []
     return "\n".join(lines)
+
+
+def _ending(name: bytes, data: bytes) -> str:
+    """app/batch=7 was published as 7 messages, app/batch! was discarded."""
+    outcome = decode_outcome(data)
+    return name.decode() + ("!" if outcome.ending is Ending.DISCARDED else f"={outcome.messages}")
 
 
 def messages(qm: tiercel.QueueManager, state: QueueState) -> Iterator[tuple[int, UserMessage, int]]:
     """Lookup id, packet and abort count of every message in a queue, taken or not."""
     core = qm.driver.engine._core
     at = 0
-    while (found := state._at_or_after(core, at)) is not None:
+    while (found := state.at_or_after(core, at)) is not None:
         lookup_id, data = found
         record = decode_record(data) if isinstance(data, bytes) else data
         yield lookup_id, UserMessage(record.packet), record.abort_count

@@ -22,7 +22,8 @@ NAME = "check"
 HELP = "verify a store and name what is damaged"
 DESCRIPTION = """\
 Verifies the store in DIR: the pages of its file, and every record in it: messages against their checksums,
-and queues, counts, expiries, transactions, sequences and discards against each other. Nothing is changed.
+and queues, counts, expiries, transactions, sequences, discards and stages against each other. Nothing is
+changed.
 
 A queue manager may have the store open meanwhile. Then its last commit is checked, but not the pages of the
 file, which stand still only while nobody writes: stop the queue manager to have them verified too.
@@ -113,6 +114,7 @@ def _summary(check: _Check, problems: int) -> str:
         (counts.messages, f"messages ({counts.message_bytes} bytes)"),
         (counts.transactions, "prepared transactions"),
         (counts.discards, "discards"),
+        (counts.stages, "stages"),
         (counts.set_aside, "records set aside"),
     )
     return f"{result}: {', '.join(f'{amount} {noun}' for amount, noun in amounts)}"

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
 
-from tiercel.client.translate import check_exists, format_name, message_of
+from tiercel.client.translate import check_exists, message_of
 from tiercel.engine import cursor as engine_cursor
 from tiercel.engine import transaction as engine_transaction
 from tiercel.engine.attributes import SETTABLE, SETTABLE_OF_MANAGER
@@ -37,7 +37,7 @@ from tiercel.model.errors import (
     MqError,
     QueueExistsError,
 )
-from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
+from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName, named
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName, SystemQueue
@@ -122,7 +122,7 @@ class QueueManager:
 
     def queue(self, name: str | FormatName) -> "Queue":
         """The queue of a path name or a format name; one on another computer can be sent to."""
-        parsed = name if isinstance(name, FormatName) else format_name(_text("name of the queue", name))
+        parsed = name if isinstance(name, FormatName) else named(_text("name of the queue", name))
         self._driver.run(lambda: check_exists(self._driver, parsed))
         return Queue(self, parsed)
 

@@ -2,19 +2,12 @@
 
 from tiercel.engine.handles import Found
 from tiercel.model.errors import QueueNotFoundError
-from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
+from tiercel.model.format_name import FormatName
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
 from tiercel.server.driver import Driver
 from tiercel.wire.message import read_message
 from tiercel.wire.user_message import UserMessage
-
-
-def format_name(name: str) -> FormatName:
-    """The format name of what users write: a format name, or a path name."""
-    if "=" in name.partition("\\")[0]:
-        return FormatName.parse(name)
-    return DirectFormatName(DirectProtocol.OS, PathName.parse(name))
 
 
 def check_exists(driver: Driver, name: FormatName) -> None:

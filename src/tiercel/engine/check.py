@@ -8,11 +8,12 @@ import json
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 from uuid import UUID
 
-from tiercel.engine.attributes import decode_attributes, decode_queue_manager
-from tiercel.engine.catalog import AWAITING_FINAL_ACK_NUMBER, FIRST_SLOT, JOURNAL_SLOT
+from tiercel.engine.attributes import decode_queue_manager
+from tiercel.engine.catalog import AWAITING_FINAL_ACK_NUMBER, FIRST_SLOT, JOURNAL_SLOT, decode_queue
 from tiercel.engine.discards import Discard
 from tiercel.engine.outgoing import STREAM
 from tiercel.engine.queue_state import QueueState
@@ -26,6 +27,7 @@ from tiercel.engine.records import (
     split_expiry_key,
     split_message_key,
 )
+from tiercel.engine.stage_check import check_published, check_stages
 from tiercel.engine.transaction import SEQUENCE, TRANSACTION_HEAD, decode_operation
 from tiercel.model.codes import QueueType, TransactionalOperationType
 from tiercel.model.errors import MqError, TiercelError
@@ -90,6 +92,7 @@ class Counts:
     message_bytes: int = 0
     transactions: int = 0
     discards: int = 0
+    stages: int = 0
     set_aside: int = 0
 
 
@@ -116,6 +119,7 @@ class Checker:
         yield from self._check_history()
         yield from self._check_peers()
         yield from self._check_discards()
+        yield from self._check_staged_sends()
         yield from self._list_damaged()
 
     def _records(self, space: Keyspace) -> Iterator[tuple[bytes, bytes]]:
@@ -173,13 +177,10 @@ class Checker:
                 )
 
     def _add_queue(self, slot: int, data: bytes) -> None:
-        values = decode_attributes(data)
-        parent: int = values.pop("parent")
-        if "destination_format_name" in values:
-            outgoing = OutgoingQueue(**values)
-            self._queues[slot] = _Queue(str(outgoing.destination_format_name), is_outgoing=True)
+        queue, parent, _, _ = decode_queue(data)
+        if isinstance(queue, OutgoingQueue):
+            self._queues[slot] = _Queue(str(queue.destination_format_name), is_outgoing=True)
             return
-        queue = Queue(**values)
         name = str(queue.pathname)
         is_system = queue.queue_type is QueueType.SYSTEM
         self._queues[slot] = _Queue(name, keeps_messages=is_system, parent=parent)
@@ -403,6 +404,11 @@ class Checker:
                 Discard(**json.loads(data))
             except _UNREADABLE as error:
                 yield Problem("discards", f"line {int.from_bytes(key, 'big')} cannot be read ({_why(error)})")
+
+    def _check_staged_sends(self) -> Iterator[Problem]:
+        self.counts.stages = self.view.count(Keyspace.STAGES)
+        for keyspace, text in chain(check_stages(self.view), check_published(self.view)):
+            yield Problem(keyspace, text)
 
     def _list_damaged(self) -> Iterator[Problem]:
         for key, data in self._records(Keyspace.DAMAGED):

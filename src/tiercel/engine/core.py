@@ -138,6 +138,10 @@ class Core:
         """Asks the store for room, beside what the commits of living transactions will need."""
         self.batch.reserve(size + self.pending_bytes)
 
+    def reserve_to_move(self, count: int, size: int) -> None:
+        """The same for records that take the place of others; nothing of it stays after the commit."""
+        self.batch.reserve_to_move(count, size + self.pending_bytes)
+
     def checkpoint(self) -> None:
         """Makes durable what was done so far, but lets nothing leave yet."""
         self._write()

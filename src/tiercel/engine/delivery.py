@@ -8,6 +8,7 @@ What a sender is told and what is kept of a message is decided here and nowhere 
     arrive     came from another computer   all     comes in    as accept, or as refuse
     refuse     never came into its queue    no      no          why not
     finish     is received, or is no more   no      leaves      that it was received, or why not
+    conclude   the same; a consumer held it no      no          that it was received, or why not
     transfer   moves to another queue       no      both        nothing
     file       is a copy for a journal      quota   comes in    nothing
     detach     leaves; the caller knows why no      leaves      nothing
@@ -45,7 +46,7 @@ from tiercel.wire import user_header
 from tiercel.wire.message import decode_message, encode_message
 from tiercel.wire.security_header import ENCRYPTED_BODY
 from tiercel.wire.structure import encode_guid
-from tiercel.wire.user_message import UserMessage
+from tiercel.wire.user_message import UserMessage, packet_flags
 
 # Acknowledgements that would tell a stranger what there is on this computer ([MS-MQQB] 3.1.7.15).
 INSECURE_NACKS = frozenset(
@@ -66,6 +67,8 @@ _NEG_ARRIVAL = int(Acknowledgements.NEG_ARRIVAL)
 _NEG_RECEIVE = int(Acknowledgements.NEG_RECEIVE)
 # By a name of their own: naming a member of an enum costs a call.
 _ACK_RECEIVE = MessageClass.ACK_RECEIVE
+# Of a packet: whatever makes its end known to somebody. Without an admin queue nothing is acknowledged.
+_TOLD = user_header.ADMIN_QUEUE | user_header.POSITIVE_JOURNALING | user_header.TRANSACTION_HEADER
 _NO_PRIVACY = QueuePrivacyLevel.NONE
 _BODY_PRIVACY = QueuePrivacyLevel.BODY
 NEW_QUEUE_BYTES = 16384  # rows in four keyspaces, each perhaps on a page of its own
@@ -145,8 +148,7 @@ class Delivery:
         quota_kib = queue.queue.quota_kib
         if queue.keeps_messages and queue is self._catalog.system(SystemQueue.JOURNAL):
             quota_kib = manager.journal_quota_kib
-        used = queue.stored_bytes + queue.express_bytes + queue.held_bytes
-        _check_quota(queue, used, size, quota_kib)
+        _check_quota(queue, queue.used_bytes, size, quota_kib)
 
     def accept(self, queue: QueueState, record: Record, packet: UserMessage | None = None) -> None:
         """Puts a message that passed the checks into a queue and tells whoever must know."""
@@ -239,6 +241,17 @@ class Delivery:
         """Takes a message out of its queue for good: received, or the negative class that says why not."""
         packet = packet or UserMessage(record.packet)
         self.detach(queue, lookup_id, record, packet)
+        self._conclude(queue, record, reason, packet)
+
+    def conclude(self, queue: QueueState, record: Record, reason: MessageClass) -> None:
+        """`finish` for a message that is out of the list already, as those are that a consumer holds."""
+        flags = packet_flags(record.packet)
+        if reason != _ACK_RECEIVE or flags & _TOLD or (queue.parent or queue).queue.journaling:
+            self._conclude(queue, record, reason, UserMessage(record.packet))
+        elif not record.is_copy:  # nearly every message: nobody is to know of it
+            self._core.effects.append(Removed(queue, record, reason))
+
+    def _conclude(self, queue: QueueState, record: Record, reason: MessageClass, packet: UserMessage) -> None:
         if reason != _ACK_RECEIVE:
             self._core.ledger.add(str(queue), packet, reason)
         if record.is_copy:  # what its sender is to know was told when the message itself ended

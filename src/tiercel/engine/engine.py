@@ -21,7 +21,9 @@ from tiercel.engine.attributes import (
     decode_queue_manager,
     encode_attributes,
 )
+from tiercel.engine.browsing import Browsing
 from tiercel.engine.catalog import Catalog
+from tiercel.engine.claims import Claims
 from tiercel.engine.core import Core, Effect, Paused
 from tiercel.engine.cursor import Cursor
 from tiercel.engine.delivery import Delivery, refusal_error
@@ -33,10 +35,12 @@ from tiercel.engine.handles import OpenQueue, Waiter
 from tiercel.engine.opening import Opening
 from tiercel.engine.outgoing import Outgoing
 from tiercel.engine.peers import Peers
+from tiercel.engine.publication import Sending
 from tiercel.engine.queue_state import START, Lock, QueueState
 from tiercel.engine.reading import Reading, check_transaction
 from tiercel.engine.records import Record
 from tiercel.engine.resource_manager import Outcome, ResourceManager
+from tiercel.engine.stages import Stages
 from tiercel.engine.transaction import Operation, Transaction
 from tiercel.engine.transactions import Transactions
 from tiercel.model.codes import (
@@ -125,6 +129,8 @@ class Engine:
         self._transactions = Transactions(
             self._core, self._catalog, self._delivery, self._reading, self.outgoing
         )
+        self.browsing = Browsing(self._core)
+        self.claims = Claims(self._core, self._catalog, self._delivery, self._expiry)
         self.peers = Peers(self._core)
         self.final_acks = FinalAcks(self._core, self.queue_manager, self._delivery, self.peers)
         self.resource_manager = ResourceManager(self._core, self._transactions)
@@ -137,8 +143,11 @@ class Engine:
         self._catalog.load()
         if SystemQueue.JOURNAL not in self._system_queues():
             self._catalog.create_system_queues(system_descriptor(owner))
+        self.claims.load()
         self._transactions.load()
         self.outgoing.load()
+        sending = Sending(self._core, self._transactions, self._opening, self.send)
+        self.stages = Stages(self._core, self._delivery, sending)
         if outcome_of is not None:
             self.resource_manager.reenlist(outcome_of)
         for state in list(self._catalog.all()):
@@ -223,13 +232,12 @@ class Engine:
     @property
     def next_deadline(self) -> float | None:
         """When something will happen by itself; call `begin` and `commit` then."""
-        deadlines = [
-            each for each in (self._expiry.next_deadline, self._reading.next_deadline) if each is not None
-        ]
-        return min(deadlines, default=None)
+        parts = (self._expiry, self._reading, self.stages)
+        return min((each for part in parts if (each := part.next_deadline) is not None), default=None)
 
     def _expire(self) -> None:
         self._reading.expire_waits()
+        self.stages.reap_due()
         deadline = self._expiry.next_deadline
         if deadline is None or deadline > self._core.now:
             return
@@ -327,6 +335,7 @@ class Engine:
             if record is not None:
                 self._delivery.finish(state, lookup_id, record, MessageClass.NACK_Q_DELETED)
         self._finish_available(state, MessageClass.NACK_Q_DELETED)
+        self.claims.queue_deleted(state)
 
     def _finish_available(self, state: QueueState, reason: MessageClass) -> int:
         """Ends every message that can be had now, and none that comes of it; how many there were."""
@@ -431,7 +440,8 @@ class Engine:
         self, queue: QueueState, transaction: Transaction | None, message: Message, packet: bytes
     ) -> None:
         """Refuses what the queue does not take; the ledger says so, as of every message that ends."""
-        reason = self._delivery.check_transaction(queue, is_transactional=transaction is not None)
+        is_transactional = transaction is not None and transaction.number is not None
+        reason = self._delivery.check_transaction(queue, is_transactional=is_transactional)
         if reason is None:
             reason = self._delivery.check_protection(
                 queue, is_signed=bool(message.signature), is_encrypted=bool(message.privacy_level)
@@ -512,13 +522,19 @@ class Engine:
         return self._reading
 
     def purge(self, opened: OpenQueue) -> int:
-        """Purge Queue: what is available ends now, what is taken ends when it is given back (DMPR T-22)."""
+        """Purge Queue: what is available ends now, what is taken ends when it is given back (DMPR T-22).
+
+        What a consumer has claimed it keeps, as a subqueue keeps what was moved there.
+        """
         state = opened.queue_for(QueueAccess.RECEIVE)
-        for lookup_id, lock in state.locks.items():
-            if lock.doom is None:
-                lock.doom = MessageClass.NACK_DELETED if state.is_outgoing else MessageClass.NACK_Q_PURGED
-                self._expiry.purge_later(state, lookup_id)
-        return self._finish_available(state, MessageClass.NACK_Q_PURGED)
+        doomed = [each for each in state.locks.items() if each[1].doom is None]
+        for lookup_id, lock in doomed:
+            lock.doom = MessageClass.NACK_DELETED if state.is_outgoing else MessageClass.NACK_Q_PURGED
+            self._expiry.purge_later(state, lookup_id)
+        count = self._finish_available(state, MessageClass.NACK_Q_PURGED)
+        if (count or doomed) and not state.is_deleted:  # a subqueue may go with its last message
+            self._catalog.raise_epoch(state)
+        return count
 
     def move(
         self, opened: OpenQueue, lookup_id: int, target: OpenQueue, transaction: Transaction | None = None

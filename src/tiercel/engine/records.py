@@ -11,7 +11,7 @@ LAST_LOOKUP_ID = 0xFFFF_FFFF_FFFF_FFFF
 _HEAD = struct.Struct("<IBBHIIII")  # checksum, version, is a copy, size of the dead-letter name, 4 numbers
 _HEAD_SIZE = _HEAD.size
 _AFTER_CHECKSUM = struct.Struct("<BBHIIII")
-_VERSION = 1
+VERSION = 1
 _MESSAGE_KEY = struct.Struct(">IQ")
 _EXPIRY_KEY = struct.Struct(">QIQ")
 _SLOT = struct.Struct(">I")
@@ -32,7 +32,7 @@ class Record(NamedTuple):
     def encode(self) -> bytes:
         packet, arrival, aborts, moves, moved, queue, is_copy = self
         name = queue.encode()
-        head = _AFTER_CHECKSUM.pack(_VERSION, is_copy, len(name), arrival, aborts, moves, moved) + name
+        head = _AFTER_CHECKSUM.pack(VERSION, is_copy, len(name), arrival, aborts, moves, moved) + name
         checksum = zlib.crc32(packet, zlib.crc32(head))
         return b"".join((checksum.to_bytes(4, "little"), head, packet))
 
@@ -48,7 +48,7 @@ def decode_record(data: bytes) -> Record:
     packet = data[start:]
     if zlib.crc32(packet, zlib.crc32(data[4:start])) != checksum:
         raise StoreDamagedError("message record", problem="its checksum is wrong")
-    if version != _VERSION:
+    if version != VERSION:
         raise StoreDamagedError("message record", problem="its version is unknown", present=version)
     name = data[_HEAD_SIZE:start].decode() if name_size else ""
     return Record(packet, arrival, aborts, moves, moved, name, bool(is_copy))

@@ -70,7 +70,9 @@ def decode_operation(data: bytes, queue_of: "Callable[[int], QueueState | None]"
 @dataclass(slots=True, eq=False)
 class Transaction:
     id: UUID
-    number: int  # TransactionHeader.ID: 20 bits, unique among the living transactions of this queue manager
+    # TransactionHeader.ID: 20 bits, unique among the living transactions of this queue manager. None for a
+    # group: its messages come into their queues together, but belong to no transaction.
+    number: int | None
     operations: list[Operation] = field(default_factory=list)
     state: TransactionState = TransactionState.ACTIVE
     single_phase: bool = True  # False when an outside coordinator decides

@@ -54,7 +54,13 @@ class Transactions:
         identifier = identifier or self._core.new_guid()
         if identifier in self._living:
             raise TransactionSequenceError(f"transaction {identifier}", problem="it was begun already")
-        number = self._numbers.next() % (TRANSACTION_ID_MAX + 1)
+        return self._begin(identifier, self._numbers.next() % (TRANSACTION_ID_MAX + 1))
+
+    def begin_group(self) -> Transaction:
+        """Sends that happen together, but of messages that belong to no transaction."""
+        return self._begin(self._core.new_guid(), None)
+
+    def _begin(self, identifier: UUID, number: int | None) -> Transaction:
         transaction = self._living[identifier] = Transaction(identifier, number)
         return transaction
 
@@ -101,12 +107,8 @@ class Transactions:
             moves = sum(len(each.record.packet) for each in transaction.operations if each.kind == _MOVE)
             self._core.reserve(moves)  # the sends are counted as pending already
         self._end(identifier)
-        streams: dict[QueueState, list[Operation]] = {}
-        for operation in transaction.operations:
-            if operation.kind == _ENQUEUE and not operation.queue.is_deleted:
-                streams.setdefault(operation.queue, []).append(operation)
-        for queue, operations in streams.items():
-            self._number(queue, operations)
+        if transaction.number is not None:
+            self._number_streams(transaction)
         for operation in transaction.operations:
             self._commit(operation)
 
@@ -179,6 +181,14 @@ class Transactions:
         packet = UserMessage(record.packet)
         moved = record._replace(move_count=record.move_count + 1, last_move_time=self._core.seconds)
         self._delivery.transfer(queue, lookup_id, moved, packet, target)
+
+    def _number_streams(self, transaction: Transaction) -> None:
+        streams: dict[QueueState, list[Operation]] = {}
+        for operation in transaction.operations:
+            if operation.kind == _ENQUEUE and not operation.queue.is_deleted:
+                streams.setdefault(operation.queue, []).append(operation)
+        for queue, operations in streams.items():
+            self._number(queue, operations)
 
     def _number(self, queue: QueueState, operations: list[Operation]) -> None:
         if queue.is_outgoing:

@@ -31,7 +31,12 @@ class Keyspace(StrEnum):
     HISTORY = "history"
     PEERS = "peers"
     DISCARDS = "discards"
+    CONSUMERS = "consumers"
+    CLAIMED = "claimed"
     DAMAGED = "damaged"
+    STAGES = "stages"
+    STAGED = "staged"
+    PUBLISHED = "published"
 
 
 class View(Protocol):
@@ -70,6 +75,13 @@ class Batch(View, Protocol):
 
         Whoever adds to the store calls this before the puts, so that a full store refuses what comes in and
         never what goes out. The batch stays usable when it raises.
+        """
+
+    def reserve_to_move(self, count: int, size: int) -> None:
+        """Raise `StoreFullError` unless `count` records of `size` bytes in all can be put under other keys.
+
+        As many are deleted with them, so the store does not grow: half of what receiving needs may be used
+        meanwhile. So a full store can still be emptied by whoever moves messages before they are received.
         """
 
     def commit(self) -> None:

@@ -284,7 +284,12 @@ class LmdbBatch(LmdbView):
     def reserve(self, size: int) -> None:
         need = self._spent + size + self._store.reserve_bytes
         if need > self._store.room:
-            self._find_room(size, need)
+            self._find_room(size, self._store.reserve_bytes)
+
+    def reserve_to_move(self, count: int, size: int) -> None:
+        kept, size = self._store.reserve_bytes // 2, size + 2 * count * _WRITE_COST
+        if self._spent + size + kept > self._store.room:
+            self._find_room(size, kept)
 
     def commit(self) -> None:
         if self._ended:
@@ -310,17 +315,18 @@ class LmdbBatch(LmdbView):
         self._spent = 2**63  # more than any room: `reserve` needs no look of its own at the end
         self._store.ended()
 
-    def _find_room(self, size: int, need: int) -> None:
+    def _find_room(self, size: int, kept: int) -> None:
+        """Finds room for `size` bytes and for as many as must be kept beside them, or raises."""
         store = self._store
         if self._ended:
             self._refuse()
-        if store.extend(need - store.room):
+        if store.extend(self._spent + size + kept - store.room):
             return
         if not store.can_prove():
             raise store.full()
         store.forget_dead_readers()
         room = self._measure_room(size, store.reserve_bytes + store.reserve_bytes // 4)
-        if room < store.reserve_bytes:
+        if room < kept:
             raise store.full()
         store.proven(self._spent + size + room)
 

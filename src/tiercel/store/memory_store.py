@@ -198,9 +198,15 @@ class MemoryBatch(MemoryView):
         return True
 
     def reserve(self, size: int) -> None:
+        self._reserve(size, _RESERVE)
+
+    def reserve_to_move(self, count: int, size: int) -> None:
+        self._reserve(size + count * _cost(b"", b""), _RESERVE // 2)
+
+    def _reserve(self, size: int, kept: int) -> None:
         self._raise_if_ended()
         store = self._store
-        if store.max_bytes is not None and store.size + size + _RESERVE > store.max_bytes:
+        if store.max_bytes is not None and store.size + size + kept > store.max_bytes:
             raise StoreFullError(store.name, present=store.size, limit=store.max_bytes)
 
     def commit(self) -> None:
