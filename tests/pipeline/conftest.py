@@ -41,9 +41,9 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             parent.chmod(0o755)
         shutil.chown(folder, user)
     data, port = folder / "data", _free_port()
-    make = [programs / "initdb", "-D", data, "-U", "tiercel", "--auth=trust", "--no-sync"]
+    make: list[str | Path] = [programs / "initdb", "-D", data, "-U", "tiercel", "--auth=trust", "--no-sync"]
     subprocess.run(make, check=True, capture_output=True, user=user, cwd=folder)  # noqa: S603  # ours
-    serve = [
+    serve: list[str | Path] = [
         programs / "postgres",
         "-D",
         data,

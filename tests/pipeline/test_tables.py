@@ -1,4 +1,6 @@
-"""Every kind of table takes a batch once: again, in pieces, after a death at each step, beside another driver."""
+"""Every kind of table takes a batch once: again, in pieces, after a death at each step, beside another
+driver.
+"""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -86,7 +88,7 @@ class TestExactlyOnce:
         assert numbers(make(), spark) == list(range(5))
 
     def test_the_loser_of_a_race_adds_nothing(self, spark: SparkSession, make: Make) -> None:
-        """Two drivers with one checkpoint: the second writes and commits while the first is about to write."""
+        """Two drivers with one checkpoint: the second commits while the first is about to write."""
         batch = rows(spark, 0, 10).drop("priority")
         late = Late(batch, lambda: make().write(batch, {"app": 0}))
         assert make().write(cast("DataFrame", late), {"app": 0}).already
@@ -116,7 +118,7 @@ class TestColumns:
     def test_a_column_keeps_its_type(self, spark: SparkSession, make: Make) -> None:
         make().write(rows(spark, 0, 5), {"app": 0})
         changed = rows(spark, 5, 10).selectExpr("cast(number as string) as number", "label")
-        with pytest.raises(TableError, match="column number is .* in the table and .* in the batch"):
+        with pytest.raises(TableError, match=r"column number is .* in the table and .* in the batch"):
             make().write(changed, {"app": 1})
         assert numbers(make(), spark) == list(range(5))
 

@@ -118,14 +118,20 @@ class Pipeline:
         return self.source.consumer or self.pipeline.name
 
     @property
+    def connection_options(self) -> dict[str, str]:
+        """How to reach the queue manager."""
+        found = {"url": self.source.url}
+        for name, file in ("tokenFile", self.source.token_file), ("tlsCa", self.source.tls_ca):
+            if file:
+                found[name] = str(self.folder / file)
+        return found
+
+    @property
     def reader_options(self) -> dict[str, str]:
         """The options of the stream, as the source spells them."""
         source = self.source
         consuming = source.mode == "consume"
-        found = {
-            "url": source.url,
-            "tokenFile": source.token_file and str(self.folder / source.token_file),
-            "tlsCa": source.tls_ca and str(self.folder / source.tls_ca),
+        found = self.connection_options | {
             "queue": ",".join(source.queues),
             "queuePattern": source.queue_pattern,
             "from": source.from_,
@@ -142,7 +148,7 @@ class Pipeline:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What is read of every message; without an error of its own a row could not be told from a good one."""
+        """What is read of every message, and its error: else a bad one could not be told from a good one."""
         wanted = self.source.columns or columns.names()
         needed = ("body", "body_type") if self.decode.bodies else ()
         return tuple(dict.fromkeys((*wanted, *needed, "decode_error")))
@@ -269,7 +275,9 @@ def _check_together(pipeline: Pipeline) -> None:
     if pipeline.quarantine is not None:
         _check_table("quarantine", pipeline.quarantine)
         if pipeline.quarantine.sql or pipeline.quarantine.function:
-            raise ConfigError("[quarantine] sql: bad messages are kept as they came; it has no sql or function")
+            raise ConfigError(
+                "[quarantine] sql: bad messages are kept as they came; it has no sql or function"
+            )
     every = [*pipeline.tables, *([pipeline.quarantine] if pipeline.quarantine else [])]
     places = [str(each.options) for each in every]
     for place in places:
@@ -287,7 +295,9 @@ def _check_table(section: str, table: TableSection) -> None:
     if "://" in table.path:
         raise _wrong(section, "path", table.path, "a folder is wanted that every machine sees under one name")
     if table.format in NAMED and not _TABLE_NAME.fullmatch(table.name):
-        raise _wrong(section, "name", table.name, f"{table.format} needs a name such as orders or shop.orders")
+        raise _wrong(
+            section, "name", table.name, f"{table.format} needs a name such as orders or shop.orders"
+        )
     if table.catalog and table.format != "iceberg":
         raise _wrong(section, "catalog", table.catalog, "it is for iceberg alone")
     if table.partition_by and table.format in {"postgresql", "duckdb"}:

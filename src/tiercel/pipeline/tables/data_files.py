@@ -1,11 +1,10 @@
 """Rows to Parquet files, written by the executors; nothing here makes them part of a table.
 
-Each attempt of a task writes files of its own, under names that no other attempt has. The driver learns only of
-the attempt that Spark counts, so what a failed or speculative one leaves is never in a table: it is an orphan that
-compaction removes.
+Each attempt of a task writes files of its own, under names that no other attempt has. The driver learns only
+of the attempt that Spark counts, so what a failed or speculative one leaves is never in a table: it is an
+orphan that compaction removes.
 """
 
-import datetime
 import functools
 import json
 import os
@@ -13,6 +12,7 @@ import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -76,7 +76,7 @@ def _write_partition(layout: Layout, batches: Iterator[pa.RecordBatch]) -> Itera
 
 
 class Writer:
-    """The files of one attempt of one task, one after another or one for each value of the partition columns."""
+    """The files of one attempt of one task, one for each value of the partition columns."""
 
     def __init__(self, layout: Layout, number: int) -> None:
         self._layout = layout
@@ -148,7 +148,9 @@ def schema_of(rows: DataFrame) -> pa.Schema:
 
 
 def nullable(schema: pa.Schema) -> pa.Schema:
-    """The same with every value free to be null: whether Spark thinks that one can be changes with each query."""
+    """The same with every value free to be null: whether Spark thinks that one can be changes with each
+    query.
+    """
     return pa.schema([pa.field(each.name, _nullable(each.type)) for each in schema])
 
 
@@ -187,8 +189,8 @@ def _text(value: Any) -> str | None:
         return None
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, datetime.datetime):
-        return value.astimezone(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
     return str(value)
 
 
@@ -207,7 +209,9 @@ def _folder_value(value: str | None, exact: bool) -> str:
 
 
 def file_prefix(marks: Mapping[str, int]) -> str:
-    """What a file's name begins with: its batch, so that a reader of the folder can tell where rows came from."""
+    """What a file's name begins with: its batch, so that a reader of the folder can tell where rows came
+    from.
+    """
     app, batch = next(iter(marks.items()))
     return f"{re.sub(r'[^A-Za-z0-9]', '', app)[:12]}-{batch:08d}"
 

@@ -17,9 +17,18 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tiercel.pipeline.tables.data_files import DataFile, Layout, file_prefix, nullable, schema_of, write_files
 from tiercel.pipeline.tables.reading import Fragment, read_fragments
-from tiercel.pipeline.tables.table import MIB, Compacted, TableError, TableOptions, Written, is_applied
+from tiercel.pipeline.tables.table import (
+    MIB,
+    Compacted,
+    TableError,
+    TableOptions,
+    Written,
+    is_applied,
+    other_partitions,
+    other_type,
+)
 
-# How long a file that no version of the table names, or that a compaction replaced, is kept for readers at work.
+# How long a file that the table no longer names is kept, for readers and tasks at work.
 KEEP_HOURS: Final = 24
 
 
@@ -39,6 +48,8 @@ class DeltaLakeTable:
         partition_by = self.options.partition_by
         layout = Layout(folder=self.options.place, prefix=file_prefix(marks), partition_by=partition_by)
         files = write_files(rows, layout)
+        if not files:
+            return Written()  # nothing to mark either: an empty batch is empty again
         if is_applied(self, marks):  # another driver was quicker; its rows are these rows
             return Written(already=True)
         transactions = [Transaction(app, batch) for app, batch in marks.items()]
@@ -92,18 +103,12 @@ class DeltaLakeTable:
         table = self._open()
         partition_by = table.metadata().partition_columns
         if partition_by != list(self.options.partition_by):
-            raise TableError(
-                f"{self.options}: it is partitioned by {partition_by}, and now {list(self.options.partition_by)} is"
-                " asked for; write to a new folder"
-            )
+            raise other_partitions(self.options, partition_by)
         known = {each.name: each for each in table.schema().fields}
         new = [each for each in Schema.from_arrow(schema).fields if each.name not in known]
         for each in Schema.from_arrow(schema).fields:
             if each.name in known and known[each.name].type != each.type:
-                raise TableError(
-                    f"{self.options}: column {each.name} is {known[each.name].type} in the table and {each.type} in"
-                    " the batch; cast it, or write to a new folder"
-                )
+                raise other_type(self.options, each.name, known[each.name].type, each.type)
         if new:
             table.alter.add_columns(new)
 

@@ -1,4 +1,5 @@
-"""A DuckDB file. Executors write Parquet beside it, the driver takes that in, with the marks, in one transaction.
+"""A DuckDB file. Executors write Parquet beside it, the driver takes that in, with the marks, in one
+transaction.
 
 DuckDB lets one process write at a time; whoever holds the file open keeps the pipeline out, and is named.
 """
@@ -14,11 +15,13 @@ import duckdb
 from pyspark.sql import DataFrame, SparkSession
 
 from tiercel.pipeline.tables.data_files import Layout, file_prefix, write_files
-from tiercel.pipeline.tables.table import Compacted, TableError, TableOptions, Written, is_applied
+from tiercel.pipeline.tables.table import Compacted, TableError, TableOptions, Written, is_applied, other_type
 
 _MARKS = """create table if not exists tiercel_applied (
     table_name text, app text, batch bigint, rows bigint, applied_at timestamptz default now(),
     primary key (table_name, app))"""
+
+_MARK = "insert or replace into tiercel_applied (table_name, app, batch, rows) values (?, ?, ?, ?)"
 
 
 class DuckDbTable:
@@ -48,6 +51,8 @@ class DuckDbTable:
         try:
             files = write_files(rows, Layout(folder=staging, prefix=file_prefix(marks)))
             paths = [str(Path(staging) / each.path) for each in files]
+            if not paths:
+                return Written()  # nothing to mark either: an empty batch is empty again
             count = sum(each.rows for each in files)
             return Written(count) if self._take(paths, count, marks) else Written(already=True)
         finally:
@@ -61,11 +66,9 @@ class DuckDbTable:
                 connection.execute("rollback")
                 return False
             for app, batch in marks.items():
-                mark = "insert or replace into tiercel_applied (table_name, app, batch, rows) values (?, ?, ?, ?)"
-                connection.execute(mark, [self.options.name, app, batch, count])
-            if paths:
-                self._prepare(connection, paths)
-                connection.execute(f"insert into {self._name} by name select * from read_parquet(?)", [paths])  # noqa: S608  # quoted
+                connection.execute(_MARK, [self.options.name, app, batch, count])
+            self._prepare(connection, paths)
+            connection.execute(f"insert into {self._name} by name select * from read_parquet(?)", [paths])  # noqa: S608  # quoted
             connection.execute("commit")
         return True
 
@@ -83,10 +86,7 @@ class DuckDbTable:
             if name not in known:
                 connection.execute(f"alter table {self._name} add column {_quoted(name)} {kind}")
             elif known[name] != kind:
-                raise TableError(
-                    f"{self.options}: column {name} is {known[name]} in the table and {kind} in the batch;"
-                    " cast it, or write to a new table"
-                )
+                raise other_type(self.options, name, known[name], kind)
 
     def read(self, spark: SparkSession) -> DataFrame:
         if not self._path.exists():

@@ -1,8 +1,8 @@
 """Apache Iceberg by `pyiceberg`: executors write the files, the driver adds them in one snapshot.
 
 The catalog is a SQLite file in the table's folder unless another is named. The mark of an application is a
-property of the table, set in the same commit as the snapshot: properties stay when old snapshots are expired. The
-snapshot tells its batch as well, for whoever reads the history.
+property of the table, set in the same commit as the snapshot: properties stay when old snapshots are expired.
+The snapshot tells its batch as well, for whoever reads the history.
 """
 
 import time
@@ -10,17 +10,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import unquote, urlparse
+from typing import Final
+from urllib.parse import urlparse
 
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from pyiceberg.manifest import DataFile as IcebergFile
-from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.table import Table as Iceberg
-from pyiceberg.transforms import IdentityTransform
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ByteType, ShortType
 
@@ -35,7 +33,16 @@ from tiercel.pipeline.tables.data_files import (
     write_files,
 )
 from tiercel.pipeline.tables.reading import Fragment, read_fragments
-from tiercel.pipeline.tables.table import MIB, Compacted, TableError, TableOptions, Written, is_applied
+from tiercel.pipeline.tables.table import (
+    MIB,
+    Compacted,
+    TableError,
+    TableOptions,
+    Written,
+    is_applied,
+    other_partitions,
+    other_type,
+)
 
 _MARK: Final = "tiercel.applied."
 # Metadata files are one a commit; pyiceberg removes the oldest when told so.
@@ -64,6 +71,8 @@ class IcebergTable:
         rows = _with_wide_integers(rows)
         table = self._prepare(schema_of(rows))
         files = write_files(rows, self._layout(table, file_prefix(marks)))
+        if not files:
+            return Written()  # nothing to mark either: an empty batch is empty again
         with self._catalog() as catalog:
             table = catalog.load_table(self._identifier)
             if all(int(table.properties.get(_MARK + app, -1)) >= batch for app, batch in marks.items()):
@@ -131,10 +140,7 @@ class IcebergTable:
             known = nullable(table.schema().as_arrow())
             for each in schema:
                 if each.name in known.names and known.field(each.name).type != each.type:
-                    raise TableError(
-                        f"{self.options}: column {each.name} is {known.field(each.name).type} in the table and"
-                        f" {each.type} in the batch; cast it, or write to a new table"
-                    )
+                    raise other_type(self.options, each.name, known.field(each.name).type, each.type)
             if set(schema.names) - set(known.names):
                 with table.update_schema() as update:
                     update.union_by_name(schema)
@@ -151,10 +157,7 @@ class IcebergTable:
     def _check_partitions(self, table: Iceberg) -> None:
         names = [table.schema().find_column_name(each.source_id) for each in table.spec().fields]
         if names != list(self.options.partition_by):
-            raise TableError(
-                f"{self.options}: it is partitioned by {names}, and now {list(self.options.partition_by)} is asked"
-                " for; write to a new table"
-            )
+            raise other_partitions(self.options, names)
 
     def _layout(self, table: Iceberg, prefix: str) -> Layout:
         return Layout(

@@ -1,9 +1,11 @@
-"""A folder of Parquet files that every reader may take as it is: `**/*.parquet` are exactly the rows of the table.
+"""A folder of Parquet files that every reader may take as it is: `**/*.parquet` are exactly the rows of the
+table.
 
 Spark's own file sink leaves files of failed attempts beside the good ones, which only readers of its
 `_spark_metadata` tell apart. Here a file gets the name `*.parquet` after the commit only. One small file,
-`_tiercel/state.json`, is replaced atomically and is the commit: it holds the marks, and the renames and removals
-that follow from them. Whoever dies between the two is completed by the next writer, who begins with them.
+`_tiercel/state.json`, is replaced atomically and is the commit: it holds the marks, and the renames and
+removals that follow from them. Whoever dies between the two is completed by the next writer, who begins with
+them.
 """
 
 import fcntl
@@ -25,11 +27,19 @@ from tiercel.pipeline.tables.data_files import (
     file_prefix,
     join_files,
     joinable,
-    sync,
     schema_of,
+    sync,
     write_files,
 )
-from tiercel.pipeline.tables.table import MIB, Compacted, TableError, TableOptions, Written
+from tiercel.pipeline.tables.table import (
+    MIB,
+    Compacted,
+    TableError,
+    TableOptions,
+    Written,
+    other_partitions,
+    other_type,
+)
 
 _PENDING: Final = ".pending"
 # A task that still runs writes to its file; one that has not for so long is dead.
@@ -69,6 +79,8 @@ class ParquetTable:
             are_folders_read=True,
         )
         files = write_files(rows, layout)
+        if not files:
+            return Written()  # nothing to mark either: an empty batch is empty again
         with self._locked() as state:
             if _has(state, marks):  # another driver was quicker; its rows are these rows
                 return Written(already=True)
@@ -99,7 +111,7 @@ class ParquetTable:
         pending = self._own / "files" / f"joined-{names[0]}{_PENDING}"
         join_files([folder / name for name in names], pending)
         with self._locked() as state:
-            # The first name is used again, so that a folder read in the order of names keeps the order of rows.
+            # The first name is used again: whoever reads in the order of names finds the rows in theirs.
             target = (folder / names[0]).relative_to(self._folder)
             state.renames = [(str(pending.relative_to(self._folder)), str(target))]
             state.removals = [str((folder / name).relative_to(self._folder)) for name in names[1:]]
@@ -122,18 +134,12 @@ class ParquetTable:
         """Columns may be added and left out, but one name has one type for ever."""
         partition_by = list(self.options.partition_by)
         if state.partition_by is not None and state.partition_by != partition_by:
-            raise TableError(
-                f"{self.options}: it is partitioned by {state.partition_by}, and now {partition_by} is asked for;"
-                " write to a new folder"
-            )
+            raise other_partitions(self.options, state.partition_by)
         state.partition_by = partition_by
         for each in schema_of(rows):
             known = state.columns.setdefault(each.name, str(each.type))
             if known != str(each.type):
-                raise TableError(
-                    f"{self.options}: column {each.name} is {known} in the table and {each.type} in the batch;"
-                    " cast it, or write to a new folder"
-                )
+                raise other_type(self.options, each.name, known, each.type)
 
     @contextmanager
     def _locked(self) -> Iterator[_State]:

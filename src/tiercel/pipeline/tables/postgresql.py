@@ -1,5 +1,6 @@
-"""A table in PostgreSQL. Executors COPY into tables of their own, the driver moves those rows, with the marks, in one
-transaction. Nothing passes through the driver, and no jar is needed; Spark's JDBC writer would append twice.
+"""A table in PostgreSQL. Executors COPY into tables of their own, the driver moves those rows, with the
+marks, in one transaction. Nothing passes through the driver, and no jar is needed; Spark's JDBC writer would
+append twice.
 """
 
 import functools
@@ -17,11 +18,11 @@ from psycopg.types.json import Jsonb
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from tiercel.pipeline.tables.table import Compacted, TableError, TableOptions, Written, is_applied
+from tiercel.pipeline.tables.table import Compacted, TableError, TableOptions, Written, is_applied, other_type
 
 _MARKS: Final = sql.SQL(
-    "create table if not exists tiercel_applied (table_name text, app text, batch bigint not null, rows bigint,"
-    " applied_at timestamptz default now(), primary key (table_name, app))"
+    "create table if not exists tiercel_applied (table_name text, app text, batch bigint not null,"
+    " rows bigint, applied_at timestamptz default now(), primary key (table_name, app))"
 )
 _TYPES: Final = (
     (pa.types.is_boolean, "boolean"),
@@ -68,6 +69,8 @@ class PostgreSqlTable:
         try:
             stages = rows.mapInArrow(copy, "stage string, rows long").collect()
             count = sum(each["rows"] for each in stages)
+            if not count:
+                return Written()  # nothing to mark either: an empty batch is empty again
             moved = self._move([each["stage"] for each in stages], columns, count, marks)
         finally:
             self._drop_stages(prefix)
@@ -119,10 +122,7 @@ class PostgreSqlTable:
                 add = sql.SQL("alter table {} add column {} {}")
                 connection.execute(add.format(self._table, sql.Identifier(name), sql.SQL(kind)))
             elif known[name] != _KINDS.get(kind, kind):
-                raise TableError(
-                    f"{self.options}: column {name} is {known[name]} in the table and {kind} in the batch;"
-                    " cast it, or write to a new table"
-                )
+                raise other_type(self.options, name, known[name], kind)
 
     def _drop_stages(self, prefix: str, older_than_s: int = 0) -> int:
         """Those of failed attempts too; their names end in when they were made."""
@@ -215,7 +215,7 @@ def _copy_partition(
 
 
 def _values(column: pa.Array) -> list[Any]:
-    values = column.to_pylist()
+    values: list[Any] = column.to_pylist()
     if pa.types.is_string(column.type):
         return [_clean(each) for each in values]
     if pa.types.is_nested(column.type):

@@ -1,4 +1,6 @@
-"""Parquet files that a table's log names, read by the executors: Spark has no Delta or Iceberg without their jars."""
+"""Parquet files that a table's log names, read by the executors: Spark has no Delta or Iceberg without their
+jars.
+"""
 
 import functools
 import json

@@ -1,7 +1,7 @@
 """What every kind of table can do, and how one is named."""
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol, Self
@@ -133,3 +133,18 @@ def open_table(options: TableOptions) -> Table:
 
 def is_applied(table: Table, marks: Mapping[str, int]) -> bool:
     return all(table.applied(app) >= batch for app, batch in marks.items())
+
+
+def other_type(options: TableOptions, column: str, known: object, new: object) -> TableError:
+    """One name has one type for ever."""
+    return TableError(
+        f"{options}: column {column} is {known} in the table and {new} in the batch;"
+        " cast it, or write to a new table"
+    )
+
+
+def other_partitions(options: TableOptions, known: Sequence[str | None]) -> TableError:
+    wanted = list(options.partition_by)
+    return TableError(
+        f"{options}: it is partitioned by {list(known)}, and now {wanted} is asked for; write to a new table"
+    )
