@@ -16,7 +16,7 @@ from tiercel.model.codes import MessageClass
 START = datetime(2026, 8, 3, 6, 0, tzinfo=UTC)
 HOURS = 18
 QUEUES = {"orders": 40, "invoices": 25, "shipping": 18, "stock": 12, "audit": 5}
-MACHINES = [UUID(int=0x3C5F_0000_0000_4000_8000_0000_0000_0000 + each << 96 | each) for each in (1, 2, 3)]
+MACHINES = [UUID(f"3c5f{each:04x}-0000-4000-8000-{each:012x}") for each in (1, 2, 3)]
 REASONS = {
     MessageClass.NACK_RECEIVE_TIMEOUT: 6,
     MessageClass.NACK_Q_EXCEED_QUOTA: 3,

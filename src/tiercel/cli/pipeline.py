@@ -26,6 +26,7 @@ exit codes: 0 done, 1 it failed and says why, 2 wrong usage or a wrong pipeline.
 """
 
 FINE, FAILED, WRONG_USAGE = 0, 1, 2
+TABLE_HELP = "FORMAT:PLACE[#NAME], such as parquet:lake/raw, delta:lake/orders or duckdb:shop.db#orders"
 REPORTS = ("traffic", "dead-letters", "age", "senders", "end-to-end")
 
 
@@ -39,6 +40,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         each = actions.add_parser(name, help=words)
         each.add_argument("file", metavar="FILE", type=Path, help="the pipeline.toml")
         each.set_defaults(action=action)
+    report = actions.add_parser("report", help="draw what a table of messages tells: a PNG and an HTML page")
+    report.add_argument("name", metavar="NAME", choices=(*REPORTS, "all"), help=f"{', '.join(REPORTS)} or all")
+    report.add_argument("--table", metavar="TABLE", required=True, help=TABLE_HELP)
+    report.add_argument("--out", metavar="DIR", type=Path, default=Path(), help="where to write (here)")
+    report.add_argument("--master", metavar="URL", default="local[*]", help="where Spark runs (local[*])")
+    report.set_defaults(action=_report)
+    capture = actions.add_parser("capture", help="land the messages of pcap and pcapng captures in a table")
+    capture.add_argument("files", nargs="+", metavar="FILE", type=Path, help="a capture of port 1801")
+    capture.add_argument("--out", metavar="TABLE", required=True, help=TABLE_HELP)
+    capture.add_argument("--tcp-port", type=int, action="append", metavar="PORT", help="other than 1801; may be repeated")
+    capture.add_argument("--master", metavar="URL", default="local[*]", help="where Spark runs (local[*])")
+    capture.set_defaults(action=_capture)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -122,3 +135,37 @@ def _compact(arguments: argparse.Namespace) -> None:
         print(
             f"{section.options}: {done.before} files joined to {done.after}, {done.removed} orphans removed"
         )
+
+
+def _report(arguments: argparse.Namespace) -> None:
+    from tiercel.pipeline.reports import make  # noqa: PLC0415
+    from tiercel.pipeline.session import open_session  # noqa: PLC0415
+    from tiercel.pipeline.tables import TableOptions, open_table  # noqa: PLC0415
+
+    table = open_table(TableOptions.parse(arguments.table).under(Path.cwd()))
+    spark = open_session("report", arguments.master, {})
+    try:
+        rows = table.read(spark)
+        for name in REPORTS if arguments.name == "all" else (arguments.name,):
+            made = make(name, rows, arguments.out)
+            print(f"{name}: {made.headline}\n  {made.png}\n  {made.html}")
+    finally:
+        spark.stop()
+
+
+def _capture(arguments: argparse.Namespace) -> None:
+    from tiercel.pipeline.captures import land  # noqa: PLC0415
+    from tiercel.pipeline.session import open_session  # noqa: PLC0415
+    from tiercel.pipeline.tables import TableOptions, open_table  # noqa: PLC0415
+    from tiercel.wire.capture import TCP_PORT  # noqa: PLC0415
+
+    options = TableOptions.parse(arguments.out).under(Path.cwd())
+    spark = open_session("capture", arguments.master, {})
+    try:
+        landed = land(spark, arguments.files, open_table(options), arguments.tcp_port or (TCP_PORT,))
+    finally:
+        spark.stop()
+    print(
+        f"{options}: {landed.messages:,} rows of {landed.captures:,} captures"
+        + f"; {landed.already:,} were there already" * bool(landed.already)
+    )

@@ -87,7 +87,7 @@ def draw(figure: Figure, findings: Findings) -> None:
     for place, (_, bands, median) in enumerate(found.queues):
         axes.text(101, place, f"{sum(bands):,} messages\nmedian {duration(median)}", va="center", fontsize=8.5, color=style.SOFT)
     axes.set_yticks(places, [style.clipped(name) for name, _, _ in found.queues], color=style.INK)
-    axes.set_ylim(len(found.queues) - 0.4, -0.6)
+    axes.set_ylim(max(len(found.queues), 4) - 0.4, -0.6)
     axes.set_xlim(0, 118)
     axes.set_xticks([])
     for side in ("left", "bottom"):

@@ -75,7 +75,7 @@ def draw(figure: Figure, findings: Findings) -> None:
         2, 1, height_ratios=[6, 0.6 + len(found.totals[:8]) * 0.5], gridspec_kw={"hspace": 0.36}
     )
     style.stacked_columns(upper, found.axis, found.series, palette)
-    upper.set_title(f"Messages in {found.axis.every}")
+    upper.set_title(f"Messages per {found.axis.unit}")
     shown = found.totals[:8]
     lower.set_title("Reasons")
     lower.barh(

@@ -117,7 +117,7 @@ def draw(figure: Figure, findings: Findings) -> None:
     upper.fill_between(times, medians, highs, color=style.COLOURS[0], alpha=0.16, linewidth=0)  # type: ignore[arg-type]
     upper.plot(times, highs, color=style.COLOURS[0], alpha=0.5, linewidth=1.4, label="p95", marker="o", markersize=3)  # type: ignore[arg-type]
     upper.plot(times, medians, color=style.COLOURS[0], linewidth=2.2, label="p50", marker="o", markersize=4)  # type: ignore[arg-type]
-    upper.set_title(f"Seconds from the first report to the last, messages begun in {found.axis.every}")
+    upper.set_title(f"Seconds from the first report to the last, of messages begun in each {found.axis.unit}")
     upper.set_ylim(bottom=0)
     style.dated(upper, found.axis)
     style.counted(upper)

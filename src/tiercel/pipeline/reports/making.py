@@ -51,7 +51,8 @@ def make(name: str, rows: DataFrame, folder: Path) -> Made:
             f"report {name}: the table has no column {', '.join(missing)}; it needs {', '.join(report.NEEDS)}"
         )
     wanted = [*report.NEEDS, *(["landed_time"] if name == age.NAME and "landed_time" in rows.columns else [])]
-    findings = report.job(rows.select(*wanted))
+    readable = rows.where("decode_error is null") if "decode_error" in rows.columns else rows
+    findings = report.job(readable.select(*wanted))
     folder.mkdir(parents=True, exist_ok=True)
     png, html = folder / f"{name}.png", folder / f"{name}.html"
     with style.styled():

@@ -10,6 +10,7 @@ from tiercel.model.errors import DecodeError
 from tiercel.model.sid import SecurityIdentifier
 from tiercel.pipeline.reports import style
 from tiercel.pipeline.reports.findings import Findings, empty
+from tiercel.pipeline.tables.table import MIB
 
 NAME = "senders"
 TITLE = "Top senders"
@@ -44,11 +45,12 @@ def job(rows: DataFrame) -> Findings:
     ]
     share = sum(each.messages for each in found) / total
     return Findings(
-        headline=f"{number:,} sender{'s' * (number != 1)}, {total:,} messages; the {len(found)} busiest sent {share:.0%}",
+        headline=f"{number:,} sender{'s' * (number != 1)}, {total:,} messages"
+        + f"; the {len(found)} busiest sent {share:.0%}" * (number > len(found)),
         facts=(("senders", f"{number:,}"), ("messages", f"{total:,}"), ("sent by those shown", f"{share:.1%}")),
         header=("account", "computer", "messages", "MiB of bodies", "queues"),
         rows=[
-            (each.account, each.machine, f"{each.messages:,}", f"{each.size / (1 << 20):,.2f}", f"{each.queues:,}")
+            (each.account, each.machine, f"{each.messages:,}", f"{each.size / MIB:,.2f}", f"{each.queues:,}")
             for each in found
         ],
         data=found,
@@ -72,7 +74,7 @@ def draw(figure: Figure, findings: Findings) -> None:
     most = max(each.messages for each in found)
     for place, each in enumerate(found):
         axes.barh(place, each.messages, 0.62, color=palette.get(each.machine, style.OTHERS))
-        words = f"{each.messages:,}   {each.size / (1 << 20):,.1f} MiB   {each.queues} queue{'s' * (each.queues != 1)}"
+        words = f"{each.messages:,}   {each.size / MIB:,.1f} MiB   {each.queues} queue{'s' * (each.queues != 1)}"
         axes.annotate(
             words, (each.messages, place), (6, 0), textcoords="offset points", va="center", fontsize=8.5,
             color=style.SOFT,

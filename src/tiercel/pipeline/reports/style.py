@@ -19,6 +19,7 @@ FAINT: Final = "#dde3e8"
 # Okabe and Ito's colours, which stay apart for every kind of colour blindness.
 COLOURS: Final = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c7fb8", "#9aa5ae")
 OTHERS: Final = "#b9c2ca"
+_PAPER: Final = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}  # under words, so that no line strikes them
 # Young to old, light to dark.
 AGES: Final = (
     "#d9f0e3", "#b5e0cf", "#8accbd", "#5cb5ad", "#38979b", "#2b7788", "#2b5873", "#2d3b59", "#2b2440",
@@ -50,7 +51,6 @@ _SETTINGS: Final = {
     "ytick.major.size": 0,
     "xtick.minor.size": 0,
     "ytick.minor.size": 0,
-    "svg.fonttype": "none",
     "svg.hashsalt": "tiercel",  # the same numbers give the same file
     "timezone": "UTC",
 }
@@ -92,7 +92,14 @@ def dated(axes: Axes, axis: Axis) -> None:
     axes.set_xlim(begin, end)  # type: ignore[arg-type]
     locator = mdates.AutoDateLocator(tz=UTC, minticks=4, maxticks=9)
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(mdates.ConciseDateFormatter(locator, tz=UTC))
+    axes.xaxis.set_major_formatter(_times(locator))
+
+
+def _times(locator: mdates.AutoDateLocator) -> mdates.ConciseDateFormatter:
+    """The day stands where one begins; which year it is, the headline says."""
+    formats = ["%Y", "%b %Y", "%d %b", "%H:%M", "%H:%M", "%H:%M:%S"]
+    zeros = ["", "%Y", "%d %b", "%d %b", "%H:%M", "%H:%M"]
+    return mdates.ConciseDateFormatter(locator, tz=UTC, formats=formats, zero_formats=zeros, show_offset=False)
 
 
 def counted(axes: Axes) -> None:
@@ -125,12 +132,12 @@ def spans(axes: Axes, names: Sequence[str], values: Sequence[tuple[float, float,
         axes.plot([middle], [place], "o", color="white", markeredgecolor=colour[name], markeredgewidth=2, markersize=8)
         axes.plot([high], [place], "|", color=colour[name], markersize=13, markeredgewidth=2)
         words = "  ".join(f"{label} {duration(each)}" for label, each in zip(("p50", "p95", "max"), three, strict=True))
-        axes.annotate(words, (high, place), (12, 0), textcoords="offset points", va="center", fontsize=8.5, color=SOFT)
+        axes.annotate(words, (high, place), (12, 0), textcoords="offset points", va="center", fontsize=8.5, color=SOFT, bbox=_PAPER)
     axes.set_yticks(range(len(names)), names, color=INK)
     axes.set_ylim(len(names) - 0.4, -0.6)
     longest = max((three[2] for three in values), default=1.0)
     axes.set_xscale("log")
-    axes.set_xlim(floor * 0.8, max(longest, 1.0) * 12)
+    axes.set_xlim(floor * 0.8, max(longest, 1.0) * 16)
     ticks = [each for each in (0.5, 1, 5, 15, 60, 300, 1800, 7200, 43200, 172800) if each <= max(longest, 1) * 2]
     axes.set_xticks(ticks, ["below 1 s" if each < 1 else duration(each) for each in ticks])
     axes.xaxis.set_minor_formatter(NullFormatter())

@@ -30,8 +30,9 @@ class Axis:
         return f.floor(f.unix_seconds(time) / self.width).cast("long") * self.width
 
     @property
-    def every(self) -> str:
-        return duration(self.width)
+    def unit(self) -> str:
+        """`hour`, or `15 min`: what a column stands for."""
+        return {1: "second", MINUTE: "minute", HOUR: "hour", DAY: "day"}.get(self.width, duration(self.width))
 
 
 def axis(rows: DataFrame, time: Column) -> Axis | None:
@@ -51,12 +52,10 @@ def moments(starts: Iterable[int]) -> list[datetime]:
     return [datetime.fromtimestamp(each, UTC) for each in starts]
 
 
-def moment(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
-
-
 def period(axis: Axis) -> str:
-    return f"{moment(axis.first)} to {moment(axis.last + axis.width)} UTC"
+    form = "%Y-%m-%d %H:%M" if axis.width >= MINUTE else "%Y-%m-%d %H:%M:%S"
+    begin, end = moments([axis.first, axis.last + axis.width])
+    return f"{begin.strftime(form)} to {end.strftime(form)} UTC"
 
 
 def duration(seconds: float) -> str:
