@@ -45,6 +45,10 @@ class Budget:
     def is_spent(self) -> bool:
         return self.rows <= 0 or (self.size_bytes is not None and self.size_bytes <= 0)
 
+    def close(self) -> None:
+        if self.size_bytes is not None:
+            self.size_bytes = 0
+
     def take(self, rows: int, size_bytes: int) -> None:
         self.rows -= rows
         if self.size_bytes is not None:

@@ -23,15 +23,10 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Ranges that are fixed from now on: what arrives later is not in them."""
-        endpoint = Endpoint(self._options)
-        try:
-            return [
-                piece
-                for queue in queue_names(endpoint, self._options)
-                for piece in self._cut(endpoint, queue)
-            ] or [Piece(None, 0, 0)]
-        finally:
-            endpoint.close()
+        with Endpoint(self._options) as endpoint:
+            queues = queue_names(endpoint, self._options)
+            pieces = [piece for queue in queues for piece in self._cut(endpoint, queue)]
+        return [*pieces] or [Piece(None, 0, 0)]
 
     def _cut(self, endpoint: Endpoint, queue: str | None) -> Iterator[Piece]:
         options = self._options
@@ -39,6 +34,9 @@ class BatchReader(DataSourceReader):
         lo = place_of(endpoint, queue, options, options.starting_position, head, is_start=True)
         hi = place_of(endpoint, queue, options, options.ending_position, head, is_start=False)
         if hi <= lo or not head["count"]:
+            return
+        if options.source == "discards":  # few lines, the newest of which push out the oldest
+            yield Piece(queue, lo, hi)
             return
         pieces = how_many(
             head["count"], head["bytes"], options.min_partitions, options.max_messages_per_partition

@@ -23,6 +23,7 @@ from pyspark_msmq.positions import place_of, queue_names
 from pyspark_msmq.reading import lose, read_piece
 
 _POLL_S: Final = 0.1
+_ROWS: Final = 1_000_000_000
 _EARLIEST: Final = Position("earliest")
 
 
@@ -62,7 +63,7 @@ class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         try:
-            queues = {head["guid"]: {"e": head["e"], "hi": head["last"]} for head in self._heads()}
+            queues = {head["guid"]: {"e": head["e"], "hi": head["hi"]} for head in self._heads()}
         except EndpointError:
             return None
         return {"c": "", "q": queues, "v": 1}
@@ -104,14 +105,11 @@ class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         offset = Offset(queues=at.queues)
         heads = self._heads()
         pinned = [self._pin(at, head) for head in heads]
-        new = sum(head["last"] > reached.hi for head, reached in zip(heads, pinned, strict=True))
-        if self._must_wait(heads, pinned, budget.least):
-            new = 0
+        must_wait = self._must_wait(heads, pinned, budget.least)
         for head, reached in zip(heads, pinned, strict=True):
-            seen = reached
-            if new and not budget.is_spent:
-                seen = self._advance(head, reached, budget)
-            if seen.hi or head["guid"] in at.queues:
+            is_over = must_wait or budget.is_spent
+            seen = reached if is_over else self._advance(head, reached, budget)
+            if seen.hi:
                 offset = offset.with_queue(head["guid"], seen)
         return offset
 
@@ -132,16 +130,10 @@ class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _advance(self, head: dict[str, Any], reached: Reached, budget: Budget) -> Reached:
         """As far as the budget goes."""
-        end = min(head["last"], head["hi"] if self._ends is None else self._ends.get(head["guid"], 0))
-        if end <= reached.hi:
+        end = head["hi"] if self._ends is None else min(head["hi"], self._ends.get(head["guid"], 0))
+        hi, rows, size = self._first_cut(head, reached, end, budget)
+        if not rows:
             return reached
-        assert self._endpoint is not None
-        limits = {"rows": min(budget.rows, 1 << 31), "bytes": budget.size_bytes, "limit": 1}
-        name = self._names_of[head["guid"]]
-        cuts = self._endpoint.cuts(name, self._options.source, reached.hi, end, **limits)
-        if not cuts:
-            return reached
-        hi, rows, size = cuts[0]
         budget.take(rows, size)
         return Reached(head["e"], hi, reached.size_bytes + size, reached.lo, reached.count + rows)
 
@@ -149,14 +141,20 @@ class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         waited = time.monotonic() - self._last_batch
         if not least or self._ends is not None or waited >= self._options.max_trigger_delay:
             return False
+        new = (
+            self._first_cut(head, reached, head["hi"], Budget())[1]
+            for head, reached in zip(heads, pinned, strict=True)
+        )
+        return sum(new) < least
+
+    def _first_cut(self, head: dict[str, Any], reached: Reached, end: int, budget: Budget) -> list[int]:
+        """Where the next messages end that the budget allows, how many they are, and how many bytes."""
+        if end <= reached.hi or not head["count"]:
+            return [reached.hi, 0, 0]
         assert self._endpoint is not None
-        count = 0
-        for head, reached in zip(heads, pinned, strict=True):
-            if head["last"] > reached.hi:
-                name = self._names_of[head["guid"]]
-                cuts = self._endpoint.cuts(name, self._options.source, reached.hi, head["last"])
-                count += sum(rows for _, rows, _ in cuts)
-        return count < least
+        limits = {"rows": min(budget.rows, _ROWS), "bytes": budget.size_bytes, "limit": 1}
+        name = self._names_of[head["guid"]]
+        return self._endpoint.cuts(name, self._options.source, reached.hi, end, **limits)[0]
 
     def _check_epoch(self, head: dict[str, Any], reached: Reached) -> None:
         seen = (head["guid"], head["e"])

@@ -171,6 +171,8 @@ class Consumer:
             return offset, 0
         size = answer["weights"][-1][1] if answer["weights"] else 0
         budget.take(hi - reached.hi, size)
+        if hi - reached.hi < limit and answer["visible"]:
+            budget.close()  # the next message is too large for what is left
         claimed = Reached(answer["e"], hi, reached.size_bytes + size, reached.lo)
         return offset.with_queue(queue.guid, claimed), answer["visible"]
 

@@ -13,7 +13,8 @@ import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 from urllib.parse import quote, urlencode
 
 import pyarrow as pa
@@ -54,6 +55,14 @@ class Endpoint:
         self._options = options
         self._patience_s = patience_s
         self._connection: http.client.HTTPConnection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def close(self) -> None:
         if self._connection is not None:
@@ -101,8 +110,8 @@ class Endpoint:
         try:
             with pa.ipc.open_stream(response) as reader:
                 yield from reader
-            if response.read(1):
-                raise http.client.HTTPException("there is more behind the end")
+            if rest := response.read():  # what went wrong when the first messages had left already
+                raise _refusal(response, rest)
         except (*_BROKEN, pa.ArrowInvalid) as problem:
             self.close()
             raise EndpointLostError(
@@ -134,7 +143,7 @@ class Endpoint:
                 response = self._once(method, path, body, kind)
                 if response.status not in _AGAIN:
                     return self._checked(response)
-                problem: Exception = _refusal(response)
+                problem: Exception = _refusal(response, response.read())
             except ssl.SSLCertVerificationError as error:
                 raise EndpointError(
                     f"{self._options.url}: its certificate is not trusted ({error})"
@@ -174,7 +183,7 @@ class Endpoint:
     def _checked(self, response: http.client.HTTPResponse) -> http.client.HTTPResponse:
         if response.status < 300:
             return response
-        raise _refusal(response)
+        raise _refusal(response, response.read())
 
     def _lost(self, problem: Exception) -> EndpointError:
         return EndpointLostError(
@@ -183,16 +192,15 @@ class Endpoint:
         )
 
 
-def _refusal(response: http.client.HTTPResponse) -> EndpointError:
+def _refusal(response: http.client.HTTPResponse, text: bytes) -> EndpointError:
     """The words of an application/problem+json, or what else there is."""
-    text = response.read()
     try:
         problem = json.loads(text)
         words = f"{problem['detail']}"
     except (ValueError, KeyError, TypeError):
         words = f"HTTP {response.status} {response.reason}: {text[:200].decode('utf-8', 'replace')}"
         return EndpointError(words, response.status)
-    return EndpointError(words, response.status, str(problem.get("code", "")))
+    return EndpointError(words, problem.get("status", response.status), str(problem.get("code", "")))
 
 
 def _context(tls_ca: str | None) -> ssl.SSLContext:

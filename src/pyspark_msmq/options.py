@@ -56,6 +56,13 @@ def _size(text: str) -> int:
     return int(match[1]) * _BYTES[match[2]]
 
 
+def _chunk_size(text: str) -> int:
+    size = _size(text)
+    if size > 15 << 20:
+        raise ValueError("at most 15m is wanted: the queue manager takes no larger piece")
+    return size
+
+
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -204,7 +211,7 @@ class ReadOptions(Connection):
     message_class: str | None = _optional("class", _text)
     sent_after: str | None = _optional("sentAfter", _time_text)
     sent_before: str | None = _optional("sentBefore", _time_text)
-    bad_message_mode: str = _option("badMessageMode", _one_of("fail", "column", "deadletter"), "fail")
+    bad_message_mode: str = _option("badMessageMode", _one_of("fail", "column", "skip"), "fail")
 
     @property
     def filters(self) -> dict[str, str]:
@@ -254,10 +261,12 @@ class WriteOptions(Connection):
     queue: str | None = _optional("queue", _text)
     txn_app_id: str | None = _optional("txnAppId", _identifier)
     txn_version: int | None = _optional("txnVersion", lambda text: _count(text) if text.strip("0 ") else 0)
-    transactional: bool = _option("transactional", _flag, "true")
-    max_batch_bytes: int = _option("maxBatchBytes", _size, "8m")
+    transactional: str = _option("transactional", _one_of("auto", "true", "false"), "auto")
+    max_batch_bytes: int = _option("maxBatchBytes", _chunk_size, "8m")
     checkpoint_location: str | None = _optional("checkpointLocation", _text)  # Spark's own; it hands it on
 
+
+_SPARKS_OWN: Final = frozenset({"provider"})  # it adds them for a table of its catalog
 
 _ROLES: Final[Mapping[type[Connection], str]] = {
     AnyReadOptions: "a read",
@@ -390,6 +399,8 @@ def _read(role: type[R], options: Mapping[str, str]) -> R:
     known = {option.metadata["name"].lower(): option for option in fields(role)}
     found: dict[str, Any] = {}
     for name, text in options.items():
+        if name.lower() in _SPARKS_OWN:
+            continue
         option = known.get(name.lower())
         if option is None:
             raise OptionError(_unknown(role, name))

@@ -17,6 +17,7 @@ from pyspark_msmq.partitions import Piece
 log = logging.getLogger(__name__)
 _PAUSE_S: Final = 0.5
 _ATTEMPTS: Final = 5
+_ERROR: Final = "decode_error"
 
 
 class DataLossError(RuntimeError):
@@ -33,20 +34,19 @@ def read_piece(
     options: ReadOptions, names: Sequence[str], piece: Piece, consumer: str | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The messages of a piece. A claim is read on from where a connection broke; its numbers tell where."""
-    endpoint = Endpoint(options)
-    rows, failures = 0, 0
-    while True:
-        try:
-            for batch in endpoint.range(_query(options, names, piece, consumer, rows)):
-                rows, failures = rows + batch.num_rows, 0
-                yield batch
-            break
-        except EndpointLostError:
-            failures += 1
-            if (rows and consumer is None) or failures == _ATTEMPTS:
-                raise
-            time.sleep(_PAUSE_S * failures)
-    endpoint.close()
+    rows, failures, is_done = 0, 0, False
+    with Endpoint(options) as endpoint:
+        while not is_done:
+            try:
+                for batch in endpoint.range(_query(options, names, piece, consumer, rows)):
+                    rows, failures = rows + batch.num_rows, 0
+                    yield _readable(batch) if options.bad_message_mode == "skip" else batch
+                is_done = True
+            except EndpointLostError:
+                failures += 1
+                if (rows and consumer is None) or failures == _ATTEMPTS:
+                    raise
+                time.sleep(_PAUSE_S * failures)
     if piece.rows is not None and rows != piece.rows:
         lose(_missing(piece, rows, consumer), fail=options.fail_on_data_loss)
 
@@ -55,15 +55,25 @@ def _query(
     options: ReadOptions, names: Sequence[str], piece: Piece, consumer: str | None, rows: int
 ) -> dict[str, object]:
     place = {"consumer": consumer} if consumer else {"from": options.source}
+    # To skip a message is for us, who count them all.
+    is_skipping = options.bad_message_mode == "skip"
     return {
         "queue": piece.queue,
         **place,
         "lo": piece.lo + rows,
         "hi": piece.hi,
-        "columns": ",".join(names),
-        "badMessageMode": options.bad_message_mode,
+        "columns": ",".join([*names, *([_ERROR] if is_skipping else [])]),
+        "badMessageMode": "column" if is_skipping else options.bad_message_mode,
         **options.filters,
     }
+
+
+def _readable(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The messages that could be decoded, without the column that says so."""
+    errors = batch.column(batch.num_columns - 1)
+    for error in errors.drop_null().to_pylist():
+        log.warning("badMessageMode=skip: %s", error)
+    return batch.filter(errors.is_null()).select(batch.schema.names[:-1])
 
 
 def _missing(piece: Piece, rows: int, consumer: str | None) -> str:

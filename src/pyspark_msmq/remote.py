@@ -86,7 +86,7 @@ class RpcConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._check(start)
         claims, budget = self._opened(), Budget.of(limit, self._options)
         budget.rows = min(budget.rows, _MOST_ROWS, _MOST_ROWS if self._left is None else self._left)
-        claims.acknowledge(_ids(start))
+        claims.acknowledge(ids_of(start))
         found = claims.listed()
         if not found and budget.rows > 0:
             wait_s = 0 if self._left is not None else self._options.poll_timeout_ms / 1000
@@ -101,7 +101,7 @@ class RpcConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         if start["n"] == end["n"]:
             return []
-        ids = tuple(_ids(end))
+        ids = tuple(ids_of(end))
         if end["n"] - len(ids) != start["n"]:
             raise OffsetError(
                 "a batch over msmq-rpc ends where the offset says; this one covers several. "
@@ -221,10 +221,10 @@ def _batch(
 
 def _offset(options: StreamOptions, ids: Sequence[int], count: int) -> dict[str, Any]:
     queue = options.queue[0] if options.queue else options.source
-    return {"c": options.consumer, "ids": _runs(ids), "n": count, "q": queue, "v": 1}
+    return {"c": options.consumer, "ids": runs_of(ids), "n": count, "q": queue, "v": 1}
 
 
-def _runs(ids: Sequence[int]) -> list[list[int]]:
+def runs_of(ids: Sequence[int]) -> list[list[int]]:
     """[[first, how many], ...]: messages that were moved one after another have neighbouring ids."""
     runs: list[list[int]] = []
     for number in ids:
@@ -235,7 +235,7 @@ def _runs(ids: Sequence[int]) -> list[list[int]]:
     return runs
 
 
-def _ids(offset: dict[str, Any]) -> list[int]:
+def ids_of(offset: dict[str, Any]) -> list[int]:
     return [number for first, count in offset["ids"] for number in range(first, first + count)]
 
 

@@ -8,6 +8,7 @@ attempts that Spark counts are published; and the queue manager publishes each (
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -19,9 +20,11 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from pyspark_msmq.endpoint import Endpoint
+from pyspark_msmq.endpoint import Endpoint, EndpointError
 from pyspark_msmq.options import OptionError, WriteOptions
 from tiercel import columns
+
+_NOT_TRANSACTIONAL: Final = "MQ_ERROR_TRANSACTION_USAGE"
 
 
 @dataclass(frozen=True)
@@ -90,10 +93,10 @@ def _stage(options: WriteOptions, app: str, batch: str, batches: Iterator[pa.Rec
     # Numbers of attempts begin again with every driver: the rest keeps two runs apart.
     attempt = f"{context.taskAttemptId()}-{uuid.uuid4().hex[:8]}"
     stage = f"{app}/{batch}/{context.partitionId()}/{attempt}"
-    endpoint, rows = Endpoint(options), 0
-    for number, chunk in enumerate(_chunks(batches, options.max_batch_bytes)):
-        rows += endpoint.stage(stage, number, chunk)
-    endpoint.close()
+    rows = 0
+    with Endpoint(options) as endpoint:
+        for number, chunk in enumerate(_chunks(batches, options.max_batch_bytes)):
+            rows += endpoint.stage(stage, number, chunk)
     return Staged(app, stage if rows else None, rows)
 
 
@@ -134,16 +137,22 @@ def _publish(
 ) -> None:
     """In the order of the partitions, which is that of the messages."""
     stages = [message.stage for message in messages if isinstance(message, Staged) and message.stage]
-    if stages:
-        endpoint = Endpoint(options)
-        endpoint.publish(app, batch, stages, queue=options.queue, transactional=options.transactional)
-        endpoint.close()
+    if not stages:
+        return
+    with Endpoint(options) as endpoint:
+        try:
+            is_first_way = options.transactional != "false"
+            endpoint.publish(app, batch, stages, queue=options.queue, transactional=is_first_way)
+        except EndpointError as problem:
+            # Either way all messages appear at once; the queue decides whether they may be transactional.
+            if options.transactional != "auto" or problem.code != _NOT_TRANSACTIONAL:
+                raise
+            endpoint.publish(app, batch, stages, queue=options.queue, transactional=False)
 
 
 def _discard(options: WriteOptions, app: str, batch: str, *, for_good: bool) -> None:
-    endpoint = Endpoint(options)
-    endpoint.discard(app, batch, for_good=for_good)
-    endpoint.close()
+    with Endpoint(options) as endpoint:
+        endpoint.discard(app, batch, for_good=for_good)
 
 
 def _local_property(name: str) -> str:

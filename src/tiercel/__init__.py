@@ -11,6 +11,7 @@ from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
 
 if TYPE_CHECKING:
+    from tiercel.client.consumer import Claim, ClaimedMessage, Consumer
     from tiercel.client.embedded import Cursor, Queue, QueueManager, Transaction, open  # noqa: A004  # see there
     from tiercel.client.remote import RemoteCursor, RemoteQueue, RemoteQueueManager, connect
     from tiercel.client.remote_message import RemoteMessage
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 # Loaded when they are first used: a Spark worker that only decodes messages needs no queue manager.
 _HOMES = {
+    "consumer": ("Claim", "ClaimedMessage", "Consumer"),
     "embedded": ("Cursor", "Queue", "QueueManager", "Transaction", "open"),
     "remote": ("RemoteCursor", "RemoteQueue", "RemoteQueueManager", "connect"),
     "remote_message": ("RemoteMessage",),
@@ -27,6 +29,9 @@ _MODULES = {name: f"tiercel.client.{home}" for home, names in _HOMES.items() for
 
 __all__ = [
     "Acknowledgements",
+    "Claim",
+    "ClaimedMessage",
+    "Consumer",
     "Cursor",
     "DeliveryGuarantee",
     "FormatName",

@@ -19,11 +19,13 @@ from typing import Any, Self
 from uuid import UUID
 
 from tiercel import http
-from tiercel.client import embedded
+from tiercel.client import consumer, embedded
+from tiercel.client.consumer import Claim, ClaimedMessage
 from tiercel.client.embedded import Transaction
 from tiercel.client.logon import make_options
 from tiercel.client.remote_aio import RemoteQueueManager
 from tiercel.client.translate import message_of
+from tiercel.engine.claims import ClaimStatus
 from tiercel.engine.discards import Discard
 from tiercel.engine.handles import Found, OpenQueue, Waiter
 from tiercel.model.codes import MessageSeekAction, QueueAccess
@@ -74,6 +76,7 @@ async def connect(
     workgroup: bool = True,
     rpc_cancel_minutes: float = 5,
     reconnect_s: float = 30,
+    message_port: int | None = None,
     client_id: UUID | None = None,
 ) -> RemoteQueueManager:
     """Connects to the queue manager of another computer; the arguments are those of `tiercel.connect`."""
@@ -88,6 +91,7 @@ async def connect(
         workgroup=workgroup,
         rpc_cancel_minutes=rpc_cancel_minutes,
         reconnect_s=reconnect_s,
+        message_port=message_port,
         client_id=client_id,
     )
     manager = RemoteQueueManager(options)
@@ -253,6 +257,18 @@ class QueueManager:
     def discards(self) -> list[Discard]:
         return self._manager.discards()
 
+    async def consumer(self, name: str) -> "Consumer":
+        return Consumer(self._manager.consumer(name))
+
+    def claims(self) -> list[ClaimStatus]:
+        return self._manager.claims()
+
+    async def release_claims(self, consumer: str, queue: "str | FormatName | Queue | None" = None) -> None:
+        self._manager.release_claims(consumer, None if queue is None else _place(queue))
+
+    async def forget_consumer(self, name: str) -> None:
+        self._manager.forget_consumer(name)
+
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
         with self._manager.transaction() as transaction:
@@ -266,6 +282,44 @@ class QueueManager:
         """One write for everything in the block, which must not `await` anything that waits."""
         with self._manager.batch():
             yield
+
+
+class Consumer:
+    """Reading the messages of a claim needs no `await`: they are there."""
+
+    def __init__(self, consumer: consumer.Consumer) -> None:
+        self._consumer = consumer
+
+    def __repr__(self) -> str:
+        return repr(self._consumer)
+
+    @property
+    def name(self) -> str:
+        return self._consumer.name
+
+    @property
+    def epoch(self) -> int:
+        return self._consumer.epoch
+
+    async def claim(
+        self,
+        queue: "str | FormatName | Queue",
+        limit: int = 1000,
+        *,
+        byte_limit: int | None = None,
+        acknowledge: int = 0,
+    ) -> Claim:
+        place = _place(queue)
+        return self._consumer.claim(place, limit, byte_limit=byte_limit, acknowledge=acknowledge)
+
+    def messages(self, queue: "str | FormatName | Queue", lo: int, hi: int) -> Iterator[ClaimedMessage]:
+        return self._consumer.messages(_place(queue), lo, hi)
+
+    async def acknowledge(self, queue: "str | FormatName | Queue", up_to: int) -> int:
+        return self._consumer.acknowledge(_place(queue), up_to)
+
+    async def release(self, queue: "str | FormatName | Queue | None" = None) -> None:
+        self._consumer.release(None if queue is None else _place(queue))
 
 
 class Queue:
@@ -405,3 +459,7 @@ class Queue:
     def cursor(self) -> embedded.Cursor:
         """A cursor for reads that do not wait."""
         return self._queue.cursor()
+
+
+def _place(queue: str | FormatName | Queue) -> str | FormatName:
+    return queue.format_name if isinstance(queue, Queue) else queue

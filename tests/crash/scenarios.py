@@ -9,11 +9,11 @@ from tiercel.engine.handles import Waiter
 from tiercel.model.codes import QueueAccess
 from tiercel.model.format_name import FormatName
 
-from . import stage_scenarios, transaction_scenarios
+from . import claim_scenarios, stage_scenarios, transaction_scenarios
 from .story import SCENARIOS, Scenario, Story, scenario
 from .world import World
 
-__all__ = ["SCENARIOS", "Scenario", "stage_scenarios", "transaction_scenarios"]
+__all__ = ["SCENARIOS", "Scenario", "claim_scenarios", "stage_scenarios", "transaction_scenarios"]
 
 FULL = tiercel.Acknowledgements.FULL_RECEIVE | tiercel.Acknowledgements.POS_ARRIVAL
 

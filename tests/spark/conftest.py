@@ -3,6 +3,7 @@
 A session costs ten seconds and half a gigabyte, so the tests that use it run in one worker of pytest-xdist.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrameReader, SparkSession
-from pyspark.sql.streaming import DataStreamReader
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 import pyspark_msmq
 from spark.served import Served
@@ -28,9 +29,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     folder = tmp_path_factory.mktemp("spark")
+    # Workers find the sources of the tests there. Whoever fails may try once more, as on a cluster.
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(FOLDER.parent), os.environ.get("PYTHONPATH", "")])
     session = pyspark_msmq.session(
         "tests",
-        "local[2]",
+        "local[2,2]",
         spark_driver_memory="1g",
         spark_ui_enabled=False,
         spark_sql_shuffle_partitions=2,

@@ -1,7 +1,7 @@
 """`python desk.py DIRECTORY CONFIG`: a queue manager with its data endpoint, in a process of its own.
 
-Tests have it do things: each line of its standard input is a call in JSON, each line of its output the answer.
-The first line of output says where it is reached.
+Tests have it do things: each line of its standard input is a call in JSON, each line of its output the
+answer. The first line of output says where it is reached.
 """
 
 import asyncio
@@ -82,17 +82,22 @@ async def main(directory: str, config: str) -> None:
         manager: Any = qm._manager
         reading = manager.daemon.remote_reading
         where = {"data_endpoint": qm.data_endpoint, "remote_read": reading.port if reading else None}
-        print(json.dumps(where), flush=True)
+        _say(where)
         desk, loop = Desk(qm), asyncio.get_running_loop()
         while line := await loop.run_in_executor(None, sys.stdin.buffer.readline):
-            print(json.dumps(await _answer(desk, json.loads(line))), flush=True)
+            _say(await _answer(desk, json.loads(line)))
+
+
+def _say(what: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
 
 
 async def _answer(desk: Desk, call: dict[str, Any]) -> dict[str, Any]:
     try:
         return {"result": await getattr(desk, call["do"])(*call["arguments"], **call["more"])}
-    except tiercel.TiercelError as problem:
-        return {"error": str(problem)}
+    except Exception as problem:  # noqa: BLE001  # the test is told
+        return {"error": repr(problem)}
 
 
 if __name__ == "__main__":

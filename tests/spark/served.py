@@ -2,24 +2,15 @@
 
 import json
 import signal
-import socket
 import subprocess
 import sys
-from contextlib import ExitStack
+import time
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 _DESK = Path(__file__).with_name("desk.py")
 PATIENCE_S = 120.0
-
-
-def free_ports(count: int) -> list[int]:
-    """Held all at once, so that no two are the same."""
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
 
 
 class Served:
@@ -30,24 +21,27 @@ class Served:
         self.data = folder / "data"
         self.log = folder / "serve.log"
         self.config = folder / "tiercel.toml"
-        self.port, self.data_port, self.rpc_port = free_ports(3)
-        self.config.write_text(
-            f'[listen]\nhost = "127.0.0.1"\nport = {self.port}\n'
-            f"[data]\nenabled = true\nport = {self.data_port}\n{data}\n"
-            f"[remote_read]\nenabled = true\nport = {self.rpc_port}\n"
-            f'[log]\nfile = "{self.log}"\n',
-            "utf-8",
-        )
+        self._options = data
+        self._ports = {"data": 0, "remote_read": 0}  # whichever are free, and after that the same again
         self._process: subprocess.Popen[str] | None = None
         self.url = ""
 
     def start(self) -> "Served":
+        self.config.write_text(
+            '[listen]\nhost = "127.0.0.1"\nport = 0\n'
+            f"[data]\nenabled = true\nport = {self._ports['data']}\n{self._options}\n"
+            f"[remote_read]\nenabled = true\nport = {self._ports['remote_read']}\n"
+            f'[log]\nfile = "{self.log}"\n',
+            "utf-8",
+        )
         command = (sys.executable, str(_DESK), str(self.data), str(self.config))
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603  # our own program
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
             )
-        self.url = self._read()["data_endpoint"]
+        where = self._read()
+        self.url = where["data_endpoint"]
+        self._ports = {"data": int(self.url.rpartition(":")[2]), "remote_read": where["remote_read"]}
         return self
 
     @property
@@ -57,7 +51,7 @@ class Served:
 
     @property
     def rpc_url(self) -> str:
-        return f"msmq-rpc://127.0.0.1:{self.rpc_port}"
+        return f"msmq-rpc://127.0.0.1:{self._ports['remote_read']}"
 
     def kill(self) -> None:
         """SIGKILL, as a power cut would be."""
@@ -94,7 +88,7 @@ class Served:
         self._call("delete", full(name))
 
     def send(self, name: str, *bodies: str, **more: Any) -> None:
-        """Messages with these bodies, recoverable unless said otherwise; the label is the body's beginning."""
+        """Messages with these bodies, recoverable unless said otherwise; the label is the same."""
         self._call("send", full(name), list(bodies), **more)
 
     def fill(self, name: str, count: int, size: int = 1024) -> None:
@@ -114,6 +108,44 @@ class Served:
 
     def purge(self, name: str) -> None:
         self._call("purge", full(name))
+
+    def claims(self, consumer: str) -> list[dict[str, Any]]:
+        """What a consumer holds, queue by queue; nothing for a queue of which it holds nothing."""
+        found = self._get("claims")["claims"]
+        return [claim for claim in found if claim["consumer"] == consumer and claim["count"]]
+
+    def claim(self, consumer: str, queue: str, count: int) -> None:
+        """What a driver does that dies right after it."""
+        attached = self._post(f"consumers/{consumer}/attach", {"queues": [queue]})
+        claim = {"epoch": attached["epoch"], "queue": queue, "start": 0, "limit": count}
+        self._post(f"consumers/{consumer}/claim", claim)
+
+    def release(self, consumer: str) -> None:
+        """What an operator does with a consumer that nobody needs any more."""
+        self._post(f"consumers/{consumer}/release", {})
+
+    def stages(self) -> list[str]:
+        return [stage["stage"] for stage in self._get("stages")["stages"]]
+
+    def wait_until_empty(self, name: str) -> None:
+        """Messages expire when their time is over; nobody needs to look."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self.count(name):
+            assert time.monotonic() < deadline, "it never came to be"
+            time.sleep(0.05)
+
+    def _get(self, path: str) -> dict[str, Any]:
+        return self._ask(f"{self.url}/data/v1/{path}")
+
+    def _post(self, path: str, content: dict[str, Any]) -> dict[str, Any]:
+        headers = {"Content-Type": "application/json"}
+        return self._ask(Request(f"{self.url}/data/v1/{path}", json.dumps(content).encode(), headers))  # noqa: S310
+
+    @staticmethod
+    def _ask(request: str | Request) -> dict[str, Any]:
+        with urlopen(request, timeout=PATIENCE_S) as answer:  # noqa: S310  # our own queue manager
+            found: dict[str, Any] = json.load(answer)
+        return found
 
     def _call(self, what: str, *arguments: Any, **more: Any) -> Any:
         assert self._process is not None

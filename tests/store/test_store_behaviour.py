@@ -178,6 +178,7 @@ class TestBatches:
             lambda: list(batch.range(MESSAGES, b"a", b"b")),
             lambda: batch.count(MESSAGES),
             lambda: batch.reserve(1),
+            lambda: batch.reserve_to_move(1, 1),
             batch.commit,
         ):
             with pytest.raises(RuntimeError, match="this batch has ended"):
@@ -225,6 +226,26 @@ class TestAFullStore:
         again = send_until_full(store, sent)
         assert again > 0.9 * sent
         assert drain(store, again) == list(range(sent, sent + again))
+
+    def test_records_can_still_be_moved(self, store: Store) -> None:
+        """For each that is put one is deleted, so no more room is needed than for a few of them at a time."""
+        sent = send_until_full(store, 0)
+        for start in range(0, sent, 5):
+            batch = store.begin()
+            numbers = range(start, min(start + 5, sent))
+            batch.reserve_to_move(len(numbers), 1300 * len(numbers))
+            for number in numbers:
+                batch.put(MESSAGES, key(2, number), record(number))
+                assert batch.delete(MESSAGES, key(1, number))
+            batch.commit()
+        moved = {key(2, number): record(number) for number in range(sent)}
+        assert committed(store)[MESSAGES] == moved
+
+    def test_but_not_more_at_once_than_receiving_can_spare(self, store: Store) -> None:
+        send_until_full(store, 0)
+        batch = store.begin()
+        with pytest.raises(StoreFullError):
+            batch.reserve_to_move(100, MIB)
 
     def test_says_what_how_much_and_what_to_do(self, store: Store) -> None:
         batch = store.begin()

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from tiercel.engine.check import Checker, Counts, Problem
+from tiercel.engine.check import Checker, Counts
+from tiercel.engine.problem import Problem
 from tiercel.model.errors import (
     MqError,
     StoreDamagedError,
@@ -112,6 +113,7 @@ def _summary(check: _Check, problems: int) -> str:
     amounts = (
         (counts.queues, "queues"),
         (counts.messages, f"messages ({counts.message_bytes} bytes)"),
+        (counts.claimed, "claimed messages"),
         (counts.transactions, "prepared transactions"),
         (counts.discards, "discards"),
         (counts.stages, "stages"),

@@ -20,10 +20,12 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
 
-from tiercel.client.translate import check_exists, message_of
+from tiercel.client.consumer import Consumer, Place, release
+from tiercel.client.translate import check_exists, check_number, check_text, message_of
 from tiercel.engine import cursor as engine_cursor
 from tiercel.engine import transaction as engine_transaction
 from tiercel.engine.attributes import SETTABLE, SETTABLE_OF_MANAGER
+from tiercel.engine.claims import ClaimStatus
 from tiercel.engine.discards import Discard
 from tiercel.engine.handles import Found, OpenQueue, Waiter
 from tiercel.engine.queue_state import QueueState
@@ -122,7 +124,7 @@ class QueueManager:
 
     def queue(self, name: str | FormatName) -> "Queue":
         """The queue of a path name or a format name; one on another computer can be sent to."""
-        parsed = name if isinstance(name, FormatName) else named(_text("name of the queue", name))
+        parsed = name if isinstance(name, FormatName) else named(check_text("name of the queue", name))
         self._driver.run(lambda: check_exists(self._driver, parsed))
         return Queue(self, parsed)
 
@@ -161,6 +163,24 @@ class QueueManager:
     def discards(self) -> list[Discard]:
         """Every message that ended without being received, oldest first: nothing is dropped silently."""
         return self._driver.run(lambda: list(self._driver.engine.discards()))
+
+    # Consumers.
+
+    def consumer(self, name: str) -> Consumer:
+        """Attaches a consumer, and makes it on first use; whoever had it before is refused from now on."""
+        return Consumer(self._driver, name)
+
+    def claims(self) -> list[ClaimStatus]:
+        """What each consumer holds of each queue."""
+        return self._driver.run(self._driver.engine.claims.all)
+
+    def release_claims(self, consumer: str, queue: "Place | None" = None) -> None:
+        """Gives back what a consumer holds that nobody runs any more; if somebody does, it is refused."""
+        release(self._driver, consumer, queue)
+
+    def forget_consumer(self, name: str) -> None:
+        """Ends a consumer that holds nothing; under the same name, numbers would begin anew."""
+        self._driver.run(lambda: self._driver.engine.claims.forget(name))
 
     # Transactions and batches.
 
@@ -318,7 +338,7 @@ class Queue:
 
     def subqueue(self, name: str) -> "Queue":
         """A part of the queue that messages are moved to; it comes and goes with them."""
-        path = replace(PathName.parse(self.path_name), subqueue=_text("name of the subqueue", name))
+        path = replace(PathName.parse(self.path_name), subqueue=check_text("name of the subqueue", name))
         return Queue(self._manager, DirectFormatName(DirectProtocol.OS, path))
 
     def delete(self) -> None:
@@ -396,7 +416,7 @@ class Queue:
         self, message: Message | int, subqueue: str | None, *, transaction: Transaction | None = None
     ) -> None:
         """Moves a message, named by itself or by its lookup id, into a subqueue; None is the queue itself."""
-        number = _number("message", message.lookup_id if isinstance(message, Message) else message)
+        number = check_number("message", message.lookup_id if isinstance(message, Message) else message)
         path = PathName.parse(self.path_name).without_subqueue()
         whole = Queue(self._manager, DirectFormatName(DirectProtocol.OS, path))
         target = whole if subqueue is None else whole.subqueue(subqueue)
@@ -479,7 +499,7 @@ class Queue:
     ) -> Message:
         access = QueueAccess.PEEK if peek else QueueAccess.RECEIVE
         read = self.driver.engine.reading.read_by_lookup_id
-        number = _number("lookup_id", 0 if lookup_id is None else lookup_id)
+        number = check_number("lookup_id", 0 if lookup_id is None else lookup_id)
         return message_of(
             self.driver.run(
                 lambda: read(self.opened(access), number, seek, peek=peek, transaction=transaction)
@@ -527,22 +547,7 @@ class Cursor:
 
 
 def _path(path_name: str) -> PathName:
-    return PathName.parse(_text("path name", path_name))
-
-
-def _text(what: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise IllegalPropertyVariantTypeError(
-            what, present=type(value).__name__, limit="str", fix="pass a str"
-        )
-    return value
-
-
-def _number(what: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        kind = type(value).__name__
-        raise IllegalPropertyVariantTypeError(what, present=kind, limit="int", fix="pass an int")
-    return value
+    return PathName.parse(check_text("path name", path_name))
 
 
 def seeks(lookup_id: int | None, seek: MessageSeekAction) -> bool:

@@ -1,7 +1,8 @@
 """Between what users write and get, and what the engine takes and gives."""
 
 from tiercel.engine.handles import Found
-from tiercel.model.errors import QueueNotFoundError
+from tiercel.engine.records import Record
+from tiercel.model.errors import IllegalPropertyVariantTypeError, QueueNotFoundError
 from tiercel.model.format_name import FormatName
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
@@ -18,13 +19,32 @@ def check_exists(driver: Driver, name: FormatName) -> None:
 
 def message_of(found: Found) -> Message:
     """The message that a read found."""
-    record = found.record
-    message = read_message(found.packet or UserMessage(record.packet))
-    message.lookup_id = found.lookup_id
+    message = read_message(found.packet or UserMessage(found.record.packet))
+    set_record(message, found.lookup_id, found.record)
+    return message
+
+
+def set_record(message: Message, lookup_id: int, record: Record) -> None:
+    """Sets what the queue manager knows of a message beside its packet."""
+    message.lookup_id = lookup_id
     message.arrival_time = record.arrival_time
     message.abort_count = record.abort_count
     message.move_count = record.move_count
     message.last_move_time = record.last_move_time
     if record.dead_letter_queue:
         message.dead_letter_queue = PathName.parse(record.dead_letter_queue)
-    return message
+
+
+def check_text(what: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise IllegalPropertyVariantTypeError(
+            what, present=type(value).__name__, limit="str", fix="pass a str"
+        )
+    return value
+
+
+def check_number(what: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        kind = type(value).__name__
+        raise IllegalPropertyVariantTypeError(what, present=kind, limit="int", fix="pass an int")
+    return value

@@ -22,12 +22,11 @@ LAST_SEQ = 0xFFFF_FFFF_FFFF_FFFF
 _CONSUMER = struct.Struct(">QI")
 _CLAIM = struct.Struct(">I16sQQQQI")
 _SLOT = struct.Struct(">I")
-_HEAD = struct.Struct(">QI")  # of a claimed message: lookup id, claimed at
-HEAD_SIZE = _HEAD.size
+_HEAD = struct.Struct(">QI")  # of a claimed message: lookup id, claimed at; then a checksum of the two
+HEAD_SIZE = _HEAD.size + 4
 
 # Of claim slot and claim_seq: the messages of one claim stand together, in the order of their numbers.
 claimed_key = message_key
-encode_head = _HEAD.pack
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,18 +93,21 @@ def decode_consumer(key: bytes, data: bytes) -> tuple[int, int]:
     return epoch, last_seen
 
 
+def encode_claimed(lookup_id: int, now: int, record: bytes) -> bytes:
+    head = _HEAD.pack(lookup_id, now)
+    return b"".join((head, zlib.crc32(head).to_bytes(4, "big"), record))
+
+
 def claimed_at(data: bytes) -> int:
-    return int.from_bytes(data[8:HEAD_SIZE], "big")
+    return int.from_bytes(data[8:12], "big")
 
 
 def split_claimed(data: bytes) -> tuple[int, int, bytes]:
-    """Lookup id, when it was claimed, and the record of a claimed message."""
-    if len(data) < HEAD_SIZE:
-        raise StoreDamagedError(
-            "claimed message", present=f"{len(data)} bytes", limit=f"at least {HEAD_SIZE}"
-        )
-    lookup_id, claimed_at = _HEAD.unpack_from(data)
-    return lookup_id, claimed_at, data[HEAD_SIZE:]
+    """Lookup id, when it was claimed, and the record of a claimed message; that has its own checksum."""
+    if zlib.crc32(data[: _HEAD.size]).to_bytes(4, "big") != data[_HEAD.size : HEAD_SIZE]:
+        raise StoreDamagedError("claimed message", problem="its head is damaged")
+    lookup_id, when = _HEAD.unpack_from(data)
+    return lookup_id, when, data[HEAD_SIZE:]
 
 
 # For readers of a snapshot.

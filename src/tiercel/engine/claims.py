@@ -23,7 +23,7 @@ from tiercel.engine.claim_records import (
     ClaimRow,
     claimed_at,
     claimed_key,
-    encode_head,
+    encode_claimed,
     split_claimed,
 )
 from tiercel.engine.consumers import ROW_BYTES, Consumer, Consumers
@@ -107,6 +107,10 @@ class Claims:
     def attach(self, name: str, *, create: bool = True) -> int:
         """Takes a consumer over, or makes it; the epoch that is given fences whoever had it before."""
         return self._consumers.attach(name, create=create).epoch
+
+    def check(self, name: str, epoch: int) -> None:
+        """Raises unless this is the present epoch of the consumer."""
+        self._consumers.current(name, epoch)
 
     def forget(self, name: str) -> None:
         """Ends a consumer that holds nothing; under the same name, its numbers would begin anew."""
@@ -268,7 +272,7 @@ class Claims:
         for seq, taken in enumerate(chosen, lo + 1):
             data = taken.data or batch.get(Keyspace.MESSAGES, message_key(queue.slot, taken.lookup_id))
             assert data is not None
-            batch.put(_CLAIMED, claimed_key(slot, seq), encode_head(taken.lookup_id, seconds) + data)
+            batch.put(_CLAIMED, claimed_key(slot, seq), encode_claimed(taken.lookup_id, seconds, data))
         self._remove(queue, chosen)
         row.hi = lo + len(chosen)
         size = sum([each.size for each in chosen])

@@ -56,11 +56,10 @@ class Consumers:
         return iter(self._by_name.values())
 
     def attach(self, name: str, *, create: bool) -> Consumer:
-        """The consumer in a new epoch."""
+        """The consumer in a new epoch; that asks for no room, for a full store is waiting to be emptied."""
         consumer = self._by_name.get(name)
         if consumer is None:
             self._check_new(name, create=create)
-        self._core.reserve_to_move(1, ROW_BYTES)
         consumer = self._by_name.setdefault(name, Consumer(name))
         self.fence(consumer)
         return consumer

@@ -26,7 +26,7 @@ from tiercel.model.limits import STAGE_CHUNK_MAX_BYTES
 from tiercel.security.tokens import Role
 from tiercel.store.lmdb_reader import LmdbReader
 
-_MAX_STREAMS: Final = 64  # each holds a piece of some megabytes in memory
+_MAX_STREAMS: Final = 32  # each holds a piece of some megabytes in memory
 _FILTERS: Final = ("labelLike", "class", "sentAfter", "sentBefore")
 _BAD: Final = ("fail", "column", "skip")
 
