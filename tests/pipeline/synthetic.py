@@ -30,7 +30,7 @@ def sid(number: int) -> bytes:
 
 
 def table(count: int, seed: int = 6) -> pa.Table:
-    """Messages, dead letters and reports of traced messages, in the columns of the source and `landed_time`."""
+    """Messages, dead letters and reports, in the columns of the source and `landed_time`."""
     draw = random.Random(seed)
     rows = [*_messages(draw, count), *_dead_letters(draw, count // 20), *_reports(draw, count // 10)]
     names = [*columns.names(), "landed_time"]
@@ -96,7 +96,7 @@ def _reports(draw: random.Random, count: int) -> Iterator[dict[str, object]]:
         queue = draw.choice(["orders", "invoices", "shipping"])
         for hop in range(draw.choice((2, 2, 3))):
             label = f"3C5F:{number:08X}:{hop:02X} received by {MACHINES[0]} at"
-            body = f"<MESSAGE ID>{number:08X}</MESSAGE ID>\r\n<TARGET QUEUE>DIRECT=OS:shop\\private$\\{queue}</TARGET QUEUE>\r\n"
+            body = rf"<TARGET QUEUE>DIRECT=OS:shop\private$\{queue}</TARGET QUEUE>"
             yield {
                 "queue": "shop\\reports",
                 "class": int(MessageClass.REPORT),
@@ -108,5 +108,3 @@ def _reports(draw: random.Random, count: int) -> Iterator[dict[str, object]]:
                 "body_size": len(body) * 2,
             }
             at += timedelta(seconds=draw.lognormvariate(0.6 if queue != "invoices" else 2.2, 0.8))
-
-

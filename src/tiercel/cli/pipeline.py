@@ -41,7 +41,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         each.add_argument("file", metavar="FILE", type=Path, help="the pipeline.toml")
         each.set_defaults(action=action)
     report = actions.add_parser("report", help="draw what a table of messages tells: a PNG and an HTML page")
-    report.add_argument("name", metavar="NAME", choices=(*REPORTS, "all"), help=f"{', '.join(REPORTS)} or all")
+    report.add_argument(
+        "name", metavar="NAME", choices=(*REPORTS, "all"), help=f"{', '.join(REPORTS)} or all"
+    )
     report.add_argument("--table", metavar="TABLE", required=True, help=TABLE_HELP)
     report.add_argument("--out", metavar="DIR", type=Path, default=Path(), help="where to write (here)")
     report.add_argument("--master", metavar="URL", default="local[*]", help="where Spark runs (local[*])")
@@ -49,7 +51,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     capture = actions.add_parser("capture", help="land the messages of pcap and pcapng captures in a table")
     capture.add_argument("files", nargs="+", metavar="FILE", type=Path, help="a capture of port 1801")
     capture.add_argument("--out", metavar="TABLE", required=True, help=TABLE_HELP)
-    capture.add_argument("--tcp-port", type=int, action="append", metavar="PORT", help="other than 1801; may be repeated")
+    capture.add_argument(
+        "--tcp-port", type=int, action="append", metavar="PORT", help="other than 1801; may be repeated"
+    )
     capture.add_argument("--master", metavar="URL", default="local[*]", help="where Spark runs (local[*])")
     capture.set_defaults(action=_capture)
 

@@ -124,7 +124,9 @@ def read_capture(
     capture = Capture()
     connections = _Connections()
     try:
-        for link_type, frame, time in _pcapng_frames(data) if data[:4] == _SECTION_HEADER else _pcap_frames(data):
+        for link_type, frame, time in (
+            _pcapng_frames(data) if data[:4] == _SECTION_HEADER else _pcap_frames(data)
+        ):
             capture.frames += 1
             packet = _read_frame(link_type, frame, capture)
             if packet is None:

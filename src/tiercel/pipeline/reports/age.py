@@ -16,7 +16,17 @@ NEEDS = ("queue", "arrived_time")
 
 # Each band ends below this many seconds; the last has no end.
 _BANDS = (1, 10, MINUTE, 10 * MINUTE, HOUR, 6 * HOUR, DAY, 7 * DAY)
-_NAMES = ("below 1 s", "1-10 s", "10-60 s", "1-10 min", "10-60 min", "1-6 h", "6-24 h", "1-7 days", "over 7 days")
+_NAMES = (
+    "below 1 s",
+    "1-10 s",
+    "10-60 s",
+    "1-10 min",
+    "10-60 min",
+    "1-6 h",
+    "6-24 h",
+    "1-7 days",
+    "over 7 days",
+)
 _SHOWN = 12
 
 
@@ -85,7 +95,14 @@ def draw(figure: Figure, findings: Findings) -> None:
                 )  # fmt: skip
         left = [start + share for start, share in zip(left, shares, strict=True)]
     for place, (_, bands, median) in enumerate(found.queues):
-        axes.text(101, place, f"{sum(bands):,} messages\nmedian {duration(median)}", va="center", fontsize=8.5, color=style.SOFT)
+        axes.text(
+            101,
+            place,
+            f"{sum(bands):,} messages\nmedian {duration(median)}",
+            va="center",
+            fontsize=8.5,
+            color=style.SOFT,
+        )
     axes.set_yticks(places, [style.clipped(name) for name, _, _ in found.queues], color=style.INK)
     axes.set_ylim(max(len(found.queues), 4) - 0.4, -0.6)
     axes.set_xlim(0, 118)

@@ -46,7 +46,8 @@ def job(rows: DataFrame) -> Findings:
     total = sum(totals.values())
     listed = [(_name(each), _meaning(each), totals[each]) for each in order]
     return Findings(
-        headline=f"{total:,} messages ended badly, for {len(order)} reason{'s' * (len(order) != 1)}, {period(whole)}",
+        headline=f"{total:,} messages ended badly, for {len(order)} reason{'s' * (len(order) != 1)},"
+        f" {period(whole)}",
         facts=(
             ("dead letters", f"{total:,}"),
             ("reasons", f"{len(order):,}"),

@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 from tiercel.model.codes import MessageClass
 from tiercel.pipeline.reports import style
 from tiercel.pipeline.reports.findings import Findings, empty
-from tiercel.pipeline.reports.times import Axis, axis_of, duration, period
+from tiercel.pipeline.reports.times import Axis, axis_of, duration, moments, period
 
 NAME = "end-to-end"
 TITLE = "End-to-end time of traced messages"
@@ -109,14 +109,16 @@ def draw(figure: Figure, findings: Findings) -> None:
     upper, lower = figure.subplots(
         2, 1, height_ratios=[6, 0.9 + len(found.queues) * 0.55], gridspec_kw={"hspace": 0.42}
     )
-    starts = style.moments(each + found.axis.width // 2 for each in found.axis.starts)
+    starts = moments(each + found.axis.width // 2 for each in found.axis.starts)
     known = [place for place, value in enumerate(found.median) if value is not None]
     times = [starts[place] for place in known]
     medians = [found.median[place] or 0 for place in known]
     highs = [found.high[place] or 0 for place in known]
-    upper.fill_between(times, medians, highs, color=style.COLOURS[0], alpha=0.16, linewidth=0)  # type: ignore[arg-type]
-    upper.plot(times, highs, color=style.COLOURS[0], alpha=0.5, linewidth=1.4, label="p95", marker="o", markersize=3)  # type: ignore[arg-type]
-    upper.plot(times, medians, color=style.COLOURS[0], linewidth=2.2, label="p50", marker="o", markersize=4)  # type: ignore[arg-type]
+    upper.fill_between(times, medians, highs, color=style.COLOURS[0], alpha=0.16, linewidth=0)
+    upper.plot(
+        times, highs, color=style.COLOURS[0], alpha=0.5, linewidth=1.4, label="p95", marker="o", markersize=3
+    )
+    upper.plot(times, medians, color=style.COLOURS[0], linewidth=2.2, label="p50", marker="o", markersize=4)
     upper.set_title(f"Seconds from the first report to the last, of messages begun in each {found.axis.unit}")
     upper.set_ylim(bottom=0)
     style.dated(upper, found.axis)

@@ -57,9 +57,9 @@ def make(name: str, rows: DataFrame, folder: Path) -> Made:
     png, html = folder / f"{name}.png", folder / f"{name}.html"
     with style.styled():
         figure = _figure(report, findings)
-        FigureCanvasAgg(figure).print_png(png)
+        FigureCanvasAgg(figure).print_png(png)  # type: ignore[no-untyped-call]
         svg = folder / f".{name}.svg"
-        FigureCanvasSVG(figure).print_svg(svg)
+        FigureCanvasSVG(figure).print_svg(svg)  # type: ignore[no-untyped-call]
     html.write_text(page(report.TITLE, findings, svg.read_text("utf-8")), "utf-8")
     svg.unlink()
     return Made(findings.headline, png, html)

@@ -39,7 +39,11 @@ def job(rows: DataFrame) -> Findings:
     number = senders.count()
     found = [
         Sender(
-            _account(row["sender_id"]), row["src_machine_id"] or "?", row["messages"], row["bytes"] or 0, row["queues"]
+            _account(row["sender_id"]),
+            row["src_machine_id"] or "?",
+            row["messages"],
+            row["bytes"] or 0,
+            row["queues"],
         )
         for row in senders.orderBy(f.desc("messages")).limit(_SHOWN).collect()
     ]
@@ -47,7 +51,11 @@ def job(rows: DataFrame) -> Findings:
     return Findings(
         headline=f"{number:,} sender{'s' * (number != 1)}, {total:,} messages"
         + f"; the {len(found)} busiest sent {share:.0%}" * (number > len(found)),
-        facts=(("senders", f"{number:,}"), ("messages", f"{total:,}"), ("sent by those shown", f"{share:.1%}")),
+        facts=(
+            ("senders", f"{number:,}"),
+            ("messages", f"{total:,}"),
+            ("sent by those shown", f"{share:.1%}"),
+        ),
         header=("account", "computer", "messages", "MiB of bodies", "queues"),
         rows=[
             (each.account, each.machine, f"{each.messages:,}", f"{each.size / MIB:,.2f}", f"{each.queues:,}")
@@ -74,7 +82,9 @@ def draw(figure: Figure, findings: Findings) -> None:
     most = max(each.messages for each in found)
     for place, each in enumerate(found):
         axes.barh(place, each.messages, 0.62, color=palette.get(each.machine, style.OTHERS))
-        words = f"{each.messages:,}   {each.size / MIB:,.1f} MiB   {each.queues} queue{'s' * (each.queues != 1)}"
+        words = (
+            f"{each.messages:,}   {each.size / MIB:,.1f} MiB   {each.queues} queue{'s' * (each.queues != 1)}"
+        )
         axes.annotate(
             words, (each.messages, place), (6, 0), textcoords="offset points", va="center", fontsize=8.5,
             color=style.SOFT,

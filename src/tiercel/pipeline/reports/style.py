@@ -1,9 +1,10 @@
-"""How every picture looks: quiet axes, colours that the colour-blind can tell apart, words where they belong."""
+"""How every picture looks: quiet axes, colours that everyone can tell apart, words where they belong."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC
-from typing import Final
+from math import log
+from typing import Any, Final
 
 import matplotlib as mpl
 import matplotlib.dates as mdates
@@ -19,13 +20,22 @@ FAINT: Final = "#dde3e8"
 # Okabe and Ito's colours, which stay apart for every kind of colour blindness.
 COLOURS: Final = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c7fb8", "#9aa5ae")
 OTHERS: Final = "#b9c2ca"
-_PAPER: Final = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}  # under words, so that no line strikes them
+_PAPER: Final = {
+    "facecolor": "white",
+    "edgecolor": "none",
+    "pad": 1.5,
+}  # behind words
 # Young to old, light to dark.
 AGES: Final = (
     "#d9f0e3", "#b5e0cf", "#8accbd", "#5cb5ad", "#38979b", "#2b7788", "#2b5873", "#2d3b59", "#2b2440",
 )  # fmt: skip
 
-_SETTINGS: Final = {
+# Median, 95 of 100, longest: in seconds.
+Span = tuple[float, float, float]
+_PARTS: Final = ("p50", "p95", "max")
+_SHORTEST: Final = 0.5
+
+_SETTINGS: Final[dict[Any, Any]] = {
     "figure.facecolor": "white",
     "axes.facecolor": "white",
     "axes.edgecolor": FAINT,
@@ -90,7 +100,7 @@ def stacked_columns(
 def dated(axes: Axes, axis: Axis) -> None:
     begin, end = moments([axis.first, axis.last + axis.width])
     axes.set_xlim(begin, end)  # type: ignore[arg-type]
-    locator = mdates.AutoDateLocator(tz=UTC, minticks=4, maxticks=9)
+    locator = mdates.AutoDateLocator(tz=UTC, minticks=4, maxticks=9)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(_times(locator))
 
@@ -99,7 +109,9 @@ def _times(locator: mdates.AutoDateLocator) -> mdates.ConciseDateFormatter:
     """The day stands where one begins; which year it is, the headline says."""
     formats = ["%Y", "%b %Y", "%d %b", "%H:%M", "%H:%M", "%H:%M:%S"]
     zeros = ["", "%Y", "%d %b", "%d %b", "%H:%M", "%H:%M"]
-    return mdates.ConciseDateFormatter(locator, tz=UTC, formats=formats, zero_formats=zeros, show_offset=False)
+    return mdates.ConciseDateFormatter(
+        locator, tz=UTC, formats=formats, zero_formats=zeros, show_offset=False
+    )
 
 
 def counted(axes: Axes) -> None:
@@ -122,27 +134,51 @@ def legend(axes: Axes, columns: int = 4) -> None:
     )
 
 
-def spans(axes: Axes, names: Sequence[str], values: Sequence[tuple[float, float, float]], colour: Mapping[str, str]) -> None:
-    """For each name a line from the median to the longest, a dot at each of three values, and the words."""
-    floor = 0.5  # MSMQ counts whole seconds: what took less is shown at half a second
-    for place, (name, three) in enumerate(zip(names, values, strict=True)):
-        low, middle, high = (max(each, floor) for each in three)
-        axes.plot([low, high], [place, place], color=colour[name], linewidth=5, alpha=0.28, solid_capstyle="round")
-        axes.plot([low], [place], "o", color=colour[name], markersize=9)
-        axes.plot([middle], [place], "o", color="white", markeredgecolor=colour[name], markeredgewidth=2, markersize=8)
-        axes.plot([high], [place], "|", color=colour[name], markersize=13, markeredgewidth=2)
-        words = "  ".join(f"{label} {duration(each)}" for label, each in zip(("p50", "p95", "max"), three, strict=True))
-        axes.annotate(words, (high, place), (12, 0), textcoords="offset points", va="center", fontsize=8.5, color=SOFT, bbox=_PAPER)
-    axes.set_yticks(range(len(names)), names, color=INK)
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    longest = max((three[2] for three in values), default=1.0)
+def spans(axes: Axes, names: Sequence[str], values: Sequence[Span], colour: Mapping[str, str]) -> None:
+    """For each name a line from the median to the longest, a mark at each of the three, and the words."""
+    longest = max((each[2] for each in values), default=1.0)
+    low, high = _SHORTEST * 0.8, max(longest, 1.0) * 20
     axes.set_xscale("log")
-    axes.set_xlim(floor * 0.8, max(longest, 1.0) * 16)
-    ticks = [each for each in (0.5, 1, 5, 15, 60, 300, 1800, 7200, 43200, 172800) if each <= max(longest, 1) * 2]
+    axes.set_xlim(low, high)
+    for place, (name, span) in enumerate(zip(names, values, strict=True)):
+        _span(axes, place, span, colour[name], is_right=span[2] > (low * high**3) ** 0.25)
+    axes.set_yticks(range(len(names)), [clipped(each, 18) for each in names], color=INK)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    ticks = _log_ticks(low, max(longest, 1.0) * 2, high)
     axes.set_xticks(ticks, ["below 1 s" if each < 1 else duration(each) for each in ticks])
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.grid(axis="x")
     axes.spines["left"].set_visible(False)
+
+
+def _span(axes: Axes, place: int, span: Span, colour: str, *, is_right: bool) -> None:
+    # MSMQ counts whole seconds: what took less is shown at half a second.
+    low, middle, high = (max(each, _SHORTEST) for each in span)
+    axes.plot([low, high], [place, place], color=colour, linewidth=5, alpha=0.28, solid_capstyle="round")
+    axes.plot([low], [place], "o", color=colour, markersize=9)
+    axes.plot([middle], [place], "o", color="white", markeredgecolor=colour, markeredgewidth=2, markersize=8)
+    axes.plot([high], [place], "|", color=colour, markersize=13, markeredgewidth=2)
+    words = "  ".join(f"{label} {duration(each)}" for label, each in zip(_PARTS, span, strict=True))
+    axes.annotate(
+        words,
+        (low if is_right else high, place),
+        (-12 if is_right else 12, 0),
+        textcoords="offset points",
+        ha="right" if is_right else "left",
+        va="center",
+        fontsize=8.5,
+        color=SOFT,
+        bbox=_PAPER,
+    )
+
+
+def _log_ticks(low: float, last: float, high: float) -> list[float]:
+    """Round times, none so near to another that their names would touch."""
+    found: list[float] = []
+    for each in (0.5, 1, 5, 15, 60, 300, 1800, 7200, 43200, 172800, 1209600, 7776000, 31536000, 315360000):
+        if each <= last and (not found or log(each / found[-1]) > log(high / low) * 0.075):
+            found.append(each)
+    return found
 
 
 def short_queue(name: str | None) -> str:

@@ -7,10 +7,12 @@ from datetime import UTC, datetime
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-MINUTE, HOUR, DAY = 60, 3600, 86400
+MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 # How wide a column of a picture may be; the narrowest that gives no more than BUCKETS of them is taken.
 _WIDTHS = (1, 5, 10, 30, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, DAY, 7 * DAY, 28 * DAY)
 _BUCKETS = 72
+# Three messages within a second are no three broad towers: there are at least so many columns.
+_LEAST = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,9 @@ class Axis:
 
 def axis(rows: DataFrame, time: Column) -> Axis | None:
     """The axis that holds every time there is; None when there is none."""
-    found = rows.select(f.min(f.unix_seconds(time)).alias("first"), f.max(f.unix_seconds(time)).alias("last")).first()
+    found = rows.select(
+        f.min(f.unix_seconds(time)).alias("first"), f.max(f.unix_seconds(time)).alias("last")
+    ).first()
     if found is None or found["first"] is None:
         return None
     return axis_of(found["first"], found["last"])
@@ -45,7 +49,8 @@ def axis(rows: DataFrame, time: Column) -> Axis | None:
 
 def axis_of(first: int, last: int) -> Axis:
     width = next((each for each in _WIDTHS if (last - first) / each < _BUCKETS), _WIDTHS[-1])
-    return Axis(first // width * width, last // width * width, width)
+    begin, end = first // width * width, last // width * width
+    return Axis(begin, max(end, begin + (_LEAST - 1) * width), width)
 
 
 def moments(starts: Iterable[int]) -> list[datetime]:
@@ -59,11 +64,13 @@ def period(axis: Axis) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`0.4 s`, `12 s`, `3 min`, `2.5 h`, `4 days`."""
-    if seconds < MINUTE:
-        return f"{seconds:.3g} s"
-    if seconds < HOUR:
-        return f"{seconds / MINUTE:.3g} min"
-    if seconds < 2 * DAY:
-        return f"{seconds / HOUR:.3g} h"
-    return f"{seconds / DAY:.3g} days"
+    """`0.4 s`, `12 s`, `3 min`, `2.5 h`, `4 days`, `13.1 years`."""
+    for limit, unit, name in (
+        (MINUTE, 1, "s"),
+        (HOUR, MINUTE, "min"),
+        (2 * DAY, HOUR, "h"),
+        (2 * YEAR, DAY, "days"),
+    ):
+        if seconds < limit:
+            return f"{seconds / unit:.3g} {name}"
+    return f"{seconds / YEAR:.3g} years"

@@ -54,8 +54,8 @@ def job(rows: DataFrame) -> Findings:
 def _queues(rows: DataFrame) -> list[Row]:
     """Each queue, the busiest first.
 
-    Clocks of two computers differ, but no message arrives before it was sent. When a dead letter came to the queue
-    of dead letters says nothing about the way it had.
+    Clocks of two computers differ, but no message arrives before it was sent. When a dead letter came to the
+    queue of dead letters says nothing about the way it had.
     """
     between = f.unix_seconds("arrived_time") - f.unix_seconds("sent_time")
     seconds = f.when(f.col("class") == 0, f.greatest(f.lit(0), between))
@@ -93,9 +93,7 @@ def draw(figure: Figure, findings: Findings) -> None:
     found: Traffic = findings.data
     palette = style.colours(list(found.series), _OTHERS)
     rows = max(len(found.latency), 1)
-    upper, lower = figure.subplots(
-        2, 1, height_ratios=[6, 0.9 + rows * 0.55], gridspec_kw={"hspace": 0.42}
-    )
+    upper, lower = figure.subplots(2, 1, height_ratios=[6, 0.9 + rows * 0.55], gridspec_kw={"hspace": 0.42})
     style.stacked_columns(upper, found.axis, found.series, palette)
     upper.set_title(f"Messages per {found.axis.unit}")
     style.legend(upper)
