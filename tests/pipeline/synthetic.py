@@ -1,4 +1,4 @@
-"""A day of messages that look like a shop's: five queues, a morning rush, a stalled consumer, three senders."""
+"""A day of messages that look like those of a shop: five queues, a morning rush, a stalled consumer."""
 
 import math
 import random

@@ -12,7 +12,7 @@ _STYLE = """
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e6ebef; --soft: #9aa7b2; --line: #36424d; --page: #161c22; --card: #1f272f; }
 }
-body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.5 system-ui, "Segoe UI", sans-serif }
+body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.5 system-ui, sans-serif }
 main { max-width: 1080px; margin: 0 auto; padding: 32px 20px 60px; display: grid; gap: 20px }
 h1 { margin: 0; font-size: 26px }
 header p { margin: 4px 0 0; color: var(--soft) }

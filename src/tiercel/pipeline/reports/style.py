@@ -109,7 +109,7 @@ def _times(locator: mdates.AutoDateLocator) -> mdates.ConciseDateFormatter:
     """The day stands where one begins; which year it is, the headline says."""
     formats = ["%Y", "%b %Y", "%d %b", "%H:%M", "%H:%M", "%H:%M:%S"]
     zeros = ["", "%Y", "%d %b", "%d %b", "%H:%M", "%H:%M"]
-    return mdates.ConciseDateFormatter(
+    return mdates.ConciseDateFormatter(  # type: ignore[no-untyped-call]
         locator, tz=UTC, formats=formats, zero_formats=zeros, show_offset=False
     )
 

@@ -22,6 +22,7 @@ class Axis:
     first: int
     last: int
     width: int
+    until: int  # where the last column with something in it ends
 
     @property
     def starts(self) -> list[int]:
@@ -50,7 +51,7 @@ def axis(rows: DataFrame, time: Column) -> Axis | None:
 def axis_of(first: int, last: int) -> Axis:
     width = next((each for each in _WIDTHS if (last - first) / each < _BUCKETS), _WIDTHS[-1])
     begin, end = first // width * width, last // width * width
-    return Axis(begin, max(end, begin + (_LEAST - 1) * width), width)
+    return Axis(begin, max(end, begin + (_LEAST - 1) * width), width, end + width)
 
 
 def moments(starts: Iterable[int]) -> list[datetime]:
@@ -59,7 +60,7 @@ def moments(starts: Iterable[int]) -> list[datetime]:
 
 def period(axis: Axis) -> str:
     form = "%Y-%m-%d %H:%M" if axis.width >= MINUTE else "%Y-%m-%d %H:%M:%S"
-    begin, end = moments([axis.first, axis.last + axis.width])
+    begin, end = moments([axis.first, axis.until])
     return f"{begin.strftime(form)} to {end.strftime(form)} UTC"
 
 

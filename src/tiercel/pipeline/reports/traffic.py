@@ -39,7 +39,7 @@ def job(rows: DataFrame) -> Findings:
             ("messages", f"{total:,}"),
             ("bodies", f"{size / MIB:,.1f} MiB"),
             ("queues", f"{len(queues):,}"),
-            ("messages a second, on average", f"{total / (whole.last + whole.width - whole.first):,.2f}"),
+            ("messages a second, on average", f"{total / (whole.until - whole.first):,.2f}"),
         ),
         header=("queue", "messages", "MiB of bodies", "latency p50", "p95", "longest"),
         rows=[_line(row) for row in queues],
