@@ -51,7 +51,7 @@ check: $(VENV)/.ready
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.ready
-	$(BIN)/pytest --numprocesses $(JOBS) --quiet
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadgroup --quiet
 
 format: $(VENV)/.ready ## format the code and mend what ruff can mend
 	$(BIN)/ruff format .
@@ -65,6 +65,8 @@ bench: $(VENV)/.ready ## measure codec, store, engine and columns, each against 
 	@$(BIN)/python bench/bench_engine.py
 	@echo
 	@$(BIN)/python bench/bench_columns.py
+	@echo
+	@$(BIN)/python bench/bench_claims.py
 
 bench-daemon: $(VENV)/.ready ## measure the daemon: in, out, both, latency, exactly once; beside RabbitMQ if it is installed
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-bench.lock
@@ -81,7 +83,7 @@ bench-growth: $(VENV)/.ready ## a backlog of up to a million messages: start, me
 
 conformance: $(VENV)/.ready ## run the suite and print which requirements it covers
 	@mkdir -p build
-	$(BIN)/pytest --numprocesses $(JOBS) --quiet --junitxml build/conformance.xml
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadgroup --quiet --junitxml build/conformance.xml
 	@$(BIN)/python tools/conformance build/conformance.xml
 
 crash: $(VENV)/.ready ## kill a working queue manager N times (1000) and check what is left

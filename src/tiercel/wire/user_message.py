@@ -389,12 +389,12 @@ class UserMessage:
         parts = (self.data[:2], flags, self.data[4:8], size.to_bytes(4, "little"), self.data[12:size])
         return UserMessage(b"".join(parts))
 
-    def with_sequence(self, sequence_id: int, number: int, previous: int, flags: int) -> bytes:
-        """The packet of a transactional message with its place in its stream; `flags` are added."""
-        data, at = bytearray(self.data), self._transaction_at
+    def place(self, sequence_id: int, number: int, previous: int, flags: int) -> None:
+        """Gives a transactional message its place in its stream; `flags` are added. No size changes."""
+        data, at = self.data, self._transaction_at
         flags |= int.from_bytes(data[at : at + 4], "little")
-        data[at : at + 20] = TransactionHeader.LAYOUT.struct.pack(flags, sequence_id, number, previous)
-        return bytes(data)
+        header = TransactionHeader.LAYOUT.struct.pack(flags, sequence_id, number, previous)
+        self.data = b"".join((data[:at], header, data[at + 20 :]))
 
     # The headers as structures.
 
