@@ -11,18 +11,22 @@ cancelled while it waits loses nothing: what had come to it goes back into its q
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from tiercel.client import embedded
+from tiercel import http
+from tiercel.client import consumer, embedded
+from tiercel.client.consumer import Claim, ClaimedMessage
 from tiercel.client.dialing import Options
 from tiercel.client.embedded import Transaction
 from tiercel.client.logon import connection, with_arguments_of
 from tiercel.client.remote_aio import RemoteQueueManager
 from tiercel.client.translate import message_of
+from tiercel.engine.claims import ClaimStatus
 from tiercel.engine.discards import Discard
 from tiercel.engine.handles import Found, OpenQueue, Waiter
 from tiercel.model.codes import MessageSeekAction, QueueAccess
@@ -121,6 +125,10 @@ class _OnLoop(embedded.QueueManager):
     def address(self) -> str | None:
         return None
 
+    @property
+    def data_endpoint(self) -> str | None:
+        return None
+
 
 class _OnNetwork(_OnLoop):
     """The same with sockets: the daemon has the timer, and its batches tell the futures."""
@@ -137,7 +145,9 @@ class _OnNetwork(_OnLoop):
             computer_name=options["computer_name"] or self._config.node.computer_name,
         )
         config = replace(self._config, node=node)
-        self.daemon = Daemon(config, completed=self._completed, clock=options["clock"])
+        self.daemon = Daemon(
+            config, completed=self._completed, clock=options["clock"], faces=http.faces(config)
+        )
         return self.daemon.driver
 
     def _arm(self) -> None:
@@ -150,6 +160,11 @@ class _OnNetwork(_OnLoop):
     @property
     def address(self) -> str | None:
         return str(self.daemon.endpoints[0])
+
+    @property
+    def data_endpoint(self) -> str | None:
+        addresses = [face.addresses for face in self.daemon.faces]
+        return next((each["data_endpoint"] for each in addresses if "data_endpoint" in each), None)
 
 
 class QueueManager:
@@ -171,6 +186,11 @@ class QueueManager:
     def address(self) -> str | None:
         """Where other queue managers reach this one, as HOST:PORT; None when it talks to nobody."""
         return self._manager.address
+
+    @property
+    def data_endpoint(self) -> str | None:
+        """The address of the data endpoint, as http://HOST:PORT; None when `config` does not enable it."""
+        return self._manager.data_endpoint
 
     async def create_queue(
         self, path_name: str, *, transactional: bool = False, exist_ok: bool = False, **properties: Any
@@ -211,6 +231,18 @@ class QueueManager:
     def discards(self) -> list[Discard]:
         return self._manager.discards()
 
+    async def consumer(self, name: str) -> "Consumer":
+        return Consumer(self._manager.consumer(name))
+
+    def claims(self) -> list[ClaimStatus]:
+        return self._manager.claims()
+
+    async def release_claims(self, consumer: str, queue: "str | FormatName | Queue | None" = None) -> None:
+        self._manager.release_claims(consumer, None if queue is None else _place(queue))
+
+    async def forget_consumer(self, name: str) -> None:
+        self._manager.forget_consumer(name)
+
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
         with self._manager.transaction() as transaction:
@@ -224,6 +256,44 @@ class QueueManager:
         """One write for everything in the block, which must not `await` anything that waits."""
         with self._manager.batch():
             yield
+
+
+class Consumer:
+    """Reading the messages of a claim needs no `await`: they are there."""
+
+    def __init__(self, consumer: consumer.Consumer) -> None:
+        self._consumer = consumer
+
+    def __repr__(self) -> str:
+        return repr(self._consumer)
+
+    @property
+    def name(self) -> str:
+        return self._consumer.name
+
+    @property
+    def epoch(self) -> int:
+        return self._consumer.epoch
+
+    async def claim(
+        self,
+        queue: "str | FormatName | Queue",
+        limit: int = 1000,
+        *,
+        byte_limit: int | None = None,
+        acknowledge: int = 0,
+    ) -> Claim:
+        place = _place(queue)
+        return self._consumer.claim(place, limit, byte_limit=byte_limit, acknowledge=acknowledge)
+
+    def messages(self, queue: "str | FormatName | Queue", lo: int, hi: int) -> Iterator[ClaimedMessage]:
+        return self._consumer.messages(_place(queue), lo, hi)
+
+    async def acknowledge(self, queue: "str | FormatName | Queue", up_to: int) -> int:
+        return self._consumer.acknowledge(_place(queue), up_to)
+
+    async def release(self, queue: "str | FormatName | Queue | None" = None) -> None:
+        self._consumer.release(None if queue is None else _place(queue))
 
 
 class Queue:
@@ -283,6 +353,24 @@ class Queue:
 
     async def send(self, message: Message | bytes, *, transaction: Transaction | None = None) -> MessageId:
         return self._queue.send(message, transaction=transaction)
+
+    async def send_many(
+        self, messages: Iterable[Message | bytes], *, transaction: Transaction | None = None
+    ) -> list[MessageId]:
+        return self._queue.send_many(messages, transaction=transaction)
+
+    async def receive_many(
+        self, limit: int, timeout: float | None = None, *, transaction: Transaction | None = None
+    ) -> list[Message]:
+        seconds, opened = embedded.check_timeout(timeout), self._open(QueueAccess.RECEIVE)
+        end = None if seconds is None else time.monotonic() + seconds
+        while not (messages := self._queue.receive_first(limit, transaction)):
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                break
+            with suppress(IoTimeoutError):  # by peeking: a task that is cancelled has taken nothing
+                await self._wait(partial(self._reading.peek, opened, left))
+        return messages
 
     async def receive(
         self,
@@ -363,3 +451,7 @@ class Queue:
     def cursor(self) -> embedded.Cursor:
         """A cursor for reads that do not wait."""
         return self._queue.cursor()
+
+
+def _place(queue: str | FormatName | Queue) -> str | FormatName:
+    return queue.format_name if isinstance(queue, Queue) else queue

@@ -215,7 +215,7 @@ class Site:
 
         def read() -> list[bytes]:
             queue, at, found = self.state(to), 0, []
-            while (each := queue._at_or_after(self.engine._core, at)) is not None:
+            while (each := queue.at_or_after(self.engine._core, at)) is not None:
                 at = each[0] + 1
                 record = queue.get(self.engine._core, each[0])
                 assert record is not None

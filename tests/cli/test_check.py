@@ -49,7 +49,7 @@ def test_a_sound_store(directory: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert code == 0
     assert len(out) == 1
     assert out[0].startswith("sound: 7 queues, 11 messages (")
-    assert out[0].endswith("0 prepared transactions, 0 discards, 0 records set aside")
+    assert out[0].endswith("0 prepared transactions, 0 discards, 0 stages, 0 records set aside")
     assert err == ""
     assert (directory / DATA_NAME).read_bytes() == before
 
@@ -115,7 +115,7 @@ def test_a_damaged_message_is_set_aside_by_the_engine_and_told_of(
     code, out, _ = check(capsys, directory)
     assert code == 1
     assert "label 'order 5': a damaged record" in out[0]
-    assert out[1].endswith("1 discards, 1 records set aside")
+    assert out[1].endswith("1 discards, 0 stages, 1 records set aside")
 
 
 def test_a_damaged_page_is_found_before_lmdb_is_asked(

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from itertools import count, islice
 from pathlib import Path
 from uuid import UUID
@@ -122,6 +122,91 @@ class TestAFullStore:
         full = send_until_full(queue, 0)
         assert [queue.receive(0).label for _ in range(full)] == list(map(str, range(full)))
         assert problems_of(world.store) == []
+
+
+class TestClaimsInAFullStore:
+    """A claim writes what it takes, for a moment twice: still a full store must be emptied by a consumer."""
+
+    @pytest.mark.parametrize("max_mib", [1, 4])
+    @pytest.mark.parametrize("transactional", [False, True])
+    def test_a_consumer_can_empty_it(self, tmp_path: Path, max_mib: int, transactional: bool) -> None:
+        with tiercel.open(tmp_path / "data", computer_name="HOST", max_bytes=max_mib * MIB) as qm:
+            queue = qm.create_queue(r".\private$\a", transactional=transactional)
+            full = fill(qm, queue)
+            consumer = qm.consumer("spark")
+            seen: list[str] = []
+            while len(seen) < full:
+                claim = consumer.claim(queue, 1000)
+                assert len(claim) > 0
+                seen += [message.label for message in claim]
+                assert consumer.acknowledge(queue, claim.hi) == len(claim)
+            assert seen == list(map(str, range(full)))
+            fill(qm, queue)
+        store = LmdbStore.open(tmp_path / "data")
+        assert problems_of(store) == []
+        store.close()
+
+    def test_without_acknowledging_nothing_is_lost_and_acknowledging_works(self, tmp_path: Path) -> None:
+        with tiercel.open(tmp_path / "data", computer_name="HOST", max_bytes=2 * MIB) as qm:
+            queue = qm.create_queue(r".\private$\a")
+            full = fill(qm, queue)
+            consumer = qm.consumer("spark")
+            with suppress(tiercel.StoreFullError):
+                while consumer.claim(queue, 1000):
+                    pass
+            (status,) = qm.claims()
+            assert status.count + queue.count == full
+            other = qm.consumer("other")
+            with suppress(tiercel.StoreFullError):
+                other.claim(queue, 1000)
+            assert consumer.acknowledge(queue, status.hi) == status.count
+        with tiercel.open(tmp_path / "data", computer_name="HOST", max_bytes=2 * MIB) as qm:
+            queue = qm.queue(r".\private$\a")
+            held = sum(each.count for each in qm.claims())
+            assert held + queue.count == full - status.count
+            fill(qm, queue)
+
+    def test_what_is_claimed_can_be_released(self, tmp_path: Path) -> None:
+        with tiercel.open(tmp_path / "data", computer_name="HOST", max_bytes=2 * MIB) as qm:
+            queue = qm.create_queue(r".\private$\a")
+            consumer = qm.consumer("spark")
+            for number in range(200):
+                queue.send(tiercel.Message(BODY, label=str(number), delivery=1))
+            consumer.claim(queue)
+            other = qm.create_queue(r".\private$\b")
+            fill(qm, other)
+            consumer.release()
+            assert [queue.receive(0).label for _ in range(200)] == list(map(str, range(200)))
+
+    def test_an_acknowledgement_is_done_though_the_claim_with_it_finds_no_room(self) -> None:
+        world = World(MemoryStore(max_bytes=200_000), lambda store: store)
+        queue = world.create("a")
+        full = fill(world.qm, queue)
+        consumer = world.qm.consumer("spark")
+        claim = consumer.claim(queue, 10)
+        assert isinstance(world.store, MemoryStore)
+        world.store.max_bytes = world.store.size
+        with pytest.raises(tiercel.StoreFullError):
+            consumer.claim(queue, 10)
+        assert (queue.count, world.qm.claims()[0].hi) == (full - claim.hi, claim.hi)
+        assert len(consumer.claim(queue, 10, acknowledge=claim.hi)) == 0
+        assert world.qm.claims()[0].count == 0
+        assert problems_of(world.store) == []
+
+
+def fill(qm: tiercel.QueueManager, queue: tiercel.Queue) -> int:
+    """Sends until nothing goes in, three messages at a time; how many there are."""
+    refused = 0
+    while refused < 3:
+        count = queue.count
+        try:
+            with qm.transaction() if queue.transactional else nullcontext() as transaction, qm.batch():
+                for number in range(count, count + 3):
+                    message = tiercel.Message(BODY, label=str(number), delivery=1)
+                    queue.send(message, transaction=transaction)
+        except tiercel.StoreFullError:
+            refused += 1
+    return queue.count
 
 
 def test_a_full_disk(tmp_path: Path) -> None:

@@ -7,12 +7,14 @@ from unittest.mock import patch
 
 import tiercel
 from tiercel.engine.check import Checker
+from tiercel.engine.claims import Claimed, ClaimStatus
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import decode_record
+from tiercel.engine.stage_records import BY_NAME, Ending, decode_outcome
 from tiercel.model.codes import MessageClass
 from tiercel.model.identifiers import MessageId, TxSequenceId
 from tiercel.server.driver import Driver
-from tiercel.store import Store
+from tiercel.store import Keyspace, Store
 from tiercel.wire.message import decode_message
 from tiercel.wire.user_message import UserMessage
 
@@ -126,18 +128,47 @@ def observe(qm: tiercel.QueueManager) -> str:
             if labels or engine.is_visible(state):
                 lines.append(f"{_name(state)}: {' '.join(labels)}".rstrip())
             assert state.count == len(labels), f"{state} counts {state.count}"
+        lines += [_describe_claim(qm, status) for status in engine.claims.all()]
         discards = [line.label or line.reason for line in engine.discards()]
         in_doubt = list(engine.transactions.in_doubt())
+        staged = [f"{stage.id}={stage.rows}" for stage in engine.stages.stages()]
+        batches = [_ending(*row) for row in engine.batch.range(Keyspace.PUBLISHED, BY_NAME, b"\xff")]
     lines += [f"discards: {' '.join(discards)}"] if discards else []
     lines += [f"in doubt: {len(in_doubt)}"] if in_doubt else []
+    lines += [f"batches: {' '.join(batches)}"] if batches else []
+    lines += [f"staged: {' '.join(staged)}"] if staged else []
     return "\n".join(lines)
+
+
+def _ending(name: bytes, data: bytes) -> str:
+    """app/batch=7 was published as 7 messages, app/batch! was discarded."""
+    outcome = decode_outcome(data)
+    return name.decode() + ("!" if outcome.ending is Ending.DISCARDED else f"={outcome.messages}")
+
+
+def _describe_claim(qm: tiercel.QueueManager, status: ClaimStatus) -> str:
+    """One line as "spark holds a 2-4: x y z": the numbers are those of the first and the last message."""
+    found = held(qm, status)
+    labels = [_label(UserMessage(each.record.packet), each.record.abort_count) for each in found]
+    assert [each.claim_seq for each in found] == list(range(status.lo + 1, status.hi + 1)), "a gap"
+    assert (status.count, status.size_bytes) == (len(found), sum(len(each.record.packet) for each in found))
+    queue = status.queue.rpartition("\\")[2]
+    return f"{status.consumer} holds {queue} {status.lo + 1}-{status.hi}: {' '.join(labels)}".rstrip()
+
+
+def held(qm: tiercel.QueueManager, status: ClaimStatus) -> list[Claimed]:
+    engine = qm.driver.engine
+    state = next(
+        each for each in engine._catalog.by_slot.values() if each.queue.identifier == status.identifier
+    )
+    return list(engine.claims.messages(status.consumer, state, status.lo, status.hi))
 
 
 def messages(qm: tiercel.QueueManager, state: QueueState) -> Iterator[tuple[int, UserMessage, int]]:
     """Lookup id, packet and abort count of every message in a queue, taken or not."""
     core = qm.driver.engine._core
     at = 0
-    while (found := state._at_or_after(core, at)) is not None:
+    while (found := state.at_or_after(core, at)) is not None:
         lookup_id, data = found
         record = decode_record(data) if isinstance(data, bytes) else data
         yield lookup_id, UserMessage(record.packet), record.abort_count
@@ -145,12 +176,15 @@ def messages(qm: tiercel.QueueManager, state: QueueState) -> Iterator[tuple[int,
 
 
 def _describe(state: QueueState, lookup_id: int, packet: UserMessage, aborts: int) -> str:
+    text = _label(packet, aborts)
+    return f"({text})" if lookup_id in state.locks else text
+
+
+def _label(packet: UserMessage, aborts: int) -> str:
     text = packet.label
     if not text:
         text = next(f"<{each.name}>" for each in MessageClass if each == packet.message_class)
-    if aborts:
-        text += f"~{aborts}"
-    return f"({text})" if lookup_id in state.locks else text
+    return f"{text}~{aborts}" if aborts else text
 
 
 def _local_name(state: QueueState) -> str:
@@ -172,6 +206,10 @@ def all_ids(qm: tiercel.QueueManager) -> tuple[list[int], list[MessageId]]:
             for lookup_id, packet, _ in messages(qm, state):
                 lookup_ids.append(lookup_id)
                 ids.append(packet.id)
+        for status in qm.driver.engine.claims.all():
+            for each in held(qm, status):
+                lookup_ids.append(each.lookup_id)
+                ids.append(UserMessage(each.record.packet).id)
     return lookup_ids, ids
 
 

@@ -16,7 +16,7 @@ from uuid import UUID
 
 import pytest
 
-from tiercel.client.translate import format_name, message_of
+from tiercel.client.translate import message_of
 from tiercel.engine.core import Completed, Effect, Removed
 from tiercel.engine.cursor import Cursor
 from tiercel.engine.discards import Discard
@@ -33,7 +33,7 @@ from tiercel.model.codes import (
     ShareMode,
 )
 from tiercel.model.errors import IoTimeoutError, MqError
-from tiercel.model.format_name import FormatName
+from tiercel.model.format_name import FormatName, named
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
@@ -110,7 +110,7 @@ class World:
         return self.box(str(path))
 
     def box(self, name: str) -> "Box":
-        return Box(self, format_name(name if "\\" in name or "=" in name else rf".\private$\{name}"))
+        return Box(self, named(name if "\\" in name or "=" in name else rf".\private$\{name}"))
 
     @property
     def journal(self) -> "Box":

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import NamedTuple, TypeVar
 
-from tiercel.client.translate import format_name
+from tiercel.engine.claim_records import ClaimRow, decode_claim, is_claim_key, split_claimed
 from tiercel.engine.core import Completed, Removed
 from tiercel.engine.engine import Engine, Identity
 from tiercel.engine.handles import OpenQueue, Waiter
 from tiercel.engine.queue_state import QueueState
-from tiercel.engine.records import Record, decode_record, split_message_key
+from tiercel.engine.records import Record, decode_record, message_key, split_message_key
 from tiercel.engine.transaction import Transaction, TransactionState
 from tiercel.model.codes import (
     DeliveryGuarantee,
@@ -22,6 +22,7 @@ from tiercel.model.codes import (
     TransactionalOperationType,
 )
 from tiercel.model.errors import InsufficientResourcesError, TransactionUsageError
+from tiercel.model.format_name import named
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
@@ -186,11 +187,11 @@ class EngineWorld:
         )
 
     def delete_queue(self, name: str) -> None:
-        self.engine.delete_queue(self.engine.queue_state(format_name(path_of(name))), OWNER)
+        self.engine.delete_queue(self.engine.queue_state(named(path_of(name))), OWNER)
 
     def open(self, name: str, access: str, *, deny: bool = False) -> OpenQueue:
         share = ShareMode.DENY_RECEIVE if deny else ShareMode.DENY_NONE
-        return self.engine.open_queue(format_name(path_of(name)), ACCESS[access], share, token=OWNER)
+        return self.engine.open_queue(named(path_of(name)), ACCESS[access], share, token=OWNER)
 
     def send(self, opened: OpenQueue, letter: Letter, body: bytes, transaction: Transaction | None) -> None:
         message = message_of(letter, body, self.now)
@@ -207,7 +208,7 @@ class EngineWorld:
     def size_of(self, queue: str, letter: Letter, body: bytes) -> int:
         """How long the packet will be; the codec has its own tests."""
         message = message_of(letter, body, self.now)
-        message.destination_queue = format_name(path_of(queue))
+        message.destination_queue = named(path_of(queue))
         message.id = MessageId(self.engine.queue_manager.identifier, 1)
         message.transaction_id = 1 if letter.transactional else None
         return len(encode_message(message)) + _added_by_the_engine()
@@ -224,6 +225,30 @@ class EngineWorld:
         """Every queue but those that only the protocols use."""
         catalog = self.engine._catalog
         return [state for state in catalog.by_slot.values() if not catalog.is_internal(state.parent or state)]
+
+    def state(self, name: str) -> QueueState:
+        return next(state for state in self.states() if name_of(state) == name)
+
+    def claims(self) -> dict[tuple[str, str], tuple[int, int, dict[int, tuple[str, int, int]]]]:
+        """Of each consumer and queue: the floor, the highest number, and what is held; past the engine."""
+        queues = {state.slot: name_of(state) for state in self.states()}
+        found: dict[tuple[str, str], tuple[int, int, dict[int, tuple[str, int, int]]]] = {}
+        for row in self.claim_rows():
+            held = {seq: self._seen_of(record) for seq, record in self.claimed(row)}
+            found[row.consumer, queues[row.queue_slot]] = (row.floor, row.hi, held)
+        return found
+
+    def claim_rows(self) -> list[ClaimRow]:
+        rows = self.store.spaces[Keyspace.CONSUMERS].items()
+        return [decode_claim(key, data) for key, data in rows if is_claim_key(key)]
+
+    def claimed(self, row: ClaimRow) -> Iterator[tuple[int, Record]]:
+        space = self.store.spaces[Keyspace.CLAIMED]
+        for key in space.irange(message_key(row.slot, 0), message_key(row.slot + 1, 0), (True, False)):
+            yield split_message_key(key)[1], decode_record(split_claimed(space[key])[2])
+
+    def _seen_of(self, record: Record) -> tuple[str, int, int]:
+        return self.name(record), record.abort_count, record.move_count
 
     def look_at(self, state: QueueState, *, express_only: bool = False) -> list[Seen]:
         """The whole queue in its order, read past the engine."""
@@ -284,7 +309,7 @@ def _added_by_the_engine() -> int:
     world.run(lambda: world.send(world.open("c", "send"), letter, b"", None))
     (sent,) = (seen for state in world.states() for seen in world.look_at(state))
     message = message_of(letter, b"", 0.0)
-    message.destination_queue = format_name(path_of("c"))
+    message.destination_queue = named(path_of("c"))
     message.id = MessageId(world.engine.queue_manager.identifier, 1)
     return sent.size - len(encode_message(message))
 
@@ -303,7 +328,7 @@ def message_of(letter: Letter, body: bytes, now: float) -> Message:
     if letter.deadline is not None:
         message.time_to_be_received = int(letter.deadline - int(now))
     if letter.admin is not None:
-        message.administration_queue = format_name(path_of(letter.admin))
+        message.administration_queue = named(path_of(letter.admin))
     if letter.dead_letter_queue is not None:
         message.dead_letter_queue = PathName.parse(path_of(letter.dead_letter_queue))
     return message

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from tiercel.engine.check import Checker, Counts, Problem
+from tiercel.engine.check import Checker, Counts
+from tiercel.engine.problem import Problem
 from tiercel.model.errors import (
     MqError,
     StoreDamagedError,
@@ -22,7 +23,8 @@ NAME = "check"
 HELP = "verify a store and name what is damaged"
 DESCRIPTION = """\
 Verifies the store in DIR: the pages of its file, and every record in it: messages against their checksums,
-and queues, counts, expiries, transactions, sequences and discards against each other. Nothing is changed.
+and queues, counts, expiries, transactions, sequences, discards and stages against each other. Nothing is
+changed.
 
 A queue manager may have the store open meanwhile. Then its last commit is checked, but not the pages of the
 file, which stand still only while nobody writes: stop the queue manager to have them verified too.
@@ -111,8 +113,10 @@ def _summary(check: _Check, problems: int) -> str:
     amounts = (
         (counts.queues, "queues"),
         (counts.messages, f"messages ({counts.message_bytes} bytes)"),
+        (counts.claimed, "claimed messages"),
         (counts.transactions, "prepared transactions"),
         (counts.discards, "discards"),
+        (counts.stages, "stages"),
         (counts.set_aside, "records set aside"),
     )
     return f"{result}: {', '.join(f'{amount} {noun}' for amount, noun in amounts)}"

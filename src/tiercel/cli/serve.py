@@ -4,6 +4,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
+from tiercel import http
 from tiercel.server import service
 from tiercel.server.config import DEFAULT_HOST, DEFAULT_PORT, Config, ConfigError, load
 
@@ -35,10 +36,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     try:
         config = read()
+        faces = http.faces(config)
     except ConfigError as problem:
         service.say(str(problem))
         return service.WRONG_CONFIGURATION
-    return service.run(config, read)
+    return service.run(config, read, faces)
 
 
 def _read(path: Path | None, data: str | None, listen: str | None) -> Config:

@@ -12,18 +12,21 @@ Threads may share it; a read that waits lets the others work.
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from threading import Condition
 from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
 
-from tiercel.client.translate import check_exists, format_name, message_of
+from tiercel.client.consumer import Consumer, Place, release
+from tiercel.client.translate import check_exists, check_number, check_text, message_of
 from tiercel.engine import cursor as engine_cursor
 from tiercel.engine import transaction as engine_transaction
 from tiercel.engine.attributes import SETTABLE, SETTABLE_OF_MANAGER
+from tiercel.engine.claims import ClaimStatus
 from tiercel.engine.discards import Discard
 from tiercel.engine.handles import Found, OpenQueue, Waiter
 from tiercel.engine.queue_state import QueueState
@@ -37,7 +40,7 @@ from tiercel.model.errors import (
     MqError,
     QueueExistsError,
 )
-from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
+from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName, named
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName, SystemQueue
@@ -122,7 +125,7 @@ class QueueManager:
 
     def queue(self, name: str | FormatName) -> "Queue":
         """The queue of a path name or a format name; one on another computer can be sent to."""
-        parsed = name if isinstance(name, FormatName) else format_name(_text("name of the queue", name))
+        parsed = name if isinstance(name, FormatName) else named(check_text("name of the queue", name))
         self._driver.run(lambda: check_exists(self._driver, parsed))
         return Queue(self, parsed)
 
@@ -161,6 +164,24 @@ class QueueManager:
     def discards(self) -> list[Discard]:
         """Every message that ended without being received, oldest first: nothing is dropped silently."""
         return self._driver.run(lambda: list(self._driver.engine.discards()))
+
+    # Consumers.
+
+    def consumer(self, name: str) -> Consumer:
+        """Attaches a consumer, and makes it on first use; whoever had it before is refused from now on."""
+        return Consumer(self._driver, name)
+
+    def claims(self) -> list[ClaimStatus]:
+        """What each consumer holds of each queue."""
+        return self._driver.run(self._driver.engine.claims.all)
+
+    def release_claims(self, consumer: str, queue: "Place | None" = None) -> None:
+        """Gives back what a consumer holds that nobody runs any more; if somebody does, it is refused."""
+        release(self._driver, consumer, queue)
+
+    def forget_consumer(self, name: str) -> None:
+        """Ends a consumer that holds nothing; under the same name, numbers would begin anew."""
+        self._driver.run(lambda: self._driver.engine.claims.forget(name))
 
     # Transactions and batches.
 
@@ -318,7 +339,7 @@ class Queue:
 
     def subqueue(self, name: str) -> "Queue":
         """A part of the queue that messages are moved to; it comes and goes with them."""
-        path = replace(PathName.parse(self.path_name), subqueue=_text("name of the subqueue", name))
+        path = replace(PathName.parse(self.path_name), subqueue=check_text("name of the subqueue", name))
         return Queue(self._manager, DirectFormatName(DirectProtocol.OS, path))
 
     def delete(self) -> None:
@@ -335,13 +356,16 @@ class Queue:
 
     def send(self, message: Message | bytes, *, transaction: Transaction | None = None) -> MessageId:
         """Sends a message; on return it is safe if it is recoverable, and has its id and time."""
-        if isinstance(message, bytes):
-            message = Message(message)
-        if not isinstance(message, Message):
-            kind = type(message).__name__
-            raise IllegalPropertyVariantTypeError("message", present=kind, limit="Message or bytes")
-        sent, engine, within = message, self.driver.engine, self.within(transaction)
+        sent, engine, within = _message(message), self.driver.engine, self.within(transaction)
         return self.driver.run(lambda: engine.send(self.opened(_SEND), sent, within))
+
+    def send_many(
+        self, messages: Iterable[Message | bytes], *, transaction: Transaction | None = None
+    ) -> list[MessageId]:
+        """Sends messages in their order, all of them or none, and with one write to the disk."""
+        sent = [_message(each) for each in messages]
+        engine, within = self.driver.engine, self.within(transaction)
+        return self.driver.run(lambda: engine.send_many(self.opened(_SEND), sent, within))
 
     def receive(
         self,
@@ -360,6 +384,32 @@ class Queue:
             return self._read_at(lookup_id, seek, peek=False, transaction=within)
         seconds = check_timeout(timeout)
         return self.take(self._to_receive(), seconds, within=within)
+
+    def receive_many(
+        self, limit: int, timeout: float | None = None, *, transaction: Transaction | None = None
+    ) -> list[Message]:
+        """Takes the first messages, `limit` at the most, and with one write to the disk.
+
+        When there is none it waits `timeout` seconds for the first (None: for ever); an empty list says that
+        none came.
+        """
+        seconds, opened, reading = check_timeout(timeout), self._to_receive(), self.driver.engine.reading
+        end = None if seconds is None else time.monotonic() + seconds
+        while not (messages := self.receive_first(limit, transaction)):
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                break
+            with suppress(IoTimeoutError):  # by peeking: who is interrupted meanwhile has taken nothing
+                self.read(partial(reading.peek, opened, left))
+        return messages
+
+    def receive_first(self, limit: int, transaction: Transaction | None) -> list[Message]:
+        """What `receive_many` finds at once."""
+        if (count := check_number("limit", limit)) < 1:
+            raise InvalidParameterError("limit", present=limit, limit="1 or more", fix="pass a number")
+        within, opened, engine = self.within(transaction), self._to_receive(), self.driver.engine
+        found = self.driver.run(lambda: engine.reading.receive_many(opened, count, within))
+        return [message_of(each) for each in found]
 
     def peek(
         self,
@@ -396,7 +446,7 @@ class Queue:
         self, message: Message | int, subqueue: str | None, *, transaction: Transaction | None = None
     ) -> None:
         """Moves a message, named by itself or by its lookup id, into a subqueue; None is the queue itself."""
-        number = _number("message", message.lookup_id if isinstance(message, Message) else message)
+        number = check_number("message", message.lookup_id if isinstance(message, Message) else message)
         path = PathName.parse(self.path_name).without_subqueue()
         whole = Queue(self._manager, DirectFormatName(DirectProtocol.OS, path))
         target = whole if subqueue is None else whole.subqueue(subqueue)
@@ -479,7 +529,7 @@ class Queue:
     ) -> Message:
         access = QueueAccess.PEEK if peek else QueueAccess.RECEIVE
         read = self.driver.engine.reading.read_by_lookup_id
-        number = _number("lookup_id", 0 if lookup_id is None else lookup_id)
+        number = check_number("lookup_id", 0 if lookup_id is None else lookup_id)
         return message_of(
             self.driver.run(
                 lambda: read(self.opened(access), number, seek, peek=peek, transaction=transaction)
@@ -527,22 +577,16 @@ class Cursor:
 
 
 def _path(path_name: str) -> PathName:
-    return PathName.parse(_text("path name", path_name))
+    return PathName.parse(check_text("path name", path_name))
 
 
-def _text(what: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise IllegalPropertyVariantTypeError(
-            what, present=type(value).__name__, limit="str", fix="pass a str"
-        )
-    return value
-
-
-def _number(what: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        kind = type(value).__name__
-        raise IllegalPropertyVariantTypeError(what, present=kind, limit="int", fix="pass an int")
-    return value
+def _message(message: object) -> Message:
+    if isinstance(message, bytes):
+        return Message(message)
+    if not isinstance(message, Message):
+        kind = type(message).__name__
+        raise IllegalPropertyVariantTypeError("message", present=kind, limit="Message or bytes")
+    return message
 
 
 def seeks(lookup_id: int | None, seek: MessageSeekAction) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 from uuid import UUID, uuid4
 
 from tiercel.client.channel import Authenticate
-from tiercel.client.dialing import Options
+from tiercel.client.dialing import MESSAGE_PORT, Options
 from tiercel.model.errors import IllegalPropertyVariantTypeError, InvalidParameterError
 from tiercel.rpc import authentication
 from tiercel.rpc.client import Authentication
@@ -54,9 +54,10 @@ def connection(
     workgroup: bool = True,
     rpc_cancel_minutes: float = 5,
     reconnect_s: float = 30,
+    message_port: int | None = None,
     client_id: UUID | None = None,
 ) -> Options:
-    _check(host, port, rpc_cancel_minutes, reconnect_s)
+    _check(host, port, message_port, rpc_cancel_minutes, reconnect_s)
     return Options(
         host=host,
         port=port,
@@ -67,18 +68,20 @@ def connection(
         workgroup=workgroup,
         rpc_timeout_s=rpc_cancel_minutes * 60,
         reconnect_s=reconnect_s,
+        message_port=message_port or MESSAGE_PORT,
         client_id=client_id or uuid4(),
     )
 
 
-def _check(host: Any, port: Any, rpc_cancel_minutes: float, reconnect_s: float) -> None:
+def _check(host: Any, port: Any, message_port: Any, rpc_cancel_minutes: float, reconnect_s: float) -> None:
     if not isinstance(host, str) or not host:
         kind = type(host).__name__ if host else "nothing"
         raise IllegalPropertyVariantTypeError(
             "host", present=kind, limit="str", fix="pass a name or an address"
         )
-    if port is not None and not (isinstance(port, int) and 0 < port <= 0xFFFF):
-        raise InvalidParameterError("port", present=port, limit="1 to 65535")
+    for name, number in (("port", port), ("message_port", message_port)):
+        if number is not None and not (isinstance(number, int) and 0 < number <= 0xFFFF):
+            raise InvalidParameterError(name, present=number, limit="1 to 65535")
     if not rpc_cancel_minutes > 0:
         raise InvalidParameterError("rpc_cancel_minutes", present=rpc_cancel_minutes, limit="more than 0")
     if not reconnect_s >= 0:

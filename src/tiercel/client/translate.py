@@ -1,20 +1,14 @@
 """Between what users write and get, and what the engine takes and gives."""
 
 from tiercel.engine.handles import Found
-from tiercel.model.errors import QueueNotFoundError
-from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
+from tiercel.engine.records import Record
+from tiercel.model.errors import IllegalPropertyVariantTypeError, QueueNotFoundError
+from tiercel.model.format_name import FormatName
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
 from tiercel.server.driver import Driver
 from tiercel.wire.message import read_message
 from tiercel.wire.user_message import UserMessage
-
-
-def format_name(name: str) -> FormatName:
-    """The format name of what users write: a format name, or a path name."""
-    if "=" in name.partition("\\")[0]:
-        return FormatName.parse(name)
-    return DirectFormatName(DirectProtocol.OS, PathName.parse(name))
 
 
 def check_exists(driver: Driver, name: FormatName) -> None:
@@ -25,13 +19,32 @@ def check_exists(driver: Driver, name: FormatName) -> None:
 
 def message_of(found: Found) -> Message:
     """The message that a read found."""
-    record = found.record
-    message = read_message(found.packet or UserMessage(record.packet))
-    message.lookup_id = found.lookup_id
+    message = read_message(found.packet or UserMessage(found.record.packet))
+    set_record(message, found.lookup_id, found.record)
+    return message
+
+
+def set_record(message: Message, lookup_id: int, record: Record) -> None:
+    """Sets what the queue manager knows of a message beside its packet."""
+    message.lookup_id = lookup_id
     message.arrival_time = record.arrival_time
     message.abort_count = record.abort_count
     message.move_count = record.move_count
     message.last_move_time = record.last_move_time
     if record.dead_letter_queue:
         message.dead_letter_queue = PathName.parse(record.dead_letter_queue)
-    return message
+
+
+def check_text(what: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise IllegalPropertyVariantTypeError(
+            what, present=type(value).__name__, limit="str", fix="pass a str"
+        )
+    return value
+
+
+def check_number(what: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        kind = type(value).__name__
+        raise IllegalPropertyVariantTypeError(what, present=kind, limit="int", fix="pass an int")
+    return value

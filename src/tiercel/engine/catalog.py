@@ -4,7 +4,7 @@ A queue has a slot, a number that is never used twice; its journal has the same 
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
 from tiercel.engine.attributes import decode_attributes, encode_attributes
@@ -108,7 +108,7 @@ class Catalog:
         assert path is not None
         if self.find(path) is not None:
             raise QueueExistsError(f"queue {path}")
-        slot = self._new_slot()
+        slot = self.new_slot()
         if queue.queue_type is QueueType.PRIVATE:
             queue.private_queue_number = slot
         queue.qualified_pathname = path.with_computer(self.queue_manager.qualified_computer_name)
@@ -124,7 +124,7 @@ class Catalog:
         queue = self._new_queue(path, parent.queue.queue_type)
         queue.transactional = parent.queue.transactional
         queue.security = parent.queue.security
-        return self.add(QueueState(self._new_slot(), queue, parent))
+        return self.add(QueueState(self.new_slot(), queue, parent))
 
     def create_outgoing(self, name: FormatName, *, is_multicast: bool) -> QueueState:
         queue = OutgoingQueue(
@@ -136,7 +136,7 @@ class Catalog:
             modify_time=self._core.seconds,
         )
         self.set_hardened_state(queue)
-        return self.add(QueueState(self._new_slot(), queue))
+        return self.add(QueueState(self.new_slot(), queue))
 
     def set_hardened_state(self, queue: OutgoingQueue) -> None:
         """In hardened mode nothing but HTTP leaves this computer ([MS-MQDMPR] 3.1.1.3)."""
@@ -152,9 +152,16 @@ class Catalog:
 
     def save(self, state: QueueState) -> None:
         parent = 0 if state.parent is None else state.parent.slot
-        self._core.batch.put(
-            Keyspace.QUEUES, slot_key(state.slot), encode_attributes(state.queue, parent=parent)
-        )
+        journal_epoch = 0 if state.journal is None else state.journal.epoch
+        epochs = {"epoch": state.epoch, "journal_epoch": journal_epoch}
+        kept = {name: epoch for name, epoch in epochs.items() if epoch}  # few queues are ever purged
+        attributes = encode_attributes(state.queue, parent=parent, **kept)
+        self._core.batch.put(Keyspace.QUEUES, slot_key(state.slot), attributes)
+
+    def raise_epoch(self, state: QueueState) -> None:
+        """Tells whoever keeps a place in the queue that what was there is not; a journal has no record."""
+        state.epoch += 1
+        self.save(state.parent if state.parent is not None and not state.is_subqueue else state)
 
     def remove(self, state: QueueState) -> None:
         state.is_deleted = True
@@ -183,27 +190,27 @@ class Catalog:
         """A subqueue lasts as long as there is something in it, or somebody who may put something there."""
         if not state.is_subqueue or state.is_deleted:
             return
-        if not state.count and not state.handles and not state.pending_moves:
+        if not state.count and not state.handles and not state.pending_moves and not state.consumers:
             self.remove(state)
 
     # Starting.
 
     def load(self) -> None:
         """Reads every queue and its counts; messages are read when somebody asks for them."""
-        children: list[tuple[int, Queue, int]] = []
+        children: list[tuple[int, StoredQueue]] = []
         for key, data in self._core.batch.range(Keyspace.QUEUES, b"", slot_key(JOURNAL_SLOT)):
             slot = int.from_bytes(key, "big")
-            queue, parent = _decode_queue(slot, data)
-            if parent:
-                children.append((slot, queue, parent))
+            stored = _decode_queue(slot, data)
+            if stored.parent:
+                children.append((slot, stored))
             else:
-                self._index(QueueState(slot, queue))
-        for slot, queue, parent in children:
-            if parent not in self.by_slot:
-                raise StoreDamagedError(
-                    str(queue), problem=f"queue number {parent}, which it is a part of, is lost"
-                )
-            self._index(QueueState(slot, queue, self.by_slot[parent]))
+                self._load_queue(slot, stored, None)
+        for slot, stored in children:
+            parent = self.by_slot.get(stored.parent)
+            if parent is None:
+                problem = f"queue number {stored.parent}, which it is a part of, is lost"
+                raise StoreDamagedError(str(stored.queue), problem=problem)
+            self._load_queue(slot, stored, parent)
         for state in list(self.by_slot.values()):
             stats = self._core.batch.get(Keyspace.STATS, slot_key(state.slot))
             state.stored_count, state.stored_bytes = decode_stats(stats) if stats else (0, 0)
@@ -211,6 +218,13 @@ class Catalog:
             state.queue.message_count, state.queue.total_bytes = state.count, state.size_bytes
             if isinstance(state.queue, OutgoingQueue):
                 self.set_hardened_state(state.queue)
+
+    def _load_queue(self, slot: int, stored: "StoredQueue", parent: QueueState | None) -> None:
+        state = QueueState(slot, stored.queue, parent)
+        state.epoch = stored.epoch
+        self._index(state)
+        if state.journal is not None:
+            state.journal.epoch = stored.journal_epoch
 
     def _index(self, state: QueueState) -> None:
         queue = state.queue
@@ -265,16 +279,28 @@ class Catalog:
             **attributes,
         )
 
-    def _new_slot(self) -> int:
+    def new_slot(self) -> int:
         return FIRST_SLOT + self._slots.next()
 
 
-def _decode_queue(slot: int, data: bytes) -> tuple[Queue, int]:
-    """A queue and the slot of the one that it belongs to."""
+class StoredQueue(NamedTuple):
+    queue: Queue | OutgoingQueue
+    parent: int  # the slot of the queue that it belongs to; 0 for none
+    epoch: int
+    journal_epoch: int
+
+
+def decode_queue(data: bytes) -> StoredQueue:
+    values = decode_attributes(data)
+    parent: int = values.pop("parent")
+    epoch, journal_epoch = values.pop("epoch", 0), values.pop("journal_epoch", 0)
+    queue = (OutgoingQueue if "destination_format_name" in values else Queue)(**values)
+    return StoredQueue(queue, parent, epoch, journal_epoch)
+
+
+def _decode_queue(slot: int, data: bytes) -> StoredQueue:
     try:
-        values = decode_attributes(data)
-        parent: int = values.pop("parent")
-        return (OutgoingQueue if "destination_format_name" in values else Queue)(**values), parent
+        return decode_queue(data)
     except (ValueError, TypeError, KeyError, MqError) as problem:
         sentence = f"its attributes cannot be read ({problem})"
         raise StoreDamagedError(f"queue number {slot}", problem=sentence) from problem

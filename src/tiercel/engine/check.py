@@ -5,16 +5,17 @@ number of queues, never with the number of messages. Nothing is written.
 """
 
 import json
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import chain
 from uuid import UUID
 
-from tiercel.engine.attributes import decode_attributes, decode_queue_manager
-from tiercel.engine.catalog import AWAITING_FINAL_ACK_NUMBER, FIRST_SLOT, JOURNAL_SLOT
+from tiercel.engine.attributes import decode_queue_manager
+from tiercel.engine.catalog import AWAITING_FINAL_ACK_NUMBER, FIRST_SLOT, JOURNAL_SLOT, decode_queue
+from tiercel.engine.check_claims import ClaimChecker
 from tiercel.engine.discards import Discard
 from tiercel.engine.outgoing import STREAM
+from tiercel.engine.problem import UNREADABLE, Problem, amount, named, why
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import (
     Record,
@@ -26,9 +27,9 @@ from tiercel.engine.records import (
     split_expiry_key,
     split_message_key,
 )
+from tiercel.engine.stage_check import check_published, check_stages
 from tiercel.engine.transaction import SEQUENCE, TRANSACTION_HEAD, decode_operation
 from tiercel.model.codes import QueueType, TransactionalOperationType
-from tiercel.model.errors import MqError, TiercelError
 from tiercel.model.identifiers import LOOKUP_SEQUENCE_BITS, NULL_GUID, lookup_id_sequence
 from tiercel.model.limits import INFINITE
 from tiercel.model.queue import OutgoingQueue, Queue
@@ -37,36 +38,10 @@ from tiercel.wire.message import decode_message
 from tiercel.wire.user_message import UserMessage
 
 _LOWEST, _HIGHEST = b"", b"\xff" * (MAX_KEY_SIZE + 1)
-_COUNTERS = ("slot", "sequential_id", "message_ordinal", "tx_sequence")
+_COUNTERS = ("slot", "sequential_id", "message_ordinal", "tx_sequence", "consumer_epoch")
 _INCOMING_SIZES = 28, 20  # of a key, and of a value at least: the name of the queue follows
 _IDENTITY_SIZE = 20  # of a message in the history, after the time
 _MESSAGES = Keyspace.MESSAGES.encode()  # what precedes the key of a message that was set aside
-_SIGNATURE = b"LIOR"  # of every packet, at its byte 4 ([MS-MQMQ] 2.2.19.1)
-# What decoding a record of the wrong bytes can raise; each of these is a finding, and the check goes on.
-_UNREADABLE = (TiercelError, ValueError, TypeError, KeyError, AttributeError, struct.error)
-
-
-class Problem(NamedTuple):
-    """One damaged or missing thing, named as far as it still can be read."""
-
-    keyspace: str
-    text: str
-    queue: str = ""
-    lookup_id: int | None = None
-    message_id: str = ""
-    label: str = ""
-
-    def __str__(self) -> str:
-        words = [self.keyspace]
-        if self.queue:
-            words.append(f"queue {self.queue}")
-        if self.lookup_id is not None:
-            words.append(f"lookup id {self.lookup_id}")
-        if self.message_id:
-            words.append(f"message {self.message_id}")
-        if self.label:
-            words.append(f"label {self.label!r}")
-        return f"{', '.join(words)}: {self.text}"
 
 
 @dataclass(slots=True)
@@ -88,8 +63,10 @@ class Counts:
     queues: int = 0
     messages: int = 0
     message_bytes: int = 0
+    claimed: int = 0
     transactions: int = 0
     discards: int = 0
+    stages: int = 0
     set_aside: int = 0
 
 
@@ -115,7 +92,9 @@ class Checker:
         yield from self._check_awaiting()
         yield from self._check_history()
         yield from self._check_peers()
+        yield from self._check_claims()
         yield from self._check_discards()
+        yield from self._check_staged_sends()
         yield from self._list_damaged()
 
     def _records(self, space: Keyspace) -> Iterator[tuple[bytes, bytes]]:
@@ -135,8 +114,8 @@ class Checker:
         else:
             try:
                 self._identifier = decode_queue_manager(data).identifier
-            except _UNREADABLE as error:
-                yield Problem("meta", f"the record of the queue manager cannot be read ({_why(error)})")
+            except UNREADABLE as error:
+                yield Problem("meta", f"the record of the queue manager cannot be read ({why(error)})")
         for name in _COUNTERS:
             value = self.view.get(Keyspace.META, name.encode()) or bytes(8)
             if len(value) != 8:
@@ -160,10 +139,10 @@ class Checker:
             self.counts.queues += 1
             try:
                 self._add_queue(slot, data)
-            except _UNREADABLE as error:
+            except UNREADABLE as error:
                 self._queues[slot] = _Queue(f"number {slot}", is_readable=False)
                 self._queues[slot | JOURNAL_SLOT] = _Queue(f"number {slot};JOURNAL", is_readable=False)
-                yield Problem("queues", f"its record cannot be read ({_why(error)})", f"number {slot}")
+                yield Problem("queues", f"its record cannot be read ({why(error)})", f"number {slot}")
             problem = Problem("queues", "", self._name(slot))
             yield from self._check_counter("slot", slot - FIRST_SLOT, problem)
         for queue in self._queues.values():
@@ -173,13 +152,10 @@ class Checker:
                 )
 
     def _add_queue(self, slot: int, data: bytes) -> None:
-        values = decode_attributes(data)
-        parent: int = values.pop("parent")
-        if "destination_format_name" in values:
-            outgoing = OutgoingQueue(**values)
-            self._queues[slot] = _Queue(str(outgoing.destination_format_name), is_outgoing=True)
+        queue, parent, _, _ = decode_queue(data)
+        if isinstance(queue, OutgoingQueue):
+            self._queues[slot] = _Queue(str(queue.destination_format_name), is_outgoing=True)
             return
-        queue = Queue(**values)
         name = str(queue.pathname)
         is_system = queue.queue_type is QueueType.SYSTEM
         self._queues[slot] = _Queue(name, keeps_messages=is_system, parent=parent)
@@ -203,9 +179,9 @@ class Checker:
             queue.count += 1
             try:
                 record = decode_record(data)
-            except _UNREADABLE as error:
+            except UNREADABLE as error:
                 queue.has_damaged = True
-                yield _named(problem, data)._replace(text=f"the record is damaged ({_why(error)})")
+                yield named(problem, data)._replace(text=f"the record is damaged ({why(error)})")
                 continue
             queue.size_bytes += len(record.packet)
             self.counts.message_bytes += len(record.packet)
@@ -216,8 +192,8 @@ class Checker:
         try:
             packet = UserMessage(record.packet)
             message = decode_message(packet)
-        except _UNREADABLE as error:
-            yield problem._replace(text=f"the packet cannot be read ({_why(error)})")
+        except UNREADABLE as error:
+            yield problem._replace(text=f"the packet cannot be read ({why(error)})")
             return
         problem = problem._replace(message_id=str(message.id), label=message.label)
         if lookup_id >> LOOKUP_SEQUENCE_BITS != 7 - packet.priority:
@@ -247,7 +223,7 @@ class Checker:
                 continue
             try:
                 count, size = decode_stats(data)
-            except _UNREADABLE:
+            except UNREADABLE:
                 yield Problem("stats", "the count cannot be read", queue.name)
                 continue
             yield from self._compare(queue, count, size)
@@ -258,7 +234,7 @@ class Checker:
     def _compare(self, queue: _Queue, count: int, size: int) -> Iterator[Problem]:
         # How much a damaged record counted for is not known any more.
         if count != queue.count or (size != queue.size_bytes and not queue.has_damaged):
-            stored, there = _amount(count, size), _amount(queue.count, queue.size_bytes)
+            stored, there = amount(count, size), amount(queue.count, queue.size_bytes)
             yield Problem("stats", f"{stored} are counted, {there} are there", queue.name)
 
     # What refers to queues and messages.
@@ -281,11 +257,11 @@ class Checker:
             try:
                 record = decode_record(data)
                 packet = UserMessage(record.packet)
-            except _UNREADABLE:
+            except UNREADABLE:
                 continue  # told of already
             queue = self._queues.get(slot)
             if queue is not None and queue.is_readable and deadline != _deadline(queue, record, packet):
-                yield _named(problem, data)._replace(text=f"the message does not end at {deadline}")
+                yield named(problem, data)._replace(text=f"the message does not end at {deadline}")
 
     def _check_transactions(self) -> Iterator[Problem]:
         """Operations are numbered from 0, and an empty record with the highest number says that it is all."""
@@ -325,8 +301,8 @@ class Checker:
             assert operation is not None
             if operation.kind == TransactionalOperationType.ENQUEUE:
                 decode_message(UserMessage(operation.record.packet))
-        except _UNREADABLE as error:
-            yield Problem("transactions", f"{what} cannot be read ({_why(error)})")
+        except UNREADABLE as error:
+            yield Problem("transactions", f"{what} cannot be read ({why(error)})")
             return
         for slot in slots:
             # A queue may have been deleted since the transaction was prepared; that leaves nothing to do.
@@ -381,10 +357,10 @@ class Checker:
                 continue
             try:
                 found = UserMessage(decode_record(data).packet).number_bytes
-            except _UNREADABLE:
+            except UNREADABLE:
                 continue  # told of already
             if found != number:
-                yield _named(problem, data)._replace(text=f"it is taken for message {number.hex()}")
+                yield named(problem, data)._replace(text=f"it is taken for message {number.hex()}")
 
     def _check_history(self) -> Iterator[Problem]:
         for key, data in self._records(Keyspace.HISTORY):
@@ -396,13 +372,24 @@ class Checker:
             if len(key) != 16 or data[:1] not in {b"D", b"R"} or not _is_text(data[1:]):
                 yield Problem("peers", f"what is known of the queue manager {key.hex()} cannot be read")
 
+    def _check_claims(self) -> Iterator[Problem]:
+        names = {slot: queue.name for slot, queue in self._queues.items()}
+        claims = ClaimChecker(self.view, names, self._identifier, self._check_counter)
+        yield from claims.problems()
+        self.counts.claimed = claims.count
+
     def _check_discards(self) -> Iterator[Problem]:
         for key, data in self._records(Keyspace.DISCARDS):
             self.counts.discards += 1
             try:
                 Discard(**json.loads(data))
-            except _UNREADABLE as error:
-                yield Problem("discards", f"line {int.from_bytes(key, 'big')} cannot be read ({_why(error)})")
+            except UNREADABLE as error:
+                yield Problem("discards", f"line {int.from_bytes(key, 'big')} cannot be read ({why(error)})")
+
+    def _check_staged_sends(self) -> Iterator[Problem]:
+        self.counts.stages = self.view.count(Keyspace.STAGES)
+        for keyspace, text in chain(check_stages(self.view), check_published(self.view)):
+            yield Problem(keyspace, text)
 
     def _list_damaged(self) -> Iterator[Problem]:
         for key, data in self._records(Keyspace.DAMAGED):
@@ -413,7 +400,7 @@ class Checker:
             of_message = key.removeprefix(_MESSAGES)
             if len(of_message) == 12 and of_message != key:
                 slot, lookup_id = split_message_key(of_message)
-                problem = _named(problem._replace(queue=self._name(slot), lookup_id=lookup_id), data)
+                problem = named(problem._replace(queue=self._name(slot), lookup_id=lookup_id), data)
             yield problem
 
     def _is_set_aside(self, key: bytes) -> bool:
@@ -431,29 +418,9 @@ def _deadline(queue: _Queue, record: Record, packet: UserMessage) -> int | None:
     return None if limit == INFINITE else packet.sent_time + limit
 
 
-def _named(problem: Problem, data: bytes) -> Problem:
-    """The same with the id and label of the message, if what is left of its record still tells them."""
-    start = data.find(_SIGNATURE) - 4
-    if start < 0:
-        return problem
-    try:
-        packet = UserMessage(data[start:])
-        return problem._replace(message_id=str(packet.id), label=packet.label)
-    except _UNREADABLE:
-        return problem
-
-
 def _is_text(data: bytes) -> bool:
     try:
         data.decode()
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _why(error: Exception) -> str:
-    return error.problem if isinstance(error, MqError) else f"{error}" or type(error).__name__
-
-
-def _amount(count: int, size: int) -> str:
-    return f"{count} messages with {size} bytes"

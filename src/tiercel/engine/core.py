@@ -70,6 +70,15 @@ class Counter:
         self._value += 1
         return self._value
 
+    def next_many(self, count: int) -> range:
+        """So many numbers at once."""
+        first = self._value + 1
+        self._value += count
+        if self._value > self._reserved:
+            self._reserved = self._value + COUNTER_BLOCK
+            self._core.batch.put(Keyspace.META, self._key, self._reserved.to_bytes(8, "big"))
+        return range(first, first + count)
+
 
 class Core:
     def __init__(self, store: Store, new_guid: Callable[[], UUID]) -> None:
@@ -125,9 +134,13 @@ class Core:
         self.touch(queue)
         self.ledger.add_damaged(queue, lookup_id, len(data), problem)
 
-    def reserve(self, size: int) -> None:
+    def reserve(self, size: int, writes: int = 1) -> None:
         """Asks the store for room, beside what the commits of living transactions will need."""
-        self.batch.reserve(size + self.pending_bytes)
+        self.batch.reserve(size + self.pending_bytes, writes)
+
+    def reserve_to_move(self, count: int, size: int) -> None:
+        """The same for records that take the place of others; nothing of it stays after the commit."""
+        self.batch.reserve_to_move(count, size + self.pending_bytes)
 
     def checkpoint(self) -> None:
         """Makes durable what was done so far, but lets nothing leave yet."""

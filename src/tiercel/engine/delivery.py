@@ -8,12 +8,13 @@ What a sender is told and what is kept of a message is decided here and nowhere 
     arrive     came from another computer   all     comes in    as accept, or as refuse
     refuse     never came into its queue    no      no          why not
     finish     is received, or is no more   no      leaves      that it was received, or why not
+    conclude   the same; a consumer held it no      no          that it was received, or why not
     transfer   moves to another queue       no      both        nothing
     file       is a copy for a journal      quota   comes in    nothing
     detach     leaves; the caller knows why no      leaves      nothing
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.core import Core, Counter, Removed
@@ -37,7 +38,8 @@ from tiercel.model.errors import (
     TransactionUsageError,
 )
 from tiercel.model.format_name import FormatName
-from tiercel.model.identifiers import MessageId, lookup_id
+from tiercel.model.identifiers import MessageId
+from tiercel.model.identifiers import lookup_id as make_lookup_id
 from tiercel.model.limits import INFINITE, MAX_PACKET_SIZE
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName, SystemQueue
@@ -45,7 +47,7 @@ from tiercel.wire import user_header
 from tiercel.wire.message import decode_message, encode_message
 from tiercel.wire.security_header import ENCRYPTED_BODY
 from tiercel.wire.structure import encode_guid
-from tiercel.wire.user_message import UserMessage
+from tiercel.wire.user_message import UserMessage, packet_flags
 
 # Acknowledgements that would tell a stranger what there is on this computer ([MS-MQQB] 3.1.7.15).
 INSECURE_NACKS = frozenset(
@@ -66,6 +68,8 @@ _NEG_ARRIVAL = int(Acknowledgements.NEG_ARRIVAL)
 _NEG_RECEIVE = int(Acknowledgements.NEG_RECEIVE)
 # By a name of their own: naming a member of an enum costs a call.
 _ACK_RECEIVE = MessageClass.ACK_RECEIVE
+# Of a packet: whatever makes its end known to somebody. Without an admin queue nothing is acknowledged.
+_TOLD = user_header.ADMIN_QUEUE | user_header.POSITIVE_JOURNALING | user_header.TRANSACTION_HEADER
 _NO_PRIVACY = QueuePrivacyLevel.NONE
 _BODY_PRIVACY = QueuePrivacyLevel.BODY
 NEW_QUEUE_BYTES = 16384  # rows in four keyspaces, each perhaps on a page of its own
@@ -100,13 +104,17 @@ class Delivery:
         ordinal = (self._message_ordinal.next() - 1) % 0xFFFF_FFFF + 1
         return MessageId(self._identifier, ordinal)
 
+    def new_message_ids(self, count: int) -> list[MessageId]:
+        numbers, identifier = self._message_ordinal.next_many(count), self._identifier
+        return [MessageId(identifier, (number - 1) % 0xFFFF_FFFF + 1) for number in numbers]
+
     @property
     def newest_sequence(self) -> int:
         """The arrival number of the last message that came into any queue."""
         return self._sequential_id.last
 
     def new_lookup_id(self, priority: int) -> int:
-        return lookup_id(priority, self._sequential_id.next())
+        return make_lookup_id(priority, self._sequential_id.next())
 
     def check_transaction(self, queue: QueueState, *, is_transactional: bool) -> MessageClass | None:
         """A transactional queue takes transactional messages only, and another queue none (DMPR-038)."""
@@ -145,8 +153,7 @@ class Delivery:
         quota_kib = queue.queue.quota_kib
         if queue.keeps_messages and queue is self._catalog.system(SystemQueue.JOURNAL):
             quota_kib = manager.journal_quota_kib
-        used = queue.stored_bytes + queue.express_bytes + queue.held_bytes
-        _check_quota(queue, used, size, quota_kib)
+        _check_quota(queue, queue.used_bytes, size, quota_kib)
 
     def accept(self, queue: QueueState, record: Record, packet: UserMessage | None = None) -> None:
         """Puts a message that passed the checks into a queue and tells whoever must know."""
@@ -171,6 +178,30 @@ class Delivery:
         queue.insert(self._core, lookup_id, record, recoverable=recoverable)
         if queue.waiters:
             self.offer(queue, lookup_id, record)
+
+    def accept_many(self, queue: QueueState, arrivals: Iterable[tuple[Record, UserMessage]]) -> None:
+        """`accept` for one after the other; those of which nothing comes are put into the store together."""
+        plain: list[UserMessage] = []
+        for record, packet in arrivals:
+            if not queue.is_outgoing and not queue.waiters and _is_plain(record, packet):
+                plain.append(packet)
+                continue
+            self._accept_plain_packets(queue, plain)
+            plain.clear()
+            self.accept(queue, record._replace(arrival_time=self._core.seconds), packet)
+        self._accept_plain_packets(queue, plain)
+
+    def _accept_plain_packets(self, queue: QueueState, packets: list[UserMessage]) -> None:
+        if packets:
+            data, priorities = [each.data for each in packets], [each.priority for each in packets]
+            self.accept_all_plain(queue, data, priorities)
+
+    def accept_all_plain(
+        self, queue: QueueState, packets: Sequence[bytes], priorities: Iterable[int]
+    ) -> None:
+        """`accept_plain` for many recoverable messages to a queue that nobody waits at."""
+        numbers = self._sequential_id.next_many(len(packets))
+        queue.insert_arrivals(self._core, list(map(make_lookup_id, priorities, numbers)), packets)
 
     def _insert(self, queue: QueueState, record: Record, packet: UserMessage) -> int:
         lookup_id = self.new_lookup_id(packet.priority)
@@ -237,6 +268,28 @@ class Delivery:
         """Takes a message out of its queue for good: received, or the negative class that says why not."""
         packet = packet or UserMessage(record.packet)
         self.detach(queue, lookup_id, record, packet)
+        self._conclude(queue, record, reason, packet)
+
+    def conclude(self, queue: QueueState, record: Record, reason: MessageClass) -> None:
+        """`finish` for a message that is out of the list already, as those are that a consumer holds."""
+        flags = packet_flags(record.packet)
+        if reason != _ACK_RECEIVE or flags & _TOLD or (queue.parent or queue).queue.journaling:
+            self._conclude(queue, record, reason, UserMessage(record.packet))
+        elif not record.is_copy:  # nearly every message: nobody is to know of it
+            self._core.effects.append(Removed(queue, record, reason))
+
+    def receive_first(self, queue: QueueState, limit: int) -> list[tuple[int, Record, UserMessage]]:
+        """`finish` for the first messages of a simple queue: they are received."""
+        received = []
+        for lookup_id, record in queue.take_stored(self._core, limit):
+            packet = UserMessage(record.packet)
+            self._expiry.forget(queue, lookup_id, packet)
+            self._conclude(queue, record, _ACK_RECEIVE, packet)
+            received.append((lookup_id, record, packet))
+        self._catalog.drop_empty_subqueue(queue)
+        return received
+
+    def _conclude(self, queue: QueueState, record: Record, reason: MessageClass, packet: UserMessage) -> None:
         if reason != _ACK_RECEIVE:
             self._core.ledger.add(str(queue), packet, reason)
         if record.is_copy:  # what its sender is to know was told when the message itself ended
@@ -380,6 +433,18 @@ def _acknowledgement(original: Message, reason: MessageClass) -> Message:
         response_queue=original.destination_queue,
         delivery=original.delivery,
         time_to_reach_queue=INFINITE,
+    )
+
+
+def _is_plain(record: Record, packet: UserMessage) -> bool:
+    """Whether nothing comes of a message but that it lies in the store."""
+    is_journaled = packet.flags & user_header.POSITIVE_JOURNALING and not packet.is_transactional
+    return (
+        packet.is_recoverable
+        and packet.time_to_be_received == INFINITE
+        and not packet.acknowledgements & _POS_ARRIVAL
+        and not is_journaled
+        and not record.dead_letter_queue
     )
 
 

@@ -7,7 +7,7 @@ Commands check before they change anything: one that raises has done nothing. Be
 many commands may run; their results count, and their effects leave, only when `commit` has returned.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID, uuid4
@@ -21,7 +21,9 @@ from tiercel.engine.attributes import (
     decode_queue_manager,
     encode_attributes,
 )
+from tiercel.engine.browsing import Browsing
 from tiercel.engine.catalog import Catalog
+from tiercel.engine.claims import Claims
 from tiercel.engine.core import Core, Effect
 from tiercel.engine.cursor import Cursor
 from tiercel.engine.delivery import Delivery, refusal_error
@@ -33,13 +35,16 @@ from tiercel.engine.handles import OpenQueue, Waiter
 from tiercel.engine.opening import Opening
 from tiercel.engine.outgoing import Outgoing
 from tiercel.engine.peers import Peers
+from tiercel.engine.publication import Sending
 from tiercel.engine.queue_state import START, Lock, QueueState
 from tiercel.engine.reading import Reading, check_transaction
 from tiercel.engine.records import Record
 from tiercel.engine.resource_manager import Outcome, ResourceManager
+from tiercel.engine.stages import Stages
 from tiercel.engine.transaction import Operation, Transaction
 from tiercel.engine.transactions import Transactions
 from tiercel.model.codes import (
+    DeliveryGuarantee,
     MessageClass,
     OutgoingQueueState,
     QueueAccess,
@@ -82,6 +87,7 @@ _QUEUE_MANAGER = b"queue_manager"
 _WRITE = QueueAccessMask.WRITE_MESSAGE
 _SEND = QueueAccess.SEND  # naming a member of an enum costs a call
 _SID = int(SenderIdType.SID)
+_RECOVERABLE = int(DeliveryGuarantee.RECOVERABLE)
 _TYPE_OF_KIND = {PathKind.PRIVATE: QueueType.PRIVATE, PathKind.PUBLIC: QueueType.PUBLIC}
 
 
@@ -125,6 +131,8 @@ class Engine:
         self._transactions = Transactions(
             self._core, self._catalog, self._delivery, self._reading, self.outgoing
         )
+        self.browsing = Browsing(self._core)
+        self.claims = Claims(self._core, self._catalog, self._delivery, self._expiry)
         self.peers = Peers(self._core)
         self.final_acks = FinalAcks(self._core, self.queue_manager, self._delivery, self.peers)
         self.resource_manager = ResourceManager(self._core, self._transactions)
@@ -137,8 +145,11 @@ class Engine:
         self._catalog.load()
         if SystemQueue.JOURNAL not in self._system_queues():
             self._catalog.create_system_queues(system_descriptor(owner))
+        self.claims.load()
         self._transactions.load()
         self.outgoing.load()
+        sending = Sending(self._core, self._transactions, self._opening, self.send)
+        self.stages = Stages(self._core, self._delivery, sending)
         if outcome_of is not None:
             self.resource_manager.reenlist(outcome_of)
         for state in list(self._catalog.all()):
@@ -228,13 +239,12 @@ class Engine:
     @property
     def next_deadline(self) -> float | None:
         """When something will happen by itself; call `begin` and `commit` then."""
-        deadlines = [
-            each for each in (self._expiry.next_deadline, self._reading.next_deadline) if each is not None
-        ]
-        return min(deadlines, default=None)
+        parts = (self._expiry, self._reading, self.stages)
+        return min((each for part in parts if (each := part.next_deadline) is not None), default=None)
 
     def _expire(self) -> None:
         self._reading.expire_waits()
+        self.stages.reap_due()
         deadline = self._expiry.next_deadline
         if deadline is None or deadline > self._core.now:
             return
@@ -332,6 +342,7 @@ class Engine:
             if record is not None:
                 self._delivery.finish(state, lookup_id, record, MessageClass.NACK_Q_DELETED)
         self._finish_available(state, MessageClass.NACK_Q_DELETED)
+        self.claims.queue_deleted(state)
 
     def _finish_available(self, state: QueueState, reason: MessageClass) -> int:
         """Ends every message that can be had now, and none that comes of it; how many there were."""
@@ -409,18 +420,9 @@ class Engine:
         queue = opened.queue_for(_SEND)
         if transaction is not None:
             transaction.check_active()
-        self._check_seldom(opened, message)
-        self._address(opened, message, transaction)
-        packet = encode_message(message)
-        self._refuse_misfit(queue, transaction, message, packet)
-        try:
-            self._delivery.check_quota(queue, len(packet))
-        except InsufficientResourcesError:
-            self._core.ledger.add(str(queue), UserMessage(packet), MessageClass.NACK_Q_EXCEED_QUOTA)
-            raise
+        packet = self._make_packet(opened, queue, message, self._delivery.new_message_id(), transaction)
         recoverable = message.is_recoverable
-        if recoverable:
-            self._core.reserve(len(packet))
+        self._check_room(queue, len(packet), (packet,), recoverable=recoverable)
         dead_letters = "" if message.dead_letter_queue is None else str(message.dead_letter_queue)
         record = Record(packet, self._core.seconds, 0, 0, 0, dead_letters)
         if transaction is not None:
@@ -432,11 +434,80 @@ class Engine:
             self._delivery.accept(queue, record)
         return message.id
 
+    def send_many(
+        self, opened: OpenQueue, messages: Sequence[Message], transaction: Transaction | None = None
+    ) -> list[MessageId]:
+        """Sends all the messages, in their order, or none of them."""
+        if not messages:
+            return []
+        if not opened.children and transaction is None:
+            queue = opened.queue_for(_SEND)
+            if not queue.is_outgoing and not queue.waiters and all(map(_is_ordinary, messages)):
+                return self._send_ordinary(opened, queue, messages)
+        return self._send_together(opened, messages, transaction)
+
+    def _send_ordinary(
+        self, opened: OpenQueue, queue: QueueState, messages: Sequence[Message]
+    ) -> list[MessageId]:
+        ids = self._delivery.new_message_ids(len(messages))
+        packets = [
+            self._make_packet(opened, queue, message, identifier, None)
+            for message, identifier in zip(messages, ids, strict=True)
+        ]
+        self._check_room(queue, sum(map(len, packets)), packets, recoverable=True)
+        self._delivery.accept_all_plain(queue, packets, [message.priority for message in messages])
+        return ids
+
+    def _send_together(
+        self, opened: OpenQueue, messages: Sequence[Message], transaction: Transaction | None
+    ) -> list[MessageId]:
+        within = transaction or self._transactions.begin_group()
+        before = len(within.operations)
+        try:
+            ids = [self.send(opened, message, within) for message in messages]
+        except MqError:
+            self._transactions.take_back(within, before)
+            if transaction is None:
+                self._transactions.abort(within.id)
+            raise
+        if transaction is None:
+            self._transactions.commit(within.id)
+        return ids
+
+    def _make_packet(
+        self,
+        opened: OpenQueue,
+        queue: QueueState,
+        message: Message,
+        identifier: MessageId,
+        transaction: Transaction | None,
+    ) -> bytes:
+        """The packet of a message that may be sent."""
+        self._check_seldom(opened, message)
+        self._address(opened, message, identifier, transaction)
+        packet = encode_message(message)
+        self._refuse_misfit(queue, transaction, message, packet)
+        return packet
+
+    def _check_room(
+        self, queue: QueueState, size: int, packets: Sequence[bytes], *, recoverable: bool
+    ) -> None:
+        """Quotas and the store; what a quota refuses stands in the ledger."""
+        try:
+            self._delivery.check_quota(queue, size)
+        except InsufficientResourcesError:
+            for packet in packets:
+                self._core.ledger.add(str(queue), UserMessage(packet), MessageClass.NACK_Q_EXCEED_QUOTA)
+            raise
+        if recoverable:
+            self._core.reserve(size, len(packets))
+
     def _refuse_misfit(
         self, queue: QueueState, transaction: Transaction | None, message: Message, packet: bytes
     ) -> None:
         """Refuses what the queue does not take; the ledger says so, as of every message that ends."""
-        reason = self._delivery.check_transaction(queue, is_transactional=transaction is not None)
+        is_transactional = transaction is not None and transaction.number is not None
+        reason = self._delivery.check_transaction(queue, is_transactional=is_transactional)
         if reason is None:
             reason = self._delivery.check_protection(
                 queue, is_signed=bool(message.signature), is_encrypted=bool(message.privacy_level)
@@ -469,10 +540,12 @@ class Engine:
         if own is not None:
             self._access.check(own, _WRITE, opened.token)
 
-    def _address(self, opened: OpenQueue, message: Message, transaction: Transaction | None) -> None:
+    def _address(
+        self, opened: OpenQueue, message: Message, identifier: MessageId, transaction: Transaction | None
+    ) -> None:
         message.destination_queue = opened.format_name
         message.transaction_id = None if transaction is None else transaction.number
-        message.id = self._delivery.new_message_id()
+        message.id = identifier
         message.sent_time = self._core.seconds
         if not message.sender_id and message.sender_id_type == _SID:
             message.sender_id = opened.sender_id
@@ -517,13 +590,19 @@ class Engine:
         return self._reading
 
     def purge(self, opened: OpenQueue) -> int:
-        """Purge Queue: what is available ends now, what is taken ends when it is given back (DMPR T-22)."""
+        """Purge Queue: what is available ends now, what is taken ends when it is given back (DMPR T-22).
+
+        What a consumer has claimed it keeps, as a subqueue keeps what was moved there.
+        """
         state = opened.queue_for(QueueAccess.RECEIVE)
-        for lookup_id, lock in state.locks.items():
-            if lock.doom is None:
-                lock.doom = MessageClass.NACK_DELETED if state.is_outgoing else MessageClass.NACK_Q_PURGED
-                self._expiry.purge_later(state, lookup_id)
-        return self._finish_available(state, MessageClass.NACK_Q_PURGED)
+        doomed = [each for each in state.locks.items() if each[1].doom is None]
+        for lookup_id, lock in doomed:
+            lock.doom = MessageClass.NACK_DELETED if state.is_outgoing else MessageClass.NACK_Q_PURGED
+            self._expiry.purge_later(state, lookup_id)
+        count = self._finish_available(state, MessageClass.NACK_Q_PURGED)
+        if (count or doomed) and not state.is_deleted:  # a subqueue may go with its last message
+            self._catalog.raise_epoch(state)
+        return count
 
     def move(
         self, opened: OpenQueue, lookup_id: int, target: OpenQueue, transaction: Transaction | None = None
@@ -648,3 +727,8 @@ def _is_plain(message: Message) -> bool:
         and not message.acknowledgements
         and not message.positive_journaling
     )
+
+
+def _is_ordinary(message: Message) -> bool:
+    """Whether all there is to a message is its packet in the store."""
+    return message.delivery == _RECOVERABLE and message.dead_letter_queue is None and _is_plain(message)

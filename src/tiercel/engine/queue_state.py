@@ -5,8 +5,11 @@ id; reading merges the two. Locks live in memory only: those of a crash are gone
 (DMPR T-24), and those of prepared transactions are set again from the transactions.
 """
 
+import heapq
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from sortedcontainers import SortedDict
@@ -16,6 +19,7 @@ from tiercel.engine.records import (
     LAST_LOOKUP_ID,
     Record,
     decode_record,
+    encode_arrivals,
     lookup_id_of,
     message_key,
 )
@@ -68,6 +72,10 @@ class QueueState:
         self.express_bytes = 0
         self.held_bytes = 0  # of sends whose transaction has not ended
         self.pending_moves = 0  # into it, of transactions that have not ended
+        self.claimed_count = 0  # of its messages that consumers hold: out of the list, but still the queue's
+        self.claimed_bytes = 0
+        self.consumers = 0  # that have claimed from it
+        self.epoch = 0  # changes with every purge that ended something, for readers who keep their place
         self.locks: dict[int, Lock] = {}
         self.waiters: list[Waiter] = []
         self.handles: dict[int, OpenQueue] = {}
@@ -93,10 +101,20 @@ class QueueState:
     def is_subqueue(self) -> bool:
         return self.parent is not None and not self.keeps_messages
 
+    @property
+    def is_simple(self) -> bool:
+        """Whether all its messages are in the store and can be had: most queues, most of the time."""
+        return not (self.locks or self.express or self.is_outgoing)
+
     def can_move_to(self, goal: "QueueState") -> bool:
         """Messages move between a queue and its subqueues only."""
         is_family = (self.parent or self) is (goal.parent or goal)
         return is_family and self is not goal and not self.keeps_messages and not goal.keeps_messages
+
+    @property
+    def used_bytes(self) -> int:
+        """What counts for its quota."""
+        return self.stored_bytes + self.express_bytes + self.held_bytes + self.claimed_bytes
 
     def hold(self, core: Core, size: int) -> None:
         """Counts a send of a transaction that has not ended: its commit must not pass a quota (DMPR T-08)."""
@@ -125,6 +143,33 @@ class QueueState:
         if lookup_id < self._available_from:  # noqa: PLR1730  # min() costs a call, and mostly for nothing
             self._available_from = lookup_id
 
+    def insert_arrivals(self, core: Core, lookup_ids: Sequence[int], packets: Sequence[bytes]) -> None:
+        """`insert` for many recoverable messages that have just come."""
+        slot, size = self.slot, sum(map(len, packets))
+        keys = [message_key(slot, lookup_id) for lookup_id in lookup_ids]
+        records = encode_arrivals(packets, core.seconds)
+        core.batch.put_many(_MESSAGES, list(zip(keys, records, strict=True)))
+        self.stored_count += len(packets)
+        self.stored_bytes += size
+        core.total_bytes += size
+        core.touch(self)
+        self.publish()
+        self._available_from = min((self._available_from, *lookup_ids))
+
+    def take_stored(self, core: Core, limit: int) -> list[tuple[int, Record]]:
+        """Takes the first messages out of a simple queue."""
+        first = message_key(self.slot, 0)
+        rows = core.batch.take(_MESSAGES, first, self._end, min(limit, self.stored_count))
+        taken, size = [], 0
+        for key, data in rows:
+            lookup_id = lookup_id_of(key)
+            record = self._decode(core, lookup_id, data)
+            if record is not None:
+                size += len(record.packet)
+                taken.append((lookup_id, record))
+        self._count_out(core, len(taken), size)
+        return taken
+
     def remove(self, core: Core, lookup_id: int, record: Record) -> None:
         if self.locks:
             self._drop_lock(lookup_id)
@@ -142,6 +187,28 @@ class QueueState:
             return
         core.total_bytes -= size
         self.publish()
+
+    def remove_stored(self, core: Core, lookup_ids: Sequence[int], size: int) -> None:
+        """Takes many stored messages that nobody has locked out of the list at once; `size` is their sum."""
+        delete, slot = core.batch.delete, self.slot
+        for lookup_id in lookup_ids:
+            delete(_MESSAGES, message_key(slot, lookup_id))
+        self._count_out(core, len(lookup_ids), size)
+
+    def _count_out(self, core: Core, count: int, size: int) -> None:
+        self.stored_count -= count
+        if not self.stored_count or size > self.stored_bytes:
+            size = self.stored_bytes
+        self.stored_bytes -= size
+        core.total_bytes -= size
+        core.touch(self)
+        self.publish()
+
+    def claim(self, core: Core, count: int, size: int) -> None:
+        """Counts messages that a consumer holds; less than nothing when it lets them go."""
+        self.claimed_count += count
+        self.claimed_bytes += size
+        core.total_bytes += size
 
     def publish(self) -> None:
         queue = self.queue
@@ -200,7 +267,7 @@ class QueueState:
     def next_undecoded(self, core: Core) -> tuple[int, bytes | Record] | None:
         """The first message that can be had, as it is stored: who has seen it before need not decode it."""
         at = self._available_from
-        while (found := self._at_or_after(core, at)) is not None and found[0] in self.locks:
+        while (found := self.at_or_after(core, at)) is not None and found[0] in self.locks:
             at = found[0] + 1
         self._available_from = LAST_LOOKUP_ID if found is None else found[0]
         return found
@@ -208,8 +275,20 @@ class QueueState:
     def decode(self, core: Core, lookup_id: int, data: bytes | Record) -> Record | None:
         return data if isinstance(data, Record) else self._decode(core, lookup_id, data)
 
+    def available(self, core: Core) -> Iterator[tuple[int, bytes | Record]]:
+        """Every message that can be had, in order and as it is stored; take none away before the end."""
+        locks, messages = self.locks, self._stored_from(core, self._available_from)
+        if self.express:
+            messages = heapq.merge(messages, self.express.items(), key=itemgetter(0))
+        return (found for found in messages if found[0] not in locks) if locks else messages
+
+    def _stored_from(self, core: Core, at: int) -> Iterator[tuple[int, bytes | Record]]:
+        if self.stored_count:
+            for key, data in core.batch.range(_MESSAGES, message_key(self.slot, at), self._end):
+                yield lookup_id_of(key), data
+
     def _seek(self, core: Core, at: int, *, peek: bool) -> tuple[int, Record] | None:
-        while (found := self._at_or_after(core, at)) is not None:
+        while (found := self.at_or_after(core, at)) is not None:
             lookup_id, data = found
             at = lookup_id + 1
             if self.locks and self._is_hidden(lookup_id, peek=peek):
@@ -220,7 +299,7 @@ class QueueState:
         return None
 
     def previous_available(self, core: Core, before: int, *, peek: bool = False) -> tuple[int, Record] | None:
-        while (found := self._before(core, before)) is not None:
+        while (found := self.before(core, before)) is not None:
             lookup_id, data = found
             before = lookup_id
             if self._is_hidden(lookup_id, peek=peek):
@@ -232,14 +311,14 @@ class QueueState:
 
     def last_lookup_id(self, core: Core) -> int:
         """Where the tail stands, whether available or not; START when the queue is empty."""
-        found = self._before(core, LAST_LOOKUP_ID + 1)
+        found = self.before(core, LAST_LOOKUP_ID + 1)
         return START if found is None else found[0]
 
     def _is_hidden(self, lookup_id: int, *, peek: bool) -> bool:
         lock = self.locks.get(lookup_id)
         return lock is not None and not (peek and lock.is_visible)
 
-    def _at_or_after(self, core: Core, at: int) -> tuple[int, bytes | Record] | None:
+    def at_or_after(self, core: Core, at: int) -> tuple[int, bytes | Record] | None:
         stored = None
         if self.stored_count and at <= LAST_LOOKUP_ID:
             stored = core.batch.first(_MESSAGES, message_key(self.slot, at), self._end)
@@ -252,7 +331,7 @@ class QueueState:
         lookup_id = lookup_id_of(stored[0])
         return express if express is not None and express[0] < lookup_id else (lookup_id, stored[1])
 
-    def _before(self, core: Core, before: int) -> tuple[int, bytes | Record] | None:
+    def before(self, core: Core, before: int) -> tuple[int, bytes | Record] | None:
         stored = None
         if self.stored_count and before > 0:
             end = self._end if before > LAST_LOOKUP_ID else message_key(self.slot, before)

@@ -71,6 +71,10 @@ class Reading:
         if transaction is not None:
             check_transaction(queue, transaction)
         must_wait = timeout is None or timeout > 0
+        if cursor is None and transaction is None and not two_phase and queue.stored_count:
+            received = self._receive_first(queue, 1)
+            if received:
+                return received[0]
         if cursor is None:
             found = queue.next_available(self._core, START)
         else:
@@ -86,6 +90,26 @@ class Reading:
             opened, True, self._deadline(timeout), cursor, transaction, two_phase, allow_peek, tag
         )
         return self._wait(queue, waiter)
+
+    def receive_many(
+        self, opened: OpenQueue, limit: int, transaction: Transaction | None = None
+    ) -> list[Found]:
+        """The first messages that are there, not more than `limit`."""
+        queue = opened.queue_for(_RECEIVE)
+        if transaction is not None:
+            check_transaction(queue, transaction)
+        received: list[Found] = []
+        if transaction is None:
+            received = self._receive_first(queue, limit)
+        while len(received) < limit and (found := queue.next_available(self._core, START)) is not None:
+            received.append(self._take(opened, queue, *found, transaction, two_phase=False, allow_peek=False))
+        return received
+
+    def _receive_first(self, queue: QueueState, limit: int) -> list[Found]:
+        """At the most so many, and none where it is not that simple."""
+        if not queue.stored_count or not queue.is_simple:
+            return []
+        return [Found(queue, *each) for each in self._delivery.receive_first(queue, limit)]
 
     def peek(
         self,

@@ -2,6 +2,7 @@
 
 import struct
 import zlib
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tiercel.model.errors import StoreDamagedError
@@ -11,7 +12,7 @@ LAST_LOOKUP_ID = 0xFFFF_FFFF_FFFF_FFFF
 _HEAD = struct.Struct("<IBBHIIII")  # checksum, version, is a copy, size of the dead-letter name, 4 numbers
 _HEAD_SIZE = _HEAD.size
 _AFTER_CHECKSUM = struct.Struct("<BBHIIII")
-_VERSION = 1
+VERSION = 1
 _MESSAGE_KEY = struct.Struct(">IQ")
 _EXPIRY_KEY = struct.Struct(">QIQ")
 _SLOT = struct.Struct(">I")
@@ -32,9 +33,17 @@ class Record(NamedTuple):
     def encode(self) -> bytes:
         packet, arrival, aborts, moves, moved, queue, is_copy = self
         name = queue.encode()
-        head = _AFTER_CHECKSUM.pack(_VERSION, is_copy, len(name), arrival, aborts, moves, moved) + name
+        head = _AFTER_CHECKSUM.pack(VERSION, is_copy, len(name), arrival, aborts, moves, moved) + name
         checksum = zlib.crc32(packet, zlib.crc32(head))
         return b"".join((checksum.to_bytes(4, "little"), head, packet))
+
+
+def encode_arrivals(packets: Iterable[bytes], arrival_time: int) -> Iterator[bytes]:
+    """What `Record.encode` gives for messages that have just come and of which there is no more to say."""
+    head = _AFTER_CHECKSUM.pack(VERSION, False, 0, arrival_time, 0, 0, 0)
+    checksum = zlib.crc32(head)
+    for packet in packets:
+        yield b"".join((zlib.crc32(packet, checksum).to_bytes(4, "little"), head, packet))
 
 
 def decode_record(data: bytes) -> Record:
@@ -48,7 +57,7 @@ def decode_record(data: bytes) -> Record:
     packet = data[start:]
     if zlib.crc32(packet, zlib.crc32(data[4:start])) != checksum:
         raise StoreDamagedError("message record", problem="its checksum is wrong")
-    if version != _VERSION:
+    if version != VERSION:
         raise StoreDamagedError("message record", problem="its version is unknown", present=version)
     name = data[_HEAD_SIZE:start].decode() if name_size else ""
     return Record(packet, arrival, aborts, moves, moved, name, bool(is_copy))

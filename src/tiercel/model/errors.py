@@ -940,4 +940,40 @@ class StoreInUseError(MqError):
     fix = "stop the process that has it open, or name another directory"
 
 
+class ConsumerFencedError(MqError):
+    code, name = 0xE00E0010, "TIERCEL_ERROR_CONSUMER_FENCED"
+    meaning = "the consumer was attached again, or its claims were released, since this run attached it"
+    fix = "let one run at a time use the name, or attach again and go on from what the claims say"
+
+
+class ConsumerNotFoundError(MqError):
+    code, name = 0xE00E0011, "TIERCEL_ERROR_CONSUMER_NOT_FOUND"
+    meaning = "there is no consumer of that name"
+    fix = "check the name in the list of claims, or attach it first"
+
+
+class ClaimLostError(MqError):
+    code, name = 0xE00E0012, "TIERCEL_ERROR_CLAIM_LOST"
+    meaning = "these messages are not among those that the consumer holds"
+    fix = "go on from the numbers that the list of claims shows, and look for what is missing elsewhere"
+
+
+class StageRefusedError(MqError):
+    code, name = 0xE00E0020, "TIERCEL_ERROR_STAGE_REFUSED"
+    meaning = "its batch has ended, and takes no more stages"
+    fix = "do nothing if the batch was published; otherwise stage it under a new batch"
+
+
+class StageNotFoundError(MqError):
+    code, name = 0xE00E0021, "TIERCEL_ERROR_STAGE_NOT_FOUND"
+    meaning = "there is no such stage, so nothing was published"
+    fix = "run the task again; stages that are not published go after a day"
+
+
+class StageBusyError(MqError):
+    code, name = 0xE00E0022, "TIERCEL_ERROR_STAGE_BUSY"
+    meaning = "it is just being published"
+    fix = "ask again in a moment: the second publish tells what the first has done"
+
+
 _BY_CODE = _classes_by_code(MqError)

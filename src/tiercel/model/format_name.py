@@ -321,6 +321,13 @@ class UnreadableFormatName(FormatName):
         return f"DIRECT={self.wire_name}"
 
 
+def named(text: str) -> FormatName:
+    """The format name of what users write: a format name, or a path name."""
+    if "=" in text.partition("\\")[0]:
+        return FormatName.parse(text)
+    return DirectFormatName(DirectProtocol.OS, PathName.parse(text))
+
+
 # The text after the keyword, read by kind.
 _READERS: dict[str, Callable[[str], FormatName]] = {
     "direct": DirectFormatName.from_wire,

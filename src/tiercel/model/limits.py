@@ -57,3 +57,10 @@ ROUTING_LINK_COST_MIN = 1
 ROUTING_LINK_COST_MAX = 999_999
 CERTIFICATE_DIGEST_BYTES = 16  # an MD5
 INITIALIZATION_RETRY_DEFAULT_S = 120
+
+# Staged sends (Tiercel's own)
+
+STAGE_CHUNK_MAX_BYTES = 16 * 2**20  # what one write may take of the queue manager's time
+STAGE_KEPT_DEFAULT_S = 86_400  # a job that has not ended by then will not
+PUBLISH_MAX_BYTES = 256 * 2**20  # staged bytes in one transaction, which is held in memory
+PUBLISHED_KEPT_S = 30 * 86_400  # for how long a second publish is known to be one

@@ -146,6 +146,22 @@ class RemoteReadOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DataOptions:
+    enabled: bool = False
+    host: str = DEFAULT_HOST
+    port: int = 8802
+    tls_certificate: str = ""
+    tls_key: str = ""
+    tokens: str = ""
+    processes: int = 1
+    connections: int = 256
+
+    @property
+    def scheme(self) -> str:
+        return "https" if self.tls_certificate else "http"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
     level: str = "info"
     format: str = "text"
@@ -164,6 +180,7 @@ class Config:
     access: AccessOptions = field(default_factory=AccessOptions)
     accounts: AccountOptions = field(default_factory=AccountOptions)
     remote_read: RemoteReadOptions = field(default_factory=RemoteReadOptions)
+    data: DataOptions = field(default_factory=DataOptions)
     log: LogOptions = field(default_factory=LogOptions)
 
     @property
@@ -218,6 +235,9 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "remote_read.connections": (1, 1_000_000),
     "remote_read.cleanup_s": (1, 86400),
     "remote_read.endpoint_mapper_port": (1, 65535),
+    "data.port": (0, 65535),
+    "data.processes": (1, 64),
+    "data.connections": (1, 100_000),
 }
 _LEVELS: Final = ("none", "connect", "packet", "integrity", "privacy")
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -261,8 +281,24 @@ def parse(text: str) -> Config:
 
 
 def _check_together(config: Config) -> None:
+    _check_data(config.data)
     if config.binary.retry_max_ms < config.binary.retry_ms:
         raise _wrong("binary", "retry_max_ms", config.binary.retry_max_ms, "at least retry_ms is wanted")
+
+
+def _check_data(data: DataOptions) -> None:
+    if bool(data.tls_certificate) != bool(data.tls_key):
+        raise ConfigError("[data] tls_certificate, tls_key: both are wanted, or neither")
+    if data.enabled and not data.tokens and not is_loopback(data.host):
+        raise _wrong("data", "host", data.host, "without tokens only programs of this computer may reach it")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs of this computer reach what listens there."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _options(section: str, kind: type[Any]) -> Callable[[dict[str, Any]], Any]:
@@ -304,17 +340,28 @@ def _check_value(section: str, name: str, value: Any) -> None:
             raise _wrong(section, name, value, f"{lowest} to {highest} is wanted")
     elif key in _CHOICES and value not in _CHOICES[key]:
         raise _wrong(section, name, value, f"{' or '.join(_CHOICES[key])} is wanted")
-    elif key in {"listen.host", "remote_read.host", "node.names", "routing.out_routing_servers"}:
+    elif key in {"listen.host", "remote_read.host", "data.host", "node.names", "routing.out_routing_servers"}:
         _check_host(section, name, value)
     elif key == "node.computer_name":
         try:
             PathName(value, PathKind.PUBLIC, "q")
         except MqError as problem:
             raise _wrong(section, name, value, str(problem.problem)) from problem
-    elif key in {"node.data", "log.file", "accounts.file", "accounts.keytab"} and (
-        not value or "\0" in value
-    ):
+    elif key in _PATHS and (not value or "\0" in value):
         raise _wrong(section, name, value, "the name of a file or folder is wanted")
+
+
+_PATHS: Final = frozenset(
+    {
+        "node.data",
+        "log.file",
+        "accounts.file",
+        "accounts.keytab",
+        "data.tls_certificate",
+        "data.tls_key",
+        "data.tokens",
+    }
+)
 
 
 def _check_host(section: str, name: str, value: str) -> None:
@@ -373,5 +420,6 @@ _SECTIONS: Final[Mapping[str, Callable[[dict[str, Any]], Any]]] = {
     "access": _options("access", AccessOptions),
     "accounts": _options("accounts", AccountOptions),
     "remote_read": _options("remote_read", RemoteReadOptions),
+    "data": _options("data", DataOptions),
     "log": _options("log", LogOptions),
 }

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib.metadata import version
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Protocol, Self, TypeVar
 
 from tiercel.binary.protocol import BinaryProtocol
 from tiercel.engine.engine import Engine
-from tiercel.engine.handles import Waiter
+from tiercel.engine.handles import Found, Waiter
 from tiercel.model.errors import MqError, ServiceNotAvailableError, StoreDamagedError, StoreFailedError
 from tiercel.remote_read.service import RemoteReadService
 from tiercel.server import addresses, log
@@ -39,10 +39,23 @@ _AFTER_A_BATCH_S: Final = 0.001  # a program holds a batch open over an `await`:
 T = TypeVar("T")
 
 
+class Face(Protocol):
+    """What else the daemon shows of the queue manager: started after its sockets, ended before the store."""
+
+    async def start(self, daemon: "Daemon") -> None:
+        """Raises what stands in the way, and leaves nothing behind then."""
+
+    async def stop(self) -> None: ...
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Where it can be reached, by the name under which the log has it."""
+
+
 class Daemon:
     """The constructor opens the store, `start` the sockets; both raise what stands in the way.
 
-    `completed` hears of every wait of a reader that has ended.
+    `completed` hears of every wait of a reader that has ended, but for those of `read`.
     """
 
     def __init__(
@@ -51,8 +64,12 @@ class Daemon:
         *,
         completed: Callable[[Waiter], None] = lambda _waiter: None,
         clock: Clock = time.time,
+        faces: Iterable[Face] = (),
     ) -> None:
         self.config = config
+        self.faces = list(faces)
+        self._completed = completed
+        self._reads: dict[Waiter, asyncio.Future[None]] = {}
         self.endpoints: list[Endpoint] = []
         self.failure: BaseException | None = None
         self.failed = asyncio.Event()
@@ -61,7 +78,7 @@ class Daemon:
         self.driver = Driver(
             node.data,
             clock=clock,
-            completed=completed,
+            completed=self._end_wait,
             deadline_changed=self._arm,
             computer_name=node.computer_name or None,
             max_bytes=node.max_bytes,
@@ -111,6 +128,7 @@ class Daemon:
             if self.remote_reading is not None:
                 self.endpoints += await self.remote_reading.listen()
             self.driver.run(self._begin)
+            await self._show_faces()
         except BaseException:
             self.network.abort()
             self._close()
@@ -126,7 +144,19 @@ class Daemon:
             data=self.config.node.data,
             queues=sum(1 for queue in queues if self.engine.is_visible(queue)),
             messages=sum(queue.count for queue in queues),
+            **{name: address for face in self.faces for name, address in face.addresses.items()},
         )
+
+    async def _show_faces(self) -> None:
+        shown: list[Face] = []
+        try:
+            for face in self.faces:
+                await face.start(self)
+                shown.append(face)
+        except BaseException:
+            for face in shown:
+                await face.stop()
+            raise
 
     def _begin(self) -> None:
         wanted = self.config.access.insecure_nacks
@@ -138,6 +168,8 @@ class Daemon:
         """Takes no more connections, commits what has arrived, ends the sessions, and closes the store."""
         if self._is_stopped:
             return
+        for face in self.faces:  # first, for what they have begun needs a daemon that still answers
+            await face.stop()
         self._is_stopped = True
         self.network.stop_listening()
         if self.remote_reading is not None:
@@ -187,6 +219,28 @@ class Daemon:
         self._calls.append((command, future))
         self._schedule()
         return future
+
+    async def read(self, command: Callable[[Engine], Found | Waiter]) -> Found:
+        """A read that may have to wait; who is cancelled meanwhile gives back what had come."""
+        result = await self.call(command)
+        if isinstance(result, Found):
+            return result
+        if not result.is_done:
+            future = self._reads[result] = self._loop.create_future()
+            try:
+                await future
+            except asyncio.CancelledError:
+                self._reads.pop(result, None)
+                self.driver.withdraw(result)
+                raise
+        return result.result()
+
+    def _end_wait(self, waiter: Waiter) -> None:
+        future = self._reads.pop(waiter, None)
+        if future is None:
+            self._completed(waiter)
+        elif not future.done():
+            future.set_result(None)
 
     def reload(self, config: Config) -> list[str]:
         """Takes over what can change while it runs; gives the options that need a restart."""

@@ -225,6 +225,10 @@ class Driver:
             elif waiter.two_phase:
                 self.run(lambda: reading.end_receive(waiter.opened, found.lookup_id, delete=False))
 
+    def forget_dead_readers(self) -> None:
+        """What a process that read snapshots and was killed keeps from us is free again."""
+        self._store.forget_dead_readers()
+
     @property
     def is_in_batch(self) -> bool:
         return self._batches > 0

@@ -7,13 +7,13 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from tiercel.model.errors import MqError
 from tiercel.server import log, systemd
-from tiercel.server.config import Config, ConfigError
-from tiercel.server.daemon import Daemon, changed_options
+from tiercel.server.config import Config, ConfigError, Endpoint
+from tiercel.server.daemon import Daemon, Face, changed_options
 
 FINE: Final = 0
 WRONG_CONFIGURATION: Final = 2
@@ -26,7 +26,7 @@ _SPARE_FILES: Final = 64  # descriptors beside those of connections
 Reread = Callable[[], Config]
 
 
-def run(config: Config, reread: Reread) -> int:
+def run(config: Config, reread: Reread, faces: Iterable[Face] = ()) -> int:
     """Serves until a signal comes or the store fails; gives the exit code. `reread` is for SIGHUP."""
     options = config.log
     try:
@@ -34,7 +34,7 @@ def run(config: Config, reread: Reread) -> int:
     except OSError as problem:
         return _say(f"[log] file = {options.file!r}: {problem.strerror}", WRONG_CONFIGURATION)
     _allow_files(config)
-    return asyncio.run(_Service(config, reread).run())
+    return asyncio.run(_Service(config, reread, faces).run())
 
 
 def say(problem: str) -> None:
@@ -48,8 +48,9 @@ def _say(problem: str, code: int) -> int:
 
 
 class _Service:
-    def __init__(self, config: Config, reread: Reread) -> None:
+    def __init__(self, config: Config, reread: Reread, faces: Iterable[Face]) -> None:
         self._config = config
+        self._faces = faces
         self._reread = reread
         self._stopping = asyncio.Event()
         self._signals = 0
@@ -60,7 +61,7 @@ class _Service:
             loop.add_signal_handler(number, self._stop, number)
         loop.add_signal_handler(signal.SIGHUP, lambda: None)  # not before there is something to reload
         try:
-            self._daemon = Daemon(self._config)
+            self._daemon = Daemon(self._config, faces=self._faces)
         except MqError as problem:
             return _say(str(problem), NO_STORE)
         inherited = systemd.inherited_sockets()
@@ -132,12 +133,14 @@ def _allow_files(config: Config) -> None:
 
 def explain(config: Config, problem: OSError) -> str:
     """Why we cannot listen, and what to do."""
-    options = config.listen
-    port = options.port
+    where, port, choose = f"{config.listen.host}:{config.listen.port}", config.listen.port, "with --listen"
+    if problem.filename is not None:  # a face says so where it wanted to listen
+        where, choose = str(problem.filename), "in the configuration"
+        port = Endpoint.parse(where).port
     fixes = {
         errno.EADDRINUSE: (
             f"the port is in use. Stop what listens there (ss -ltnp 'sport = :{port}' shows it), "
-            f"or choose another with --listen"
+            f"or choose another {choose}"
         ),
         errno.EADDRNOTAVAIL: "this computer has no such address. Choose one that `ip address` shows",
         errno.EACCES: "the system does not allow it. Choose a port above 1023, or grant CAP_NET_BIND_SERVICE",
@@ -146,5 +149,6 @@ def explain(config: Config, problem: OSError) -> str:
         why = "the name has no address. Choose an address, or mend the name"
     else:
         why = fixes.get(problem.errno or 0) or f"{problem.strerror or problem}"
-    ping = f" (or UDP port {config.binary.ping_port} for pings)" if config.binary.ping else ""
-    return f"cannot listen on {options.host}:{port}{ping}: {why}."
+    has_pings = config.binary.ping and problem.filename is None
+    ping = f" (or UDP port {config.binary.ping_port} for pings)" if has_pings else ""
+    return f"cannot listen on {where}{ping}: {why}."

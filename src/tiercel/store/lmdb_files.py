@@ -13,6 +13,7 @@ from tiercel.store.interface import Keyspace
 FORMAT_VERSION: Final = 1
 FORMAT_KEY: Final = b"format version"  # in Keyspace.META; decimal digits
 DATA_NAME: Final = "data.mdb"
+SOCKET_NAME: Final = "tiercel.sock"  # the daemon's own door, beside the store
 
 _NEW_NAME: Final = "data.mdb.new"
 _OURS: Final = frozenset(
@@ -22,6 +23,7 @@ _OURS: Final = frozenset(
         "lock.mdb",
         _NEW_NAME,
         f"{_NEW_NAME}-lock",
+        SOCKET_NAME,
         "lost+found",
     }  # the last: a mount point
 )

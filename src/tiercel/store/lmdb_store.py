@@ -16,7 +16,7 @@ full disk is a full map, and the trial is exact again.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final, Never, Self
@@ -275,6 +275,13 @@ class LmdbBatch(LmdbView):
         except lmdb.Error as error:
             self._explain(error)
 
+    def put_many(self, space: Keyspace, records: Sequence[tuple[bytes, bytes]]) -> None:
+        self._spent += sum(len(value) for _, value in records) + len(records) * _WRITE_COST
+        try:
+            self._cursors[space].putmulti(records)
+        except lmdb.Error as error:
+            self._explain(error)
+
     def delete(self, space: Keyspace, key: bytes) -> bool:
         self._spent += _WRITE_COST
         try:
@@ -283,10 +290,30 @@ class LmdbBatch(LmdbView):
         except lmdb.Error as error:
             self._explain(error)
 
-    def reserve(self, size: int) -> None:
+    def take(self, space: Keyspace, at_least: bytes, below: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        taken: list[tuple[bytes, bytes]] = []
+        try:
+            cursor = self._cursors[space]
+            key = cursor.key() if cursor.set_range(at_least) else b""
+            while key and key < below and len(taken) < limit:
+                taken.append((key, cursor.value()))
+                cursor.delete()
+                key = cursor.key()  # it stands on the next one; on none, the key is empty
+        except lmdb.Error as error:
+            self._explain(error)
+        self._spent += len(taken) * _WRITE_COST
+        return taken
+
+    def reserve(self, size: int, writes: int = 1) -> None:
+        size += (writes - 1) * _WRITE_COST
         need = self._spent + size + self._store.reserve_bytes
         if need > self._store.room:
-            self._find_room(size, need)
+            self._find_room(size, self._store.reserve_bytes)
+
+    def reserve_to_move(self, count: int, size: int) -> None:
+        kept, size = self._store.reserve_bytes // 2, size + 2 * count * _WRITE_COST
+        if self._spent + size + kept > self._store.room:
+            self._find_room(size, kept)
 
     def commit(self) -> None:
         if self._ended:
@@ -315,17 +342,18 @@ class LmdbBatch(LmdbView):
         self._spent = 2**63  # more than any room: `reserve` needs no look of its own at the end
         self._store.ended()
 
-    def _find_room(self, size: int, need: int) -> None:
+    def _find_room(self, size: int, kept: int) -> None:
+        """Finds room for `size` bytes and for as many as must be kept beside them, or raises."""
         store = self._store
         if self._ended:
             self._refuse()
-        if store.extend(need - store.room):
+        if store.extend(self._spent + size + kept - store.room):
             return
         if not store.can_prove():
             raise store.full()
         store.forget_dead_readers()
         room = self._measure_room(size, store.reserve_bytes + store.reserve_bytes // 4)
-        if room < store.reserve_bytes:
+        if room < kept:
             raise store.full()
         store.proven(self._spent + size + room)
 

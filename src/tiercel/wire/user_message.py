@@ -72,6 +72,7 @@ _PROPERTY_SIZES = struct.Struct("<BBH28xII12xI")
 _SECURITY_SIZES = struct.Struct("<HHHHII")  # after the flags
 
 _SEQUENCE = struct.Struct("<QI")
+_LIFE = struct.Struct("<II")
 _NO_GUID = bytes(16)
 _DIRECT = 7
 _CACHED_NAME_BYTES = 512
@@ -361,7 +362,22 @@ class UserMessage:
         """A direct name carries no address: it is meant for whoever gets it (MQQB T01)."""
         return self._address in {_NO_GUID, queue_manager}
 
+    @property
+    def stream(self) -> bytes:
+        """Of a transactional message: its sender and TxSequenceID, which all messages of a stream share."""
+        at = self._transaction_at
+        return self._source + self.data[at + 4 : at + 12]
+
+    @property
+    def transaction_flags(self) -> int:
+        """Of a transactional message: TransactionHeader.Flags; the masks are in `transaction_header`."""
+        at = self._transaction_at
+        return int.from_bytes(self.data[at : at + 4], "little")
+
     # The packet with one thing changed.
+
+    def with_time_to_be_received(self, seconds: int) -> bytes:
+        return b"".join((self.data[:48], seconds.to_bytes(4, "little"), self.data[52:]))
 
     def with_previous(self, previous: int) -> bytes:
         at = self._transaction_at + 16
@@ -386,12 +402,12 @@ class UserMessage:
         parts = (self.data[:2], flags, self.data[4:8], size.to_bytes(4, "little"), self.data[12:size])
         return UserMessage(b"".join(parts))
 
-    def with_sequence(self, sequence_id: int, number: int, previous: int, flags: int) -> bytes:
-        """The packet of a transactional message with its place in its stream; `flags` are added."""
-        data, at = bytearray(self.data), self._transaction_at
+    def place(self, sequence_id: int, number: int, previous: int, flags: int) -> None:
+        """Gives a transactional message its place in its stream; `flags` are added. No size changes."""
+        data, at = self.data, self._transaction_at
         flags |= int.from_bytes(data[at : at + 4], "little")
-        data[at : at + 20] = TransactionHeader.LAYOUT.struct.pack(flags, sequence_id, number, previous)
-        return bytes(data)
+        header = TransactionHeader.LAYOUT.struct.pack(flags, sequence_id, number, previous)
+        self.data = b"".join((data[:at], header, data[at + 20 :]))
 
     # The headers as structures.
 
@@ -467,6 +483,17 @@ class UserMessage:
         yield from _read_trailer(self.trailer)
         if self.session:
             yield self.session
+
+
+def packet_flags(packet: bytes) -> int:
+    """UserHeader.Flags of a packet that is known to be sound, without reading the rest."""
+    return int.from_bytes(packet[60:64], "little")
+
+
+def packet_life(packet: bytes) -> tuple[int, int]:
+    """The same for its time to be received, and when it was sent."""
+    limit, sent = _LIFE.unpack_from(packet, 48)
+    return limit, sent
 
 
 def _read_name(data: bytes, at: int, end: int, kind: int) -> tuple[QueueName | None, int]:

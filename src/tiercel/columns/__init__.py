@@ -1,0 +1,48 @@
+"""Messages as columns of Arrow: the table of columns, stored messages to batches, and rows to messages.
+
+Everything here is numpy and pyarrow and needs the extra `data`; nothing here does I/O.
+"""
+
+from tiercel.columns.cutting import cut
+from tiercel.columns.filters import RowFilter
+from tiercel.columns.messages import of_messages
+from tiercel.columns.schema import (
+    COLUMNS,
+    SCHEMA,
+    Column,
+    UnknownColumnError,
+    arrow_schema,
+    check_names,
+    names,
+)
+from tiercel.columns.stored import BadMessageError, StoredRows, batch_of
+from tiercel.columns.written import (
+    WRITER_COLUMNS,
+    RowValueError,
+    WriterSchemaError,
+    check_rows,
+    check_writer_schema,
+    messages_of,
+)
+
+__all__ = [
+    "COLUMNS",
+    "SCHEMA",
+    "WRITER_COLUMNS",
+    "BadMessageError",
+    "Column",
+    "RowFilter",
+    "RowValueError",
+    "StoredRows",
+    "UnknownColumnError",
+    "WriterSchemaError",
+    "arrow_schema",
+    "batch_of",
+    "check_names",
+    "check_rows",
+    "check_writer_schema",
+    "cut",
+    "messages_of",
+    "names",
+    "of_messages",
+]

@@ -1,0 +1,94 @@
+"""Looking at a queue by visibility sequence: the number that a message got when it became visible.
+
+The sequence is the lower part of the lookup id, above it stands the priority. So the messages of a stretch
+(lo, hi] of sequences lie in eight ranges of keys, one for each priority.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tiercel.engine.core import Core
+from tiercel.engine.queue_state import QueueState
+from tiercel.engine.records import message_key
+from tiercel.model.identifiers import LOOKUP_SEQUENCE_BITS, lookup_id_sequence
+
+LAST_SEQUENCE = (1 << LOOKUP_SEQUENCE_BITS) - 1
+_PRIORITIES = range(8)
+
+
+class Head(NamedTuple):
+    """Every message of the queue is in (lo, hi]; both are 0 when there is none."""
+
+    lo: int
+    hi: int
+
+
+class Browsing:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def head(self, queue: QueueState) -> Head:
+        ends = [lookup_id_sequence(each) for stretch in self._stretches(queue) for each in stretch]
+        return Head(min(ends) - 1, max(ends)) if ends else Head(0, 0)
+
+    def _stretches(self, queue: QueueState) -> Iterator[tuple[int, int]]:
+        """The first and the last lookup id of each priority that has messages."""
+        for lowest, highest in lookup_ids(0, LAST_SEQUENCE):
+            first = queue.at_or_after(self._core, lowest)
+            if first is not None and first[0] <= highest:
+                last = queue.before(self._core, highest + 1)
+                assert last is not None
+                yield first[0], last[0]
+
+    def sequence_at(self, queue: QueueState, time: float) -> int:
+        """Where to begin for what arrived at that time or later: (this, hi]; hi when nothing did."""
+        starts = [self._first_since(queue, first, last, time) for first, last in self._stretches(queue)]
+        known = [lookup_id_sequence(start) for start in starts if start is not None]
+        return min(known) - 1 if known else self.head(queue).hi
+
+    def _first_since(self, queue: QueueState, first: int, last: int, time: float) -> int | None:
+        """By bisection: arrival times rise with the sequence, as far as the clock did."""
+        if self._next(queue, last)[1] < time:
+            return None
+        while first < last:
+            middle = (first + last) // 2
+            found, arrival = self._next(queue, middle)
+            if arrival < time:
+                first = found + 1
+            else:
+                last = middle
+        return self._next(queue, first)[0]
+
+    def _next(self, queue: QueueState, at: int) -> tuple[int, int]:
+        """The first message that stands there or behind, and when it arrived."""
+        found = queue.at_or_after(self._core, at)
+        if found is None:  # a damaged one was the last, and is set aside
+            return at, 0
+        record = queue.decode(self._core, *found)
+        return found[0], 0 if record is None else record.arrival_time
+
+    def express(
+        self, queue: QueueState, lo: int, hi: int, after: int, max_rows: int, max_bytes: int
+    ) -> Iterator[tuple[int, bytes]]:
+        """Messages of (lo, hi] that only memory has, as they would be stored, from `after` on."""
+        for lowest, highest in lookup_ids(lo, hi):
+            for lookup_id in queue.express.irange(max(lowest, after + 1), highest):
+                if max_rows <= 0 or max_bytes <= 0:
+                    return
+                data = queue.express[lookup_id].encode()
+                max_rows, max_bytes = max_rows - 1, max_bytes - len(data)
+                yield lookup_id, data
+
+
+def lookup_ids(lo: int, hi: int) -> list[tuple[int, int]]:
+    """The lowest and highest lookup id that the sequences (lo, hi] can have, for each priority."""
+    tops = [each << LOOKUP_SEQUENCE_BITS for each in _PRIORITIES]
+    return [(top | lo + 1, top | hi) for top in tops] if lo < hi else []
+
+
+def key_ranges(slot: int, lo: int, hi: int) -> list[tuple[bytes, bytes]]:
+    """The same as keys of stored messages: at least the first, below the second."""
+    return [
+        (message_key(slot, lowest), message_key(slot, highest) + b"\0")
+        for lowest, highest in lookup_ids(lo, hi)
+    ]

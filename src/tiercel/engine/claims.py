@@ -1,0 +1,373 @@
+"""Claims: a consumer takes messages in numbered rows, works on them, and acknowledges them later.
+
+A claim is to many messages what a two-phase read is to one, but durable: the messages leave the list of
+their queue, nobody else sees them, and they stay with the consumer over crashes of either side until it
+acknowledges them (received), or somebody releases them (back where they were). Each gets a number, claim_seq:
+1, 2, 3, without gaps, for each consumer and queue, and never twice. Whoever reads the numbers lo to hi twice
+gets the same messages twice, which is what a data pipeline needs to run a batch again.
+
+A consumer has an epoch, which every attach raises: a run that was replaced by another is refused from then
+on. Claimed messages count for the quotas; their time to be received stands still; a purge leaves them alone.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
+from uuid import UUID
+
+from tiercel.engine.catalog import Catalog
+from tiercel.engine.claim_records import (
+    HEAD_SIZE,
+    LAST_SEQ,
+    ClaimRow,
+    claimed_at,
+    claimed_key,
+    encode_claimed,
+    split_claimed,
+)
+from tiercel.engine.consumers import ROW_BYTES, Consumer, Consumers
+from tiercel.engine.core import Core
+from tiercel.engine.delivery import Delivery
+from tiercel.engine.expiry import Expiry
+from tiercel.engine.queue_state import QueueState
+from tiercel.engine.records import Record, decode_record, message_key, stored_packet_size
+from tiercel.engine.selection import Selection, Taken, select
+from tiercel.model.codes import MessageClass, ShareMode
+from tiercel.model.errors import (
+    ClaimLostError,
+    IllegalOperationError,
+    InvalidParameterError,
+    QueueDeletedError,
+    SharingViolationError,
+    StoreDamagedError,
+    StoreFullError,
+)
+from tiercel.model.limits import INFINITE
+from tiercel.store.interface import Keyspace
+from tiercel.wire.user_message import UserMessage
+
+SLICE = 1000  # messages that are worked on at once: what is in memory, and what one release gives back
+CLAIM_BYTES = 64 * 2**20  # what one claim takes at the most, unless it is told otherwise
+TRANSACTION_WAIT_S = 60
+
+_CLAIMED = Keyspace.CLAIMED  # naming a member of an enum costs a call
+_ACK_RECEIVE = MessageClass.ACK_RECEIVE
+
+
+class Claim(NamedTuple):
+    """The messages with the numbers lo + 1 to hi; none when the two are the same."""
+
+    lo: int
+    hi: int
+    size_bytes: int = 0  # of what was taken now
+    is_repeat: bool = False  # claimed before and offered again, because the caller has not seen it
+
+
+class Claimed(NamedTuple):
+    """A message that a consumer holds."""
+
+    claim_seq: int
+    lookup_id: int
+    claimed_at: int
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimStatus:
+    """What a consumer holds of one queue."""
+
+    consumer: str
+    queue: str
+    identifier: UUID  # of the queue
+    queue_epoch: int
+    epoch: int
+    slot: int  # of the claim in the store; 0 before the first message
+    lo: int  # everything up to this number has ended
+    hi: int
+    count: int
+    size_bytes: int
+    oldest_s: int | None  # how long the oldest message has been held
+    last_seen: int
+
+
+class Claims:
+    def __init__(self, core: Core, catalog: Catalog, delivery: Delivery, expiry: Expiry) -> None:
+        self._core = core
+        self._catalog = catalog
+        self._delivery = delivery
+        self._expiry = expiry
+        self._consumers = Consumers(core, catalog)
+        self.load = self._consumers.load
+        # How long a claim waits for the rest of a transaction that has arrived in part.
+        self.transaction_wait_s = TRANSACTION_WAIT_S
+
+    # Consumers.
+
+    def attach(self, name: str, *, create: bool = True) -> int:
+        """Takes a consumer over, or makes it; the epoch that is given fences whoever had it before."""
+        return self._consumers.attach(name, create=create).epoch
+
+    def check(self, name: str, epoch: int) -> None:
+        """Raises unless this is the present epoch of the consumer."""
+        self._consumers.current(name, epoch)
+
+    def forget(self, name: str) -> None:
+        """Ends a consumer that holds nothing; under the same name, its numbers would begin anew."""
+        self._consumers.forget(name)
+
+    def status(self, name: str, queue: QueueState) -> ClaimStatus:
+        consumer = self._consumers.find(name)
+        return self._status(consumer, queue, consumer.claim_on(queue))
+
+    def all(self) -> list[ClaimStatus]:
+        """Every claim that there is, also those that hold nothing just now."""
+        pairs = [(each, row) for each in self._consumers for row in each.claims.values()]
+        return [self._status(each, self._consumers.queue(row), row) for each, row in pairs]
+
+    def _status(self, consumer: Consumer, queue: QueueState, row: ClaimRow) -> ClaimStatus:
+        first = next(self._held(row), None)
+        return ClaimStatus(
+            consumer.name,
+            str(queue.queue.pathname),
+            row.queue,
+            queue.epoch,
+            consumer.epoch,
+            row.slot,
+            row.floor,
+            row.hi,
+            row.count,
+            row.size_bytes,
+            None if first is None else self._core.seconds - claimed_at(first[1]),
+            consumer.last_seen,
+        )
+
+    # Messages.
+
+    def claim(
+        self,
+        name: str,
+        epoch: int,
+        queue: QueueState,
+        limit: int,
+        byte_limit: int | None = None,
+        *,
+        start: int | None = None,
+        acknowledge: int = 0,
+    ) -> Claim:
+        """Takes up to `limit` messages in the order of the queue, and acknowledges others in the same batch.
+
+        `start` is the last number that the caller knows of: when the consumer holds messages beyond it, these
+        are given, and nothing new is taken. The first message, or the first whole transaction, is taken
+        however large it is.
+        """
+        consumer = self._consumers.current(name, epoch)
+        self._check_claimable(queue)
+        _check_number("limit", limit, 1)
+        row = consumer.claim_on(queue)
+        _check_numbers(row, acknowledge, start)
+        is_repeat = start is not None and start < row.hi
+        chosen: Sequence[Taken] = ()
+        if not is_repeat:
+            # What is acknowledged makes room, so that does not fail for want of it.
+            selection = self._select(queue, limit, CLAIM_BYTES if byte_limit is None else byte_limit)
+            chosen = self._choose(selection, or_raise=acknowledge <= row.floor)
+        consumer.last_seen = self._core.seconds
+        claim = Claim(row.hi if start is None else start, row.hi, is_repeat=is_repeat)
+        if chosen:
+            claim = self._take(consumer, queue, row, chosen)
+        self._end(queue, row, acknowledge, _ACK_RECEIVE)
+        return claim
+
+    def acknowledge(self, name: str, epoch: int, queue: QueueState, up_to: int) -> int:
+        """Ends the messages up to a number as received; how many there were. A second time ends none."""
+        consumer = self._consumers.current(name, epoch)
+        row = consumer.claim_on(queue)
+        _check_numbers(row, up_to, None)
+        consumer.last_seen = self._core.seconds
+        return self._end(queue, row, up_to, _ACK_RECEIVE)
+
+    def release(self, name: str, queue: QueueState | None = None, *, limit: int = SLICE) -> int:
+        """Gives messages back to their queues, the first first; how many are still to be given back.
+
+        The consumer is fenced: whoever works with these messages just now must not acknowledge them. Call it
+        again, best in a batch of its own, until there are none.
+        """
+        consumer = self._consumers.find(name)
+        _check_number("limit", limit, 1)
+        rows = [row for row in consumer.claims.values() if queue is None or row.queue_slot == queue.slot]
+        held = list(islice(((row, *each) for row in rows for each in self._held(row)), limit))
+        while held and not self._has_room([len(data) for _, _, data in held], or_raise=len(held) == 1):
+            del held[len(held) // 2 :]
+        self._consumers.fence(consumer)
+        for row, key, data in held:
+            self._give_back(row, key, data)
+        for row in rows:
+            if not row.count:
+                row.floor = row.hi  # also what was damaged: the numbers are not given again
+            self._consumers.save(row)
+        return sum(row.count for row in rows)
+
+    def messages(self, name: str, queue: QueueState, lo: int, hi: int) -> Iterator[Claimed]:
+        """The messages lo + 1 to hi. A damaged one is set aside and told of: its number is missing then."""
+        row = self._consumers.find(name).claim_on(queue)
+        for key, data in self._held(row, lo, hi):
+            found = self._decode(queue, row, key, data)
+            if found is not None:
+                yield found
+
+    def queue_deleted(self, queue: QueueState) -> None:
+        """Ends what consumers hold of a queue that is no more."""
+        for consumer in self._consumers if queue.consumers else ():
+            row = consumer.claims.get(queue.slot)
+            if row is not None:
+                self._end(queue, row, row.hi, MessageClass.NACK_Q_DELETED)
+                self._consumers.drop(consumer.claims.pop(queue.slot), queue)
+
+    # Before anything is changed.
+
+    def _check_claimable(self, queue: QueueState) -> None:
+        if queue.is_deleted:
+            raise QueueDeletedError(str(queue))
+        if queue.is_outgoing or self._catalog.is_internal(queue):
+            problem = "only messages that have arrived can be claimed"
+            raise IllegalOperationError(str(queue), problem=problem, fix="name a queue of this computer")
+        if any(opened.share == ShareMode.DENY_RECEIVE for opened in queue.handles.values()):
+            raise SharingViolationError(str(queue), problem="somebody has opened it to read from it alone")
+
+    def _select(self, queue: QueueState, limit: int, byte_limit: int) -> Selection:
+        _check_number("byte_limit", byte_limit, 1)
+        overdue = self._core.seconds - self.transaction_wait_s
+        return select(self._core, queue, limit, byte_limit, overdue)
+
+    def _choose(self, selection: Selection, *, or_raise: bool) -> Sequence[Taken]:
+        """What fits into the store, if need be less and less, but never a part of a transaction."""
+        cuts = selection.cuts
+        while cuts:
+            chosen = selection.taken[: cuts[-1]]
+            added = sum(each.size for each in chosen if each.is_express)
+            is_last = or_raise and len(cuts) == 1
+            if self._has_room([each.size for each in chosen], added, or_raise=is_last):
+                return chosen
+            cuts = cuts[: len(cuts) // 2]
+        return ()
+
+    def _has_room(self, sizes: list[int], added: int = 0, *, or_raise: bool) -> bool:
+        """Whether messages can change their keyspace; `added` bytes of them were in memory only."""
+        try:
+            if added:
+                self._core.reserve(added)
+            self._core.reserve_to_move(len(sizes), sum(sizes) + ROW_BYTES)
+        except StoreFullError:
+            if or_raise:
+                raise
+            return False
+        return True
+
+    # Taking, ending and giving back.
+
+    def _take(self, consumer: Consumer, queue: QueueState, row: ClaimRow, chosen: Sequence[Taken]) -> Claim:
+        self._consumers.keep(consumer, queue, row)
+        batch, slot, seconds, lo = self._core.batch, row.slot, self._core.seconds, row.hi
+        for seq, taken in enumerate(chosen, lo + 1):
+            data = taken.data or batch.get(Keyspace.MESSAGES, message_key(queue.slot, taken.lookup_id))
+            assert data is not None
+            batch.put(_CLAIMED, claimed_key(slot, seq), encode_claimed(taken.lookup_id, seconds, data))
+        self._remove(queue, chosen)
+        row.hi = lo + len(chosen)
+        size = sum([each.size for each in chosen])
+        self._consumers.count(queue, row, len(chosen), size)
+        self._consumers.save(row)
+        return Claim(lo, row.hi, size)
+
+    def _remove(self, queue: QueueState, chosen: Sequence[Taken]) -> None:
+        stored = [each for each in chosen if not each.is_express]
+        if stored:
+            ids = [each.lookup_id for each in stored]
+            queue.remove_stored(self._core, ids, sum([each.size for each in stored]))
+        for each in chosen if len(stored) < len(chosen) else ():
+            if each.is_express:
+                queue.remove(self._core, each.lookup_id, queue.express[each.lookup_id])
+        for each in chosen:
+            if each.clock is not None:
+                self._expiry.forget(queue, each.lookup_id, each.clock)
+
+    def _end(self, queue: QueueState, row: ClaimRow, up_to: int, reason: MessageClass) -> int:
+        if up_to <= row.floor:
+            return 0
+        ended = 0
+        while rows := list(islice(self._held(row, 0, up_to), SLICE)):
+            found = [self._decode(queue, row, key, data) for key, data in rows]
+            records = [each.record for each in found if each is not None]
+            for key, _ in rows:
+                self._core.batch.delete(_CLAIMED, key)
+            self._consumers.count(queue, row, -len(records), -sum([len(each.packet) for each in records]))
+            for record in records:
+                self._delivery.conclude(queue, record, reason)
+            ended += len(records)
+        row.floor = up_to
+        self._consumers.save(row)
+        return ended
+
+    def _give_back(self, row: ClaimRow, key: bytes, data: bytes) -> None:
+        queue = self._consumers.queue(row)
+        found = self._decode(queue, row, key, data)
+        row.floor = int.from_bytes(key[4:], "big")
+        if found is None:
+            return
+        record, packet = _returned(found, self._core.seconds)
+        self._core.batch.delete(_CLAIMED, key)
+        self._consumers.count(queue, row, -1, -len(record.packet))
+        queue.insert(self._core, found.lookup_id, record, recoverable=packet.is_recoverable)
+        if not record.is_copy:
+            self._expiry.watch(queue, found.lookup_id, packet)
+        self._delivery.offer(queue, found.lookup_id, record)
+
+    def _held(self, row: ClaimRow, lo: int = 0, hi: int = LAST_SEQ) -> Iterator[tuple[bytes, bytes]]:
+        if not row.count:
+            return iter(())
+        first, end = claimed_key(row.slot, lo + 1), claimed_key(row.slot, min(hi, row.hi) + 1)
+        return self._core.batch.range(_CLAIMED, first, end)
+
+    def _decode(self, queue: QueueState, row: ClaimRow, key: bytes, data: bytes) -> Claimed | None:
+        """The message; a damaged one is set aside, told of, and never delivered."""
+        seq = int.from_bytes(key[4:], "big")
+        try:
+            lookup_id, when, stored = split_claimed(data)
+            return Claimed(seq, lookup_id, when, decode_record(stored))
+        except StoreDamagedError as problem:
+            what = f"message {seq} that consumer {row.consumer} claimed from {queue}"
+            self._core.set_aside_row(_CLAIMED, key, data, what, problem.problem)
+            self._consumers.count(queue, row, -1, -stored_packet_size(data[HEAD_SIZE:]))
+            self._consumers.save(row)
+            return None
+
+
+def _returned(found: Claimed, now: int) -> tuple[Record, UserMessage]:
+    """The message as it goes back: one more attempt has failed, and the time that it was held is added."""
+    record = found.record._replace(abort_count=found.record.abort_count + 1)
+    packet = UserMessage(record.packet)
+    if packet.time_to_be_received == INFINITE or record.is_copy:
+        return record, packet
+    limit = min(packet.time_to_be_received + now - found.claimed_at, INFINITE - 1)
+    packet = UserMessage(packet.with_time_to_be_received(limit))
+    return record._replace(packet=packet.data), packet
+
+
+def _check_number(what: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InvalidParameterError(what, present=ascii(value)[:80], limit=f"{least} or more")
+
+
+def _check_numbers(row: ClaimRow, acknowledge: int, start: int | None) -> None:
+    """The caller must know what the consumer holds, or it goes on from another consumer's numbers."""
+    _check_number("acknowledge", acknowledge, 0)
+    _check_number("start", 0 if start is None else start, 0)
+    held = f"{row.floor + 1} to {row.hi}"
+    if acknowledge > row.hi:
+        problem = f"message {acknowledge} cannot be acknowledged: it was never claimed"
+        raise ClaimLostError(f"consumer {row.consumer}", problem=problem, limit=held)
+    if start is not None and not max(row.floor, acknowledge) <= start <= row.hi:
+        gone = start < row.hi
+        problem = f"the messages after {start} {'have ended' if gone else 'were never claimed'}"
+        raise ClaimLostError(f"consumer {row.consumer}", problem=problem, limit=held)

@@ -1,0 +1,201 @@
+"""A batch of stages on its way into the queues: prepared in slices, and committed all at once.
+
+What is prepared is kept in memory, as the sends of every transaction are, and counts for the quotas. A crash
+before the commit leaves the stages as they were; after it they are gone and the messages are there.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tiercel.engine.core import Core
+from tiercel.engine.handles import OpenQueue
+from tiercel.engine.opening import Opening
+from tiercel.engine.stage_records import RowMarks, Stage, StageId, chunk_key, decode_chunk
+from tiercel.engine.transaction import Transaction
+from tiercel.engine.transactions import Transactions
+from tiercel.model.codes import QueueAccess
+from tiercel.model.errors import (
+    InvalidParameterError,
+    MqError,
+    StageNotFoundError,
+    StageRefusedError,
+    StoreDamagedError,
+)
+from tiercel.model.format_name import FormatName
+from tiercel.model.identifiers import MessageId
+from tiercel.model.message import CORRELATION_ID_BYTES, Message
+from tiercel.security.access import Token
+from tiercel.store.interface import Keyspace
+
+Row = tuple[FormatName, Message]
+RowsOf = Callable[[bytes], Iterable[Row]]
+
+SLICE = 500  # messages in one turn: some ten milliseconds
+_SLICE_BYTES = 4 * 2**20
+_NO_CORRELATION = bytes(CORRELATION_ID_BYTES)
+
+
+class Published(NamedTuple):
+    messages: int  # how many there are
+    already: bool  # an earlier publish did it, and this one did nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """The parts of the engine that messages go through."""
+
+    core: Core
+    transactions: Transactions
+    opening: Opening
+    send: Callable[[OpenQueue, Message, Transaction], MessageId]
+
+
+class Publication:
+    """Call `prepare` until it says that all is done, then `commit`; or `abort`, at any time.
+
+    An error of `prepare` or `commit` has aborted it: nothing is published, and the stages are still there.
+    """
+
+    def __init__(
+        self,
+        sending: Sending,
+        stages: Sequence[Stage],
+        rows_of: RowsOf,
+        token: Token,
+        ended: Callable[[int | None], None],
+        *,
+        transactional: bool,
+    ) -> None:
+        """`ended` is told how many messages were published, or None when none was."""
+        self.rows = sum(stage.rows for stage in stages)
+        self.prepared = 0
+        self._sending = sending
+        self._rows_of = rows_of
+        self._token = token
+        self._ended = ended
+        self._opened: dict[FormatName, OpenQueue] = {}
+        self._messages = self._read(stages)
+        begin = sending.transactions.begin if transactional else sending.transactions.begin_group
+        self._transaction = begin()
+        self._is_open = True
+        # What is staged becomes messages, and is not counted twice on the way.
+        self._staged_bytes = sum(stage.size_bytes for stage in stages)
+        sending.core.total_bytes -= self._staged_bytes
+
+    def prepare(self, limit: int = SLICE) -> bool:
+        """Makes the next messages ready; True when there are no more."""
+        self._check_open()
+        try:
+            return self._prepare(limit)
+        except MqError:
+            self.abort()
+            raise
+
+    def _prepare(self, limit: int) -> bool:
+        core, send = self._sending.core, self._sending.send
+        enough = core.pending_bytes + _SLICE_BYTES
+        for _ in range(limit):
+            row = next(self._messages, None)
+            if row is None:
+                return True
+            name, message = row
+            send(self._queue(name), message, self._transaction)
+            self.prepared += 1
+            if core.pending_bytes > enough:
+                break
+        return False
+
+    def commit(self) -> Published:
+        """Puts the messages into their queues, and has it remembered; the stages of the batch are gone."""
+        while not self.prepare():
+            pass
+        try:
+            self._sending.transactions.commit(self._transaction.id)
+        except MqError:
+            self.abort()
+            raise
+        self._end(self.prepared)
+        return Published(self.prepared, already=False)
+
+    def abort(self) -> None:
+        """Leaves everything as it was; after the end this is nothing."""
+        if self._is_open:
+            self._sending.transactions.abort_if_active(self._transaction)
+            self._end(None)
+
+    def _end(self, published: int | None) -> None:
+        self._is_open = False
+        self._messages.close()
+        self._sending.core.total_bytes += self._staged_bytes
+        for opened in self._opened.values():
+            self._sending.opening.close(opened)
+        self._ended(published)
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            problem = "it has ended: committed, aborted, or its batch was discarded"
+            raise StageRefusedError("publication", problem=problem, fix="begin another")
+
+    def _queue(self, name: FormatName) -> OpenQueue:
+        opened = self._opened.get(name)
+        if opened is None:
+            opening = self._sending.opening
+            opened = self._opened[name] = opening.open(name, QueueAccess.SEND, token=self._token)
+        return opened
+
+    def _read(self, stages: Sequence[Stage]) -> Generator[Row]:
+        for stage in stages:
+            marks = RowMarks(stage.id)
+            for chunk in range(stage.chunks):
+                for name, message in self._read_chunk(stage.id, chunk):
+                    mark = marks.next()
+                    if message.correlation_id == _NO_CORRELATION:
+                        message.correlation_id = mark
+                    yield name, message
+
+    def _read_chunk(self, stage: StageId, number: int) -> Iterator[Row]:
+        what = f"chunk {number} of stage {stage}"
+        data = self._sending.core.batch.get(Keyspace.STAGED, chunk_key(stage.key, number))
+        if data is None:
+            raise StageNotFoundError(what)
+        try:
+            rows, payload = decode_chunk(data)
+        except StoreDamagedError as damage:
+            raise StageNotFoundError(what, problem=damage.problem, fix="stage it again") from damage
+        count = 0
+        for row in self._rows(payload, what):
+            count += 1
+            yield row
+        if count != rows:
+            problem = "it does not hold the rows that were announced"
+            raise InvalidParameterError(what, problem=problem, present=count, limit=rows)
+
+    def _rows(self, payload: bytes, what: str) -> Iterator[Row]:
+        """What the caller's code makes of a payload; whatever it raises must not stop the queue manager."""
+        try:
+            yield from self._rows_of(payload)
+        except MqError:
+            raise
+        except Exception as error:
+            raise InvalidParameterError(what, problem=f"its rows cannot be read ({error!r})") from error
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedBefore:
+    """In the place of a publication when there is nothing left to do."""
+
+    published: Published
+    rows: int = 0
+    prepared: int = 0
+
+    def prepare(self, limit: int = SLICE) -> bool:
+        """All is done."""
+        del limit
+        return True
+
+    def commit(self) -> Published:
+        return self.published
+
+    def abort(self) -> None:
+        """Nothing was begun."""

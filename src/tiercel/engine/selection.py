@@ -1,0 +1,106 @@
+"""Which messages the next claim takes: in the order of the queue, whole transactions only, up to a limit.
+
+A claim may end wherever no transaction is open, that is begun and not yet complete in what was looked at. It
+ends at the last such place within the limit, and goes beyond the limit only to get to the first one. Messages
+of one transaction follow each other in their stream, though those of other senders may lie between them; so
+its end has come with its last message, or, if somebody else has taken that one, with the next transaction of
+the stream. For an end that has not arrived yet a claim waits, but not for ever.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tiercel.engine.core import Core
+from tiercel.engine.queue_state import QueueState
+from tiercel.engine.records import Record
+from tiercel.model.limits import INFINITE
+from tiercel.wire.transaction_header import (
+    FIRST_IN_TRANSACTION,
+    LAST_IN_TRANSACTION,
+    TRANSACTION_ID_SHIFT,
+)
+from tiercel.wire.user_header import TRANSACTION_HEADER
+from tiercel.wire.user_message import UserMessage, packet_flags, packet_life
+
+_IN_MEMORY = 64 * 2**20  # bytes; what a larger selection needs is read again when it is moved
+
+
+class Taken(NamedTuple):
+    """A message that is to be claimed."""
+
+    lookup_id: int
+    size: int  # of its packet
+    data: bytes  # its record; empty when there are too many to keep them all
+    is_express: bool
+    clock: UserMessage | None  # if its time is limited
+
+
+@dataclass(slots=True)
+class Selection:
+    """What a claim may take: the messages up to any of the cuts."""
+
+    taken: list[Taken] = field(default_factory=list)
+    cuts: list[int] = field(default_factory=list)
+
+
+def select(core: Core, queue: QueueState, limit: int, byte_limit: int, overdue: int) -> Selection:
+    """A transaction whose first message arrived by `overdue` is taken as it is."""
+    selection, transactions = Selection(), _Transactions(overdue)
+    taken, cuts = selection.taken, selection.cuts
+    size = 0
+    for lookup_id, data in queue.available(core):
+        record = queue.decode(core, lookup_id, data)
+        if record is None or _is_over(record, core.seconds):
+            continue
+        packet = record.packet
+        if cuts and (len(taken) >= limit or size + len(packet) > byte_limit):
+            break
+        size += len(packet)
+        if packet_flags(packet) & TRANSACTION_HEADER:
+            transactions.meet(UserMessage(packet), record.arrival_time)
+        taken.append(_take(lookup_id, record, data, keep=size <= _IN_MEMORY))
+        if not transactions.awaited:
+            cuts.append(len(taken))
+    return selection
+
+
+def _take(lookup_id: int, record: Record, data: bytes | Record, *, keep: bool) -> Taken:
+    size = len(record.packet)
+    clock = UserMessage(record.packet) if _limit(record) is not None else None
+    if isinstance(data, Record):
+        return Taken(lookup_id, size, record.encode(), True, clock)
+    return Taken(lookup_id, size, data if keep else b"", False, clock)
+
+
+def _is_over(record: Record, now: int) -> bool:
+    """Whether it ends in this very moment."""
+    limit = _limit(record)
+    return limit is not None and limit <= now
+
+
+def _limit(record: Record) -> int | None:
+    """When nobody may receive the message any more; a dead letter has no time to lose."""
+    limit, sent_time = packet_life(record.packet)
+    return None if limit == INFINITE or record.is_copy else sent_time + limit
+
+
+class _Transactions:
+    """Those that were begun in what was looked at, by their streams; and whose end is awaited."""
+
+    def __init__(self, overdue: int) -> None:
+        self._overdue = overdue
+        self._begun: dict[bytes, int] = {}
+        self.awaited: set[bytes] = set()
+
+    def meet(self, packet: UserMessage, arrival_time: int) -> None:
+        stream, flags = packet.stream, packet.transaction_flags
+        number = flags >> TRANSACTION_ID_SHIFT
+        if flags & LAST_IN_TRANSACTION:
+            self._begun.pop(stream, None)
+            self.awaited.discard(stream)
+        elif flags & FIRST_IN_TRANSACTION or self._begun.get(stream) != number:
+            self._begun[stream] = number
+            if arrival_time > self._overdue:
+                self.awaited.add(stream)
+            else:
+                self.awaited.discard(stream)

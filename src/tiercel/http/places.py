@@ -1,0 +1,74 @@
+"""Where the messages are that a request speaks of: a queue, its journal, the dead letters, the way out."""
+
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from tiercel.engine.engine import Engine
+from tiercel.engine.queue_state import QueueState
+from tiercel.model.errors import InvalidParameterError, QueueNotFoundError
+from tiercel.model.format_name import named
+from tiercel.model.path_name import SystemQueue
+
+
+class Source(StrEnum):
+    QUEUE = "queue"
+    JOURNAL = "journal"
+    DEADLETTER = "deadletter"
+    XACTDEADLETTER = "xactdeadletter"
+    OUTGOING = "outgoing"
+    DISCARDS = "discards"
+
+
+_SYSTEM = {
+    Source.JOURNAL: SystemQueue.JOURNAL,
+    Source.DEADLETTER: SystemQueue.DEADLETTER,
+    Source.XACTDEADLETTER: SystemQueue.DEADXACT,
+}
+
+
+def find(engine: Engine, queue: str | None, source: Source = Source.QUEUE) -> QueueState:
+    """The queue that is meant; without a name, the journal or the dead letters of the computer."""
+    if queue is None:
+        if source not in _SYSTEM:
+            fix = r"give queue, as .\private$\orders"
+            raise InvalidParameterError("queue", problem="it is missing", fix=fix)
+        return engine.queue_state(named(rf".\system$;{_SYSTEM[source]}"))
+    if source in {Source.DEADLETTER, Source.XACTDEADLETTER}:
+        problem = f"from={source} is one for the whole computer"
+        raise InvalidParameterError("queue", problem=problem, fix="leave queue out")
+    state = engine.queue_state(named(queue))
+    if source is Source.JOURNAL:
+        if state.journal is None:
+            raise QueueNotFoundError(f"journal of {state}")
+        return state.journal
+    if state.is_outgoing is not (source is Source.OUTGOING):
+        problem = (
+            "it is a queue of another computer" if state.is_outgoing else "it is a queue of this computer"
+        )
+        fix = "say from=outgoing" if state.is_outgoing else "leave from=outgoing out"
+        raise InvalidParameterError(f"queue {queue}", problem=problem, fix=fix)
+    return state
+
+
+def listed(engine: Engine, pattern: str | None, source: Source = Source.QUEUE) -> list[QueueState]:
+    """The queues of applications, their journals, or the outgoing queues, whose names match."""
+    if source in {Source.DEADLETTER, Source.XACTDEADLETTER}:
+        return [find(engine, None, source)]
+    visible = [state for state in engine.queues() if engine.is_visible(state)]
+    chosen = [state for state in visible if state.is_outgoing is (source is Source.OUTGOING)]
+    chosen = [state for state in chosen if pattern is None or _matches(engine, state, pattern)]
+    return [state.journal for state in chosen if state.journal] if source is Source.JOURNAL else chosen
+
+
+def name_of(engine: Engine, state: QueueState) -> str:
+    """As answers have it: the path name; of an outgoing queue, the format name that it leads to."""
+    path = state.queue.pathname
+    return str(engine.format_name(state)) if path is None else str(path)
+
+
+def _matches(engine: Engine, state: QueueState, pattern: str) -> bool:
+    name = name_of(engine, state)
+    local = name.partition("\\")[2]
+    return any(
+        fnmatchcase(each.casefold(), pattern.casefold()) for each in (name, f".\\{local}", local) if each
+    )

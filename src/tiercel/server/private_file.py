@@ -1,0 +1,116 @@
+"""A text that is its owner's alone: refused when others may read it, written whole, read when it changed."""
+
+import fcntl
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+from tiercel.model.errors import TiercelError
+
+MODE: Final = 0o600
+MAX_SIZE: Final = 16 << 20
+
+T = TypeVar("T")
+_Stamp = tuple[int, int, int, int, int]
+
+
+class Watched(Generic[T]):
+    """What a file says now.
+
+    When the file cannot be read, or should not be, it says what `nothing` says, and `report` hears why, once.
+    """
+
+    def __init__(
+        self, path: Path, read: Callable[[Path], T], nothing: T, report: Callable[[str], None]
+    ) -> None:
+        self.path = path
+        self._read = read
+        self._nothing = self._value = nothing
+        self._report = report
+        self._stamp: _Stamp | None = None
+        self._problem = ""
+
+    @property
+    def value(self) -> T:
+        problem = ""
+        try:
+            stamp = _stamp(self.path.stat())
+            if stamp != self._stamp:
+                self._value, self._stamp = self._read(self.path), stamp
+        except (TiercelError, OSError) as error:
+            problem = str(error)
+            self._value, self._stamp = self._nothing, None
+        if problem and problem != self._problem:
+            self._report(problem)
+        self._problem = problem
+        return self._value
+
+
+def _stamp(status: os.stat_result) -> _Stamp:
+    return status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_mode
+
+
+def read(path: Path, error: type[TiercelError]) -> str:
+    """The text of a file that is its owner's alone; whatever is wrong is an `error` of one line."""
+    try:
+        with path.open("rb") as file:
+            _check(path, os.fstat(file.fileno()), error)
+            data = file.read(MAX_SIZE + 1)
+    except OSError as problem:
+        raise error(f"{path}: it cannot be read ({problem.strerror})") from problem
+    if len(data) > MAX_SIZE:
+        raise error(f"{path}: it is larger than {MAX_SIZE} bytes")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        raise error(f"{path}: it is no UTF-8 text") from problem
+
+
+def _check(path: Path, status: os.stat_result, error: type[TiercelError]) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise error(f"{path}: it is no file")
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & 0o077:
+        raise error(f"{path}: others than its owner may use it (mode {mode:04o}); say chmod 600 {path}")
+
+
+@contextmanager
+def changing(path: Path, error: type[TiercelError]) -> Iterator[Callable[[str], None]]:
+    """Nobody else changes the file meanwhile; the block gets what writes a new text, whole or not at all."""
+    try:
+        with _locked(path.parent):
+            yield lambda text: _write(path, text)
+    except OSError as problem:
+        raise error(f"{path}: it cannot be written ({problem.strerror})") from problem
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write(path: Path, text: str) -> None:
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # for the owner alone
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            if path.exists():  # root may change the file of the daemon's user, and it stays that user's
+                status = path.stat()
+                os.fchown(descriptor, status.st_uid, status.st_gid)
+            os.fchmod(descriptor, MODE)
+            file.write(text.encode("utf-8"))
+            file.flush()
+            os.fsync(descriptor)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
