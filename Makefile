@@ -12,7 +12,7 @@ SEED ?=
 DATA ?= data
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test format check unit bench bench-daemon bench-remote-read bench-growth conformance crash soak model simulate fuzz interop lock clean
+.PHONY: help demo run test format check unit bench bench-daemon bench-remote-read bench-data bench-growth conformance crash soak model simulate fuzz interop lock clean
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -51,18 +51,20 @@ check: $(VENV)/.ready
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.ready
-	$(BIN)/pytest --numprocesses $(JOBS) --quiet
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadgroup --quiet
 
 format: $(VENV)/.ready ## format the code and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.ready ## measure codec, store and engine, each against something bare
+bench: $(VENV)/.ready ## measure codec, store, engine and columns, each against something bare
 	@$(BIN)/python bench/bench_codec.py
 	@echo
 	@$(BIN)/python bench/bench_store.py
 	@echo
 	@$(BIN)/python bench/bench_engine.py
+	@echo
+	@$(BIN)/python bench/bench_columns.py
 	@echo
 	@$(BIN)/python bench/bench_claims.py
 
@@ -73,12 +75,15 @@ bench-daemon: $(VENV)/.ready ## measure the daemon: in, out, both, latency, exac
 bench-remote-read: $(VENV)/.ready ## measure remote readers: one, sixteen, and beside a sender
 	@$(BIN)/python bench/bench_remote_read.py
 
+bench-data: $(VENV)/.ready ## measure the data endpoint: rows a second, claims, memory, and beside a sender
+	@$(BIN)/python bench/bench_data.py
+
 bench-growth: $(VENV)/.ready ## a backlog of up to a million messages: start, memory, speed
 	@$(BIN)/python bench/bench_engine.py growth 1000 10000 100000 1000000
 
 conformance: $(VENV)/.ready ## run the suite and print which requirements it covers
 	@mkdir -p build
-	$(BIN)/pytest --numprocesses $(JOBS) --quiet --junitxml build/conformance.xml
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadgroup --quiet --junitxml build/conformance.xml
 	@$(BIN)/python tools/conformance build/conformance.xml
 
 crash: $(VENV)/.ready ## kill a working queue manager N times (1000) and check what is left

@@ -1,1 +1,11 @@
-"""Queues of MSMQ as a Spark data source: `spark.readStream.format("msmq")`."""
+r"""MSMQ queues in Spark: `spark.read.format("msmq").option("queue", r".\private$\orders").load()`.
+
+Spark finds `DefaultSource` by itself. `session()` gives a Spark session on a Java that is there or comes from
+PyPI. docs/spark.md has every column, every option and what is guaranteed.
+"""
+
+from pyspark_msmq.java import ensure_java
+from pyspark_msmq.session import session
+from pyspark_msmq.source import DefaultSource
+
+__all__ = ["DefaultSource", "ensure_java", "session"]

@@ -11,9 +11,10 @@ cancelled while it waits loses nothing: what had come to it goes back into its q
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
@@ -76,6 +77,7 @@ async def connect(
     workgroup: bool = True,
     rpc_cancel_minutes: float = 5,
     reconnect_s: float = 30,
+    message_port: int | None = None,
     client_id: UUID | None = None,
 ) -> RemoteQueueManager:
     """Connects to the queue manager of another computer; the arguments are those of `tiercel.connect`."""
@@ -90,6 +92,7 @@ async def connect(
         workgroup=workgroup,
         rpc_cancel_minutes=rpc_cancel_minutes,
         reconnect_s=reconnect_s,
+        message_port=message_port,
         client_id=client_id,
     )
     manager = RemoteQueueManager(options)
@@ -377,6 +380,24 @@ class Queue:
 
     async def send(self, message: Message | bytes, *, transaction: Transaction | None = None) -> MessageId:
         return self._queue.send(message, transaction=transaction)
+
+    async def send_many(
+        self, messages: Iterable[Message | bytes], *, transaction: Transaction | None = None
+    ) -> list[MessageId]:
+        return self._queue.send_many(messages, transaction=transaction)
+
+    async def receive_many(
+        self, limit: int, timeout: float | None = None, *, transaction: Transaction | None = None
+    ) -> list[Message]:
+        seconds, opened = embedded.check_timeout(timeout), self._open(QueueAccess.RECEIVE)
+        end = None if seconds is None else time.monotonic() + seconds
+        while not (messages := self._queue.receive_first(limit, transaction)):
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                break
+            with suppress(IoTimeoutError):  # by peeking: a task that is cancelled has taken nothing
+                await self._wait(partial(self._reading.peek, opened, left))
+        return messages
 
     async def receive(
         self,

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from columns.strategies import plain_records, records, records_of
 from tiercel.columns import SCHEMA, BadMessageError, RowFilter, StoredRows, batch_of
-from tiercel.columns.joined import Joined
 from tiercel.columns.stored import slow_batch_of
 from tiercel.columns.walk import Walk
-from tiercel.engine.claim_records import HEAD_SIZE
+from tiercel.engine.claim_records import claimed_key, encode_claimed
 from tiercel.engine.records import Record, message_key
 from tiercel.model.codes import QueueFormatType
 from tiercel.model.format_name import FormatName
@@ -50,7 +49,7 @@ def assert_same(rows: StoredRows) -> pa.RecordBatch:
 
 
 def is_plain(rows: StoredRows) -> bool:
-    return bool(Walk(Joined(rows.values), rows.prefix).is_plain.all())
+    return bool(Walk(rows.joined, rows.head_size).is_plain.all())
 
 
 class TestSameAsOneByOne:
@@ -68,16 +67,27 @@ class TestSameAsOneByOne:
     def test_what_we_send(self, data: list[bytes]) -> None:
         assert_same(stored(*data))
 
-    @given(st.lists(records, max_size=8), st.data())
-    def test_claimed_messages(self, data: list[bytes], draw: st.DataObject) -> None:
-        """Their values have more before the record, and their keys are claim numbers."""
-        heads = draw.draw(st.lists(wire.exactly(HEAD_SIZE), min_size=len(data), max_size=len(data)))
-        keys = [message_key(7, seq) for seq in range(1, len(data) + 1)]
-        rows = StoredRows.of_claimed(keys, [head + value for head, value in zip(heads, data, strict=True)])
-        batch = assert_same(rows)
-        assert batch["claim_seq"].to_pylist() == list(range(1, len(data) + 1))
-        lookup_ids = [int.from_bytes(head[:8], "big", signed=True) for head in heads]
-        assert batch["lookup_id"].to_pylist() == lookup_ids
+    @given(st.lists(st.tuples(st.integers(0, 2**64 - 1), wire.u32, records | plain_records), max_size=8))
+    def test_claimed_messages(self, claimed: list[tuple[int, int, bytes]]) -> None:
+        """Their values have a head before the record, and their keys are the numbers of the claim."""
+        keys = [claimed_key(7, seq) for seq, _ in enumerate(claimed, 1)]
+        batch = assert_same(StoredRows.of_claimed(keys, [encode_claimed(*each) for each in claimed]))
+        assert batch["claim_seq"].to_pylist() == [seq for seq, _ in enumerate(claimed, 1)]
+        assert [each % 2**64 for each in batch["lookup_id"].to_pylist()] == [each[0] for each in claimed]
+
+    @pytest.mark.parametrize("size", [0, 1, 8, 12, 15, 16, 40])
+    def test_claimed_messages_that_are_cut_short(self, size: int) -> None:
+        whole = encode_claimed(5, 6, record(PLAIN))
+        keys = [claimed_key(7, seq) for seq in (1, 2, 3)]
+        batch = assert_same(StoredRows.of_claimed(keys, [whole, whole[:size], whole]))
+        assert [error is None for error in batch["decode_error"].to_pylist()] == [True, False, True]
+
+    @pytest.mark.parametrize("at", range(16))
+    def test_damaged_heads_of_claimed_messages(self, at: int) -> None:
+        damaged = bytearray(encode_claimed(5, 6, record(PLAIN)))
+        damaged[at] ^= 1
+        batch = assert_same(StoredRows.of_claimed([claimed_key(7, 1)], [bytes(damaged)]))
+        assert "its head is damaged" in batch["decode_error"][0].as_py()
 
     def test_every_kind_of_queue_name(self) -> None:
         bytes_of = {2: bytes(4), 3: b"\3\0\0\0", 4: b"\4\0\0\0", 5: bytes(range(16)), 6: bytes(range(20))}
@@ -153,7 +163,7 @@ class TestBadMessages:
     UNREADABLE = record(PLAIN[:-4])
 
     def test_fail(self) -> None:
-        with pytest.raises(BadMessageError, match=r"0x0000000000000001 cannot be read.*checksum is wrong"):
+        with pytest.raises(BadMessageError, match=r"0x0000000000000001: .*checksum is wrong"):
             batch_of(stored(self.WHOLE, self.DAMAGED))
         with pytest.raises(BadMessageError, match=r"BaseHeader.packet_size at byte 8"):
             batch_of(stored(self.WHOLE, self.UNREADABLE))

@@ -112,8 +112,8 @@ NUMBERS: dict[type[IntEnum], list[int]] = {
     codes.QueueFormatKind: [0, 1, 2, 3, 4, 5, 6, 7, 8],
     codes.QueueFormatSuffix: [0, 1, 2, 3, 4, 5],
     codes.BodyType: [
-        *(0, 2, 3, 4, 5, 6, 7, 8, 11, 16, 17, 18, 19, 20, 21, 30, 31, 68, 69),
-        *(0x300, 0x1011, 0x2011),
+        *(0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 14, 16, 17, 18, 19, 20, 21, 22, 23, 30, 31),
+        *(64, 65, 66, 67, 68, 69, 72, 0x300, 0x1011, 0x2011),
     ],
     codes.ShareMode: [0, 1],
     codes.ReceiveAction: [0, 0x80000000, 0x80000001],

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tiercel.cli.body import body_line, body_of, body_record
 from tiercel.cli.packets import Contents, Found, Note, Place, Problem, read_contents, verify
 from tiercel.model.errors import DecodeError
 from tiercel.wire.capture import TCP_PORT, UDP_PORT
@@ -127,9 +128,15 @@ class _Printer:
         else:
             print(f"\n{_heading(found.place)}  {line}")
             print("\n".join(render(list_packet(found.packet), whole=self._arguments.body)))
+            self._print_body(found)
         if difference is not None:
             self.problems += 1
             self.complain(f"{found.place}: {difference}")
+
+    def _print_body(self, found: Found) -> None:
+        decoded = body_of(found.packet)
+        if decoded is not None:
+            print(body_line(decoded, whole=self._arguments.body))
 
     def _print_stream(self, stream: str | None) -> None:
         if stream is not None and stream != self._stream:
@@ -144,6 +151,9 @@ class _Printer:
             "summary": line,
             "structures": as_json(list_packet(found.packet)),
         }
+        decoded = body_of(found.packet)
+        if decoded is not None:
+            record |= {"body": body_record(decoded)}
         if self._arguments.verify:
             record |= {"difference": difference}
         print(json.dumps(record))

@@ -24,6 +24,7 @@ from tiercel.client.dialing import Options
 from tiercel.client.embedded import check_timeout, seeks
 from tiercel.client.remote_message import RemoteMessage, queue_name
 from tiercel.client.remote_session import Opened, RemoteTransaction, Session
+from tiercel.client.sender import check_no_transaction
 from tiercel.model.codes import LookupAction, MessageSeekAction, QueueAccess, ReceiveAction, ShareMode
 from tiercel.model.errors import (
     AccessDeniedError,
@@ -42,7 +43,7 @@ from tiercel.model.format_name import (
     PrivateFormatName,
     PublicFormatName,
 )
-from tiercel.model.identifiers import NULL_GUID
+from tiercel.model.identifiers import NULL_GUID, MessageId
 from tiercel.model.limits import INFINITE
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName, SystemQueue
@@ -205,6 +206,22 @@ class RemoteQueue:
 
     # Messages.
 
+    async def send(
+        self, message: Message | bytes, *, transaction: RemoteTransaction | None = None
+    ) -> MessageId:
+        """Sends a message; on return that computer has it, stored if it is recoverable.
+
+        Whether the queue takes it is its computer's matter: `acknowledgements` and an `administration_queue`
+        tell. For a transaction, and for journals of the sender, open a queue manager of your own.
+        """
+        if isinstance(message, bytes):
+            message = Message(message)
+        if not isinstance(message, Message):
+            kind = type(message).__name__
+            raise IllegalPropertyVariantTypeError("message", present=kind, limit="Message or bytes")
+        check_no_transaction(transaction)
+        return await self._session.sender.send(self.format_name, message)
+
     async def receive(
         self,
         timeout: float | None = None,  # noqa: ASYNC109  # as with the embedded queue
@@ -216,8 +233,8 @@ class RemoteQueue:
         """Takes the first message, and waits `timeout` seconds for one (None: for ever).
 
         With a lookup id it takes that message, or with `seek` the one before or after it, and never waits.
-        A message whose acknowledgement is lost is given to you all the same, as Windows does: it may come
-        once more, but it does not get lost.
+        The acknowledgement is sent, but its answer is not waited for. When it is lost, the message may come
+        once more, as with Windows; it does not get lost. Who wants to know uses `receiving`.
         """
         if seeks(lookup_id, seek):
             return await self.take(_seeking(_RECEIVES, lookup_id, seek, transaction))
@@ -343,6 +360,8 @@ class RemoteQueue:
 
     async def keep(self, held: _Held) -> RemoteMessage:
         """Acknowledges a message and hands it over."""
+        if not held.read.is_transactional and self._session.acknowledge(held.opened, held.read):
+            return held.message
         request = held.read.end(RR_ACK)
         try:
             await self._session.call(held.opened.link, request, held.opened.handle.subject)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,15 @@ class Joined:
             raise ValueError(f"{self.zeros} bytes are too many for one batch; cut them before")
         self.data = b"".join((*values, bytes(_ROOM)))
         self._buffer = pa.py_buffer(self.data)
+
+    def value(self, at: int) -> bytes:
+        return self.data[self.starts[at] : self.ends[at]]
+
+    def checksums(self, starts: Places, ends: Places) -> npt.NDArray[np.uint32]:
+        """The CRC-32 of each stretch."""
+        view = memoryview(self.data)
+        found = (crc32(view[at:end]) for at, end in zip(starts.tolist(), ends.tolist(), strict=True))
+        return np.fromiter(found, np.uint32, len(starts))
 
     def structures(self, layout: np.dtype[Any], places: Places) -> npt.NDArray[Any]:
         """The fixed fields of a structure at each place; one beyond the data is all zeros."""

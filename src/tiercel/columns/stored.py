@@ -1,8 +1,6 @@
 """Stored messages to columns: the plain ones all at once, the others one by one."""
 
-import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -15,39 +13,38 @@ from tiercel.columns.messages import Row, of_rows
 from tiercel.columns.plain import PlainPackets
 from tiercel.columns.schema import BY_NAME, arrow_schema, check_names
 from tiercel.columns.walk import Walk
-from tiercel.engine.claim_records import HEAD_SIZE
+from tiercel.engine.claim_records import HEAD_SIZE, split_claimed
 from tiercel.engine.records import decode_record
-from tiercel.model.errors import DecodeError, StoreDamagedError, TiercelError
+from tiercel.model.errors import DecodeError, StoreDamagedError
 from tiercel.wire.message import decode_message
 from tiercel.wire.user_message import UserMessage
 
 BadMessages = Literal["fail", "column", "skip"]
 
-_KEY = struct.Struct(
-    ">IQ"
-)  # of messages and of claimed messages: the slot, and the lookup id or claim number
+_KEY = np.dtype([("slot", ">u4"), ("number", ">u8")])  # the number is a lookup id, or that of a claim
 
 
-class BadMessageError(TiercelError):
+class BadMessageError(StoreDamagedError):
     """A stored message that cannot be read, and nobody said what to do with it."""
 
-    def __init__(self, lookup_id: int, problem: str) -> None:
-        super().__init__(lookup_id, problem)
-        self.lookup_id = lookup_id
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"the message with lookup id 0x{self.lookup_id:016x} cannot be read: {self.problem}"
+    meaning = "it cannot be read"
+    fix = "read with badMessageMode=column to see it as a row, or skip to leave it out"
 
 
-@dataclass(frozen=True, slots=True)
 class StoredRows:
-    """What a range read of the store found; the values may lie in the store's own memory."""
+    """What a range read of the store found, copied: where it came from may change or end."""
 
-    values: Sequence[Buffer]
-    lookup_ids: npt.NDArray[np.uint64]
-    claim_seqs: npt.NDArray[np.int64] | None = None
-    prefix: int = 0  # what stands in each value before the record
+    def __init__(
+        self,
+        joined: Joined,
+        lookup_ids: npt.NDArray[np.uint64],
+        claim_seqs: npt.NDArray[np.int64] | None = None,
+        head_size: int = 0,
+    ) -> None:
+        self.joined = joined
+        self.lookup_ids = lookup_ids
+        self.claim_seqs = claim_seqs
+        self.head_size = head_size  # of what stands before each record
 
     @classmethod
     def of(
@@ -56,33 +53,31 @@ class StoredRows:
         """Rows of their encoded records."""
         count = len(records)
         claimed = None if claim_seqs is None else np.fromiter(claim_seqs, np.int64, count)
-        return cls(records, np.fromiter(lookup_ids, np.uint64, count), claimed)
+        return cls(Joined(records), np.fromiter(lookup_ids, np.uint64, count), claimed)
 
     @classmethod
     def of_messages(cls, keys: Sequence[Buffer], values: Sequence[Buffer]) -> "StoredRows":
         """Rows of the store's keyspace of messages."""
-        return cls(values, _numbers(keys).astype(np.uint64))
+        return cls(Joined(values), _numbers(keys))
 
     @classmethod
     def of_claimed(cls, keys: Sequence[Buffer], values: Sequence[Buffer]) -> "StoredRows":
         """Rows of the store's keyspace of claimed messages."""
-        lookup_ids = b"".join([value[:8] for value in values])
-        return cls(
-            values,
-            np.frombuffer(lookup_ids, ">u8").astype(np.uint64),
-            _numbers(keys).astype(np.int64),
-            HEAD_SIZE,
-        )
+        joined = Joined(values)
+        lookup_ids = joined.numbers(">u8", joined.starts).astype(np.uint64)
+        return cls(joined, lookup_ids, _numbers(keys).view(np.int64), HEAD_SIZE)
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self.lookup_ids)
 
     def row(self, at: int) -> Row:
         """One of them, read in the plain way."""
         lookup_id = int(self.lookup_ids[at])
         seq = None if self.claim_seqs is None else int(self.claim_seqs[at])
-        raw = bytes(self.values[at][self.prefix :])
+        raw = self.joined.value(at)
         try:
+            if self.head_size:
+                _, _, raw = split_claimed(raw)
             record = decode_record(raw)
             raw = record.packet
             packet = UserMessage(raw)
@@ -95,8 +90,7 @@ class StoredRows:
 
 
 def _numbers(keys: Sequence[Buffer]) -> npt.NDArray[np.uint64]:
-    """The second part of each key."""
-    return np.frombuffer(b"".join(keys), np.dtype([("slot", ">u4"), ("number", ">u8")]))["number"]
+    return np.frombuffer(b"".join(keys), _KEY)["number"].astype(np.uint64)
 
 
 def batch_of(
@@ -137,7 +131,7 @@ def slow_batch_of(
 def _read(
     rows: StoredRows, names: tuple[str, ...], constants: dict[str, str | None], bad: BadMessages
 ) -> pa.RecordBatch:
-    walk = Walk(Joined(rows.values), rows.prefix)
+    walk = Walk(rows.joined, rows.head_size)
     plain = np.flatnonzero(walk.is_plain)
     batch = _plain_batch(rows, plain, PlainPackets(walk.plain_rows()), names, constants)
     if len(plain) == len(rows):
@@ -151,7 +145,7 @@ def _read(
 
 def _is_wanted(row: Row, bad: BadMessages) -> bool:
     if row.error is not None and bad == "fail":
-        raise BadMessageError(row.lookup_id, row.error)
+        raise BadMessageError(f"message with lookup id 0x{row.lookup_id:016x}", problem=row.error)
     return row.error is None or bad == "column"
 
 

@@ -7,7 +7,6 @@ those of `UserMessage`, done to all rows together; whatever does not pass here i
 
 from copy import copy
 from typing import Any, Self
-from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -95,9 +94,10 @@ _NAME_SIZES = np.array(
 class Walk:
     """Places are in the joined data; those of a row that is not plain mean nothing."""
 
-    def __init__(self, joined: Joined, prefix: int) -> None:
+    def __init__(self, joined: Joined, head_size: int = 0) -> None:
         self.joined = joined
-        self.record: Places = joined.starts + prefix
+        self._has_head = head_size > 0
+        self.record: Places = joined.starts + head_size
         self.end: Places = joined.ends
         self.head = joined.structures(RECORD, self.record)
         self.packet: Places = self.record + RECORD.itemsize + self.head["name_size"]
@@ -132,14 +132,11 @@ class Walk:
 
     def _is_whole(self) -> Mask:
         """Stored as it was written: nothing is believed before the checksum is right."""
-        view = memoryview(self.joined.data)
-        places = zip((self.record + 4).tolist(), self.end.tolist(), strict=True)
-        checksums = np.fromiter((crc32(view[at:end]) for at, end in places), np.uint32, len(self.end))
-        whole: Mask = (
-            (self.end - self.record >= RECORD.itemsize)
-            & (checksums == self.head["checksum"])
-            & (self.head["version"] == records.VERSION)
-        )
+        checksums = self.joined.checksums(self.record + 4, self.end)
+        whole: Mask = (checksums == self.head["checksum"]) & (self.head["version"] == records.VERSION)
+        if self._has_head:  # of a claim, with a checksum of its own at its end
+            at = self.record - 4
+            whole &= self.joined.checksums(self.joined.starts, at) == self.joined.numbers(">u4", at)
         return whole
 
     def _is_common(self) -> Mask:
@@ -152,7 +149,7 @@ class Walk:
             allowed
             & (fixed["version"] == base_header.VERSION)
             & (fixed["signature"] == base_header.SIGNATURE)
-            & (fixed["packet_size"] == self.end - self.packet)
+            & (fixed["packet_size"] == self.end - self.packet)  # so the record is not too short, either
             & (fixed["packet_size"] <= MAX_PACKET_SIZE)
             & (fixed["base_flags"] & _RARE_BASE == 0)
             & (flags & _RARE == 0)

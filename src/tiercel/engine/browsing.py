@@ -48,21 +48,24 @@ class Browsing:
 
     def _first_since(self, queue: QueueState, first: int, last: int, time: float) -> int | None:
         """By bisection: arrival times rise with the sequence, as far as the clock did."""
-        if self._arrival(queue, last) < time:
+        if self._next(queue, last)[1] < time:
             return None
         while first < last:
             middle = (first + last) // 2
-            if self._arrival(queue, middle) < time:
-                first = middle + 1
+            found, arrival = self._next(queue, middle)
+            if arrival < time:
+                first = found + 1
             else:
                 last = middle
-        return last
+        return self._next(queue, first)[0]
 
-    def _arrival(self, queue: QueueState, at: int) -> int:
-        """When the first message arrived that stands there or behind."""
+    def _next(self, queue: QueueState, at: int) -> tuple[int, int]:
+        """The first message that stands there or behind, and when it arrived."""
         found = queue.at_or_after(self._core, at)
-        record = None if found is None else queue.decode(self._core, *found)
-        return 0 if record is None else record.arrival_time
+        if found is None:  # a damaged one was the last, and is set aside
+            return at, 0
+        record = queue.decode(self._core, *found)
+        return found[0], 0 if record is None else record.arrival_time
 
     def express(
         self, queue: QueueState, lo: int, hi: int, after: int, max_rows: int, max_bytes: int

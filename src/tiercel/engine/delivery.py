@@ -14,7 +14,7 @@ What a sender is told and what is kept of a message is decided here and nowhere 
     detach     leaves; the caller knows why no      leaves      nothing
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.core import Core, Counter, ReadyToSend, Removed
@@ -38,7 +38,8 @@ from tiercel.model.errors import (
     TransactionUsageError,
 )
 from tiercel.model.format_name import FormatName
-from tiercel.model.identifiers import MessageId, lookup_id
+from tiercel.model.identifiers import MessageId
+from tiercel.model.identifiers import lookup_id as make_lookup_id
 from tiercel.model.limits import INFINITE, MAX_PACKET_SIZE
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName, SystemQueue
@@ -103,13 +104,17 @@ class Delivery:
         ordinal = (self._message_ordinal.next() - 1) % 0xFFFF_FFFF + 1
         return MessageId(self._identifier, ordinal)
 
+    def new_message_ids(self, count: int) -> list[MessageId]:
+        numbers, identifier = self._message_ordinal.next_many(count), self._identifier
+        return [MessageId(identifier, (number - 1) % 0xFFFF_FFFF + 1) for number in numbers]
+
     @property
     def newest_sequence(self) -> int:
         """The arrival number of the last message that came into any queue."""
         return self._sequential_id.last
 
     def new_lookup_id(self, priority: int) -> int:
-        return lookup_id(priority, self._sequential_id.next())
+        return make_lookup_id(priority, self._sequential_id.next())
 
     def check_transaction(self, queue: QueueState, *, is_transactional: bool) -> MessageClass | None:
         """A transactional queue takes transactional messages only, and another queue none (DMPR-038)."""
@@ -175,6 +180,30 @@ class Delivery:
         queue.insert(self._core, lookup_id, record, recoverable=recoverable)
         if queue.waiters:
             self.offer(queue, lookup_id, record)
+
+    def accept_many(self, queue: QueueState, arrivals: Iterable[tuple[Record, UserMessage]]) -> None:
+        """`accept` for one after the other; those of which nothing comes are put into the store together."""
+        plain: list[UserMessage] = []
+        for record, packet in arrivals:
+            if not queue.is_outgoing and not queue.waiters and _is_plain(record, packet):
+                plain.append(packet)
+                continue
+            self._accept_plain_packets(queue, plain)
+            plain.clear()
+            self.accept(queue, record._replace(arrival_time=self._core.seconds), packet)
+        self._accept_plain_packets(queue, plain)
+
+    def _accept_plain_packets(self, queue: QueueState, packets: list[UserMessage]) -> None:
+        if packets:
+            data, priorities = [each.data for each in packets], [each.priority for each in packets]
+            self.accept_all_plain(queue, data, priorities)
+
+    def accept_all_plain(
+        self, queue: QueueState, packets: Sequence[bytes], priorities: Iterable[int]
+    ) -> None:
+        """`accept_plain` for many recoverable messages to a queue that nobody waits at."""
+        numbers = self._sequential_id.next_many(len(packets))
+        queue.insert_arrivals(self._core, list(map(make_lookup_id, priorities, numbers)), packets)
 
     def _insert(self, queue: QueueState, record: Record, packet: UserMessage) -> int:
         lookup_id = self.new_lookup_id(packet.priority)
@@ -250,6 +279,17 @@ class Delivery:
             self._conclude(queue, record, reason, UserMessage(record.packet))
         elif not record.is_copy:  # nearly every message: nobody is to know of it
             self._core.effects.append(Removed(queue, record, reason))
+
+    def receive_first(self, queue: QueueState, limit: int) -> list[tuple[int, Record, UserMessage]]:
+        """`finish` for the first messages of a simple queue: they are received."""
+        received = []
+        for lookup_id, record in queue.take_stored(self._core, limit):
+            packet = UserMessage(record.packet)
+            self._expiry.forget(queue, lookup_id, packet)
+            self._conclude(queue, record, _ACK_RECEIVE, packet)
+            received.append((lookup_id, record, packet))
+        self._catalog.drop_empty_subqueue(queue)
+        return received
 
     def _conclude(self, queue: QueueState, record: Record, reason: MessageClass, packet: UserMessage) -> None:
         if reason != _ACK_RECEIVE:
@@ -395,6 +435,18 @@ def _acknowledgement(original: Message, reason: MessageClass) -> Message:
         response_queue=original.destination_queue,
         delivery=original.delivery,
         time_to_reach_queue=INFINITE,
+    )
+
+
+def _is_plain(record: Record, packet: UserMessage) -> bool:
+    """Whether nothing comes of a message but that it lies in the store."""
+    is_journaled = packet.flags & user_header.POSITIVE_JOURNALING and not packet.is_transactional
+    return (
+        packet.is_recoverable
+        and packet.time_to_be_received == INFINITE
+        and not packet.acknowledgements & _POS_ARRIVAL
+        and not is_journaled
+        and not record.dead_letter_queue
     )
 
 

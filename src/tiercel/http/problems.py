@@ -26,7 +26,12 @@ class BusyError(errors.ServiceNotAvailableError):
 
 class UnknownPathError(errors.InvalidParameterError):
     meaning = "there is nothing here"
-    fix = "check path and method: docs/data-endpoint.md has them all"
+    fix = "check the path: docs/data-endpoint.md has them all"
+
+
+class UnknownMethodError(UnknownPathError):
+    meaning = "this path takes other methods"
+    fix = "check the method: docs/data-endpoint.md has them all"
 
 
 # The nearest class that an error derives from counts; what is not here is the caller's mistake.
@@ -34,6 +39,7 @@ _STATUS: Final[dict[type[BaseException], HTTPStatus]] = {
     NotAuthenticatedError: HTTPStatus.UNAUTHORIZED,
     errors.AccessDeniedError: HTTPStatus.FORBIDDEN,
     UnknownPathError: HTTPStatus.NOT_FOUND,
+    UnknownMethodError: HTTPStatus.METHOD_NOT_ALLOWED,
     errors.QueueNotFoundError: HTTPStatus.NOT_FOUND,
     errors.ConsumerNotFoundError: HTTPStatus.NOT_FOUND,
     errors.StageNotFoundError: HTTPStatus.NOT_FOUND,
@@ -90,9 +96,10 @@ async def _mq_error(_request: Request, error: Exception) -> Response:
 async def _http_error(request: Request, error: Exception) -> Response:
     """What Starlette itself refuses: no such path, no such method."""
     assert isinstance(error, HTTPException)
-    response = response_to(UnknownPathError(f"{request.method} {request.url.path}"))
-    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        response.headers.update(error.headers or {})
+    is_method = error.status_code == HTTPStatus.METHOD_NOT_ALLOWED
+    kind = UnknownMethodError if is_method else UnknownPathError
+    response = response_to(kind(f"{request.method} {request.url.path}"))
+    response.headers.update(error.headers or {})
     return response
 
 

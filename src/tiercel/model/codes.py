@@ -173,6 +173,7 @@ class BodyType(IntEnum):
     """What the body is to the application; the queue manager passes any number on ([MS-MQMQ] 2.2.19.3)."""
 
     EMPTY = 0
+    NULL = 1
     I2 = 2
     I4 = 3
     R4 = 4
@@ -180,17 +181,26 @@ class BodyType(IntEnum):
     CY = 6
     DATE = 7
     BSTR = 8
+    ERROR = 10
     BOOL = 11
+    DECIMAL = 14
     I1 = 16
     UI1 = 17
     UI2 = 18
     UI4 = 19
     I8 = 20
     UI8 = 21
+    INT = 22
+    UINT = 23
     LPSTR = 30
     LPWSTR = 31
+    FILETIME = 64
+    BLOB = 65
+    STREAM = 66
+    STORAGE = 67
     STREAMED_OBJECT = 68
     STORED_OBJECT = 69
+    CLSID = 72
     BINARY_OBJECT = 0x300  # .NET's BinaryMessageFormatter
     VECTOR_UI1 = 0x1011
     ARRAY_UI1 = 0x2011

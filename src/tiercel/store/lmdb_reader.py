@@ -6,6 +6,7 @@ reader that takes its time in between holds nothing.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -63,13 +64,13 @@ class LmdbReader:
             return
         self._follow_the_writer()
         with self._environment.begin(buffers=True) as transaction, transaction.cursor(database) as cursor:
-            if cursor.set_range(at_least):
-                for key, value in cursor:
-                    if len(keys) >= max_rows or max_bytes <= 0 or bytes(key) >= below:
-                        break
-                    max_bytes -= len(value)
-                    keys.append(key)
-                    values.append(value)
+            rows = islice(cursor, max_rows) if cursor.set_range(at_least) else ()
+            for key, value in rows:
+                if max_bytes <= 0 or bytes(key) >= below:
+                    break
+                max_bytes -= len(value)
+                keys.append(key)
+                values.append(value)
             try:
                 yield keys, values
             finally:

@@ -1,0 +1,55 @@
+"""How much one micro-batch may take: what Spark's trigger and the options allow."""
+
+from dataclasses import dataclass
+
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+)
+
+from pyspark_msmq.options import StreamOptions
+
+_UNLIMITED = 1 << 62
+
+
+def default_limit(options: StreamOptions) -> ReadLimit:
+    """Spark takes one limit only; the others are applied by `Budget.of`."""
+    if options.max_messages_per_trigger:
+        return ReadMaxRows(options.max_messages_per_trigger)
+    if options.max_bytes_per_trigger:
+        return ReadMaxBytes(options.max_bytes_per_trigger)
+    if options.min_messages_per_trigger:
+        return ReadMinRows(options.min_messages_per_trigger)
+    return ReadAllAvailable()
+
+
+@dataclass(slots=True)
+class Budget:
+    """What is left of the limits of one micro-batch."""
+
+    rows: int = _UNLIMITED
+    size_bytes: int | None = None
+    least: int = 0  # fewer messages than that may wait for company
+
+    @classmethod
+    def of(cls, limit: ReadLimit, options: StreamOptions) -> "Budget":
+        if isinstance(limit, ReadAllAvailable):
+            return cls()  # a trigger that wants everything, whatever the options say
+        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else _UNLIMITED
+        return cls(rows, options.max_bytes_per_trigger, options.min_messages_per_trigger or 0)
+
+    @property
+    def is_spent(self) -> bool:
+        return self.rows <= 0 or (self.size_bytes is not None and self.size_bytes <= 0)
+
+    def close(self) -> None:
+        if self.size_bytes is not None:
+            self.size_bytes = 0
+
+    def take(self, rows: int, size_bytes: int) -> None:
+        self.rows -= rows
+        if self.size_bytes is not None:
+            self.size_bytes -= size_bytes

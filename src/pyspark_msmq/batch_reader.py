@@ -1,0 +1,51 @@
+"""Batch reads: the messages that are there when the read is planned, and none of them is removed."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from pyspark_msmq import schema
+from pyspark_msmq.endpoint import Endpoint
+from pyspark_msmq.options import BatchOptions
+from pyspark_msmq.partitions import Piece, how_many
+from pyspark_msmq.positions import place_of, queue_names
+from pyspark_msmq.reading import read_piece
+
+
+class BatchReader(DataSourceReader):
+    # It has no `pushFilters`: Spark 4.2 and 4.3 keep the filters of one query for the next one.
+
+    def __init__(self, options: BatchOptions, wanted: StructType) -> None:
+        self._options = options
+        self._names = schema.check(wanted, options)
+
+    def partitions(self) -> list[InputPartition]:
+        """Ranges that are fixed from now on: what arrives later is not in them."""
+        with Endpoint(self._options) as endpoint:
+            queues = queue_names(endpoint, self._options)
+            pieces = [piece for queue in queues for piece in self._cut(endpoint, queue)]
+        return [*pieces] or [Piece(None, 0, 0)]
+
+    def _cut(self, endpoint: Endpoint, queue: str | None) -> Iterator[Piece]:
+        options = self._options
+        head = endpoint.head(queue, options.source)
+        lo = place_of(endpoint, queue, options, options.starting_position, head, is_start=True)
+        hi = place_of(endpoint, queue, options, options.ending_position, head, is_start=False)
+        if hi <= lo or not head["count"]:
+            return
+        if options.source == "discards":  # few lines, the newest of which push out the oldest
+            yield Piece(queue, lo, hi)
+            return
+        pieces = how_many(
+            head["count"], head["bytes"], options.min_partitions, options.max_messages_per_partition
+        )
+        for end, rows, _ in endpoint.cuts(queue, options.source, lo, hi, rows=-(-head["count"] // pieces)):
+            yield Piece(queue, lo, end, None if options.filters else rows)
+            lo = end
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Piece)
+        if partition.hi > partition.lo:
+            yield from read_piece(self._options, self._names, partition)

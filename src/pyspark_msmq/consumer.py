@@ -1,0 +1,215 @@
+"""The driver's side of a consumer: it attaches once, claims messages and acknowledges them.
+
+Attaching takes a new epoch from the queue manager, and from then on an older driver of the same consumer is
+refused: two of them never share a checkpoint unnoticed.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark_msmq.admission import Budget
+from pyspark_msmq.endpoint import Endpoint, EndpointError
+from pyspark_msmq.offsets import Offset, OffsetError, Reached, Span
+from pyspark_msmq.options import StreamOptions
+from pyspark_msmq.positions import claimed_names
+from pyspark_msmq.reading import lose
+
+_CLAIM_ROWS: Final = 50_000  # of one request, so that none takes long
+_CONFLICT: Final = 409
+
+
+class FencedError(RuntimeError):
+    """Another driver has taken over this consumer."""
+
+
+@dataclass(slots=True)
+class Queue:
+    """A queue of this consumer, as far as the driver knows it."""
+
+    name: str
+    guid: str
+    epoch: int  # the one that the stream has accepted
+    floor: int  # everything up to here is acknowledged
+    hi: int  # the last number that was ever claimed
+    is_begun: bool = False
+
+
+class Consumer:
+    def __init__(self, options: StreamOptions, endpoint: Endpoint) -> None:
+        assert options.consumer is not None
+        self._options = options
+        self._endpoint = endpoint
+        self.name = options.consumer
+        self.queue_manager = ""
+        self.queues: dict[str, Queue] = {}  # by guid
+        self._epoch: int | None = None
+        self._attached: set[str] = set()
+        self._acknowledged: dict[str, int] = {}
+        self._gone: set[str] = set()
+
+    # Attaching.
+
+    def attach(self, *, look_again: bool = False) -> None:
+        """Takes the consumer over; `look_again` only adds queues that a pattern has found since."""
+        if self._epoch is not None and not (look_again and self._options.queue_pattern):
+            return
+        names = claimed_names(self._endpoint, self._options)
+        if self._epoch is not None and self._attached.issuperset(names):
+            return
+        answer = self._ours(self._endpoint.attach, self.name, names, self._epoch)
+        self._epoch, self.queue_manager = answer["epoch"], answer["qm"]
+        self._attached.update(names)
+        for name, found in answer["queues"].items():
+            queue = Queue(name, found["guid"], found["e"], found["floor"], found["hi"])
+            self.queues.setdefault(queue.guid, queue)
+
+    def begin(self, start: Offset) -> Offset:
+        """Where to claim on from: the checkpoint's place, once it is known to be one."""
+        offset = Offset(self.queue_manager, self.name, start.queues)
+        for guid in sorted(start.queues.keys() - self.queues.keys()):
+            self._lose_queue(guid)
+        for queue in self.queues.values():
+            offset = self._begin_queue(offset, queue)
+        return offset
+
+    def _begin_queue(self, offset: Offset, queue: Queue) -> Offset:
+        reached = offset.queues.get(queue.guid)
+        if not queue.is_begun:
+            self._check_begin(queue, reached)
+            queue.is_begun = True
+        if (reached.hi if reached else 0) >= queue.floor:
+            return offset
+        size = reached.size_bytes if reached else 0
+        return offset.with_queue(queue.guid, Reached(queue.epoch, queue.floor, size, lo=queue.floor))
+
+    def _check_begin(self, queue: Queue, reached: Reached | None) -> None:
+        """Whether the checkpoint fits the consumer: what it would replay must still be there."""
+        if reached is None:
+            if queue.floor and not self._options.resume_consumer:
+                raise OffsetError(
+                    f"{queue.name}: consumer {self.name} has read {queue.floor} messages already, and this "
+                    "checkpoint is new. If the old one is lost, set resumeConsumer=true to go on after them; "
+                    "for a stream of its own, choose another consumer"
+                )
+            return
+        if reached.hi > queue.hi:
+            raise OffsetError(
+                f"{queue.name}: the checkpoint has come to message {reached.hi} of consumer {self.name}, the "
+                f"queue manager only to {queue.hi}: it was restored from an older copy. Take a new "
+                "checkpointLocation and set resumeConsumer=true"
+            )
+        queue.epoch = reached.epoch
+        if reached.hi < queue.floor:
+            lose(
+                f"{queue.name}: the checkpoint has come to message {reached.hi} of consumer {self.name}, but "
+                f"those up to {queue.floor} were acknowledged or released already: it was restored from an "
+                "older copy, or an operator has released them",
+                fail=self._options.fail_on_data_loss,
+            )
+
+    def queue_of(self, span: Span) -> str | None:
+        """The name of the queue that a batch reads; None for one that is gone, if that may be."""
+        if span.guid in self.queues:
+            return self.queues[span.guid].name
+        self._lose_queue(span.guid)
+        return None
+
+    def _lose_queue(self, guid: str) -> None:
+        if guid not in self._gone:
+            lose(
+                f"the queue {guid} of the checkpoint is gone: it was deleted, or made anew, or the options "
+                "queue and queuePattern name it no more; what it held is lost to this stream",
+                fail=self._options.fail_on_data_loss,
+            )
+            self._gone.add(guid)
+
+    # Claiming.
+
+    def claim(self, offset: Offset, budget: Budget, ends: dict[str, int], wait_ms: int = 0) -> Offset:
+        """Takes messages until the budget is spent or each queue has come to its end.
+
+        `ends` holds the numbers that a queue may come to; it is filled in for those that have none, so that
+        somebody who sends all the time does not make a batch without end.
+        """
+        busy = list(self.queues.values())
+        while busy and not budget.is_spent:
+            share = max(budget.rows // len(busy), 1)
+            for queue in list(busy):
+                if budget.is_spent:
+                    break
+                before = offset.queues.get(queue.guid)
+                offset, visible = self._claim(offset, queue, budget, share, ends.get(queue.guid), wait_ms)
+                after = offset.queues.get(queue.guid)
+                hi = after.hi if after else 0
+                end = ends.setdefault(queue.guid, hi + visible)
+                if after == before or hi >= end:
+                    busy.remove(queue)
+            wait_ms = 0
+        return offset
+
+    def _claim(
+        self, offset: Offset, queue: Queue, budget: Budget, share: int, end: int | None, wait_ms: int
+    ) -> tuple[Offset, int]:
+        reached = offset.queues.get(queue.guid) or Reached(queue.epoch, 0)
+        limit = min(share, _CLAIM_ROWS, _CLAIM_ROWS if end is None else end - reached.hi)
+        if limit <= 0:
+            return offset, 0
+        answer = self._ours(
+            self._endpoint.claim,
+            self.name,
+            epoch=self._epoch,
+            queue=queue.name,
+            start=reached.hi,
+            limit=limit,
+            bytes=budget.size_bytes,
+            wait_ms=wait_ms,
+        )
+        self._check_epoch(queue, answer["e"])
+        queue.hi = hi = answer["hi"]
+        if hi == reached.hi:
+            return offset, 0
+        size = answer["weights"][-1][1] if answer["weights"] else 0
+        budget.take(hi - reached.hi, size)
+        if hi - reached.hi < limit and answer["visible"]:
+            budget.close()  # the next message is too large for what is left
+        claimed = Reached(answer["e"], hi, reached.size_bytes + size, reached.lo)
+        return offset.with_queue(queue.guid, claimed), answer["visible"]
+
+    def _check_epoch(self, queue: Queue, epoch: int) -> None:
+        if queue.epoch != epoch:
+            lose(
+                f"{queue.name} was purged: messages that this stream has not seen are gone",
+                fail=self._options.fail_on_data_loss,
+            )
+            queue.epoch = epoch
+
+    # Acknowledging.
+
+    def acknowledge(self, offset: Offset) -> None:
+        """Everything up to the offset has arrived where it was going; saying it twice does no harm."""
+        for guid, reached in offset.queues.items():
+            queue = self.queues.get(guid)
+            if queue is None or reached.hi <= self._acknowledged.get(guid, 0):
+                continue
+            self._ours(self._endpoint.acknowledge, self.name, self._epoch, queue.name, reached.hi)
+            self._acknowledged[guid] = reached.hi
+
+    # What is left.
+
+    def waiting(self) -> Iterator[tuple[Queue, int, int]]:
+        """Of each queue: the last number claimed so far, and how many messages could be claimed."""
+        for queue in self.queues.values():
+            consumer = self._endpoint.head(queue.name, self._options.source, consumer=self.name)["consumer"]
+            yield queue, consumer["hi"], consumer["visible"]
+
+    def _ours(self, call: Any, *arguments: Any, **more: Any) -> Any:
+        try:
+            return call(*arguments, **more)
+        except EndpointError as problem:
+            if problem.status == _CONFLICT and "FENCED" in problem.code:
+                raise FencedError(
+                    f"another driver has taken over consumer {self.name}, or an operator has released its "
+                    f"messages; this one stops ({problem})"
+                ) from problem
+            raise

@@ -1,0 +1,424 @@
+"""What a user may say with `.option(...)`: every option with its meaning, its check and its default.
+
+Spark hands on whatever it is given, so an option that is not known here is refused and the nearest known one
+is named: a misspelt limit that is silently ignored is found when a job has run for a night.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from tiercel.columns import RowFilter
+
+DEFAULT_URL: Final = "http://127.0.0.1:8802"
+T = TypeVar("T")
+
+
+class OptionError(ValueError):
+    """An option that is unknown, wrong, or not for this use; the text says what to do."""
+
+
+# What an option may say. Each function gives the value, or raises a ValueError that says what is wanted.
+
+
+def _text(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is empty")
+    return text.strip()
+
+
+def _flag(text: str) -> bool:
+    value = {"true": True, "false": False}.get(text.strip().lower())
+    if value is None:
+        raise ValueError("true or false is wanted")
+    return value
+
+
+def _count(text: str) -> int:
+    number = int(text) if re.fullmatch(r"\s*\d{1,18}\s*", text) else 0
+    if number < 1:
+        raise ValueError("a whole number from 1 on is wanted")
+    return number
+
+
+_BYTES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def _size(text: str) -> int:
+    """`1000000`, `64m`, `1g`, as Spark writes sizes."""
+    match = re.fullmatch(r"(\d{1,12})\s*([kmg]?)b?", text.strip().lower())
+    if match is None or int(match[1]) < 1:
+        raise ValueError("a number of bytes is wanted, such as 1000000, 64m or 1g")
+    return int(match[1]) * _BYTES[match[2]]
+
+
+def _chunk_size(text: str) -> int:
+    size = _size(text)
+    if size > 15 << 20:
+        raise ValueError("at most 15m is wanted: the queue manager takes no larger piece")
+    return size
+
+
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def _duration(text: str) -> float:
+    """`500ms`, `30s`, `15m`, `1h`, `1d`, as Spark writes times."""
+    match = re.fullmatch(r"(\d{1,9})\s*(ms|s|m|min|h|d)", text.strip().lower())
+    if match is None:
+        raise ValueError("a time is wanted, such as 500ms, 30s or 15m")
+    return int(match[1]) * _SECONDS[match[2]]
+
+
+def _milliseconds(text: str) -> int:
+    if not re.fullmatch(r"\s*\d{1,6}\s*", text):
+        raise ValueError("a number of milliseconds is wanted, 0 to 999999")
+    return int(text)
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if (word := text.strip().lower()) not in words:
+            raise ValueError(f"one of {', '.join(words)} is wanted")
+        return word
+
+    return read
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise ValueError("names with commas between them are wanted")
+    if len(set(map(str.casefold, names))) < len(names):
+        raise ValueError("it names a queue twice")
+    return names
+
+
+def _identifier(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", text):
+        raise ValueError("1 to 64 letters, digits, dots, underscores and hyphens are wanted")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a queue: its beginning, its end, a message, or a time."""
+
+    kind: str  # earliest, latest, lookup_id, time
+    value: float = 0
+
+
+def _position(text: str) -> Position:
+    word = text.strip()
+    if word.lower() in {"earliest", "latest"}:
+        return Position(word.lower())
+    if re.fullmatch(r"\d{1,20}", word):
+        return Position("lookup_id", int(word))
+    return Position("time", _time(word).timestamp())
+
+
+def _time(text: str) -> datetime:
+    try:
+        time = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ValueError("a time such as 2026-11-16T08:00:00Z is wanted") from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _time_text(text: str) -> str:
+    return _time(text).isoformat()
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """Where the queue manager is, and how it is spoken to."""
+
+    scheme: str
+    host: str
+    port: int | None
+    user: str | None
+
+    @property
+    def is_rpc(self) -> bool:
+        return self.scheme == "msmq-rpc"
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}{f':{self.port}' if self.port else ''}"
+
+
+def _url(text: str) -> Url:
+    wanted = "http://host:port, https://host:port or msmq-rpc://user@host is wanted"
+    try:
+        parts: SplitResult = urlsplit(text.strip())
+        port = parts.port
+    except ValueError:
+        raise ValueError(wanted) from None
+    is_known = parts.scheme in {"http", "https", "msmq-rpc"} and parts.hostname
+    if not is_known or parts.path.strip("/") or parts.query or parts.fragment:
+        raise ValueError(wanted)
+    if parts.password is not None:
+        raise ValueError("a password in it would be seen in plans and logs: name a file with passwordFile")
+    if parts.username and parts.scheme != "msmq-rpc":
+        raise ValueError("a user logs on with msmq-rpc only; the data endpoint wants a tokenFile")
+    user = unquote(parts.username) if parts.username else None
+    return Url(parts.scheme, parts.hostname or "", port, user)
+
+
+def _option(name: str, read: Callable[[str], T], default: str) -> T:
+    """A field of an options class; the default is written as a user would write it."""
+    return field(default=read(default), metadata={"name": name, "read": read})
+
+
+def _optional(name: str, read: Callable[[str], T]) -> T | None:
+    return field(default=None, metadata={"name": name, "read": read})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connection:
+    """How to reach the queue manager; the files are read where a task runs, so each node needs them."""
+
+    url: Url = _option("url", _url, DEFAULT_URL)
+    token_file: str | None = _optional("tokenFile", _text)  # the bearer token of the data endpoint
+    tls_ca: str | None = _optional("tlsCa", _text)  # certificates to trust instead of the system's
+    password_file: str | None = _optional("passwordFile", _text)  # of the user of msmq-rpc
+    keytab: str | None = _optional("keytab", _text)  # the same, with Kerberos
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions(Connection):
+    """What batch and stream reads have in common."""
+
+    queue: tuple[str, ...] | None = _optional("queue", _names)
+    queue_pattern: str | None = _optional("queuePattern", _text)
+    source: str = _option(
+        "from",
+        _one_of("queue", "journal", "deadletter", "xactdeadletter", "outgoing", "discards"),
+        "queue",
+    )
+    mode: str | None = _optional("mode", _one_of("browse", "consume"))
+    starting_position: Position = _option("startingPosition", _position, "earliest")
+    min_partitions: int = _option("minPartitions", _count, "1")
+    max_messages_per_partition: int = _option("maxMessagesPerPartition", _count, "250000")
+    fail_on_data_loss: bool = _option("failOnDataLoss", _flag, "true")
+    include_body: bool = _option("includeBody", _flag, "true")
+    include_raw: bool = _option("includeRaw", _flag, "false")
+    label_like: str | None = _optional("labelLike", _text)
+    message_class: str | None = _optional("class", _text)
+    sent_after: str | None = _optional("sentAfter", _time_text)
+    sent_before: str | None = _optional("sentBefore", _time_text)
+    bad_message_mode: str = _option("badMessageMode", _one_of("fail", "column", "skip"), "fail")
+
+    @property
+    def filters(self) -> dict[str, str]:
+        """The selection, in the words that the endpoint takes too."""
+        chosen = {
+            "labelLike": self.label_like,
+            "class": self.message_class,
+            "sentAfter": self.sent_after,
+            "sentBefore": self.sent_before,
+        }
+        return {name: value for name, value in chosen.items() if value is not None}
+
+    @property
+    def needs_queue(self) -> bool:
+        """The dead letters and the ledger are one for the whole queue manager."""
+        return self.source in {"queue", "journal", "outgoing"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchOptions(ReadOptions):
+    ending_position: Position = _option("endingPosition", _position, "latest")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamOptions(ReadOptions):
+    consumer: str | None = _optional("consumer", _identifier)
+    max_messages_per_trigger: int | None = _optional("maxMessagesPerTrigger", _count)
+    max_bytes_per_trigger: int | None = _optional("maxBytesPerTrigger", _size)
+    min_messages_per_trigger: int | None = _optional("minMessagesPerTrigger", _count)
+    max_trigger_delay: float = _option("maxTriggerDelay", _duration, "15m")
+    ack_timing: str = _option("ackTiming", _one_of("eager", "commit"), "eager")
+    poll_timeout_ms: int = _option("pollTimeoutMs", _milliseconds, "1000")
+    resume_consumer: bool = _option("resumeConsumer", _flag, "false")
+
+    @property
+    def is_consuming(self) -> bool:
+        return self.mode != "browse"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnyReadOptions(BatchOptions, StreamOptions):
+    """Where Spark asks for the columns and does not say yet whether it is a batch or a stream."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteOptions(Connection):
+    queue: str | None = _optional("queue", _text)
+    txn_app_id: str | None = _optional("txnAppId", _identifier)
+    txn_version: int | None = _optional("txnVersion", lambda text: _count(text) if text.strip("0 ") else 0)
+    transactional: str = _option("transactional", _one_of("auto", "true", "false"), "auto")
+    max_batch_bytes: int = _option("maxBatchBytes", _chunk_size, "8m")
+    checkpoint_location: str | None = _optional("checkpointLocation", _text)  # Spark's own; it hands it on
+
+
+_SPARKS_OWN: Final = frozenset({"provider"})  # it adds them for a table of its catalog
+
+_ROLES: Final[Mapping[type[Connection], str]] = {
+    AnyReadOptions: "a read",
+    BatchOptions: "a batch read",
+    StreamOptions: "a stream read",
+    WriteOptions: "a write",
+}
+
+
+def names(role: type[Connection]) -> tuple[str, ...]:
+    return tuple(option.metadata["name"] for option in fields(role))
+
+
+def read_any_options(options: Mapping[str, str]) -> AnyReadOptions:
+    return _read(AnyReadOptions, options)
+
+
+def read_batch_options(options: Mapping[str, str]) -> BatchOptions:
+    read = _read(BatchOptions, options)
+    if read.mode == "consume":
+        raise OptionError(
+            "mode=consume is for streams: a batch read looks at messages and never removes one. "
+            "Use spark.readStream, with .trigger(availableNow=True) to end when the queue is empty"
+        )
+    if read.ending_position.kind == "earliest":
+        raise OptionError("endingPosition=earliest would read nothing; say latest, a lookup id or a time")
+    _check_queue(read)
+    _check_filters(read)
+    _check_rpc(read)
+    return read
+
+
+def read_stream_options(options: Mapping[str, str]) -> StreamOptions:
+    read = _read(StreamOptions, options)
+    if read.source == "discards":
+        raise OptionError("from=discards is for batch reads: the ledger of discards is no queue")
+    _check_queue(read)
+    _check_filters(read)
+    _check_rpc(read)
+    if read.is_consuming:
+        _check_consuming(read)
+    elif read.consumer:
+        raise OptionError("consumer is for mode=consume: a stream with mode=browse removes nothing")
+    return read
+
+
+def _check_consuming(read: StreamOptions) -> None:
+    if read.consumer is None:
+        raise OptionError(
+            "a stream takes messages out of the queue under a name that outlives it: say "
+            '.option("consumer", "a-name"), or mode=browse to leave the messages where they are'
+        )
+    if read.filters:
+        raise OptionError(
+            f"{', '.join(read.filters)}: only with mode=browse, since messages that are filtered out "
+            "would be removed unseen. Use .where(...) on the DataFrame"
+        )
+    if read.starting_position.kind != "earliest":
+        raise OptionError("startingPosition is for mode=browse: a consumer takes what is in the queue")
+    if read.source == "outgoing":
+        raise OptionError("from=outgoing is for mode=browse: these messages belong to another computer")
+
+
+def read_write_options(options: Mapping[str, str]) -> WriteOptions:
+    read = _read(WriteOptions, options)
+    if read.url.is_rpc:
+        raise OptionError(f"url={read.url}: that protocol reads only; send through a Tiercel queue manager")
+    if read.txn_version is not None and read.txn_app_id is None:
+        raise OptionError("txnVersion numbers the writes of one application: say txnAppId too")
+    return read
+
+
+def _check_filters(read: ReadOptions) -> None:
+    try:
+        RowFilter.of_options(read.filters)
+    except ValueError as problem:
+        raise OptionError(f"option {problem}") from None
+    if read.filters and read.source == "discards":
+        raise OptionError(f"{', '.join(read.filters)}: not for from=discards; use .where(...)")
+
+
+def _check_queue(read: ReadOptions) -> None:
+    if read.queue and read.queue_pattern:
+        raise OptionError("queue and queuePattern: say one of the two")
+    if read.needs_queue and not (read.queue or read.queue_pattern):
+        raise OptionError(
+            r'which queue? Say .option("queue", r".\private$\orders"), or queuePattern. (A table made by '
+            "CREATE TABLE ... USING msmq hands its options to nobody: use a temporary view, or "
+            "SELECT ... FROM t WITH (queue = '...'))"
+        )
+    if not read.needs_queue and (read.queue or read.queue_pattern):
+        raise OptionError(f"from={read.source} is one for the whole queue manager: leave queue out")
+
+
+def _check_rpc(read: ReadOptions) -> None:
+    """What another queue manager than ours cannot do."""
+    if not read.url.is_rpc:
+        return
+    if read.queue_pattern or len(read.queue or ()) > 1 or read.source in {"outgoing", "discards"}:
+        raise OptionError(f"url={read.url}: one queue at a time, its journal, or the dead letters")
+    if read.starting_position.kind != "earliest":
+        raise OptionError(f"url={read.url}: that protocol reads from the first message on only")
+    if read.include_raw:
+        raise OptionError(f"url={read.url}: that protocol does not show the packet of a message")
+    if isinstance(read, BatchOptions) and read.ending_position.kind != "latest":
+        raise OptionError(f"url={read.url}: that protocol reads to the last message only")
+    if isinstance(read, StreamOptions):
+        _check_rpc_stream(read)
+
+
+def _check_rpc_stream(read: StreamOptions) -> None:
+    if not read.is_consuming:
+        raise OptionError(
+            f"url={read.url}: a stream there cannot only look; use mode=consume, or a batch read"
+        )
+    if read.ack_timing != "eager":
+        raise OptionError(
+            f"url={read.url}: ackTiming=eager only, since what was claimed has no numbers there"
+        )
+    if read.source != "queue":
+        raise OptionError(f"url={read.url}: a stream reads from=queue only: nothing else has subqueues")
+    if read.min_messages_per_trigger:
+        raise OptionError(f"url={read.url}: minMessagesPerTrigger cannot be kept: nobody counts there")
+
+
+R = TypeVar("R", bound=Connection)
+
+
+def _read(role: type[R], options: Mapping[str, str]) -> R:
+    known = {option.metadata["name"].lower(): option for option in fields(role)}
+    found: dict[str, Any] = {}
+    for name, text in options.items():
+        if name.lower() in _SPARKS_OWN:
+            continue
+        option = known.get(name.lower())
+        if option is None:
+            raise OptionError(_unknown(role, name))
+        spelt = option.metadata["name"]
+        try:
+            found[option.name] = option.metadata["read"](text)
+        except ValueError as problem:
+            raise OptionError(f"option {spelt}={text}: {problem}") from None
+    return role(**found)
+
+
+def _unknown(role: type[Connection], name: str) -> str:
+    if name.lower() == "path":
+        return "format msmq has no path: use load() without one, and name queues with the option queue"
+    for other, use in reversed(list(_ROLES.items())):
+        spelt = {word.lower(): word for word in names(other)}.get(name.lower())
+        if spelt:
+            return f"option {spelt} is for {use}, and this is {_ROLES[role]}"
+    spellings = {word.lower(): word for word in names(role)}
+    near = difflib.get_close_matches(name.lower(), spellings, n=1, cutoff=0)
+    return f"option {name} is unknown; did you mean {spellings[near[0]]}? There are {', '.join(names(role))}"

@@ -1,0 +1,89 @@
+"""What a task does: it asks for its piece, hands the Arrow batches to Spark and counts the messages.
+
+Reading has no effect: a piece may be read twice, at once, or again after a crash.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from pyspark_msmq.endpoint import Endpoint, EndpointLostError
+from pyspark_msmq.options import ReadOptions
+from pyspark_msmq.partitions import Piece
+
+log = logging.getLogger(__name__)
+_PAUSE_S: Final = 0.5
+_ATTEMPTS: Final = 5
+_ERROR: Final = "decode_error"
+
+
+class DataLossError(RuntimeError):
+    """Messages that should be there are not; `failOnDataLoss=false` goes on without them."""
+
+
+def lose(text: str, *, fail: bool) -> None:
+    if fail:
+        raise DataLossError(f"{text}. To go on without them, set failOnDataLoss=false")
+    log.warning("%s; failOnDataLoss=false, so the job goes on", text)
+
+
+def read_piece(
+    options: ReadOptions, names: Sequence[str], piece: Piece, consumer: str | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The messages of a piece. A claim is read on from where a connection broke; its numbers tell where."""
+    rows, failures, is_done = 0, 0, False
+    with Endpoint(options) as endpoint:
+        while not is_done:
+            try:
+                for batch in endpoint.range(_query(options, names, piece, consumer, rows)):
+                    rows, failures = rows + batch.num_rows, 0
+                    yield _readable(batch) if options.bad_message_mode == "skip" else batch
+                is_done = True
+            except EndpointLostError:
+                failures += 1
+                if (rows and consumer is None) or failures == _ATTEMPTS:
+                    raise
+                time.sleep(_PAUSE_S * failures)
+    if piece.rows is not None and rows != piece.rows:
+        lose(_missing(piece, rows, consumer), fail=options.fail_on_data_loss)
+
+
+def _query(
+    options: ReadOptions, names: Sequence[str], piece: Piece, consumer: str | None, rows: int
+) -> dict[str, object]:
+    place = {"consumer": consumer} if consumer else {"from": options.source}
+    # To skip a message is for us, who count them all.
+    is_skipping = options.bad_message_mode == "skip"
+    return {
+        "queue": piece.queue,
+        **place,
+        "lo": piece.lo + rows,
+        "hi": piece.hi,
+        "columns": ",".join([*names, *([_ERROR] if is_skipping else [])]),
+        "badMessageMode": "column" if is_skipping else options.bad_message_mode,
+        **options.filters,
+    }
+
+
+def _readable(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The messages that could be decoded, without the column that says so."""
+    errors = batch.column(batch.num_columns - 1)
+    for error in errors.drop_null().to_pylist():
+        log.warning("badMessageMode=skip: %s", error)
+    return batch.filter(errors.is_null()).select(batch.schema.names[:-1])
+
+
+def _missing(piece: Piece, rows: int, consumer: str | None) -> str:
+    wanted = piece.rows or 0
+    if consumer is None:
+        return (
+            f"{piece}: {wanted} were there when this DataFrame was planned, {rows} are now; others were "
+            "received or have expired since. Load it anew to see what is there"
+        )
+    return (
+        f"{piece}: of {wanted} that consumer {consumer} has claimed, {rows} are left. They were "
+        "acknowledged, or released by an operator; a checkpoint cannot be replayed when its messages are gone"
+    )

@@ -1,0 +1,280 @@
+"""Queues of a queue manager that has no data endpoint, such as one on Windows: `url=msmq-rpc://user@host`.
+
+Everything goes over [MS-MQRR], message by message, in one partition. A batch read looks at each message with
+a cursor. A stream claims by moving messages into the subqueue named as the consumer; the offset lists the
+lookup ids that they have there, so that a batch can be read again after a crash:
+
+    latestOffset(start)   receives what `start` lists: Spark has finished it
+                          moves messages into the subqueue
+                          lists what is there now; also what a crash left there before Spark had logged it
+    read                  peeks at what the offset lists
+
+What is in the subqueue and in no offset is new; so everything older is received before anything is moved, and
+there is no acknowledging later (ackTiming=commit). Only the driver opens the subqueue for receiving, and for
+itself alone: a second driver of the same consumer is refused as long as the first one lives.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from pyspark_msmq import schema
+from pyspark_msmq.admission import Budget
+from pyspark_msmq.endpoint import read_secret
+from pyspark_msmq.offsets import OffsetError
+from pyspark_msmq.options import BatchOptions, Connection, OptionError, ReadOptions, StreamOptions
+from pyspark_msmq.reading import lose
+from tiercel import columns
+from tiercel.client.remote import RemoteQueue, RemoteQueueManager, connect
+from tiercel.model.errors import IoTimeoutError, MessageNotFoundError
+from tiercel.model.format_name import DirectFormatName
+from tiercel.model.message import Message
+
+_BATCH_ROWS, _BATCH_BYTES = 1000, 8 << 20
+_DEFAULT_ROWS: Final = 1000  # of a micro-batch: the offset lists them all
+_MOST_ROWS: Final = 10_000
+
+
+class RpcBatchReader(DataSourceReader):
+    def __init__(self, options: BatchOptions, wanted: StructType) -> None:
+        self._options = options
+        self._names = schema.check(wanted, options)
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        where = columns.RowFilter.of_options(self._options.filters)
+        with _connected(self._options) as remote:
+            queue = _queue(remote, self._options)
+            for messages in _grouped(queue.cursor()):
+                yield _batch(messages, self._names, queue.path_name, where)
+
+
+@dataclass(frozen=True)
+class Listed(InputPartition):
+    """The messages of one micro-batch, by their lookup ids in the subqueue."""
+
+    ids: tuple[int, ...]
+    before: int  # how many messages the stream had read
+
+
+class RpcConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, options: StreamOptions, wanted: StructType) -> None:
+        self._options = options
+        self._names = schema.check(wanted, options)
+        self._remote: RemoteQueueManager | None = None
+        self._claims: _Claims | None = None
+        self._left: int | None = None  # with availableNow: how many messages are still to be read
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        return _offset(self._options, [], 0)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadMaxRows(self._options.max_messages_per_trigger or _DEFAULT_ROWS)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._left = self._opened().count()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        self._check(start)
+        claims, budget = self._opened(), Budget.of(limit, self._options)
+        budget.rows = min(budget.rows, _MOST_ROWS, _MOST_ROWS if self._left is None else self._left)
+        claims.acknowledge(ids_of(start))
+        found = claims.listed()
+        if not found and budget.rows > 0:
+            wait_s = 0 if self._left is not None else self._options.poll_timeout_ms / 1000
+            claims.move(budget, wait_s)
+            found = claims.listed()
+        if not found:
+            return start
+        if self._left is not None:
+            self._left -= len(found)
+        return _offset(self._options, found, start["n"] + len(found))
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        if start["n"] == end["n"]:
+            return []
+        ids = tuple(ids_of(end))
+        if end["n"] - len(ids) != start["n"]:
+            raise OffsetError(
+                "a batch over msmq-rpc ends where the offset says; this one covers several. "
+                "Asynchronous progress tracking cannot be used here"
+            )
+        return [Listed(ids, start["n"])]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Listed)
+        with _connected(self._options) as remote:
+            queue = _queue(remote, self._options)
+            found = _peeked(_subqueue(remote, queue, self._options, exclusive=False), partition.ids)
+            number, rows = partition.before, 0
+            for messages in _grouped(found):
+                seqs = range(number + rows + 1, number + rows + len(messages) + 1)
+                rows += len(messages)
+                yield _batch(messages, self._names, queue.path_name, None, seqs, self._options.consumer)
+        if rows != len(partition.ids):
+            lose(
+                f"{queue.path_name};{self._options.consumer}: of {len(partition.ids)} messages that this "
+                f"batch has claimed, {rows} are left; the others have expired, or somebody else took them",
+                fail=self._options.fail_on_data_loss,
+            )
+
+    def _check(self, start: dict[str, Any]) -> None:
+        expected = _offset(self._options, [], 0)
+        if {**start, "ids": [], "n": 0} != expected:
+            raise OffsetError(
+                f"the checkpoint is of consumer {start.get('c')!r} of {start.get('q')!r}, and the options "
+                f"say {expected['c']!r} of {expected['q']!r}: take a new checkpointLocation"
+            )
+
+    def _opened(self) -> "_Claims":
+        if self._claims is None:
+            self._remote = _connect(self._options)
+            queue = _queue(self._remote, self._options)
+            self._claims = _Claims(queue, _subqueue(self._remote, queue, self._options, exclusive=True))
+        return self._claims
+
+
+class _Claims:
+    """A queue and its subqueue, in the hands of the driver."""
+
+    def __init__(self, queue: RemoteQueue, subqueue: RemoteQueue) -> None:
+        self._queue = queue
+        self._subqueue = subqueue
+        self._name = _subqueue_name(subqueue)
+
+    def acknowledge(self, ids: Iterable[int]) -> None:
+        for number in ids:
+            with suppress(MessageNotFoundError):  # it was, before a crash
+                self._subqueue.receive(lookup_id=number)
+
+    def listed(self) -> list[int]:
+        return [message.lookup_id for message in _looked_at(self._subqueue)]
+
+    def count(self) -> int:
+        return sum(1 for queue in (self._subqueue, self._queue) for _ in _looked_at(queue))
+
+    def move(self, budget: Budget, wait_s: float) -> None:
+        while not budget.is_spent:
+            try:
+                first = self._queue.peek(wait_s, max_body_size=0)
+            except IoTimeoutError:
+                return
+            with suppress(MessageNotFoundError):  # somebody was quicker
+                self._queue.move(first, self._name)
+                budget.take(1, first.body_size)
+            wait_s = 0
+
+
+def _looked_at(queue: RemoteQueue) -> Iterator[Message]:
+    """Every message, without its body."""
+    cursor = queue.cursor()
+    read = cursor.peek
+    with suppress(IoTimeoutError, MessageNotFoundError):
+        while True:
+            yield read(0, max_body_size=0)
+            read = cursor.peek_next
+    cursor.close()
+
+
+def _peeked(queue: RemoteQueue, ids: Iterable[int]) -> Iterator[Message]:
+    for number in ids:
+        with suppress(MessageNotFoundError):
+            yield queue.peek(lookup_id=number)
+
+
+def _grouped(messages: Iterable[Message]) -> Iterator[list[Message]]:
+    held: list[Message] = []
+    size = 0
+    for message in messages:
+        held.append(message)
+        size += len(message.body)
+        if len(held) == _BATCH_ROWS or size >= _BATCH_BYTES:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
+
+
+def _batch(
+    messages: Sequence[Message],
+    names: Sequence[str],
+    queue: str,
+    where: columns.RowFilter | None,
+    seqs: Sequence[int] | None = None,
+    subqueue: str | None = None,
+) -> pa.RecordBatch:
+    needed = dict.fromkeys([*names, *(where.columns if where else ())])
+    batch = columns.of_messages(messages, needed, queue=queue, subqueue=subqueue, claim_seqs=seqs)
+    return batch if where is None else batch.filter(where.mask(batch)).select(list(names))
+
+
+# Offsets.
+
+
+def _offset(options: StreamOptions, ids: Sequence[int], count: int) -> dict[str, Any]:
+    queue = options.queue[0] if options.queue else options.source
+    return {"c": options.consumer, "ids": runs_of(ids), "n": count, "q": queue, "v": 1}
+
+
+def runs_of(ids: Sequence[int]) -> list[list[int]]:
+    """[[first, how many], ...]: messages that were moved one after another have neighbouring ids."""
+    runs: list[list[int]] = []
+    for number in ids:
+        if runs and number == sum(runs[-1]):
+            runs[-1][1] += 1
+        else:
+            runs.append([number, 1])
+    return runs
+
+
+def ids_of(offset: dict[str, Any]) -> list[int]:
+    return [number for first, count in offset["ids"] for number in range(first, first + count)]
+
+
+# Connections.
+
+
+def _connect(options: Connection) -> RemoteQueueManager:
+    url = options.url
+    password = read_secret(options.password_file, "passwordFile") if options.password_file else None
+    return connect(url.host, user=url.user, password=password, keytab=options.keytab, port=url.port)
+
+
+@contextmanager
+def _connected(options: Connection) -> Iterator[RemoteQueueManager]:
+    with _connect(options) as remote:
+        yield remote
+
+
+def _queue(remote: RemoteQueueManager, options: ReadOptions) -> RemoteQueue:
+    match options.source:
+        case "deadletter":
+            return remote.dead_letters
+        case "xactdeadletter":
+            return remote.transactional_dead_letters
+    assert options.queue is not None
+    queue = remote.queue(options.queue[0])
+    return queue.journal if options.source == "journal" else queue
+
+
+def _subqueue(
+    remote: RemoteQueueManager, queue: RemoteQueue, options: StreamOptions, *, exclusive: bool
+) -> RemoteQueue:
+    name = queue.format_name
+    if not isinstance(name, DirectFormatName):
+        raise OptionError(f"queue={name}: name it by its path, since only that can name a subqueue")
+    path = replace(name.path, subqueue=options.consumer)
+    return remote.queue(DirectFormatName(name.protocol, path), exclusive=exclusive)
+
+
+def _subqueue_name(subqueue: RemoteQueue) -> str:
+    assert isinstance(subqueue.format_name, DirectFormatName)
+    return subqueue.format_name.path.subqueue or ""

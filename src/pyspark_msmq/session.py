@@ -1,0 +1,28 @@
+"""A Spark session that is ready for `format("msmq")`: `session()`."""
+
+import os
+import sys
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from pyspark_msmq.java import ensure_java
+
+
+def session(name: str = "msmq", master: str = "local[*]", **config: Any) -> SparkSession:
+    """The session of this program, made if there is none.
+
+    `master` is where Spark runs, by default on all cores of this computer. Options of Spark are passed with
+    underscores for dots: `session(spark_driver_memory="2g")`.
+    """
+    ensure_java()
+    # Workers must run this Python and no other one that is on the path: Spark refuses another version.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name).master(master)
+    for key, value in config.items():
+        builder = builder.config(key.replace("_", "."), _text(value))
+    return builder.getOrCreate()
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,60 @@
+"""The data source: `spark.read.format("msmq")`, `readStream`, `write` and `writeStream`."""
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from pyspark_msmq import schema
+from pyspark_msmq.batch_reader import BatchReader
+from pyspark_msmq.browse_stream import BrowseReader
+from pyspark_msmq.options import (
+    read_any_options,
+    read_batch_options,
+    read_stream_options,
+    read_write_options,
+)
+from pyspark_msmq.stream_reader import ConsumeReader
+from pyspark_msmq.writers import BatchWriter, StreamWriter, check_writing
+
+
+class DefaultSource(DataSource):
+    """Spark finds it by the names of the package and of this class, without any registration."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "msmq"
+
+    def schema(self) -> StructType:
+        """Every column, as far as the options ask for it; `.schema(...)` may name some of them."""
+        return schema.of_options(read_any_options(self.options))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        options = read_batch_options(self.options)
+        if options.url.is_rpc:
+            from pyspark_msmq.remote import RpcBatchReader  # noqa: PLC0415  # half a second that few need
+
+            return RpcBatchReader(options, schema)
+        return BatchReader(options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        options = read_stream_options(self.options)
+        if options.url.is_rpc:
+            from pyspark_msmq.remote import RpcConsumeReader  # noqa: PLC0415  # the same
+
+            return RpcConsumeReader(options, schema)
+        return ConsumeReader(options, schema) if options.is_consuming else BrowseReader(options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        options = read_write_options(self.options)
+        check_writing(options, schema, overwrite=overwrite)
+        return BatchWriter(options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        options = read_write_options(self.options)
+        check_writing(options, schema, overwrite=overwrite)
+        return StreamWriter(options)

@@ -1,0 +1,147 @@
+"""Streams that take messages out of queues, each of them once.
+
+    latestOffset   claims messages: they stay in the queue manager, hidden from others and numbered 1, 2, 3...
+                   and acknowledges those of the batches that Spark has finished (ackTiming=eager)
+    partitions     cuts the numbers between two offsets; nothing but arithmetic
+    read           looks at claimed messages by their numbers; without effect, as often as Spark likes
+    commit         acknowledges (ackTiming=commit)
+
+Spark calls `latestOffset(start)` only when the batch that ended at `start` is in its commit log, so what lies
+before it may go. It calls `commit` only when the next batch has data: by that alone the last batch would stay
+for ever.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from pyspark_msmq import schema
+from pyspark_msmq.admission import Budget, default_limit
+from pyspark_msmq.consumer import Consumer
+from pyspark_msmq.endpoint import Endpoint, EndpointError
+from pyspark_msmq.offsets import Offset, spans
+from pyspark_msmq.options import StreamOptions
+from pyspark_msmq.partitions import Piece, cut, how_many
+from pyspark_msmq.reading import read_piece
+
+_POLL_S: Final = 0.1  # between looks at several queues
+
+
+class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Spark makes several of these and tells none of them its end: so nothing happens before it is asked."""
+
+    def __init__(self, options: StreamOptions, wanted: StructType) -> None:
+        self._options = options
+        self._names = schema.check(wanted, options)
+        self._consumer: Consumer | None = None
+        self._ends: dict[str, int] | None = None  # with availableNow: the numbers to come to, by queue
+        self._last_batch = time.monotonic()
+
+    # What Spark asks on the driver.
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Always the same: Spark asks more than once, and would lose what lies between two answers."""
+        return Offset(consumer=self._options.consumer or "").to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return default_limit(self._options)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._ends = {queue.guid: hi + visible for queue, hi, visible in self._attached().waiting()}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        at = Offset.of_json(start)
+        consumer = self._attached(look_again=True)
+        at.check_belongs(consumer.queue_manager, consumer.name)
+        if self._options.ack_timing == "eager":
+            consumer.acknowledge(at)
+        offset = self._claim(consumer, consumer.begin(at), Budget.of(limit, self._options))
+        if not spans(at, offset):
+            return start
+        self._last_batch = time.monotonic()
+        return offset.to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """Where the stream would be if it had read everything: progress shows the lag by it."""
+        if self._consumer is None:
+            return None
+        try:
+            queues = {
+                queue.guid: {"e": queue.epoch, "hi": hi + visible}
+                for queue, hi, visible in self._consumer.waiting()
+            }
+        except EndpointError:
+            return None  # the lag is worth no failure
+        name = self._consumer.name
+        return {"c": name, "q": queues, "qm": self._consumer.queue_manager, "v": 1}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        consumer, options = self._attached(), self._options
+        pieces = []
+        for span in spans(Offset.of_json(start), Offset.of_json(end)):
+            queue = consumer.queue_of(span)
+            if queue is None:
+                continue
+            count = how_many(
+                span.count, span.size_bytes, options.min_partitions, options.max_messages_per_partition
+            )
+            pieces += [Piece(queue, lo, hi, hi - lo) for lo, hi in cut(span.lo, span.hi, count)]
+        return pieces
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self._attached().acknowledge(Offset.of_json(end))
+
+    # What a task does.
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Piece)
+        return read_piece(self._options, self._names, partition, self._options.consumer)
+
+    # How it is done.
+
+    def _attached(self, *, look_again: bool = False) -> Consumer:
+        """The consumer, taken over by the first call of a run, whichever it is."""
+        if self._consumer is None:
+            self._consumer = Consumer(self._options, Endpoint(self._options))
+        self._consumer.attach(look_again=look_again)
+        return self._consumer
+
+    def _claim(self, consumer: Consumer, offset: Offset, budget: Budget) -> Offset:
+        """New messages; when there are none, waits a while for some."""
+        ends = None if self._ends is None else dict(self._ends)
+        if ends is not None:
+            return consumer.claim(offset, budget, ends)
+        if self._must_wait(consumer, offset, budget.least):
+            return offset
+        wait_ms = self._options.poll_timeout_ms
+        if len(consumer.queues) == 1:
+            return consumer.claim(offset, budget, {}, wait_ms)
+        deadline = time.monotonic() + wait_ms / 1000
+        while (found := consumer.claim(offset, budget, {})) == offset and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        return found
+
+    def _must_wait(self, consumer: Consumer, offset: Offset, least: int) -> bool:
+        """Whether there are too few messages (minMessagesPerTrigger) and none has waited too long."""
+        deadline = time.monotonic() + self._options.poll_timeout_ms / 1000
+        while least:
+            if time.monotonic() - self._last_batch >= self._options.max_trigger_delay:
+                return False
+            ready = list(consumer.waiting())
+            claimed = any(hi > _hi(offset, queue.guid) for queue, hi, _ in ready)
+            if claimed or sum(visible for _, _, visible in ready) >= least:
+                return False
+            if time.monotonic() >= deadline:
+                return True
+            time.sleep(_POLL_S)
+        return False
+
+
+def _hi(offset: Offset, guid: str) -> int:
+    reached = offset.queues.get(guid)
+    return reached.hi if reached else 0

@@ -1,0 +1,163 @@
+"""Writes to queues: every task stages its messages, and one publish makes them all appear, once.
+
+A task may run twice, at once or after a failure, and Spark tells nobody; a batch whose end was not logged
+runs again after a restart. So a stage is named by application, batch, partition and attempt; only the
+attempts that Spark counts are published; and the queue manager publishes each (application, batch) once.
+"""
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from pyspark_msmq.endpoint import Endpoint, EndpointError
+from pyspark_msmq.options import OptionError, WriteOptions
+from tiercel import columns
+
+_NOT_TRANSACTIONAL: Final = "MQ_ERROR_TRANSACTION_USAGE"
+
+
+@dataclass(frozen=True)
+class Staged(WriterCommitMessage):
+    """What a task has staged: the driver publishes it. No stage, no rows: a partition without any."""
+
+    app: str
+    stage: str | None
+    rows: int
+
+
+def check_writing(options: WriteOptions, schema: StructType, *, overwrite: bool) -> None:
+    if overwrite:
+        raise OptionError('messages are only added to a queue: say .mode("append")')
+    try:
+        columns.check_writer_schema(to_arrow_schema(schema, timezone="UTC"), options.queue)
+    except ValueError as problem:
+        raise OptionError(f"these columns cannot be sent: {problem}") from None
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Spark copies this object to the tasks and back, so its job has one name everywhere."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+        self._app = options.txn_app_id or "spark"
+        self._batch = uuid.uuid4().hex if options.txn_version is None else str(options.txn_version)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        return _stage(self._options, self._app, self._batch, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        _publish(self._options, self._app, self._batch, messages)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002
+        """Also for attempts that come late, unless the next try goes by the same name."""
+        is_named = self._options.txn_version is not None
+        _discard(self._options, self._app, self._batch, for_good=not is_named)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """A task has another copy of this than the driver; the query's name is known to tasks only."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        app = self._options.txn_app_id or _local_property("sql.streaming.queryId")
+        return _stage(self._options, app, _local_property("streaming.sql.batchId"), iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        for app in sorted({message.app for message in messages if isinstance(message, Staged)}):
+            _publish(self._options, app, str(batchId), messages)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Not for good: the query that starts again has the same name and batch. Spark does not tell what
+        failed tasks have staged; what nobody publishes the queue manager throws away in time.
+        """
+        for app in sorted({message.app for message in messages if isinstance(message, Staged)}):
+            _discard(self._options, app, str(batchId), for_good=False)
+
+
+def _stage(options: WriteOptions, app: str, batch: str, batches: Iterator[pa.RecordBatch]) -> Staged:
+    context = TaskContext.get()
+    assert context is not None
+    # Numbers of attempts begin again with every driver: the rest keeps two runs apart.
+    attempt = f"{context.taskAttemptId()}-{uuid.uuid4().hex[:8]}"
+    stage = f"{app}/{batch}/{context.partitionId()}/{attempt}"
+    rows = 0
+    with Endpoint(options) as endpoint:
+        for number, chunk in enumerate(_chunks(batches, options.max_batch_bytes)):
+            rows += endpoint.stage(stage, number, chunk)
+    return Staged(app, stage if rows else None, rows)
+
+
+def _chunks(batches: Iterator[pa.RecordBatch], limit: int) -> Iterator[pa.Buffer]:
+    """Arrow streams of about so many bytes."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        for piece in _cut(batch, limit):
+            if held and size + piece.nbytes > limit:
+                yield _stream(held)
+                held, size = [], 0
+            held.append(piece)
+            size += piece.nbytes
+    if size or held:
+        yield _stream(held)
+
+
+def _cut(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
+    if batch.num_rows > 1 and batch.nbytes > limit:
+        half = batch.num_rows // 2
+        yield from _cut(batch.slice(0, half), limit)
+        yield from _cut(batch.slice(half), limit)
+    elif batch.num_rows:
+        yield batch
+
+
+def _stream(batches: Sequence[pa.RecordBatch]) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def _publish(
+    options: WriteOptions, app: str, batch: str, messages: Sequence[WriterCommitMessage | None]
+) -> None:
+    """In the order of the partitions, which is that of the messages."""
+    stages = [message.stage for message in messages if isinstance(message, Staged) and message.stage]
+    if not stages:
+        return
+    with Endpoint(options) as endpoint:
+        try:
+            is_first_way = options.transactional != "false"
+            endpoint.publish(app, batch, stages, queue=options.queue, transactional=is_first_way)
+        except EndpointError as problem:
+            # Either way all messages appear at once; the queue decides whether they may be transactional.
+            if options.transactional != "auto" or problem.code != _NOT_TRANSACTIONAL:
+                raise
+            endpoint.publish(app, batch, stages, queue=options.queue, transactional=False)
+
+
+def _discard(options: WriteOptions, app: str, batch: str, *, for_good: bool) -> None:
+    with Endpoint(options) as endpoint:
+        endpoint.discard(app, batch, for_good=for_good)
+
+
+def _local_property(name: str) -> str:
+    context = TaskContext.get()
+    value = context.getLocalProperty(name) if context else None
+    if value is None:
+        raise RuntimeError(f"Spark does not tell {name}: this is no task of a streaming query")
+    return value

@@ -1,0 +1,155 @@
+"""The objects of a BinaryFormatter stream as one plain value.
+
+An object is a dict with its class under `$type`; lists, dictionaries, GUIDs and the like are what they stand
+for. An object that is used more than once is written at its first use, with an `$id`, and every other use is
+`{"$ref": id}`: so cycles end, and the value grows no larger than the stream.
+"""
+
+import math
+import re
+from collections import Counter
+from typing import Any
+
+from tiercel.bodies.decoded import Value
+from tiercel.bodies.dotnet_classes import items_of, pairs_of, scalar_of
+from tiercel.bodies.limits import DEPTH_MAX, characters_limit
+from tiercel.bodies.nrbf_types import (
+    AnyObject,
+    ArrayObject,
+    ClassObject,
+    MessageFlags,
+    Method,
+    RecordType,
+    Reference,
+    Stream,
+    StringObject,
+)
+from tiercel.model.errors import DecodeError
+
+_BACKING_FIELD = re.compile(r"(?:.*\+)?<(.+)>k__BackingField")
+
+
+def value_of(stream: Stream) -> Value:
+    """The value of the stream's root, or of the method that it calls; DecodeError when there is none."""
+    graph = _Graph(stream)
+    if stream.method is not None:
+        return graph.method(stream.method)
+    return graph.value(Reference(stream.root_id))
+
+
+class _Graph:
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._written: set[int] = set()
+        self._depth = 0
+        self._characters = 0
+        self._limit = characters_limit(stream.size)
+
+    def method(self, method: Method) -> Value:
+        value: dict[str, Value] = {}
+        if method.record is RecordType.MethodCall:
+            value |= {"$call": self.value(method.name), "$type": self.value(method.type_name)}
+        else:
+            value["$return"] = self.value(method.return_value)
+        if method.context is not None:
+            value["context"] = self.value(method.context)
+        if method.args is not None:
+            value["args"] = [self.value(item) for item in method.args]
+        array = self._stream.method_array
+        if array is not None:
+            name = "args" if method.flags & MessageFlags.ArgsIsArray else "array"
+            value[name] = self.value(Reference(array.id))
+        return value
+
+    def value(self, item: Any) -> Value:
+        """A member, an item or the root as it is written."""
+        if isinstance(item, Reference):
+            return self._object(self._resolve(item))
+        if isinstance(item, str | bytes):
+            self._spend(len(item))
+        return item  # type: ignore[no-any-return]  # a primitive: the parser makes no other
+
+    def _spend(self, characters: int) -> None:
+        self._characters += characters
+        if self._characters > self._limit:
+            raise _error(f"more than {self._limit} characters when every use is written out")
+
+    def _resolve(self, item: Any) -> Any:
+        if not isinstance(item, Reference):
+            return item
+        if item.id not in self._stream.objects:
+            raise _error(f"there is no object {item.id}")
+        return self._stream.objects[item.id]
+
+    def _object(self, found: AnyObject) -> Value:
+        if isinstance(found, StringObject):
+            return self.value(found.text)
+        if found.id in self._written:
+            return {"$ref": found.id}
+        self._written.add(found.id)
+        value = self._deeper(found)
+        if not isinstance(value, list | dict):
+            self._written.discard(found.id)  # a plain value is written at every use
+        elif self._stream.uses[found.id] > 1:
+            return {"$id": found.id, **(value if isinstance(value, dict) else {"$values": value})}
+        return value
+
+    def _deeper(self, found: ArrayObject | ClassObject) -> Value:
+        levels = len(found.lengths) if isinstance(found, ArrayObject) else 1
+        self._depth += levels
+        if self._depth > DEPTH_MAX:
+            raise _error(f"nested deeper than {DEPTH_MAX} levels")
+        value = self._array(found) if isinstance(found, ArrayObject) else self._class(found)
+        self._depth -= levels
+        return value
+
+    def _array(self, array: ArrayObject) -> Value:
+        if isinstance(array.items, str | bytes) and len(array.lengths) == 1:
+            return self.value(array.items)
+        return _rows([self.value(item) for item in array.items], array.lengths)
+
+    def _class(self, found: ClassObject) -> Value:
+        """What a class of .NET's own stands for; any other class as its members."""
+        name, members = found.layout.name, found.members
+        scalar = scalar_of(name, members)
+        if scalar is not None:
+            return self.value(scalar)
+        items = items_of(name, members, self._resolve)
+        if items is not None:
+            return [self.value(item) for item in items]
+        pairs = pairs_of(name, members, self._resolve)
+        if pairs is not None:
+            return _mapping([(self.value(key), self.value(item)) for key, item in pairs])
+        if set(members) == {"value__"}:  # an enumeration
+            return self.value(members["value__"])
+        self._spend(sum(map(len, members)))  # a class is described once, but every object shows its names
+        shown = {key: self.value(item) for key, item in _by_property(members).items()}
+        return {"$type": self.value(name), **shown}
+
+
+def _rows(items: list[Value], lengths: tuple[int, ...]) -> list[Value]:
+    """A rectangular array as lists in lists."""
+    if len(lengths) == 1:
+        return items
+    size = math.prod(lengths[1:])
+    return [_rows(items[row * size : (row + 1) * size], lengths[1:]) for row in range(lengths[0])]
+
+
+def _mapping(pairs: list[tuple[Value, Value]]) -> Value:
+    """A dictionary as a dict when its keys can be names, else as a list of pairs."""
+    names = {str(key) for key, _ in pairs if isinstance(key, str | int)}
+    if len(names) == len(pairs):
+        return {str(key): value for key, value in pairs}
+    return [{"key": key, "value": value} for key, value in pairs]
+
+
+def _by_property(members: dict[str, Any]) -> dict[str, Any]:
+    """The members, those behind automatic properties by the names of the properties."""
+    matches = {name: _BACKING_FIELD.fullmatch(name) for name in members}
+    names = {name: match[1] if match else name for name, match in matches.items()}
+    uses = Counter(names.values())
+    return {names[name] if uses[names[name]] == 1 else name: item for name, item in members.items()}
+
+
+def _error(problem: str) -> DecodeError:
+    return DecodeError("stream", "objects", 0, problem)

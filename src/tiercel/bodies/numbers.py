@@ -1,0 +1,27 @@
+"""Floating point numbers as they were meant."""
+
+import math
+import struct
+
+
+def float_name(value: float) -> str:
+    """A number as .NET writes it, also the three that are no numbers."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return repr(value)
+
+
+def nearest_short(single: float) -> float:
+    """The number that a sender of four bytes meant: 0.1 comes as 0.10000000149011612."""
+    if not math.isfinite(single):
+        return single
+    for digits in range(6, 9):
+        short = float(f"{single:.{digits}g}")
+        if abs(short) < _SINGLE_MAX and struct.pack("<f", short) == struct.pack("<f", single):
+            return short
+    return float(f"{single:.9g}")
+
+
+_SINGLE_MAX = 3.4028234e38  # beyond it packing four bytes overflows

@@ -1,0 +1,48 @@
+"""Bytes that may be text: which encoding, and whether it reads as text at all."""
+
+import re
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+
+# Characters that no text has, beside tab, line and page breaks; one byte each in UTF-8.
+_CONTROLS = bytes({*range(32), 127} - set(b"\t\n\v\f\r"))
+_DECLARED = re.compile(rb"""^<\?xml[^>]{0,100}?\bencoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
+# An XML declaration chooses a codec, so it may choose among these only: Python has stranger ones.
+_ENCODINGS = re.compile(r"us-ascii|utf-?8|iso-8859-\d\d?|windows-125\d|cp125\d", re.IGNORECASE)
+
+
+def read_text(body: bytes) -> str | None:
+    """The body as text, or None when it does not look like text.
+
+    Without a byte order mark UTF-8 is tried, then UTF-16 that is mostly Latin: every other pair of bytes is a
+    Chinese character, so nothing else can be told from numbers.
+    """
+    for mark, encoding in (BOM_UTF8, "utf-8"), (BOM_UTF16_LE, "utf-16-le"), (BOM_UTF16_BE, "utf-16-be"):
+        if body.startswith(mark):
+            return _plain(body[len(mark) :], encoding)
+    text = _plain(body, "utf-8")
+    if text is None:
+        text = _utf_16(body)
+    return _declared(body) if text is None else text
+
+
+def _utf_16(body: bytes) -> str | None:
+    if len(body) % 2 or 2 * body[1::2].count(0) * 2 < len(body):
+        return None
+    return _plain(body, "utf-16-le")
+
+
+def _declared(body: bytes) -> str | None:
+    match = _DECLARED.match(body)
+    if match is None or not _ENCODINGS.fullmatch(match[1].decode()):
+        return None
+    return _plain(body, match[1].decode())
+
+
+def _plain(body: bytes, encoding: str) -> str | None:
+    """The decoded text; None when it is none, or has control characters."""
+    try:
+        text = body.decode(encoding)
+    except (UnicodeDecodeError, LookupError):  # iso-8859-99 does not exist
+        return None
+    utf_8 = body if encoding == "utf-8" else text.encode()
+    return text if len(utf_8.translate(None, _CONTROLS)) == len(utf_8) else None

@@ -1,0 +1,30 @@
+"""The body of a message as `tiercel decode` shows it."""
+
+from tiercel.bodies import Decoded, decode
+from tiercel.wire.dump import AnyPacket, quote
+from tiercel.wire.security_header import ENCRYPTED_BODY
+from tiercel.wire.user_message import UserMessage
+
+_SHOWN_CHARACTERS = 80
+
+
+def body_of(packet: AnyPacket) -> Decoded | None:
+    """What the body says; None for what has no body, or one that cannot be read without its key."""
+    if not isinstance(packet, UserMessage) or packet.security_flags & ENCRYPTED_BODY or not packet.body:
+        return None
+    return decode(packet.body, packet.properties.body_type)
+
+
+def body_line(decoded: Decoded, *, whole: bool) -> str:
+    if decoded.error is not None:
+        return f"body: {decoded.kind}, but {quote(decoded.error)[1:-1]}"
+    if decoded.text is None:
+        return f"body: {decoded.kind}"
+    text = decoded.text if whole else decoded.text[:_SHOWN_CHARACTERS]
+    more = len(decoded.text) - len(text)
+    return f"body: {decoded.kind} {quote(text)}" + (f" and {more} more characters" if more else "")
+
+
+def body_record(decoded: Decoded) -> dict[str, str | None]:
+    """For scripts: the same four columns as in Spark."""
+    return {"kind": str(decoded.kind), "text": decoded.text, "json": decoded.json, "error": decoded.error}

@@ -1,0 +1,100 @@
+"""Browsing by visibility sequence: where a queue begins and ends, where a time is, what only memory has."""
+
+import pytest
+
+from tiercel.engine.browsing import LAST_SEQUENCE, Head, key_ranges, lookup_ids
+from tiercel.engine.records import message_key
+from tiercel.model.codes import DeliveryGuarantee
+from tiercel.model.identifiers import lookup_id, lookup_id_sequence
+
+from .harness import NOW, Box, World
+
+EXPRESS = DeliveryGuarantee.EXPRESS
+
+
+@pytest.fixture
+def box(world: World) -> Box:
+    return world.create("q")
+
+
+def head(box: Box) -> Head:
+    world = box.world
+    return world.run(lambda: world.engine.browsing.head(box.state))
+
+
+def at(box: Box, time: float) -> int:
+    world = box.world
+    return world.run(lambda: world.engine.browsing.sequence_at(box.state, time))
+
+
+def express(box: Box, lo: int, hi: int, after: int = 0, rows: int = 100, size: int = 10**6) -> list[int]:
+    world = box.world
+    found = world.run(lambda: list(world.engine.browsing.express(box.state, lo, hi, after, rows, size)))
+    assert all(data == box.state.express[lookup_id].encode() for lookup_id, data in found)
+    return [lookup_id for lookup_id, _ in found]
+
+
+class TestHead:
+    def test_of_all_priorities_stored_or_not(self, box: Box) -> None:
+        assert head(box) == Head(0, 0)
+        for number in range(16):
+            box.send(priority=number % 8, delivery=EXPRESS if number % 3 else DeliveryGuarantee.RECOVERABLE)
+        assert head(box) == Head(0, 16)
+        box.receive()  # of priority 7: the eighth
+        assert head(box) == Head(0, 16)
+        box.world.create("other").send()
+        box.send(priority=0)
+        assert head(box) == Head(0, 18)
+        while box.state.count:
+            box.receive()
+        assert head(box) == Head(0, 0)
+
+    def test_begins_before_the_first_that_is_left(self, box: Box) -> None:
+        box.send_all(b"1", b"2", b"3", priority=3)
+        box.receive()
+        assert head(box) == Head(1, 3)
+
+
+class TestTimes:
+    def test_each_message_is_found_by_its_own(self, box: Box) -> None:
+        for number in range(20):
+            box.send(priority=number % 8, delivery=EXPRESS if number % 5 else DeliveryGuarantee.RECOVERABLE)
+            box.world.sleep(10)
+        for number in range(20):
+            assert at(box, NOW + 10 * number) == number
+            assert at(box, NOW + 10 * number + 0.5) == number + 1
+        assert at(box, 0) == 0
+        assert at(box, NOW + 10**6) == 20
+
+    def test_in_an_empty_queue(self, box: Box) -> None:
+        assert at(box, NOW) == 0
+
+
+class TestExpress:
+    def test_stretches_and_slices(self, box: Box) -> None:
+        for number in range(24):
+            box.send(b"x" * 50, priority=number % 8, delivery=EXPRESS)
+        box.send(b"stored")
+        everything = express(box, 0, LAST_SEQUENCE)
+        assert everything == sorted(everything)
+        assert sorted(map(lookup_id_sequence, everything)) == list(range(1, 25))
+        assert sorted(map(lookup_id_sequence, express(box, 5, 9))) == [6, 7, 8, 9]
+        slices, after = [], 0
+        while found := express(box, 0, LAST_SEQUENCE, after, rows=5):
+            assert len(found) <= 5
+            slices += found
+            after = found[-1]
+        assert slices == everything
+        assert len(express(box, 0, LAST_SEQUENCE, size=1)) == 1
+
+
+def test_key_ranges_hold_exactly_the_stretch() -> None:
+    ranges = key_ranges(7, 10, 12)
+    assert len(ranges) == 8
+    for priority in range(8):
+        for sequence in range(9, 15):
+            key = message_key(7, lookup_id(priority, sequence))
+            is_in = any(first <= key < end for first, end in ranges)
+            assert is_in is (10 < sequence <= 12)
+    assert key_ranges(7, 12, 12) == []
+    assert lookup_ids(0, LAST_SEQUENCE)[0] == (1, LAST_SEQUENCE)

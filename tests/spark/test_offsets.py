@@ -1,0 +1,85 @@
+"""Offsets: the text that Spark keeps, and what lies between two of them."""
+
+import json
+
+import pytest
+
+from pyspark_msmq.offsets import Offset, OffsetError, Reached, Span, spans
+from pyspark_msmq.partitions import PARTITION_BYTES, cut, how_many
+
+A, B = "11111111-0000-0000-0000-000000000000", "22222222-0000-0000-0000-000000000000"
+
+
+class TestText:
+    def test_the_keys_stand_in_one_order(self) -> None:
+        """Spark compares the text: two orders of the same offset would be two offsets."""
+        one = Offset("qm", "c", {A: Reached(1, 5), B: Reached(1, 7)})
+        other = Offset("qm", "c", {B: Reached(1, 7), A: Reached(1, 5)})
+        assert json.dumps(one.to_json()) == json.dumps(other.to_json())
+
+        def is_sorted(value: object) -> bool:
+            if not isinstance(value, dict):
+                return True
+            return list(value) == sorted(value) and all(map(is_sorted, value.values()))
+
+        assert is_sorted(one.to_json())
+
+    def test_it_comes_back(self) -> None:
+        offset = Offset("qm", "c", {A: Reached(2, 50, 4000, 10), B: Reached(1, 7, 0, 0, 3)})
+        text = json.dumps(offset.to_json())
+        assert Offset.of_json(json.loads(text)) == offset
+        assert json.dumps(Offset.of_json(json.loads(text)).to_json()) == text
+
+    def test_a_later_version(self) -> None:
+        with pytest.raises(OffsetError, match="version 2"):
+            Offset.of_json({"v": 2, "q": {}})
+
+
+class TestBelonging:
+    def test_to_another_queue_manager(self) -> None:
+        with pytest.raises(OffsetError, match="is of the queue manager there"):
+            Offset("there", "c").check_belongs("here", "c")
+
+    def test_to_nobody_yet(self) -> None:
+        Offset("", "c").check_belongs("here", "c")
+
+
+class TestSpans:
+    def test_between_two(self) -> None:
+        start = Offset("qm", "c", {A: Reached(1, 5, 500)})
+        end = Offset("qm", "c", {A: Reached(1, 8, 800), B: Reached(1, 2, 50)})
+        assert spans(start, end) == [Span(A, 5, 8, 3, 300), Span(B, 0, 2, 2, 50)]
+        assert spans(end, end) == []
+
+    def test_a_queue_that_does_not_begin_at_nought(self) -> None:
+        end = Offset("qm", "c", {A: Reached(1, 8, 300, lo=5)})
+        assert spans(Offset("", "c"), end) == [Span(A, 5, 8, 3, 300)]
+
+    def test_over_several_offsets_at_once(self) -> None:
+        """Spark may skip some in a replay; what is between is the same in one step and in two."""
+        steps = [Offset("qm", "c", {A: Reached(1, hi, hi * 100, lo=2)}) for hi in (2, 5, 9)]
+        (whole,) = spans(steps[0], steps[2])
+        parts = spans(steps[0], steps[1]) + spans(steps[1], steps[2])
+        assert (whole.lo, whole.hi) == (parts[0].lo, parts[1].hi)
+        assert whole.size_bytes == sum(part.size_bytes for part in parts)
+
+    def test_sequences_with_gaps_are_counted(self) -> None:
+        start = Offset(queues={A: Reached(1, 100, 500, count=5)})
+        end = Offset(queues={A: Reached(1, 900, 800, count=8)})
+        assert spans(start, end) == [Span(A, 100, 900, 3, 300)]
+
+
+class TestCutting:
+    @pytest.mark.parametrize(
+        ("lo", "hi", "pieces"), [(0, 10, 1), (0, 10, 3), (7, 8, 4), (5, 5, 2), (0, 1000, 7)]
+    )
+    def test_pieces_meet_and_none_is_empty(self, lo: int, hi: int, pieces: int) -> None:
+        found = list(cut(lo, hi, pieces))
+        assert [number for a, b in found for number in range(a, b)] == list(range(lo, hi))
+        assert all(a < b for a, b in found)
+        assert len(found) == min(pieces, hi - lo)
+
+    def test_how_many(self) -> None:
+        assert how_many(1000, 0, 1, 250) == 4
+        assert how_many(1000, 0, 8, 250) == 8
+        assert how_many(1000, 3 * PARTITION_BYTES + 1, 1, 250_000) == 4

@@ -1,0 +1,179 @@
+"""Options: what is known, what is checked, and what is said of the rest."""
+
+import pytest
+
+from pyspark_msmq.options import (
+    BatchOptions,
+    OptionError,
+    Position,
+    StreamOptions,
+    Url,
+    WriteOptions,
+    names,
+    read_any_options,
+    read_batch_options,
+    read_stream_options,
+    read_write_options,
+)
+
+QUEUE = {"queue": r".\private$\orders"}
+STREAM = {**QUEUE, "consumer": "spark"}
+
+
+class TestKnown:
+    def test_every_option_of_the_design(self) -> None:
+        wanted = """url tokenFile tlsCa queue queuePattern from mode consumer startingPosition endingPosition
+            maxMessagesPerTrigger maxBytesPerTrigger minMessagesPerTrigger maxTriggerDelay minPartitions
+            maxMessagesPerPartition failOnDataLoss ackTiming pollTimeoutMs includeBody includeRaw labelLike
+            class sentAfter sentBefore badMessageMode resumeConsumer txnAppId transactional maxBatchBytes"""
+        known = {name for role in (BatchOptions, StreamOptions, WriteOptions) for name in names(role)}
+        assert set(wanted.split()) <= known
+        assert "path" not in known
+
+    def test_defaults(self) -> None:
+        read = read_stream_options(STREAM)
+        assert read.url == Url("http", "127.0.0.1", 8802, None)
+        assert (read.is_consuming, read.fail_on_data_loss, read.ack_timing) == (True, True, "eager")
+        assert (read.poll_timeout_ms, read.max_trigger_delay, read.source) == (1000, 900.0, "queue")
+
+    def test_spark_writes_names_in_small_letters(self) -> None:
+        assert read_stream_options({**STREAM, "maxmessagespertrigger": "5"}).max_messages_per_trigger == 5
+
+
+class TestUnknown:
+    @pytest.mark.parametrize(
+        ("name", "near"),
+        [
+            ("maxMessagesPerTriger", "maxMessagesPerTrigger"),
+            ("failOnDatalos", "failOnDataLoss"),
+            ("queues", "queue"),
+            ("startingOffsets", "startingPosition"),
+        ],
+    )
+    def test_the_nearest_one_is_named(self, name: str, near: str) -> None:
+        with pytest.raises(OptionError, match=f"option {name} is unknown; did you mean {near}\\?"):
+            read_stream_options({**STREAM, name: "1"})
+
+    def test_one_of_another_use(self) -> None:
+        with pytest.raises(OptionError, match="consumer is for a stream read, and this is a batch read"):
+            read_batch_options(STREAM)
+        with pytest.raises(OptionError, match="txnAppId is for a write"):
+            read_any_options({**QUEUE, "txnappid": "a"})
+
+    def test_a_path(self) -> None:
+        with pytest.raises(OptionError, match="has no path"):
+            read_batch_options({"path": "orders"})
+
+
+class TestValues:
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("url", "ftp://host"),
+            ("url", "http://host/path"),
+            ("url", "http://host:port"),
+            ("url", "http://user@host"),
+            ("url", "msmq-rpc://user:password@host"),
+            ("queue", "a,,b"),
+            ("queue", "a,A"),
+            ("from", "elsewhere"),
+            ("consumer", "two words"),
+            ("mode", "receive"),
+            ("startingPosition", "yesterday"),
+            ("minPartitions", "0"),
+            ("maxMessagesPerTrigger", "many"),
+            ("maxBytesPerTrigger", "1 zebibyte"),
+            ("maxTriggerDelay", "soon"),
+            ("failOnDataLoss", "perhaps"),
+            ("ackTiming", "never"),
+            ("pollTimeoutMs", "-1"),
+            ("badMessageMode", "ignore"),
+            ("sentAfter", "noon"),
+            ("tokenFile", " "),
+        ],
+    )
+    def test_wrong_ones_are_named(self, name: str, value: str) -> None:
+        with pytest.raises(OptionError, match=f"^option {name}="):
+            read_stream_options({**STREAM, name: value})
+
+    def test_a_class_that_is_none(self) -> None:
+        with pytest.raises(OptionError, match="neither a number nor a class"):
+            read_batch_options({**QUEUE, "class": "BEST"})
+
+    @pytest.mark.parametrize(
+        ("text", "position"),
+        [
+            ("Earliest", Position("earliest")),
+            ("latest", Position("latest")),
+            ("504403158265495553", Position("lookup_id", 504403158265495553)),
+            ("2026-11-16T08:00:00Z", Position("time", 1794816000)),
+            ("2026-11-16 08:00:00", Position("time", 1794816000)),
+        ],
+    )
+    def test_positions(self, text: str, position: Position) -> None:
+        assert read_batch_options({**QUEUE, "startingPosition": text}).starting_position == position
+
+    @pytest.mark.parametrize(("text", "size"), [("1000", 1000), ("64k", 65536), ("2MB", 2 << 20)])
+    def test_sizes(self, text: str, size: int) -> None:
+        assert read_stream_options({**STREAM, "maxBytesPerTrigger": text}).max_bytes_per_trigger == size
+
+    @pytest.mark.parametrize(("text", "seconds"), [("500ms", 0.5), ("30s", 30), ("15m", 900), ("1d", 86400)])
+    def test_times(self, text: str, seconds: float) -> None:
+        assert read_stream_options({**STREAM, "maxTriggerDelay": text}).max_trigger_delay == seconds
+
+    def test_a_user_of_a_domain(self) -> None:
+        read = read_batch_options({**QUEUE, "url": "msmq-rpc://EXAMPLE%5Creader@host:2103"})
+        assert read.url == Url("msmq-rpc", "host", 2103, r"EXAMPLE\reader")
+        assert str(read.url) == "msmq-rpc://host:2103"
+
+    def test_a_piece_that_the_queue_manager_would_refuse(self) -> None:
+        with pytest.raises(OptionError, match="at most 15m"):
+            read_write_options({"maxBatchBytes": "16m"})
+
+
+class TestTogether:
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({}, "which queue"),
+            ({**QUEUE, "queuePattern": "*"}, "one of the two"),
+            ({**QUEUE, "from": "deadletter"}, "one for the whole queue manager"),
+            ({**QUEUE, "mode": "consume"}, "mode=consume is for streams"),
+            ({**QUEUE, "endingPosition": "earliest"}, "would read nothing"),
+            ({"from": "discards", "labelLike": "a"}, "not for from=discards"),
+            ({"queue": "a,b", "url": "msmq-rpc://host"}, "one queue at a time"),
+            ({**QUEUE, "url": "msmq-rpc://host", "startingPosition": "latest"}, "from the first message"),
+            ({**QUEUE, "url": "msmq-rpc://host", "endingPosition": "7"}, "to the last message"),
+            ({**QUEUE, "url": "msmq-rpc://host", "includeRaw": "true"}, "packet"),
+        ],
+    )
+    def test_what_a_batch_cannot(self, options: dict[str, str], words: str) -> None:
+        with pytest.raises(OptionError, match=words):
+            read_batch_options(options)
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            (QUEUE, "under a name that outlives it"),
+            ({**STREAM, "labelLike": "a%"}, "would be removed unseen"),
+            ({**STREAM, "mode": "browse"}, "consumer is for mode=consume"),
+            ({**STREAM, "startingPosition": "latest"}, "startingPosition is for mode=browse"),
+            ({**STREAM, "from": "outgoing"}, "belong to another computer"),
+            ({"from": "discards", "consumer": "a"}, "for batch reads"),
+            ({**QUEUE, "mode": "browse", "url": "msmq-rpc://host"}, "cannot only look"),
+            ({**STREAM, "ackTiming": "commit", "url": "msmq-rpc://host"}, "ackTiming=eager only"),
+            ({**STREAM, "from": "journal", "url": "msmq-rpc://host"}, "from=queue only"),
+            ({**STREAM, "minMessagesPerTrigger": "5", "url": "msmq-rpc://host"}, "nobody counts"),
+        ],
+    )
+    def test_what_a_stream_cannot(self, options: dict[str, str], words: str) -> None:
+        with pytest.raises(OptionError, match=words):
+            read_stream_options(options)
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [({"url": "msmq-rpc://host"}, "reads only"), ({"txnVersion": "1"}, "say txnAppId too")],
+    )
+    def test_what_a_write_cannot(self, options: dict[str, str], words: str) -> None:
+        with pytest.raises(OptionError, match=words):
+            read_write_options(options)

@@ -1,0 +1,362 @@
+"""Streams that take messages out of queues."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from spark.served import Served
+from spark.support import MakeQueue, Send, Stream, Table, bodies, end, forget_commit, progress, wait_until
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Table(tmp_path)
+
+
+def sizes(query: Any) -> list[int]:
+    return [batch["numInputRows"] for batch in progress(query)]
+
+
+class TestAvailableNow:
+    def test_it_leaves_the_queue_empty(
+        self, spark: SparkSession, stream: Stream, table: Table, queue: str, send: Send, daemon: Served
+    ) -> None:
+        sent = send(10)
+        frame = stream(queue=queue, consumer="all").load()
+        table.take_all(frame)
+        assert table.bodies(spark) == sent
+        assert daemon.count(queue) == 0
+        assert daemon.claims("all") == []
+        assert sizes(table.take_all(frame)) == []
+
+    def test_it_goes_on_where_it_was(
+        self, spark: SparkSession, stream: Stream, table: Table, queue: str, send: Send
+    ) -> None:
+        frame = stream(queue=queue, consumer="goes.on").load()
+        sent = send(3)
+        table.take_all(frame)
+        sent += send(4)
+        table.take_all(frame)
+        assert table.bodies(spark) == sent
+
+    def test_several_queues_and_partitions(
+        self, spark: SparkSession, stream: Stream, table: Table, make_queue: MakeQueue, daemon: Served
+    ) -> None:
+        one, other = make_queue(), make_queue()
+        daemon.send(one, *"abcdefg")
+        daemon.send(other, *"hij")
+        options = {"maxMessagesPerTrigger": 4, "minPartitions": 2}
+        query = table.take_all(stream(queue=f"{one},{other}", consumer="both", **options).load())
+        assert table.bodies(spark) == list("abcdefghij")
+        assert max(sizes(query)) <= 4
+        assert sum(sizes(query)) == 10
+
+
+class TestLimits:
+    def test_messages(self, stream: Stream, table: Table, queue: str, send: Send) -> None:
+        send(10)
+        query = table.take_all(stream(queue=queue, consumer="rows", maxMessagesPerTrigger=4).load())
+        assert sizes(query) == [4, 4, 2]
+
+    def test_bytes(self, stream: Stream, table: Table, queue: str, daemon: Served) -> None:
+        daemon.fill(queue, 10, size=10_000)
+        query = table.take_all(stream(queue=queue, consumer="bytes", maxBytesPerTrigger="30k").load())
+        assert sum(sizes(query)) == 10
+        assert max(sizes(query)) <= 3
+
+    def test_a_whole_transaction_goes_beyond(
+        self, stream: Stream, table: Table, make_queue: MakeQueue, daemon: Served
+    ) -> None:
+        queue = make_queue(transactional=True)
+        daemon.send(queue, *"abcde", transaction=True)
+        daemon.send(queue, *"fg", transaction=True)
+        query = table.take_all(stream(queue=queue, consumer="whole", maxMessagesPerTrigger=2).load())
+        assert sizes(query) == [5, 2]
+
+    def test_few_messages_wait_for_company(
+        self, spark: SparkSession, stream: Stream, table: Table, queue: str, send: Send
+    ) -> None:
+        options = {"minMessagesPerTrigger": 5, "maxTriggerDelay": "1h", "pollTimeoutMs": 100}
+        query = table.writer(stream(queue=queue, consumer="company", **options).load()).start()
+        try:
+            sent = send(3)
+            wait_until(lambda: len(query.recentProgress) > 0 or query.status["isTriggerActive"], query)
+            sent += send(2)
+            wait_until(lambda: bool(sizes(query)), query)
+        finally:
+            query.stop()
+        assert sizes(query) == [5]
+        assert table.bodies(spark) == sent
+
+    def test_but_not_for_ever(self, stream: Stream, table: Table, queue: str, send: Send) -> None:
+        send(3)
+        options = {"minMessagesPerTrigger": 5, "maxTriggerDelay": "100ms"}
+        query = table.writer(stream(queue=queue, consumer="alone", **options).load()).start()
+        try:
+            wait_until(lambda: sizes(query) == [3], query)
+        finally:
+            query.stop()
+
+
+class TestWhileItRuns:
+    def test_a_message_that_comes_later(
+        self, spark: SparkSession, stream: Stream, table: Table, queue: str, send: Send, daemon: Served
+    ) -> None:
+        """And the last batch does not stay in the queue manager until the next one comes."""
+        query = table.writer(stream(queue=queue, consumer="later").load()).start()
+        try:
+            sent = send(2)
+            wait_until(lambda: sizes(query) != [], query)
+            sent += send(1)
+            wait_until(lambda: sum(sizes(query)) == 3, query)
+            wait_until(lambda: daemon.claims("later") == [], query)
+        finally:
+            query.stop()
+        assert table.bodies(spark) == sent
+
+    def test_a_pattern_finds_new_queues(
+        self, spark: SparkSession, stream: Stream, table: Table, daemon: Served
+    ) -> None:
+        daemon.make_queue("found.1")
+        daemon.send("found.1", "a")
+        frame = stream(queuePattern=r"private$\found.*", consumer="finder").load()
+        query = table.writer(frame).start()
+        try:
+            wait_until(lambda: sum(sizes(query)) == 1, query)
+            daemon.make_queue("found.2")
+            daemon.send("found.2", "b")
+            wait_until(lambda: sum(sizes(query)) == 2, query)
+        finally:
+            query.stop()
+        assert table.bodies(spark) == ["a", "b"]
+
+    def test_the_lag_is_in_the_progress(self, stream: Stream, table: Table, queue: str, send: Send) -> None:
+        send(10)
+        query = table.take_all(stream(queue=queue, consumer="lag", maxMessagesPerTrigger=4).load())
+        lags = []
+        for batch in progress(query):
+            source = batch["sources"][0]
+            (reached,), (latest,) = source["endOffset"]["q"].values(), source["latestOffset"]["q"].values()
+            lags.append(latest["hi"] - reached["hi"])
+        assert lags == [6, 2, 0]
+
+    def test_messages_are_hidden_from_others_until_then(
+        self, stream: Stream, queue: str, send: Send, daemon: Served, tmp_path: Path
+    ) -> None:
+        send(3)
+        seen: list[list[str]] = []
+        frame = stream(queue=queue, consumer="hider").load()
+        writer = frame.writeStream.foreachBatch(lambda _, __: seen.append(daemon.bodies(queue)))
+        end(writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start())
+        assert seen == [[]]
+
+    def test_a_batch_that_is_used_twice(self, stream: Stream, queue: str, send: Send, tmp_path: Path) -> None:
+        sent, seen = send(3), []
+        frame = stream(queue=queue, consumer="twice").load()
+        writer = frame.writeStream.foreachBatch(lambda batch, _: seen.extend([bodies(batch), bodies(batch)]))
+        end(writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start())
+        assert seen == [sent, sent]
+
+
+class TestAcknowledgements:
+    def test_at_commit(self, stream: Stream, table: Table, queue: str, send: Send, daemon: Served) -> None:
+        """Spark commits a batch when the next one has data: so the last one stays until then."""
+        send(5)
+        options = {"ackTiming": "commit", "maxMessagesPerTrigger": 2}
+        frame = stream(queue=queue, consumer="late", **options).load()
+        table.take_all(frame)
+        assert [claim["count"] for claim in daemon.claims("late")] == [1]
+        send(1)
+        table.take_all(frame)
+        assert [claim["count"] for claim in daemon.claims("late")] == [1]
+
+    @pytest.mark.parametrize("timing", ["eager", "commit"])
+    def test_a_batch_is_repeated_from_its_claim(
+        self,
+        spark: SparkSession,
+        stream: Stream,
+        table: Table,
+        queue: str,
+        send: Send,
+        daemon: Served,
+        timing: str,
+    ) -> None:
+        """Spark forgets that it has finished a batch: the file sink writes it once all the same."""
+        sent = send(4)
+        frame = stream(queue=queue, consumer=f"again.{timing}", ackTiming="commit").load()
+        table.take_all(frame)
+        forget_commit(table.checkpoint)
+        sent += send(2)
+        table.take_all(stream(queue=queue, consumer=f"again.{timing}", ackTiming=timing).load())
+        assert table.bodies(spark) == sent
+        assert daemon.count(queue) == 0
+
+    def test_what_a_crash_left_claimed_comes_first(
+        self, spark: SparkSession, stream: Stream, table: Table, queue: str, send: Send, daemon: Served
+    ) -> None:
+        """A driver that dies between its claim and Spark's log leaves claims that are in no checkpoint."""
+        sent = send(3)
+        daemon.claim("orphan", queue, 2)
+        assert daemon.bodies(queue) == sent[2:]
+        frame = stream(queue=queue, consumer="orphan", maxMessagesPerTrigger=1).load()
+        assert sizes(table.take_all(frame)) == [2, 1]
+        assert table.bodies(spark) == sent
+
+
+class TestTwo:
+    def test_consumers_share_a_queue(
+        self, spark: SparkSession, stream: Stream, queue: str, daemon: Served, tmp_path: Path
+    ) -> None:
+        daemon.fill(queue, 300, size=20)
+        tables = [Table(tmp_path / name) for name in ("left", "right")]
+        queries = []
+        for name, table in zip(("left", "right"), tables, strict=True):
+            frame = stream(queue=queue, consumer=name, maxMessagesPerTrigger=20).load()
+            queries.append(table.writer(frame).start())
+        try:
+            wait_until(
+                lambda: daemon.count(queue) == 0 and not daemon.claims("left") + daemon.claims("right")
+            )
+        finally:
+            for query in queries:
+                query.stop()
+        found = [table.bodies(spark) for table in tables]
+        assert all(found)
+        assert sorted(int(body.split()[0]) for each in found for body in each) == list(range(300))
+
+    def test_drivers_of_one_consumer_and_the_old_one_is_fenced(
+        self, stream: Stream, queue: str, send: Send, tmp_path: Path
+    ) -> None:
+        old, new = Table(tmp_path / "old"), Table(tmp_path / "new")
+        frame = stream(queue=queue, consumer="fenced", resumeConsumer="true").load()
+        first = old.writer(frame).start()
+        send(1)
+        wait_until(lambda: sizes(first) == [1], first)
+        new.take_all(frame)
+        with pytest.raises(PySparkException, match="another driver has taken over consumer fenced"):
+            first.awaitTermination(60)
+
+
+class TestLosses:
+    def test_a_purge_in_mid_stream(
+        self, stream: Stream, table: Table, queue: str, send: Send, daemon: Served
+    ) -> None:
+        frame = stream(queue=queue, consumer="purged").load()
+        send(2)
+        table.take_all(frame)
+        send(3)
+        daemon.purge(queue)
+        send(1)
+        with pytest.raises(PySparkException, match=r"was purged.*failOnDataLoss=false"):
+            table.take_all(frame)
+
+    def test_a_purge_that_may_be(
+        self, spark: SparkSession, stream: Stream, table: Table, queue: str, send: Send, daemon: Served
+    ) -> None:
+        frame = stream(queue=queue, consumer="purged.too", failOnDataLoss="false").load()
+        sent = send(2)
+        table.take_all(frame)
+        send(3)
+        daemon.purge(queue)
+        sent += send(1)
+        table.take_all(frame)
+        assert table.bodies(spark) == sent
+        sent += send(1)
+        table.take_all(stream(queue=queue, consumer="purged.too").load())
+        assert table.bodies(spark) == sent
+
+    def test_a_queue_that_was_made_anew(
+        self, spark: SparkSession, stream: Stream, table: Table, daemon: Served
+    ) -> None:
+        daemon.make_queue("anew")
+        daemon.send("anew", "old")
+        table.take_all(stream(queue=r".\private$\anew", consumer="anew").load())
+        daemon.delete_queue("anew")
+        daemon.make_queue("anew")
+        daemon.send("anew", "new")
+        with pytest.raises(PySparkException, match="of the checkpoint is gone"):
+            table.take_all(stream(queue=r".\private$\anew", consumer="anew").load())
+        table.take_all(stream(queue=r".\private$\anew", consumer="anew", failOnDataLoss="false").load())
+        assert sorted(table.bodies(spark)) == ["new", "old"]
+
+    def test_claims_that_an_operator_released(
+        self, stream: Stream, queue: str, send: Send, daemon: Served, tmp_path: Path
+    ) -> None:
+        """A batch that must be repeated, whose messages have gone back into the queue."""
+
+        def fail(batch: DataFrame, _: int) -> None:
+            raise RuntimeError(f"with {batch.count()} messages")
+
+        sent = send(2)
+        frame = stream(queue=queue, consumer="released").load()
+        writer = frame.writeStream.foreachBatch(fail).option("checkpointLocation", str(tmp_path))
+        with pytest.raises(PySparkException, match="with 2 messages"):
+            end(writer.trigger(availableNow=True).start())
+        daemon.release("released")
+        assert daemon.bodies(queue) == sent
+        with pytest.raises(PySparkException, match="released by an operator"):
+            end(writer.trigger(availableNow=True).start())
+
+
+class TestALostCheckpoint:
+    def test_it_is_noticed(self, stream: Stream, queue: str, send: Send, tmp_path: Path) -> None:
+        send(2)
+        frame = stream(queue=queue, consumer="lost").load()
+        Table(tmp_path / "first").take_all(frame)
+        send(1)
+        with pytest.raises(PySparkException, match=r"has read 2 messages already.*resumeConsumer=true"):
+            Table(tmp_path / "second").take_all(frame)
+
+    def test_the_consumer_is_resumed(
+        self, spark: SparkSession, stream: Stream, queue: str, send: Send, tmp_path: Path
+    ) -> None:
+        send(2)
+        Table(tmp_path / "first").take_all(stream(queue=queue, consumer="resumed").load())
+        sent, second = send(1), Table(tmp_path / "second")
+        frame = stream(queue=queue, consumer="resumed", resumeConsumer="true").load()
+        second.take_all(frame)
+        sent += send(1)
+        second.take_all(frame)
+        assert second.bodies(spark) == sent
+
+    def test_an_old_copy_is_refused(self, stream: Stream, queue: str, send: Send, tmp_path: Path) -> None:
+        frame, table = stream(queue=queue, consumer="copy").load(), Table(tmp_path / "table")
+        send(2)
+        table.take_all(frame)
+        copy = Table(tmp_path / "copy")
+        shutil.copytree(table.checkpoint, copy.checkpoint)
+        send(2)
+        table.take_all(frame)
+        send(2)
+        with pytest.raises(PySparkException, match="restored from an older copy"):
+            copy.take_all(frame)
+
+    def test_another_consumers_is_refused(self, stream: Stream, table: Table, queue: str, send: Send) -> None:
+        send(2)
+        table.take_all(stream(queue=queue, consumer="mine").load())
+        with pytest.raises(PySparkException, match="the checkpoint is of consumer mine"):
+            table.take_all(stream(queue=queue, consumer="yours").load())
+
+
+class TestTheQueueManagerIsAway:
+    def test_it_is_killed_and_comes_back(self, spark: SparkSession, table: Table, tmp_path: Path) -> None:
+        """A stream waits for it, and goes on with the same claims."""
+        own = Served(tmp_path / "own").start()
+        try:
+            queue = own.make_queue("orders")
+            own.send(queue, "a", "b")
+            options = {"url": own.url, "queue": queue, "consumer": "patient"}
+            query = table.writer(spark.readStream.format("msmq").options(**options).load()).start()
+            wait_until(lambda: sizes(query) == [2], query)
+            own.kill()
+            own.start()
+            own.send(queue, "c")
+            wait_until(lambda: sum(sizes(query)) == 3, query)
+            query.stop()
+            assert table.bodies(spark) == ["a", "b", "c"]
+        finally:
+            own.stop()
