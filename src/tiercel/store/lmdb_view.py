@@ -16,6 +16,19 @@ from tiercel.store.interface import Keyspace
 Databases = dict[Keyspace, "lmdb._Database"]  # noqa: SLF001 -- the binding has no other name for it
 
 
+class _Cursors(dict[Keyspace, "lmdb.Cursor[bytes]"]):
+    """One cursor for each keyspace that is used: most batches use three of twenty."""
+
+    def __init__(self, transaction: "lmdb.Transaction[bytes]", databases: Databases) -> None:
+        super().__init__()
+        self._transaction = transaction
+        self._databases = databases
+
+    def __missing__(self, space: Keyspace) -> "lmdb.Cursor[bytes]":
+        cursor = self[space] = self._transaction.cursor(self._databases[space])
+        return cursor
+
+
 class LmdbView:
     __slots__ = ("_cursors", "_databases", "_name", "_spent", "_transaction")
 
@@ -23,7 +36,7 @@ class LmdbView:
         self._name = name
         self._transaction = transaction
         self._databases = databases
-        self._cursors = {space: transaction.cursor(database) for space, database in databases.items()}
+        self._cursors = _Cursors(transaction, databases)
         self._spent = 0  # counts up with every write; a view has none
 
     def get(self, space: Keyspace, key: bytes) -> bytes | None:
