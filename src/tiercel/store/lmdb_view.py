@@ -17,7 +17,9 @@ Databases = dict[Keyspace, "lmdb._Database"]  # noqa: SLF001 -- the binding has 
 
 
 class _Cursors(dict[Keyspace, "lmdb.Cursor[bytes]"]):
-    """One cursor for each keyspace that is used: most batches use three of twenty."""
+    """One for each keyspace, made when it is first used: a batch needs few of them."""
+
+    __slots__ = ("_databases", "_transaction")
 
     def __init__(self, transaction: "lmdb.Transaction[bytes]", databases: Databases) -> None:
         super().__init__()
