@@ -5,6 +5,7 @@ is named: a misspelt limit that is silently ignored is found when a job has run 
 """
 
 import difflib
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -182,7 +183,7 @@ def _optional(name: str, read: Callable[[str], T]) -> T | None:
 class Connection:
     """How to reach the queue manager; the files are read where a task runs, so each node needs them."""
 
-    url: Url = _option("url", _url, DEFAULT_URL)
+    url: Url = _option("url", _url, os.environ.get("MSMQ_URL", DEFAULT_URL))
     token_file: str | None = _optional("tokenFile", _text)  # the bearer token of the data endpoint
     tls_ca: str | None = _optional("tlsCa", _text)  # certificates to trust instead of the system's
     password_file: str | None = _optional("passwordFile", _text)  # of the user of msmq-rpc
