@@ -14,7 +14,7 @@ DATA ?= data
 
 .DEFAULT_GOAL := help
 .PHONY: spark-4.2 bench-spark
-.PHONY: help demo run test format check unit bench bench-daemon bench-remote-read bench-growth conformance crash soak model simulate fuzz interop lock clean
+.PHONY: help demo run test format check unit bench bench-daemon bench-remote-read bench-data bench-growth conformance crash soak model simulate fuzz interop lock clean
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -67,6 +67,8 @@ bench: $(VENV)/.ready ## measure codec, store, engine and columns, each against 
 	@$(BIN)/python bench/bench_engine.py
 	@echo
 	@$(BIN)/python bench/bench_columns.py
+	@echo
+	@$(BIN)/python bench/bench_claims.py
 
 bench-daemon: $(VENV)/.ready ## measure the daemon: in, out, both, latency, exactly once; beside RabbitMQ if it is installed
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-bench.lock
@@ -74,6 +76,9 @@ bench-daemon: $(VENV)/.ready ## measure the daemon: in, out, both, latency, exac
 
 bench-remote-read: $(VENV)/.ready ## measure remote readers: one, sixteen, and beside a sender
 	@$(BIN)/python bench/bench_remote_read.py
+
+bench-data: $(VENV)/.ready ## measure the data endpoint: rows a second, claims, memory, and beside a sender
+	@$(BIN)/python bench/bench_data.py
 
 bench-growth: $(VENV)/.ready ## a backlog of up to a million messages: start, memory, speed
 	@$(BIN)/python bench/bench_engine.py growth 1000 10000 100000 1000000

@@ -76,6 +76,7 @@ async def connect(
     workgroup: bool = True,
     rpc_cancel_minutes: float = 5,
     reconnect_s: float = 30,
+    message_port: int | None = None,
     client_id: UUID | None = None,
 ) -> RemoteQueueManager:
     """Connects to the queue manager of another computer; the arguments are those of `tiercel.connect`."""
@@ -90,6 +91,7 @@ async def connect(
         workgroup=workgroup,
         rpc_cancel_minutes=rpc_cancel_minutes,
         reconnect_s=reconnect_s,
+        message_port=message_port,
         client_id=client_id,
     )
     manager = RemoteQueueManager(options)

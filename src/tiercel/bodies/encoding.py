@@ -38,13 +38,14 @@ def encode(value: Any, form: Form, *, name: str | None = None) -> Encoded:
             f"form {form!a}", problem="there is no such form", fix=f"use one of {known}"
         )
     try:
-        return _FORMS[form](value, name)
+        body, body_type = _FORMS[form](value, name)
     except (ValueError, TypeError, struct.error, OverflowError) as problem:
         raise InvalidParameterError(
             f"{type(value).__name__} as {form}",
             problem=str(problem),
             fix="pass another value or choose another form",
         ) from None
+    return Encoded(body, int(body_type))  # a plain number: Spark, for one, takes no other
 
 
 def _need(value: Any, kind: type) -> Any:

@@ -142,7 +142,7 @@ class Channel(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        _keep_alive(transport.get_extra_info("socket"))
+        keep_alive(transport.get_extra_info("socket"))
         transport.write(self._connection.data_to_send())
 
     def data_received(self, data: bytes) -> None:
@@ -272,17 +272,22 @@ def _explained(error: Exception, interface: Interface, host: str, where: str, li
         case BindError() | AuthenticationError():
             fix = "connect with a user, password and level that the server accepts"
             return AccessDeniedError(where, problem=f"it does not let us in: {error}", fix=fix)
+        case OSError():
+            return unreachable(error, host, where, limit)
+        case PeerError():
+            return RemoteMachineNotAvailableError(where, problem=f"what answers there speaks no RPC: {error}")
+    return error
+
+
+def unreachable(error: OSError, host: str, where: str, limit: float) -> MqError:
+    """Why no connection came to be."""
+    match error:
         case TimeoutError():
             return RemoteMachineNotAvailableError(where, problem=f"it did not answer within {limit:g} s")
         case socket.gaierror():
             return ResolveAddressError(host)
-        case OSError():
-            reason = os.strerror(error.errno) if error.errno else str(error)
-            problem = f"no connection can be made: {reason}"
-            return RemoteMachineNotAvailableError(where, problem=problem)
-        case PeerError():
-            return RemoteMachineNotAvailableError(where, problem=f"what answers there speaks no RPC: {error}")
-    return error
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return RemoteMachineNotAvailableError(where, problem=f"no connection can be made: {reason}")
 
 
 def _begin(interface: Interface, authenticate: Authenticate, group_id: int) -> ClientConnection:
@@ -296,7 +301,7 @@ def _set(future: "asyncio.Future[None]") -> None:
         future.set_result(None)
 
 
-def _keep_alive(sock: socket.socket) -> None:
+def keep_alive(sock: socket.socket) -> None:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEPALIVE:
         if hasattr(socket, name):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID, uuid4
 
+from tiercel.binary.settings import Settings
 from tiercel.client.channel import Authenticate, Channel, Link
 from tiercel.model.errors import (
     DecodeError,
@@ -24,6 +25,7 @@ from tiercel.rpc.endpoint_mapper import ENDPOINT_MAPPER, EPT_MAP, map_request, r
 from tiercel.rpc.status import RpcFault
 
 RPC_TIMEOUT_S: Final = 300.0  # [MS-MQRR] 3.1.2.1
+MESSAGE_PORT: Final = Settings().port
 MAPPER_PORT = endpoint_mapper.PORT
 SERVER_PORT = PORT
 _MAPPER_TIMEOUT_S: Final = 5.0  # firewalls like to swallow what goes to port 135
@@ -39,6 +41,7 @@ class Options:
     connect_timeout_s: float = 20.0
     rpc_timeout_s: float = RPC_TIMEOUT_S
     reconnect_s: float = 30.0
+    message_port: int = MESSAGE_PORT
     client_id: UUID = field(default_factory=uuid4)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from tiercel.client.channel import Authenticate
-from tiercel.client.dialing import Options
+from tiercel.client.dialing import MESSAGE_PORT, Options
 from tiercel.model.errors import IllegalPropertyVariantTypeError, InvalidParameterError
 from tiercel.rpc import authentication
 from tiercel.rpc.client import Authentication
@@ -33,6 +33,7 @@ def make_options(
     workgroup: bool,
     rpc_cancel_minutes: float,
     reconnect_s: float,
+    message_port: Any,
     client_id: UUID | None,
 ) -> Options:
     if not isinstance(host, str) or not host:
@@ -40,8 +41,9 @@ def make_options(
         raise IllegalPropertyVariantTypeError(
             "host", present=kind, limit="str", fix="pass a name or an address"
         )
-    if port is not None and not (isinstance(port, int) and 0 < port <= 0xFFFF):
-        raise InvalidParameterError("port", present=port, limit="1 to 65535")
+    for name, number in (("port", port), ("message_port", message_port)):
+        if number is not None and not (isinstance(number, int) and 0 < number <= 0xFFFF):
+            raise InvalidParameterError(name, present=number, limit="1 to 65535")
     if not rpc_cancel_minutes > 0:
         raise InvalidParameterError("rpc_cancel_minutes", present=rpc_cancel_minutes, limit="more than 0")
     if not reconnect_s >= 0:
@@ -56,6 +58,7 @@ def make_options(
         workgroup=workgroup,
         rpc_timeout_s=rpc_cancel_minutes * 60,
         reconnect_s=reconnect_s,
+        message_port=message_port or MESSAGE_PORT,
         client_id=client_id or uuid4(),
     )
 

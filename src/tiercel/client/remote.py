@@ -25,6 +25,7 @@ from tiercel.client.remote_session import RemoteTransaction
 from tiercel.model.codes import MessageSeekAction
 from tiercel.model.errors import IoTimeoutError, MessageNotFoundError, ServiceNotAvailableError, TiercelError
 from tiercel.model.format_name import FormatName
+from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 
 _CURRENT = MessageSeekAction.SEEK_CURRENT
@@ -43,16 +44,18 @@ def connect(
     workgroup: bool = True,
     rpc_cancel_minutes: float = 5,
     reconnect_s: float = 30,
+    message_port: int | None = None,
     client_id: UUID | None = None,
 ) -> "RemoteQueueManager":
-    r"""Connects to the queue manager of another computer, to read its queues.
+    r"""Connects to the queue manager of another computer, to read its queues and to send to them.
 
     `user` is DOMAIN\user, user@domain or user, and proves itself with a password or a Kerberos keytab.
     Without a port, its endpoint mapper is asked, then the port of MSMQ (2103) is tried; with `rebind` the
     server is asked for its port in any case. `level` is none, connect, packet, integrity or privacy: how well
     the calls are protected, by default privacy for a user and none for nobody. `workgroup` says that this
     computer is in no Windows domain. A call that is not answered in `rpc_cancel_minutes` has failed; for
-    `reconnect_s` seconds a call tries to make a connection again that was lost.
+    `reconnect_s` seconds a call tries to make a connection again that was lost. What is sent goes to
+    `message_port`, by default that of MSMQ (1801).
     """
     options = make_options(
         host,
@@ -65,6 +68,7 @@ def connect(
         workgroup=workgroup,
         rpc_cancel_minutes=rpc_cancel_minutes,
         reconnect_s=reconnect_s,
+        message_port=message_port,
         client_id=client_id,
     )
     return RemoteQueueManager(options)
@@ -215,6 +219,14 @@ class RemoteQueue:
     def close(self) -> None:
         """Ends what this object has opened: waits are told, messages that it holds go back."""
         self._thread.run(self._queue.close())
+
+    def send(self, message: Message | bytes, *, transaction: RemoteTransaction | None = None) -> MessageId:
+        """Sends a message; on return that computer has it, stored if it is recoverable.
+
+        Whether the queue takes it is its computer's matter: `acknowledgements` and an `administration_queue`
+        tell. For a transaction, and for journals of the sender, open a queue manager of your own.
+        """
+        return self._thread.run(self._queue.send(message, transaction=transaction))
 
     def receive(
         self,

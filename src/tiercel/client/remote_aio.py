@@ -24,6 +24,7 @@ from tiercel.client.dialing import Options
 from tiercel.client.embedded import check_timeout, seeks
 from tiercel.client.remote_message import RemoteMessage, queue_name
 from tiercel.client.remote_session import Opened, RemoteTransaction, Session
+from tiercel.client.sender import check_no_transaction
 from tiercel.model.codes import LookupAction, MessageSeekAction, QueueAccess, ReceiveAction, ShareMode
 from tiercel.model.errors import (
     AccessDeniedError,
@@ -42,7 +43,7 @@ from tiercel.model.format_name import (
     PrivateFormatName,
     PublicFormatName,
 )
-from tiercel.model.identifiers import NULL_GUID
+from tiercel.model.identifiers import NULL_GUID, MessageId
 from tiercel.model.limits import INFINITE
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName, SystemQueue
@@ -204,6 +205,22 @@ class RemoteQueue:
                 await self._session.close_handle(each)
 
     # Messages.
+
+    async def send(
+        self, message: Message | bytes, *, transaction: RemoteTransaction | None = None
+    ) -> MessageId:
+        """Sends a message; on return that computer has it, stored if it is recoverable.
+
+        Whether the queue takes it is its computer's matter: `acknowledgements` and an `administration_queue`
+        tell. For a transaction, and for journals of the sender, open a queue manager of your own.
+        """
+        if isinstance(message, bytes):
+            message = Message(message)
+        if not isinstance(message, Message):
+            kind = type(message).__name__
+            raise IllegalPropertyVariantTypeError("message", present=kind, limit="Message or bytes")
+        check_no_transaction(transaction)
+        return await self._session.sender.send(self.format_name, message)
 
     async def receive(
         self,

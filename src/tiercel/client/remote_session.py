@@ -9,6 +9,7 @@ from uuid import UUID
 
 from tiercel.client.channel import Link, LinkLostError
 from tiercel.client.dialing import Options, dial
+from tiercel.client.sender import Sender
 from tiercel.model.codes import QueueAccess, ShareMode
 from tiercel.model.errors import (
     DecodeError,
@@ -76,6 +77,7 @@ class Session:
         self._opened: set[Opened] = set()
         self._tidying: set[asyncio.Task[None]] = set()
         self._is_closed = False
+        self.sender = Sender(options, self.retrying)
 
     @property
     def host(self) -> str:
@@ -88,6 +90,7 @@ class Session:
     async def close(self) -> None:
         """Ends every wait, gives back what was not acknowledged, and lets go of the connection."""
         self._is_closed = True
+        await self.sender.close()
         link = self._link
         if link is None or not link.is_open:
             return

@@ -95,7 +95,7 @@ class Opening:
 
     def destination(self, name: FormatName) -> QueueState:
         """The queue that takes messages to this name: the queue itself, or an outgoing one to it."""
-        _check_can_send(name)
+        check_can_send(name)
         if self.is_local(name):
             state = self.find(name)
             if state is None:
@@ -250,7 +250,7 @@ def _elements(name: FormatName) -> list[FormatName]:
     return sorted(set(name.elements), key=lambda element: element.key)
 
 
-def _check_can_send(name: FormatName) -> None:
+def check_can_send(name: FormatName) -> None:
     if isinstance(name, UnreadableFormatName):
         raise IllegalFormatNameError(str(name))
     if name.is_read_only:

@@ -18,7 +18,7 @@ from tiercel.model.errors import MqError
 
 MEDIA_TYPE: Final = "application/vnd.apache.arrow.stream"
 _END_OF_STREAM: Final = b"\xff\xff\xff\xff\0\0\0\0"
-_SENT_BYTES: Final = 512 << 10  # at a time: what a socket takes with few copies
+_SENT_BYTES: Final = 512 << 10  # at a time: more would be copied more often
 _STALLED_S: Final = 300.0  # who takes nothing for so long is gone
 
 
