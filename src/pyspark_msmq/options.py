@@ -267,7 +267,7 @@ class WriteOptions(Connection):
     checkpoint_location: str | None = _optional("checkpointLocation", _text)  # Spark's own; it hands it on
 
 
-_SPARKS_OWN: Final = frozenset({"provider"})  # it adds them for a table of its catalog
+_SPARKS_OWN: Final = re.compile(r"provider|owner|option\..*")  # what CREATE TABLE adds
 
 _ROLES: Final[Mapping[type[Connection], str]] = {
     AnyReadOptions: "a read",
@@ -400,7 +400,7 @@ def _read(role: type[R], options: Mapping[str, str]) -> R:
     known = {option.metadata["name"].lower(): option for option in fields(role)}
     found: dict[str, Any] = {}
     for name, text in options.items():
-        if name.lower() in _SPARKS_OWN:
+        if _SPARKS_OWN.fullmatch(name.lower()):
             continue
         option = known.get(name.lower())
         if option is None:

@@ -65,5 +65,5 @@ def test_every_column_is_on_the_page() -> None:
         kind = "string" if column.group == "queues" else column.kind
         assert re.search(rf"\b{column.name}( {kind})?\b", line), column
     assert set(MESSAGES) == {column.name for column in columns.COLUMNS}
-    for name, kind in DISCARDS.items():
-        assert f"{name} {kind.simpleString().replace('bigint', 'long')}" in PAGE
+    for name, spark_type in DISCARDS.items():
+        assert f"{name} {spark_type.simpleString().replace('bigint', 'long')}" in PAGE

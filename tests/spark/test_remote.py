@@ -41,9 +41,6 @@ class TestBatch:
         send(12)
         assert bodies(batch(spark, daemon, queue=queue, labelLike="m1_")) == ["m10", "m11", "m12"]
 
-    def test_dead_letters(self, spark: SparkSession, daemon: Served) -> None:
-        assert batch(spark, daemon, **{"from": "xactdeadletter"}).count() == 0
-
     def test_no_such_queue(self, spark: SparkSession, daemon: Served) -> None:
         with pytest.raises(PySparkException, match="QUEUE_NOT_FOUND"):
             batch(spark, daemon, queue=r".\private$\nowhere").count()
