@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 import tiercel
 from pyspark_msmq.remote import ids_of, runs_of
 from spark.served import Served
-from spark.support import Send, Table, bodies, forget_commit, progress, wait_until
+from spark.support import Send, Table, bodies, end, progress, wait_until
 
 
 @pytest.fixture
@@ -24,6 +24,12 @@ def batch(spark: SparkSession, daemon: Served, **options: Any) -> DataFrame:
 
 def stream(spark: SparkSession, daemon: Served, **options: Any) -> DataFrame:
     return spark.readStream.format("msmq").options(url=daemon.rpc_url, **options).load()
+
+
+def assert_gone(daemon: Served, subqueue: str) -> None:
+    """A subqueue that is empty is no more."""
+    with pytest.raises(AssertionError, match="QueueNotFoundError"):
+        daemon.count(subqueue)
 
 
 class TestBatch:
@@ -58,7 +64,7 @@ class TestStream:
         table.take_all(frame)
         assert table.bodies(spark) == sent
         assert daemon.count(queue) == 0
-        assert daemon.count(f"{queue};far") == 0
+        assert_gone(daemon, f"{queue};far")
 
     def test_a_batch_is_repeated_from_the_subqueue(
         self, spark: SparkSession, daemon: Served, queue: str, send: Send, tmp_path: Path
@@ -80,7 +86,7 @@ class TestStream:
         fail.append(False)
         writer.trigger(availableNow=True).start().awaitTermination(120)
         assert seen == [sent, sent]
-        assert daemon.count(f"{queue};again") == 0
+        assert_gone(daemon, f"{queue};again")
 
     def test_what_a_crash_left_in_the_subqueue_comes_first(
         self, spark: SparkSession, daemon: Served, queue: str, send: Send, table: Table
@@ -94,17 +100,19 @@ class TestStream:
         assert table.bodies(spark) == sent
 
     def test_what_somebody_took_is_missed(
-        self, spark: SparkSession, daemon: Served, queue: str, send: Send, table: Table
+        self, spark: SparkSession, daemon: Served, queue: str, send: Send, tmp_path: Path
     ) -> None:
+        def fail(batch: DataFrame, _: int) -> None:
+            raise RuntimeError(f"with {batch.count()} messages")
+
         send(3)
-        frame = stream(spark, daemon, queue=queue, consumer="robbed", maxMessagesPerTrigger=3)
-        query = table.writer(frame).start()
-        wait_until(lambda: bool(progress(query)), query)
-        query.stop()
-        forget_commit(table.checkpoint)
-        daemon.purge(f"{queue};robbed")
-        with pytest.raises(PySparkException, match=r"of 3 messages .* 0 are left"):
-            table.take_all(frame)
+        frame = stream(spark, daemon, queue=queue, consumer="robbed")
+        writer = frame.writeStream.foreachBatch(fail).option("checkpointLocation", str(tmp_path))
+        with pytest.raises(PySparkException, match="with 3 messages"):
+            end(writer.trigger(availableNow=True).start())
+        daemon.receive(f"{queue};robbed")
+        with pytest.raises(PySparkException, match=r"of 3 messages .* 2 are left"):
+            end(writer.trigger(availableNow=True).start())
 
     def test_two_drivers(
         self, spark: SparkSession, daemon: Served, queue: str, send: Send, tmp_path: Path
