@@ -106,12 +106,11 @@ class Bench:
 
     def batch(self, queue: str, messages: int) -> None:
         idle = memory_of(self.daemon.pid)
-        took = self.read(
-            {
-                "queue": lambda: self.messages(queue, minPartitions=PARTS),
-                "memory": lambda: self.memory(messages),
-            }
-        )
+        frames: dict[str, Callable[[], DataFrame]] = {
+            "queue": lambda: self.messages(queue, minPartitions=PARTS),
+            "memory": lambda: self.memory(messages),
+        }
+        took = self.read(frames)
         rates = {name: messages / seconds for name, seconds in took.items()}
         print(f"  batch read, {messages:,} messages, all columns:   {rates['queue']:>9,.0f} /s")
         print(f"  the same batches from memory:                {rates['memory']:>9,.0f} /s", end="")
@@ -124,9 +123,7 @@ class Bench:
     def growth(self, counts: list[int]) -> None:
         for count in counts:
             queue = self.fill(f"growth{count}", count)
-            took = self.read({"queue": lambda queue=queue: self.messages(queue, minPartitions=PARTS)})[
-                "queue"
-            ]
+            took = self.time_of(queue, minPartitions=PARTS)
             print(f"  {count:>9,} messages: {took:6.2f} s   {count / took:>9,.0f} /s", flush=True)
 
     def partitions(self, queue: str, messages: int) -> None:
