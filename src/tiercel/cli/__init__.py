@@ -12,9 +12,9 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
-from tiercel.cli import check, decode, serve, token, user
+from tiercel.cli import check, decode, pipeline, serve, token, user
 
-COMMANDS = (check, decode, serve, token, user)
+COMMANDS = (check, decode, pipeline, serve, token, user)
 
 # What a shell reports of a program that SIGINT or SIGPIPE has ended: 128 and the signal's number.
 INTERRUPTED = 130

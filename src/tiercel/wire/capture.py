@@ -26,9 +26,11 @@ _PCAP_ORDER = {
     b"\x4d\x3c\xb2\xa1": "<",
     b"\xa1\xb2\x3c\x4d": ">",
 }
+_PCAP_NANOSECONDS = frozenset({b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d"})
 _PCAPNG_ORDER = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 _SECTION_HEADER = b"\x0a\x0d\x0d\x0a"  # the same in both byte orders
 _INTERFACE_DESCRIPTION, _SIMPLE_PACKET, _ENHANCED_PACKET = 1, 3, 6
+_TIME_RESOLUTION = 9
 
 _NULL, _ETHERNET, _LOOP, _LINUX_SLL, _LINUX_SLL2 = 0, 1, 108, 113, 276
 _RAW_IP = frozenset({12, 14, 101, 228, 229})  # RAW as BSD and OpenBSD number it, RAW, IPV4, IPV6
@@ -96,6 +98,8 @@ class Datagram(NamedTuple):
 class Capture:
     streams: list[Stream] = field(default_factory=list)
     datagrams: list[Datagram] = field(default_factory=list)
+    # For each stream, in its order, the offset of each segment and when it was captured: seconds since 1970.
+    moments: list[list[tuple[int, float]]] = field(default_factory=list)
     frames: int = 0
     # IP fragments are not reassembled: MSMQ's TCP never makes them, and a Ping is too small for it.
     fragments: int = 0
@@ -120,60 +124,84 @@ def read_capture(
     capture = Capture()
     connections = _Connections()
     try:
-        for link_type, frame in _pcapng_frames(data) if data[:4] == _SECTION_HEADER else _pcap_frames(data):
+        for link_type, frame, time in (
+            _pcapng_frames(data) if data[:4] == _SECTION_HEADER else _pcap_frames(data)
+        ):
             capture.frames += 1
             packet = _read_frame(link_type, frame, capture)
             if packet is None:
                 continue
             if packet.protocol == _TCP:
-                _read_segment(packet, tcp_ports, connections)
+                _read_segment(packet, time, tcp_ports, connections)
             else:
                 _read_datagram(packet, udp_ports, capture)
     except DecodeError as damage:
         capture.damage = damage
-    capture.streams = [half.stream() for half in connections.halves if half.segments]
+    halves = [half for half in connections.halves if half.segments]
+    capture.streams = [half.stream() for half in halves]
+    capture.moments = [half.moments() for half in halves]
     return capture
 
 
 # Files to frames
 
 
-def _pcap_frames(data: bytes) -> Iterator[tuple[int, bytes]]:
+def _pcap_frames(data: bytes) -> Iterator[tuple[int, bytes, float]]:
+    """Link type, bytes and time of each frame."""
     order = _PCAP_ORDER[data[:4]]
     if len(data) < 24:
         raise DecodeError("PcapHeader", "network", 20, f"the header needs 24 bytes, the file has {len(data)}")
     (network,) = struct.unpack_from(order + "I", data, 20)
     record = struct.Struct(order + "IIII")
+    fractions = 1e-9 if data[:4] in _PCAP_NANOSECONDS else 1e-6
     at = 24
     while at < len(data):
         if at + record.size > len(data):
             raise DecodeError("PcapRecord", "orig_len", at, f"needs 16 bytes, {len(data) - at} are left")
-        size = record.unpack_from(data, at)[2]
+        seconds, fraction, size, _ = record.unpack_from(data, at)
         at += record.size
         if size > len(data) - at:
             raise DecodeError("PcapRecord", "incl_len", at - 8, f"is {size}, {len(data) - at} are left")
-        yield network & 0xFFFF, data[at : at + size]  # the upper bits tell of a checksum at the end
+        # The upper bits of the link type tell of a checksum at the end.
+        yield network & 0xFFFF, data[at : at + size], seconds + fraction * fractions
         at += size
 
 
-def _pcapng_frames(data: bytes) -> Iterator[tuple[int, bytes]]:
-    interfaces: list[tuple[int, int]] = []
+def _pcapng_frames(data: bytes) -> Iterator[tuple[int, bytes, float | None]]:
+    """Link type, bytes and time of each frame; a Simple Packet Block has no time."""
+    interfaces: list[tuple[int, int, float]] = []
     for at, order, kind, body in _pcapng_blocks(data):
         try:
             if kind == _INTERFACE_DESCRIPTION:
-                interfaces.append(struct.unpack_from(order + "HxxI", body))
+                link_type, snap_length = struct.unpack_from(order + "HxxI", body)
+                interfaces.append((link_type, snap_length, _time_unit(order, body)))
             elif kind == _ENHANCED_PACKET:
-                interface, _, _, size, _ = struct.unpack_from(order + "IIIII", body)
-                yield interfaces[interface][0], struct.unpack_from(f"{size}s", body, 20)[0]
+                interface, high, low, size, _ = struct.unpack_from(order + "IIIII", body)
+                link_type, _, unit = interfaces[interface]
+                yield link_type, struct.unpack_from(f"{size}s", body, 20)[0], (high << 32 | low) * unit
             elif kind == _SIMPLE_PACKET:
                 (size,) = struct.unpack_from(order + "I", body)
-                link_type, snap_length = interfaces[0]
-                yield link_type, body[4 : 4 + min(size, snap_length or size)]
+                link_type, snap_length, _ = interfaces[0]
+                yield link_type, body[4 : 4 + min(size, snap_length or size)], None
             elif kind is None:
                 interfaces = []
         except (struct.error, IndexError):
             problem = f"block type {kind} is shorter than what it announces, or of an unknown interface"
             raise DecodeError("PcapngBlock", "body", at + 8, problem) from None
+
+
+def _time_unit(order: str, interface: bytes) -> float:
+    """How many seconds one tick of an interface's clock is: its option if_tsresol, a millionth without it."""
+    at = 8
+    while at + 4 <= len(interface):
+        code, size = struct.unpack_from(order + "HH", interface, at)
+        if code == _TIME_RESOLUTION and size >= 1 and at + 4 < len(interface):
+            power = interface[at + 4]
+            return 2.0 ** -(power & 0x7F) if power & 0x80 else 10.0**-power
+        if code == 0:
+            break
+        at += 4 + size + -size % 4
+    return 1e-6
 
 
 def _pcapng_blocks(data: bytes) -> Iterator[tuple[int, str, int | None, bytes]]:
@@ -283,12 +311,14 @@ def _read_datagram(packet: _Packet, ports: Collection[int], capture: Capture) ->
         capture.datagrams.append(Datagram(flow, packet.data[8:size]))
 
 
-def _read_segment(packet: _Packet, ports: Collection[int], connections: "_Connections") -> None:
+def _read_segment(
+    packet: _Packet, time: float | None, ports: Collection[int], connections: "_Connections"
+) -> None:
     flow = _flow(packet, ports)
     if flow is not None and len(packet.data) >= 20:
         sequence, acknowledged, offset, flags = struct.unpack_from("!4xIIBB", packet.data)
         data = packet.data[max(offset >> 4, 5) * 4 :]
-        connections.add(flow, _Segment(sequence, acknowledged, flags, data))
+        connections.add(flow, _Segment(sequence, acknowledged, flags, data, time))
 
 
 # Segments to streams
@@ -299,6 +329,7 @@ class _Segment(NamedTuple):
     acknowledged: int
     flags: int
     data: bytes
+    time: float | None
 
 
 class _Connections:
@@ -327,6 +358,7 @@ class _Half:
     def __init__(self, flow: Flow, sequence: int) -> None:
         self.flow = flow
         self.segments: list[tuple[int, bytes]] = []
+        self._times: list[tuple[int, float]] = []
         self._begin: int | None = None  # known when the SYN was captured
         self._latest = self._lowest = self._highest = sequence
         self._end: int | None = None  # known when a FIN or RST was
@@ -354,12 +386,19 @@ class _Half:
         end = at + len(segment.data)
         if segment.data:
             self.segments.append((at, segment.data))
+            if segment.time is not None:
+                self._times.append((at, segment.time))
         # A reset that does not stand at the end of what was sent is one that the receiver ignores.
         if segment.flags & (_FIN | _RST) and end >= self._highest:
             self._end = end
         self._latest = at
         self._lowest = min(self._lowest, at)
         self._highest = max(self._highest, end)
+
+    def moments(self) -> list[tuple[int, float]]:
+        """Where each segment stands in the stream, and when it was captured."""
+        begin = min(at for at, _ in self.segments) if self._begin is None else self._begin
+        return sorted((at - begin, time) for at, time in self._times)
 
     def stream(self) -> Stream:
         """The segments in order. Where two overlap, TCP promises the same bytes; those of the first stay."""

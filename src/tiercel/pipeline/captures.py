@@ -1,0 +1,179 @@
+"""Captures of port 1801 into the columns of a table of messages: one capture, one partition.
+
+Every message that went by is a row: its `arrived_time` is when the capture saw its last byte, its `queue` the
+one it is addressed to. What cannot be read, or was not captured, is a row with `decode_error` and nothing
+else, so that nothing is left out in silence. A capture that is already in the table, told by its bytes, is
+left out.
+"""
+
+import hashlib
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from tiercel import columns
+from tiercel.columns.messages import Row, of_rows
+from tiercel.model.errors import DecodeError, TiercelError
+from tiercel.pipeline.tables import Table
+from tiercel.wire.capture import TCP_PORT, Capture, Gap, Stream, is_capture, read_capture
+from tiercel.wire.framer import Framer
+from tiercel.wire.message import decode_message
+from tiercel.wire.packet import decode_packet
+from tiercel.wire.user_message import UserMessage
+
+# Which capture, and which connection in it, a row is from: beside the columns of every message.
+_PLACE: Final = (pa.field("capture", pa.string()), pa.field("stream", pa.string()))
+_NAMES: Final = (*columns.names(), "decode_error")
+SCHEMA: Final = pa.schema([*columns.arrow_schema(_NAMES), *_PLACE])
+_DIRECT: Final = re.compile(r"DIRECT=(?:OS|TCP|HTTPS?):(.*)", re.IGNORECASE)
+_BATCH: Final = 2000
+_Moments = list[tuple[int, float]]
+
+
+class CaptureError(TiercelError):
+    """A file that is no capture; the text is one line."""
+
+
+class _Seen(NamedTuple):
+    """A row, in which stream it was and when, in seconds since 1970."""
+
+    row: Row
+    stream: str = ""
+    moment: float | None = None
+
+
+class Landed(NamedTuple):
+    captures: int
+    already: int
+    messages: int
+
+
+def land(
+    spark: SparkSession, files: Sequence[Path], table: Table, ports: Sequence[int] = (TCP_PORT,)
+) -> Landed:
+    """Decodes the captures that the table does not have yet, all at once, and adds them in one step."""
+    marks = {_mark(path): path for path in files}
+    new = {mark: path for mark, path in marks.items() if table.applied(mark) < 0}
+    if not new:
+        return Landed(0, len(files), 0)
+    written = table.write(read(spark, list(new.values()), ports), dict.fromkeys(new, 0))
+    return Landed(len(new), len(files) - len(new), written.rows)
+
+
+def read(spark: SparkSession, files: Sequence[Path], ports: Sequence[int] = (TCP_PORT,)) -> DataFrame:
+    """The messages of captures; nothing is written."""
+    names = [(str(path.absolute()),) for path in files]
+    paths = spark.createDataFrame(spark.sparkContext.parallelize(names, len(names)), "path string")
+    return paths.mapInArrow(partial(_read_files, tuple(ports)), from_arrow_schema(SCHEMA))
+
+
+def _mark(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            if not is_capture(file.read(4)):
+                raise CaptureError(f"{path}: this is neither pcap nor pcapng")
+            file.seek(0)
+            return f"capture-{hashlib.file_digest(file, 'sha256').hexdigest()}"
+    except OSError as problem:
+        raise CaptureError(f"{path}: it cannot be read ({problem.strerror})") from problem
+
+
+def _read_files(ports: tuple[int, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for path in batch.column("path").to_pylist():
+            rows = _rows(read_capture(Path(path).read_bytes(), ports, ()))
+            while some := list(islice(rows, _BATCH)):
+                yield _batch(some, path)
+
+
+def _batch(seen: Sequence[_Seen], path: str) -> pa.RecordBatch:
+    found = of_rows([each.row for each in seen], _NAMES)
+    queues = [None if queue is None else _queue(queue) for queue in found.column("dest_queue").to_pylist()]
+    arrays = dict(zip(_NAMES, found.columns, strict=True)) | {
+        "queue": pa.array(queues, pa.string()),
+        "lookup_id": pa.nulls(len(seen), pa.int64()),  # a queue gives it, and this was none
+        "arrived_time": pa.array(
+            [_microseconds(each.moment) for each in seen], SCHEMA.field("arrived_time").type
+        ),
+        "capture": pa.array([path] * len(seen), pa.string()),
+        "stream": pa.array([each.stream for each in seen], pa.string()),
+    }
+    return pa.RecordBatch.from_arrays([arrays[each.name] for each in SCHEMA], schema=SCHEMA)
+
+
+def _queue(name: str) -> str:
+    r"""`host\private$\orders` of `DIRECT=OS:host\private$\orders`; any other name as it is."""
+    match = _DIRECT.fullmatch(name)
+    return match[1] if match else name
+
+
+def _microseconds(moment: float | None) -> int | None:
+    return None if moment is None else round(moment * 1e6)
+
+
+def _rows(capture: Capture) -> Iterator[_Seen]:
+    for stream, moments in zip(capture.streams, capture.moments, strict=True):
+        for row, moment in _stream_rows(stream, moments):
+            yield _Seen(row, str(stream.flow), moment)
+    if capture.damage is not None:
+        yield _Seen(_problem(f"the capture breaks off: {capture.damage}"))
+    if capture.unknown_link_types:
+        listed = ", ".join(map(str, sorted(capture.unknown_link_types)))
+        yield _Seen(_problem(f"frames of link type {listed} cannot be read and were left out"))
+
+
+def _stream_rows(stream: Stream, moments: _Moments) -> Iterator[tuple[Row, float | None]]:
+    for part in stream.parts:
+        if isinstance(part, Gap):
+            words = f"{part.size} bytes at {part.offset} are missing, or belong to no known packet"
+            yield _problem(words), _moment(moments, part.offset)
+        else:
+            yield from _run_rows(part.data, part.offset, moments)
+
+
+def _run_rows(data: bytes, at: int, moments: _Moments) -> Iterator[tuple[Row, float | None]]:
+    framer = Framer()
+    framer.receive(data)
+    end = at + len(data)
+    try:
+        for packet in framer.packets():
+            at += len(packet)
+            row = _row(packet)
+            if row is not None:
+                yield row, _moment(moments, at - 1)
+    except DecodeError as problem:
+        words = f"{problem}; the {end - at} bytes that follow cannot be told apart"
+        yield _problem(words), _moment(moments, at)
+        return
+    if at < end:
+        yield _problem(f"the capture ends {end - at} bytes into a packet"), _moment(moments, at)
+
+
+def _row(data: bytes) -> Row | None:
+    """The row of a message; None for what queue managers tell each other."""
+    try:
+        packet = decode_packet(data)
+        if not isinstance(packet, UserMessage):
+            return None
+        message = decode_message(packet)
+    except DecodeError as problem:
+        return _problem(str(problem))
+    return Row(message, 0, None, packet.body_size, str(message.dead_letter_queue or ""))
+
+
+def _moment(moments: _Moments, offset: int) -> float | None:
+    """When the byte at an offset was captured: with the last segment that begins at or before it."""
+    place = bisect_right(moments, (offset, float("inf")))
+    return moments[place - 1][1] if place else None
+
+
+def _problem(text: str) -> Row:
+    return Row(None, 0, error=text)

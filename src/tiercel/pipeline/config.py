@@ -1,0 +1,327 @@
+"""pipeline.toml, read and checked: docs/pipeline.md explains every option.
+
+The sections are data classes; their fields are the options, with types and defaults. What is wrong raises a
+`ConfigError` that says it in one line. Relative paths are taken from the folder of the file.
+"""
+
+import difflib
+import re
+import tomllib
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
+
+from tiercel import columns
+from tiercel.pipeline.tables.table import FORMATS, NAMED, TableOptions
+from tiercel.server.config import ConfigError
+
+# One pass until the queues are empty, or a batch in every so many seconds until it is stopped.
+ONCE: Final = "once"
+
+_PIPELINE_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_INTERVAL: Final = re.compile(r"(\d{1,6})\s*(s|m|h)")
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
+_TABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineOptions:
+    name: str
+    master: str = "local[*]"
+    state: str = ""  # where Spark's checkpoint is; .NAME beside the file if it is left out
+    trigger: str = ONCE
+
+    @property
+    def interval_s(self) -> int | None:
+        match = _INTERVAL.fullmatch(self.trigger)
+        return int(match[1]) * _SECONDS[match[2]] if match else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """What is handed to `format("msmq")`, in the words of a TOML file."""
+
+    url: str = "http://127.0.0.1:8802"
+    token_file: str = ""
+    tls_ca: str = ""
+    queues: tuple[str, ...] = ()
+    queue_pattern: str = ""
+    from_: str = "queue"
+    mode: str = "consume"
+    consumer: str = ""  # the pipeline's name if it is left out
+    columns: tuple[str, ...] = ()
+    max_messages_per_trigger: int = 100_000
+    max_bytes_per_trigger: str = "256m"
+    max_messages_per_partition: int = 50_000
+    fail_on_data_loss: bool = True
+    resume_consumer: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodeOptions:
+    bodies: bool = True
+    expect: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSection:
+    """One `[[table]]`: which rows, and where they go."""
+
+    format: str
+    path: str = ""
+    url: str = ""
+    name: str = ""
+    catalog: str = ""
+    partition_by: tuple[str, ...] = ()
+    sql: str = ""
+    function: str = ""
+    target_file_mib: int = 128
+
+    @property
+    def options(self) -> TableOptions:
+        return TableOptions(
+            format=self.format,
+            place=self.path or self.url,
+            name=self.name,
+            catalog=self.catalog,
+            partition_by=self.partition_by,
+            target_file_mib=self.target_file_mib,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantineSection(TableSection):
+    """Where messages go that nobody can read, or that `when` says are no good."""
+
+    when: str = ""
+    queue: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    pipeline: PipelineOptions
+    source: SourceOptions
+    tables: tuple[TableSection, ...]
+    decode: DecodeOptions = field(default_factory=DecodeOptions)
+    quarantine: QuarantineSection | None = None
+    spark: Mapping[str, str] = field(default_factory=dict)
+    folder: Path = Path()
+
+    @property
+    def state(self) -> Path:
+        return self.folder / (self.pipeline.state or f".{self.pipeline.name}")
+
+    @property
+    def consumer(self) -> str:
+        return self.source.consumer or self.pipeline.name
+
+    @property
+    def connection_options(self) -> dict[str, str]:
+        """How to reach the queue manager."""
+        found = {"url": self.source.url}
+        for name, file in ("tokenFile", self.source.token_file), ("tlsCa", self.source.tls_ca):
+            if file:
+                found[name] = str(self.folder / file)
+        return found
+
+    @property
+    def reader_options(self) -> dict[str, str]:
+        """The options of the stream, as the source spells them."""
+        source = self.source
+        consuming = source.mode == "consume"
+        found = self.connection_options | {
+            "queue": ",".join(source.queues),
+            "queuePattern": source.queue_pattern,
+            "from": source.from_,
+            "mode": source.mode,
+            "consumer": self.consumer if consuming else "",
+            "maxMessagesPerTrigger": str(source.max_messages_per_trigger),
+            "maxBytesPerTrigger": source.max_bytes_per_trigger,
+            "maxMessagesPerPartition": str(source.max_messages_per_partition),
+            "failOnDataLoss": str(source.fail_on_data_loss).lower(),
+            "resumeConsumer": "true" if source.resume_consumer else "",
+            "badMessageMode": "column",
+        }
+        return {name: value for name, value in found.items() if value}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What is read of every message, and its error: else a bad one could not be told from a good one."""
+        wanted = self.source.columns or columns.names()
+        needed = ("body", "body_type") if self.decode.bodies else ()
+        return tuple(dict.fromkeys((*wanted, *needed, "decode_error")))
+
+
+_RANGES: Final[Mapping[str, tuple[int, int]]] = {
+    "max_messages_per_trigger": (1, 10_000_000),
+    "max_messages_per_partition": (1, 10_000_000),
+    "target_file_mib": (1, 4096),
+}
+_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "format": tuple(FORMATS),
+    "expect": ("text", "xml", "json", "dotnet"),
+    "from": ("queue", "journal", "deadletter", "xactdeadletter"),
+    "mode": ("consume", "browse"),
+}
+_WANTED: Final = {int: "a whole number", bool: "true or false", str: "a text in quotes"}
+_SECTIONS: Final = ("pipeline", "spark", "source", "decode", "table", "quarantine")
+
+S = TypeVar("S")
+
+
+def load(path: Path) -> Pipeline:
+    """The pipeline in a file; every error is a `ConfigError`."""
+    try:
+        text = path.read_text("utf-8")
+    except OSError as problem:
+        raise ConfigError(f"{path}: it cannot be read ({problem.strerror})") from problem
+    except UnicodeDecodeError as problem:
+        raise ConfigError(f"{path}: it is no UTF-8 text ({problem.reason})") from problem
+    try:
+        return parse(text, path.absolute().parent)
+    except ConfigError as problem:
+        raise ConfigError(f"{path}: {problem}") from problem
+
+
+def parse(text: str, folder: Path) -> Pipeline:
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise ConfigError(f"it is no TOML: {problem}") from problem
+    for name in document:
+        if name not in _SECTIONS:
+            raise ConfigError(f"[{name}]: unknown section; {_nearest(name, _SECTIONS)}")
+    quarantine = document.get("quarantine")
+    pipeline = Pipeline(
+        pipeline=_read(PipelineOptions, "pipeline", document.get("pipeline", {})),
+        spark=_spark(document.get("spark", {})),
+        source=_read(SourceOptions, "source", document.get("source", {})),
+        decode=_read(DecodeOptions, "decode", document.get("decode", {})),
+        tables=tuple(_read(TableSection, "table", each) for each in _tables(document.get("table", []))),
+        quarantine=None if quarantine is None else _read(QuarantineSection, "quarantine", quarantine),
+        folder=folder,
+    )
+    _check_together(pipeline)
+    return _placed(pipeline)
+
+
+def _tables(found: Any) -> list[Any]:
+    if isinstance(found, dict) or not found:
+        raise ConfigError("a table to write to is wanted, written [[table]] with two brackets")
+    return list(found)
+
+
+def _spark(table: Any) -> dict[str, str]:
+    if not isinstance(table, dict):
+        raise ConfigError("spark: it is a section, written [spark]")
+    for name, value in table.items():
+        if not name.startswith("spark.") or not isinstance(value, str | int | bool):
+            shown = f"[spark] {name} = {value!r}"[:80]
+            raise ConfigError(f'{shown}: an option of Spark is wanted, such as "spark.driver.memory" = "2g"')
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in table.items()
+    }
+
+
+def _read(kind: type[S], section: str, table: Any) -> S:
+    """A section as its data class; unknown options, wrong types and values are refused."""
+    if not isinstance(table, dict):
+        raise ConfigError(f"{section}: it is a section, written [{section}]")
+    known = {each.name.rstrip("_"): each for each in fields(kind)}  # type: ignore[arg-type]
+    hints = get_type_hints(kind)
+    values = {}
+    for name, value in table.items():
+        if name not in known:
+            raise ConfigError(f"[{section}] {name}: unknown option; {_nearest(name, known)}")
+        values[known[name].name] = _checked(section, name, value, hints[known[name].name])
+    for name, each in known.items():
+        if each.default is MISSING and each.default_factory is MISSING and name not in table:
+            raise ConfigError(f"[{section}] {name}: it is needed and missing")
+    return kind(**values)
+
+
+def _checked(section: str, name: str, value: Any, hint: Any) -> Any:
+    if isinstance(hint, types.UnionType):
+        hint = next(each for each in get_args(hint) if each is not type(None))
+    if get_origin(hint) is tuple:
+        if not isinstance(value, list):
+            raise _wrong(section, name, value, "a list is wanted")
+        return tuple(_checked(section, name, each, get_args(hint)[0]) for each in value)
+    if type(value) is not hint:
+        raise _wrong(section, name, value, f"{_WANTED[hint]} is wanted")
+    if name in _RANGES:
+        lowest, highest = _RANGES[name]
+        if not lowest <= value <= highest:
+            raise _wrong(section, name, value, f"{lowest} to {highest} is wanted")
+    if name in _CHOICES and value not in _CHOICES[name]:
+        raise _wrong(section, name, value, f"{' or '.join(_CHOICES[name])} is wanted")
+    return value
+
+
+def _check_together(pipeline: Pipeline) -> None:
+    own = pipeline.pipeline
+    if not _PIPELINE_NAME.fullmatch(own.name):
+        raise _wrong("pipeline", "name", own.name, "1 to 64 letters, digits, dots, hyphens, underscores")
+    if own.trigger != ONCE and not own.interval_s:
+        raise _wrong("pipeline", "trigger", own.trigger, 'once, or a time such as "30s" or "5m" is wanted')
+    try:
+        columns.check_names(pipeline.columns)
+    except columns.UnknownColumnError as problem:
+        raise ConfigError(f"[source] columns: {problem}") from problem
+    for table in pipeline.tables:
+        _check_table("table", table)
+    if pipeline.quarantine is not None:
+        _check_table("quarantine", pipeline.quarantine)
+        if pipeline.quarantine.sql or pipeline.quarantine.function:
+            raise ConfigError(
+                "[quarantine] sql: bad messages are kept as they came; it has no sql or function"
+            )
+    every = [*pipeline.tables, *([pipeline.quarantine] if pipeline.quarantine else [])]
+    places = [str(each.options) for each in every]
+    for place in places:
+        if places.count(place) > 1:
+            raise ConfigError(f"{place}: two sections name the same table")
+
+
+def _check_table(section: str, table: TableSection) -> None:
+    """A table's place is a path, or a URL with PostgreSQL; those that share a place have names."""
+    place, other = ("url", "path") if table.format == "postgresql" else ("path", "url")
+    if not getattr(table, place):
+        raise ConfigError(f"[{section}] {place}: {table.format} needs it, to know where the table is")
+    if getattr(table, other):
+        raise _wrong(section, other, getattr(table, other), f"{table.format} has {place} instead")
+    if "://" in table.path:
+        raise _wrong(section, "path", table.path, "a folder is wanted that every machine sees under one name")
+    if table.format in NAMED and not _TABLE_NAME.fullmatch(table.name):
+        raise _wrong(
+            section, "name", table.name, f"{table.format} needs a name such as orders or shop.orders"
+        )
+    if table.catalog and table.format != "iceberg":
+        raise _wrong(section, "catalog", table.catalog, "it is for iceberg alone")
+    if table.partition_by and table.format in {"postgresql", "duckdb"}:
+        raise _wrong(section, "partition_by", table.partition_by, "it is for parquet, delta and iceberg")
+    if table.sql and table.function:
+        raise ConfigError(f"[{section}] sql, function: one of the two is wanted")
+    if table.function and not re.fullmatch(r"[\w.]+:\w+", table.function):
+        raise _wrong(section, "function", table.function, 'the form "module:name" is wanted')
+
+
+def _placed(pipeline: Pipeline) -> Pipeline:
+    def placed(table: Any) -> Any:
+        return replace(table, path=str(pipeline.folder / table.path)) if table and table.path else table
+
+    return replace(
+        pipeline, tables=tuple(map(placed, pipeline.tables)), quarantine=placed(pipeline.quarantine)
+    )
+
+
+def _wrong(section: str, name: str, value: object, problem: str) -> ConfigError:
+    return ConfigError(f"[{section}] {name} = {repr(value)[:60]}: {problem}")
+
+
+def _nearest(name: str, known: Any) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    listed = f"there are {', '.join(sorted(known))}"
+    return f"did you mean {near[0]}? {listed[0].upper()}{listed[1:]}" if near else listed

@@ -1,0 +1,160 @@
+"""What a pipeline would do, in words: nothing is read from a queue, nothing is written."""
+
+from collections.abc import Iterator
+from textwrap import wrap
+from typing import Any, TypedDict
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pyspark_msmq import schema
+from pyspark_msmq.endpoint import Endpoint, EndpointError
+from pyspark_msmq.options import StreamOptions, read_stream_options
+from tiercel import columns
+from tiercel.pipeline.config import Pipeline, QuarantineSection, TableSection
+from tiercel.pipeline.running import Checkpoint, outputs
+from tiercel.pipeline.tables import open_table
+
+_WIDTH = 100
+# A queue manager that is away is told at once: nobody waits for a plan.
+_PATIENCE_S = 5.0
+
+
+class Waiting(TypedDict):
+    """What is in a queue, and what its consumer has claimed and not yet finished."""
+
+    queue: str
+    bytes: int
+    waiting: int
+    claimed: int
+
+
+def plan(pipeline: Pipeline, spark: SparkSession) -> Iterator[str]:
+    """The plan, line by line; raises what would keep the pipeline from running."""
+    own = pipeline.pipeline
+    ends = (
+        "until the queues are empty" if own.interval_s is None else f"a batch every {own.trigger}, for ever"
+    )
+    yield f"pipeline {own.name} on {own.master}, {ends}"
+    yield from _source(pipeline)
+    yield from _decoding(pipeline)
+    checkpoint = Checkpoint.read(pipeline.state)
+    messages = spark.createDataFrame([], schema.of_messages(pipeline.columns))
+    for section, rows in outputs(pipeline, messages):
+        yield from _table(section, rows, checkpoint)
+    yield from _state(pipeline, checkpoint)
+    yield "nothing was changed"
+
+
+def _source(pipeline: Pipeline) -> Iterator[str]:
+    options = read_stream_options(pipeline.reader_options)
+    what = f"taken by consumer {pipeline.consumer}" if options.is_consuming else "looked at, never removed"
+    yield f"messages from {options.url}, {what}"
+    if options.url.is_rpc:
+        yield f"  {', '.join(options.queue or ())}"
+        return
+    waiting = 0
+    for line in queues(options):
+        waiting += line["waiting"]
+        yield (
+            f"  {line['queue']}: {_many(line['waiting'], 'message')} waiting ({_size(line['bytes'])})"
+            + f", {_many(line['claimed'], 'message')} claimed and not done" * bool(line["claimed"])
+        )
+    source = pipeline.source
+    batches = -(-waiting // source.max_messages_per_trigger)
+    yield (
+        f"  lag {_many(waiting, 'message')}: {_many(batches, 'batch', 'batches')} or more of at most"
+        f" {source.max_messages_per_trigger:,} messages and {source.max_bytes_per_trigger}"
+    )
+
+
+def queues(options: StreamOptions, patience_s: float = _PATIENCE_S) -> Iterator[Waiting]:
+    endpoint = Endpoint(options, patience_s=patience_s)
+    try:
+        names = options.queue
+        if names is None:
+            found = endpoint.queues(options.queue_pattern, options.source)["queues"]
+            names = tuple(each["queue"] for each in found)
+        for name in names:
+            head = _head(endpoint, name, options)
+            consumer = head.get("consumer", {})
+            yield {
+                "queue": name,
+                "bytes": head["bytes"],
+                "waiting": consumer.get("visible", head["count"]),
+                "claimed": consumer.get("hi", 0) - consumer.get("floor", 0),
+            }
+    finally:
+        endpoint.close()
+
+
+def _head(endpoint: Endpoint, queue: str, options: StreamOptions) -> dict[str, Any]:
+    """With what the consumer has claimed, if it was ever there."""
+    try:
+        return endpoint.head(queue, options.source, consumer=options.consumer)
+    except EndpointError as problem:
+        if problem.code != "TIERCEL_ERROR_CONSUMER_NOT_FOUND":
+            raise
+        return endpoint.head(queue, options.source)
+
+
+def _decoding(pipeline: Pipeline) -> Iterator[str]:
+    decode = pipeline.decode
+    if decode.bodies:
+        only = f", anything but {decode.expect} is an error" if decode.expect else ""
+        yield f"decode bodies to body_kind, body_text, body_json, body_error{only}"
+    else:
+        yield "decode: bodies stay bytes"
+    if pipeline.quarantine is None:
+        yield "  messages that cannot be read stay among the others, with decode_error or body_error"
+
+
+def _table(section: TableSection, rows: DataFrame, checkpoint: Checkpoint) -> Iterator[str]:
+    options = section.options
+    parts = f", partitioned by {', '.join(section.partition_by)}" if section.partition_by else ""
+    if isinstance(section, QuarantineSection):
+        rule = f" or where {section.when}" if section.when else ""
+        yield f"quarantine {options}{parts}: messages that cannot be read{rule}"
+        if section.queue:
+            yield f"  and sent to {section.queue}"
+    else:
+        yield f"table {options}{parts}"
+    if section.sql:
+        yield f"  sql: {' '.join(section.sql.split())}"
+    if section.function:
+        yield f"  function: {section.function}"
+    last = open_table(options).applied(checkpoint.query) if checkpoint.query else -1
+    yield f"  last batch in it: {last}" if last >= 0 else "  no batch of this pipeline is in it yet"
+    yield from wrap(f"columns: {_columns(rows)}", _WIDTH, initial_indent="  ", subsequent_indent="    ")
+
+
+def _columns(rows: DataFrame) -> str:
+    """All of them with their types; those that every message has are not told one by one."""
+    of_message = set(columns.names())
+    listed = [
+        f"{each.name} {each.dataType.simpleString()}" for each in rows.schema if each.name not in of_message
+    ]
+    if of_message <= set(rows.columns):
+        return ", ".join([f"all {len(of_message)} of a message", *listed])
+    return ", ".join(f"{each.name} {each.dataType.simpleString()}" for each in rows.schema)
+
+
+def _state(pipeline: Pipeline, checkpoint: Checkpoint) -> Iterator[str]:
+    place = f"state {pipeline.state}"
+    if not checkpoint.query:
+        yield f"{place}: this would be the first run"
+    elif checkpoint.planned > checkpoint.finished:
+        yield f"{place}: batch {checkpoint.planned} was begun and not finished; it is run again first"
+    else:
+        yield f"{place}: batch {checkpoint.finished} is done"
+
+
+def _many(count: int, noun: str, nouns: str = "") -> str:
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:,.0f} {unit}"
+        count /= 1024
+    return f"{count:,.1f} TiB"

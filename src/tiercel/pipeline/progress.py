@@ -1,0 +1,88 @@
+"""The progress bar of a run, on a terminal only, and its summary."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from pyspark.sql.streaming.query import StreamingQuery
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from pyspark_msmq.endpoint import EndpointError
+from pyspark_msmq.options import StreamOptions, read_stream_options
+from tiercel.pipeline.config import Pipeline
+from tiercel.pipeline.plan import queues
+from tiercel.pipeline.running import Summary
+
+# How often the queue manager is asked what still waits.
+_ASK_S: Final = 5.0
+
+Watch = Callable[[StreamingQuery, Summary], None]
+
+
+@contextmanager
+def watching(pipeline: Pipeline, console: Console) -> Iterator[Watch]:
+    """Something to call while the pipeline runs."""
+    if not console.is_terminal:
+        yield lambda _query, _summary: None
+        return
+    columns = (
+        TextColumn("[bold]{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[speed]:,.0f}/s  batch {task.fields[batch]}"),
+        TimeElapsedColumn(),
+    )
+    lag = _Lag(read_stream_options(pipeline.reader_options))
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(pipeline.pipeline.name, total=None, speed=0.0, batch=0)
+
+        def watch(query: StreamingQuery, summary: Summary) -> None:
+            progress = query.lastProgress
+            speed = progress["processedRowsPerSecond"] if progress else 0.0
+            done = summary.messages
+            total = done + lag.waiting() if lag.is_known else None
+            bar.update(task, completed=done, total=total, speed=speed or 0.0, batch=summary.batches)
+
+        yield watch
+
+
+class _Lag:
+    """How many messages still wait; a queue manager that does not answer is asked later."""
+
+    def __init__(self, options: StreamOptions) -> None:
+        self._options = options
+        self.is_known = not options.url.is_rpc
+        self._asked = 0.0
+        self._waiting = 0
+
+    def waiting(self) -> int:
+        if time.monotonic() - self._asked > _ASK_S:
+            self._asked = time.monotonic()
+            try:
+                lines = queues(self._options, patience_s=0.5)
+                self._waiting = sum(line["waiting"] + line["claimed"] for line in lines)
+            except EndpointError:
+                self.is_known = False
+        return self._waiting
+
+
+def show(pipeline: Pipeline, summary: Summary, console: Console) -> None:
+    """What the run did: a table of tables."""
+    console.print(
+        f"{pipeline.pipeline.name}: {summary.messages:,} messages in {summary.batches:,}"
+        f" batch{'' if summary.batches == 1 else 'es'}, {summary.seconds:.1f} s"
+        + f", {summary.again} of them had been written before"
+        * bool(summary.again),
+        highlight=False,
+    )
+    listing = Table(box=None, pad_edge=False, show_header=False)
+    listing.add_column(justify="right")
+    listing.add_column()
+    for name, rows in summary.rows.items():
+        listing.add_row(f"{rows:,}", name)
+    if pipeline.quarantine is not None:
+        listing.add_row(f"{summary.quarantined:,}", f"{pipeline.quarantine.options} (quarantine)")
+    console.print(listing)

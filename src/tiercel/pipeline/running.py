@@ -1,0 +1,252 @@
+"""A pipeline at work: each micro-batch of the stream goes into every table, once.
+
+Spark's checkpoint says which batch is next, and each table knows the last batch it took. A batch that was cut
+off anywhere is read again, the same messages, and every table takes what it does not have. Messages leave the
+queue when Spark has logged the batch as done.
+"""
+
+import fcntl
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.query import StreamingQuery
+
+from pyspark_msmq import schema
+from pyspark_msmq.endpoint import Endpoint
+from pyspark_msmq.options import read_write_options
+from tiercel import columns
+from tiercel.model.errors import TiercelError
+from tiercel.pipeline.config import Pipeline, QuarantineSection, TableSection
+from tiercel.pipeline.steps import Step, decoded, files_of_functions, is_bad, step_of, with_partition_columns
+from tiercel.pipeline.tables import Table, Written, open_table
+
+
+class PipelineError(TiercelError):
+    """A pipeline that cannot go on; the text is for the operator."""
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a run did; `again` counts batches that some table had already."""
+
+    messages: int = 0
+    batches: int = 0
+    again: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+    quarantined: int = 0
+    seconds: float = 0.0
+
+
+class Runner:
+    """Writes batches; made on the driver, where Spark calls it."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._outputs = [_Output.of(each, pipeline.folder) for each in pipeline.tables]
+        quarantine = pipeline.quarantine
+        self._quarantine = None if quarantine is None else _Output.of(quarantine, pipeline.folder)
+        self.summary = Summary()
+        self.problem: Exception | None = None
+
+    def write_batch(self, messages: DataFrame, batch: int) -> None:
+        """Spark calls this; what it raises reaches Spark as a text, so it is kept as well."""
+        try:
+            self._write_batch(messages, batch)
+        except Exception as problem:
+            self.problem = problem
+            raise
+
+    def _write_batch(self, messages: DataFrame, batch: int) -> None:
+        app = _query_id(messages)
+        rows = decoded(messages, self._pipeline.decode)
+        quarantine = self._pipeline.quarantine
+        if quarantine is not None:
+            rows = rows.withColumn("_bad", f.coalesce(is_bad(rows, quarantine), f.lit(False)))
+        # One table alone reads the queue once anyhow; for more, the batch is kept until all have it.
+        shared = quarantine is not None or len(self._outputs) > 1
+        rows = rows.persist(StorageLevel.MEMORY_AND_DISK) if shared else rows
+        try:
+            self._write_all(rows, app, batch)
+        finally:
+            if shared:
+                rows.unpersist()
+        self.summary.batches += 1
+
+    def _write_all(self, rows: DataFrame, app: str, batch: int) -> None:
+        quarantine, good = self._pipeline.quarantine, rows
+        if quarantine is not None and self._quarantine is not None:
+            bad = rows.where("_bad").drop("_bad")
+            good = rows.where("not _bad").drop("_bad")
+            self.summary.quarantined += self._quarantine.write(bad, app, batch).rows
+            if quarantine.queue:
+                self._send_back(bad, quarantine, app, batch)
+        for output in self._outputs:
+            written = output.write(good, app, batch)
+            name = str(output.table.options)
+            self.summary.rows[name] = self.summary.rows.get(name, 0) + written.rows
+            self.summary.again += written.already
+
+    def _send_back(self, bad: DataFrame, quarantine: QuarantineSection, app: str, batch: int) -> None:
+        """The bad messages whose packet can be read, to a queue, once: (app, batch) is published once."""
+        kept = [name for name in columns.WRITER_COLUMNS if name in bad.columns and name != "queue"]
+        readable = bad.where("decode_error is null").select(*kept)
+        if readable.isEmpty():
+            return
+        options = self._pipeline.connection_options | {
+            "queue": quarantine.queue,
+            "transactional": str(is_transactional(self._pipeline, quarantine.queue)).lower(),
+            "txnAppId": f"{app}.quarantine",
+            "txnVersion": str(batch),
+        }
+        readable.write.format("msmq").options(**options).mode("append").save()
+
+
+def is_transactional(pipeline: Pipeline, queue: str) -> bool:
+    """Whether a queue takes messages in transactions only; a queue that is not there is an error."""
+    endpoint = Endpoint(read_write_options(pipeline.connection_options))
+    try:
+        return bool(endpoint.head(queue)["transactional"])
+    finally:
+        endpoint.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """A table and what makes its rows."""
+
+    table: Table
+    step: Step
+    partition_by: tuple[str, ...]
+
+    @classmethod
+    def of(cls, section: TableSection, folder: Path) -> "_Output":
+        return cls(open_table(section.options), step_of(section, folder), section.partition_by)
+
+    def rows(self, messages: DataFrame) -> DataFrame:
+        return with_partition_columns(self.step(messages), self.partition_by)
+
+    def write(self, messages: DataFrame, app: str, batch: int) -> Written:
+        return self.table.write(self.rows(messages), {app: batch})
+
+
+def outputs(pipeline: Pipeline, messages: DataFrame) -> Iterator[tuple[TableSection, DataFrame]]:
+    """The rows that each table would get; nothing is read or written. Raises what is wrong with SQL or
+    functions.
+    """
+    rows = decoded(messages, pipeline.decode)
+    if pipeline.quarantine is not None:
+        rows.where(is_bad(rows, pipeline.quarantine))
+        yield pipeline.quarantine, _Output.of(pipeline.quarantine, pipeline.folder).rows(rows)
+    for section in pipeline.tables:
+        yield section, _Output.of(section, pipeline.folder).rows(rows)
+
+
+def run(pipeline: Pipeline, spark: SparkSession, watch: Callable[[StreamingQuery, Summary], None]) -> Summary:
+    """Runs until the queues are empty, or until `watch`, which is called twice a second, raises."""
+    with only_one(pipeline.state):
+        for path in files_of_functions(pipeline.tables, pipeline.folder):
+            spark.sparkContext.addPyFile(path)
+        reader = spark.readStream.format("msmq").options(**pipeline.reader_options)
+        messages = reader.schema(schema.of_messages(pipeline.columns)).load()
+        for _ in outputs(pipeline, messages):
+            pass  # what cannot work is told before the first message is taken
+        if pipeline.quarantine is not None and pipeline.quarantine.queue:
+            is_transactional(pipeline, pipeline.quarantine.queue)
+        return _run(pipeline, messages, watch)
+
+
+def _run(
+    pipeline: Pipeline, messages: DataFrame, watch: Callable[[StreamingQuery, Summary], None]
+) -> Summary:
+    runner = Runner(pipeline)
+    interval = pipeline.pipeline.interval_s
+    writer = messages.writeStream.foreachBatch(runner.write_batch).queryName(pipeline.pipeline.name)
+    writer = writer.option("checkpointLocation", str(pipeline.state / "checkpoint"))
+    started = time.monotonic()
+    query = (
+        writer.trigger(processingTime=f"{interval} seconds")
+        if interval
+        else writer.trigger(availableNow=True)
+    ).start()
+    seen: set[int] = set()
+    try:
+        while not query.awaitTermination(1):
+            _count(query, seen, runner.summary)
+            watch(query, runner.summary)
+        _count(query, seen, runner.summary)
+    except StreamingQueryException as problem:
+        raise _failure(runner.problem or problem) from problem
+    finally:
+        query.stop()
+        runner.summary.seconds = time.monotonic() - started
+    return runner.summary
+
+
+def _count(query: StreamingQuery, seen: set[int], summary: Summary) -> None:
+    for progress in query.recentProgress:
+        if progress["batchId"] not in seen and progress["numInputRows"]:
+            seen.add(progress["batchId"])
+            summary.messages += progress["numInputRows"]
+
+
+def _failure(problem: Exception) -> Exception:
+    """Spark wraps the words that matter in pages of others: the last error in them began it all."""
+    if not isinstance(problem, PySparkException):
+        return problem
+    lines = [line.strip() for line in str(problem).splitlines()]
+    errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception): ", line)]
+    return PipelineError(errors[-1].partition(": ")[2] if errors else lines[0])
+
+
+def _query_id(messages: DataFrame) -> str:
+    """The identity of the stream, kept in its checkpoint: a new checkpoint is a new application to the
+    tables.
+    """
+    found = messages.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    if found is None:
+        raise PipelineError("Spark did not say which query this is")
+    return found
+
+
+@contextmanager
+def only_one(state: Path) -> Iterator[None]:
+    """Two runs of one pipeline on one machine would only fence each other."""
+    state.mkdir(parents=True, exist_ok=True)
+    with (state / "lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PipelineError(f"{state}: this pipeline is running already") from None
+        yield
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """How far Spark got: the batches that it planned, and that it finished; -1 for none."""
+
+    query: str = ""
+    planned: int = -1
+    finished: int = -1
+
+    @classmethod
+    def read(cls, state: Path) -> "Checkpoint":
+        folder = state / "checkpoint"
+        try:
+            query = json.loads((folder / "metadata").read_text("utf-8"))["id"]
+        except (OSError, ValueError, KeyError):
+            return cls()
+        return cls(query, _last(folder / "offsets"), _last(folder / "commits"))
+
+
+def _last(folder: Path) -> int:
+    numbers = [int(each.name) for each in folder.glob("*") if each.name.isdigit()] if folder.is_dir() else []
+    return max(numbers, default=-1)

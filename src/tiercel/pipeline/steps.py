@@ -1,0 +1,102 @@
+"""From messages to rows of a table: decode, set the bad ones apart, SQL or a function, partition columns."""
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from pyspark_msmq.bodies import from_msmq_body
+from tiercel.pipeline.config import DecodeOptions, QuarantineSection, TableSection
+from tiercel.server.config import ConfigError
+
+# What the decoder adds to the columns of a message.
+BODY_COLUMNS: Final = {"body_kind": "kind", "body_text": "text", "body_json": "json", "body_error": "error"}
+# The name under which SQL sees the messages of a batch.
+VIEW: Final = "messages"
+
+Step = Callable[[DataFrame], DataFrame]
+
+
+def decoded(messages: DataFrame, options: DecodeOptions) -> DataFrame:
+    """The messages with what their bodies say, and with the time at which they were landed."""
+    rows = messages
+    if options.bodies:
+        rows = rows.withColumn("_body", from_msmq_body("body", "body_type", options.expect or None))  # type: ignore[arg-type]
+        rows = rows.withColumns({name: f.col(f"_body.{part}") for name, part in BODY_COLUMNS.items()})
+        rows = rows.drop("_body")
+    return rows.withColumn("landed_time", f.current_timestamp())
+
+
+def is_bad(rows: DataFrame, quarantine: QuarantineSection) -> Column:
+    """Whether nobody can read a message, or the pipeline's own rule says that it is no good."""
+    reasons = [f.col(name).isNotNull() for name in ("decode_error", "body_error") if name in rows.columns]
+    bad = f.lit(False)
+    for each in reasons:
+        bad |= each
+    # A rule that is null for a row has found nothing against it.
+    return bad | f.coalesce(f.expr(quarantine.when), f.lit(False)) if quarantine.when else bad
+
+
+def step_of(table: TableSection, folder: Path) -> Step:
+    """What makes the rows of a table from the messages; wrong SQL shows when it is used first."""
+    if table.function:
+        return _function(table.function, folder)
+    if table.sql:
+        return lambda rows: _query(rows, table.sql)
+    return lambda rows: rows
+
+
+def _query(rows: DataFrame, text: str) -> DataFrame:
+    rows.createOrReplaceTempView(VIEW)
+    try:
+        return rows.sparkSession.sql(text)
+    except (AnalysisException, ParseException) as problem:
+        words = " ".join(str(problem).split("\n\n")[0].split("\n"))
+        raise ConfigError(f"sql = {text!r:.60}: {words}") from problem
+
+
+def _function(name: str, folder: Path) -> Step:
+    module_name, _, function_name = name.partition(":")
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    try:
+        module = importlib.import_module(module_name)
+        function: Step = getattr(module, function_name)
+    except (ImportError, AttributeError) as problem:
+        raise ConfigError(f"function = {name!r}: {problem}") from problem
+
+    def step(rows: DataFrame) -> DataFrame:
+        found = function(rows)
+        if not isinstance(found, DataFrame):
+            raise ConfigError(f"function = {name!r}: it gave a {type(found).__name__}, a DataFrame is wanted")
+        return found
+
+    return step
+
+
+def files_of_functions(tables: tuple[TableSection, ...], folder: Path) -> list[str]:
+    """Modules beside the pipeline's file, which executors elsewhere do not have."""
+    names = [each.function.partition(":")[0].replace(".", "/") for each in tables if each.function]
+    return [str(path) for name in names if (path := folder / f"{name}.py").is_file()]
+
+
+def with_partition_columns(rows: DataFrame, partition_by: tuple[str, ...]) -> DataFrame:
+    """`date` is made where it is not there: the day, in UTC, on which a message arrived or else was sent."""
+    if "date" in partition_by and "date" not in rows.columns:
+        times = [f.col(name) for name in ("arrived_time", "sent_time") if name in rows.columns]
+        if not times:
+            raise ConfigError(
+                "partition_by date: there is no column date, arrived_time or sent_time to make it of"
+            )
+        rows = rows.withColumn("date", f.to_date(f.coalesce(*times)))
+    for name in partition_by:
+        if name not in rows.columns:
+            raise ConfigError(
+                f"partition_by {name}: there is no such column; there are {', '.join(rows.columns)}"
+            )
+    return rows

@@ -1,0 +1,126 @@
+"""Delta Lake, written without a jar: executors write the files, the driver commits them with `deltalake`.
+
+The marks are Delta's own application transactions, in the same commit as the files.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.exceptions import DeltaError
+from deltalake.transaction import AddAction
+from pyspark.sql import DataFrame, SparkSession
+
+from tiercel.pipeline.tables.data_files import DataFile, Layout, file_prefix, nullable, schema_of, write_files
+from tiercel.pipeline.tables.reading import Fragment, read_fragments
+from tiercel.pipeline.tables.table import (
+    MIB,
+    Compacted,
+    TableError,
+    TableOptions,
+    Written,
+    is_applied,
+    other_partitions,
+    other_type,
+)
+
+# How long a file that the table no longer names is kept, for readers and tasks at work.
+KEEP_HOURS: Final = 24
+
+
+class DeltaLakeTable:
+    def __init__(self, options: TableOptions) -> None:
+        self.options = options
+
+    def applied(self, app: str) -> int:
+        version = self._open().transaction_version(app) if self._exists() else None
+        return -1 if version is None else version
+
+    def write(self, rows: DataFrame, marks: Mapping[str, int]) -> Written:
+        if is_applied(self, marks):
+            return Written(already=True)
+        schema = schema_of(rows)
+        self._prepare(schema)
+        partition_by = self.options.partition_by
+        layout = Layout(folder=self.options.place, prefix=file_prefix(marks), partition_by=partition_by)
+        files = write_files(rows, layout)
+        if not files:
+            return Written()  # nothing to mark either: an empty batch is empty again
+        if is_applied(self, marks):  # another driver was quicker; its rows are these rows
+            return Written(already=True)
+        transactions = [Transaction(app, batch) for app, batch in marks.items()]
+        table = self._open()
+        try:
+            table.create_write_transaction(
+                [_add(each) for each in files],
+                "append",
+                table.schema(),
+                list(partition_by),
+                commit_properties=CommitProperties(app_transactions=transactions),
+            )
+        except DeltaError as problem:
+            if is_applied(self, marks):
+                return Written(already=True)
+            raise TableError(f"{self.options}: the commit failed ({problem})") from problem
+        return Written(sum(each.rows for each in files), len(files))
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        if not self._exists():
+            raise TableError(f"{self.options}: there is no table yet")
+        table = self._open()
+        actions = pa.table(table.get_add_actions(flatten=False)).to_pylist()
+        root = Path(self.options.place)
+        fragments = [Fragment(str(root / each["path"]), each.get("partition") or {}) for each in actions]
+        return read_fragments(spark, fragments, nullable(pa.schema(table.schema().to_arrow())))
+
+    def compact(self) -> Compacted:
+        if not self._exists():
+            return Compacted()
+        table = self._open()
+        done = table.optimize.compact(target_size=self.options.target_file_mib * MIB)
+        removed = table.vacuum(
+            retention_hours=KEEP_HOURS,
+            dry_run=False,
+            enforce_retention_duration=False,
+            full=True,  # the files of failed attempts as well, which no version of the table ever named
+        )
+        return Compacted(done["numFilesRemoved"], done["numFilesAdded"], len(removed))
+
+    def _prepare(self, schema: pa.Schema) -> None:
+        """A new table, or an old one with the columns that are new; one name has one type for ever."""
+        if not self._exists():
+            Path(self.options.place).mkdir(parents=True, exist_ok=True)
+            DeltaTable.create(
+                self.options.place,
+                Schema.from_arrow(schema),
+                mode="ignore",
+                partition_by=list(self.options.partition_by),
+            )
+        table = self._open()
+        partition_by = table.metadata().partition_columns
+        if partition_by != list(self.options.partition_by):
+            raise other_partitions(self.options, partition_by)
+        known = {each.name: each for each in table.schema().fields}
+        new = [each for each in Schema.from_arrow(schema).fields if each.name not in known]
+        for each in Schema.from_arrow(schema).fields:
+            if each.name in known and known[each.name].type != each.type:
+                raise other_type(self.options, each.name, known[each.name].type, each.type)
+        if new:
+            table.alter.add_columns(new)
+
+    def _exists(self) -> bool:
+        return DeltaTable.is_deltatable(self.options.place)
+
+    def _open(self) -> DeltaTable:
+        return DeltaTable(self.options.place)
+
+
+def _add(file: DataFile) -> AddAction:
+    stats = json.dumps({"numRecords": file.rows})
+    return AddAction(
+        file.path, file.size, file.partition, int(time.time() * 1000), data_change=True, stats=stats
+    )

@@ -1,0 +1,128 @@
+"""A DuckDB file. Executors write Parquet beside it, the driver takes that in, with the marks, in one
+transaction.
+
+DuckDB lets one process write at a time; whoever holds the file open keeps the pipeline out, and is named.
+"""
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import duckdb
+from pyspark.sql import DataFrame, SparkSession
+
+from tiercel.pipeline.tables.data_files import Layout, file_prefix, write_files
+from tiercel.pipeline.tables.table import Compacted, TableError, TableOptions, Written, is_applied, other_type
+
+_MARKS = """create table if not exists tiercel_applied (
+    table_name text, app text, batch bigint, rows bigint, applied_at timestamptz default now(),
+    primary key (table_name, app))"""
+
+_MARK = "insert or replace into tiercel_applied (table_name, app, batch, rows) values (?, ?, ?, ?)"
+
+
+class DuckDbTable:
+    def __init__(self, options: TableOptions) -> None:
+        self.options = options
+        self._path = Path(options.place)
+        self._name = ".".join(_quoted(each) for each in options.name.split("."))
+
+    def applied(self, app: str) -> int:
+        if not self._path.exists():
+            return -1
+        with self._open(read_only=True) as connection:
+            return self._applied(connection, app)
+
+    def _applied(self, connection: Any, app: str) -> int:
+        if not _exists(connection, "tiercel_applied"):
+            return -1
+        query = "select batch from tiercel_applied where table_name = ? and app = ?"
+        found = connection.execute(query, [self.options.name, app]).fetchone()
+        return -1 if found is None else found[0]
+
+    def write(self, rows: DataFrame, marks: Mapping[str, int]) -> Written:
+        if is_applied(self, marks):
+            return Written(already=True)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        staging = mkdtemp(prefix=f".{self._path.name}-", dir=self._path.parent)
+        try:
+            files = write_files(rows, Layout(folder=staging, prefix=file_prefix(marks)))
+            paths = [str(Path(staging) / each.path) for each in files]
+            if not paths:
+                return Written()  # nothing to mark either: an empty batch is empty again
+            count = sum(each.rows for each in files)
+            return Written(count) if self._take(paths, count, marks) else Written(already=True)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+
+    def _take(self, paths: list[str], count: int, marks: Mapping[str, int]) -> bool:
+        with self._open() as connection:
+            connection.execute("begin")
+            connection.execute(_MARKS)
+            if all(self._applied(connection, app) >= batch for app, batch in marks.items()):
+                connection.execute("rollback")
+                return False
+            for app, batch in marks.items():
+                connection.execute(_MARK, [self.options.name, app, batch, count])
+            self._prepare(connection, paths)
+            connection.execute(f"insert into {self._name} by name select * from read_parquet(?)", [paths])  # noqa: S608  # quoted
+            connection.execute("commit")
+        return True
+
+    def _prepare(self, connection: Any, paths: list[str]) -> None:
+        """A new table, or an old one with the columns that are new; one name has one type for ever."""
+        new = _columns(connection, "select * from read_parquet(?)", [paths])
+        if not _exists(connection, self.options.name):
+            schema, dot, _ = self.options.name.rpartition(".")
+            if dot:
+                connection.execute(f"create schema if not exists {_quoted(schema)}")
+            listed = ", ".join(f"{_quoted(name)} {kind}" for name, kind in new.items())
+            connection.execute(f"create table {self._name} ({listed})")
+        known = _columns(connection, f"select * from {self._name}", [])  # noqa: S608  # quoted
+        for name, kind in new.items():
+            if name not in known:
+                connection.execute(f"alter table {self._name} add column {_quoted(name)} {kind}")
+            elif known[name] != kind:
+                raise other_type(self.options, name, known[name], kind)
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        if not self._path.exists():
+            raise TableError(f"{self.options}: there is no table yet")
+        with self._open(read_only=True) as connection:
+            if not _exists(connection, self.options.name):
+                raise TableError(f"{self.options}: there is no table yet")
+            connection.execute("set timezone = 'UTC'")
+            rows = connection.sql(f"select * from {self._name}").to_arrow_table()  # noqa: S608  # quoted
+        return spark.createDataFrame(rows)
+
+    def compact(self) -> Compacted:
+        if self._path.exists():
+            with self._open() as connection:
+                connection.execute("checkpoint")
+        return Compacted()
+
+    @contextmanager
+    def _open(self, *, read_only: bool = False) -> Iterator[Any]:
+        try:
+            connection = duckdb.connect(str(self._path), read_only=read_only)
+        except duckdb.IOException as problem:
+            raise TableError(f"{self.options}: it cannot be opened ({problem})") from problem
+        with connection:
+            yield connection
+
+
+def _exists(connection: Any, name: str) -> bool:
+    schema, _, table = name.rpartition(".")
+    query = "select count(*) from information_schema.tables where table_schema = ? and table_name = ?"
+    return bool(connection.execute(query, [schema or "main", table]).fetchone()[0])
+
+
+def _columns(connection: Any, query: str, values: list[Any]) -> dict[str, str]:
+    return {name: kind for name, kind, *_ in connection.execute(f"describe {query}", values).fetchall()}
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

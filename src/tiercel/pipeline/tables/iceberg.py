@@ -1,0 +1,216 @@
+"""Apache Iceberg by `pyiceberg`: executors write the files, the driver adds them in one snapshot.
+
+The catalog is a SQLite file in the table's folder unless another is named. The mark of an application is a
+property of the table, set in the same commit as the snapshot: properties stay when old snapshots are expired.
+The snapshot tells its batch as well, for whoever reads the history.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlparse
+
+import pyarrow as pa
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.io.pyarrow import parquet_files_to_data_files
+from pyiceberg.manifest import DataFile as IcebergFile
+from pyiceberg.table import Table as Iceberg
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ByteType, ShortType
+
+from tiercel.pipeline.tables.data_files import (
+    DataFile,
+    Layout,
+    file_prefix,
+    join_files,
+    joinable,
+    nullable,
+    schema_of,
+    write_files,
+)
+from tiercel.pipeline.tables.reading import Fragment, read_fragments
+from tiercel.pipeline.tables.table import (
+    MIB,
+    Compacted,
+    TableError,
+    TableOptions,
+    Written,
+    is_applied,
+    other_partitions,
+    other_type,
+)
+
+_MARK: Final = "tiercel.applied."
+# Metadata files are one a commit; pyiceberg removes the oldest when told so.
+_PROPERTIES: Final = {
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "100",
+}
+ORPHAN_AGE_S: Final = 24 * 3600
+
+
+class IcebergTable:
+    def __init__(self, options: TableOptions) -> None:
+        self.options = options
+        self._folder = Path(options.place).absolute()
+        name = options.name if "." in options.name else f"default.{options.name}"
+        self._namespace, _, _ = name.rpartition(".")
+        self._identifier = name
+
+    def applied(self, app: str) -> int:
+        table = self._load()
+        return -1 if table is None else int(table.properties.get(_MARK + app, -1))
+
+    def write(self, rows: DataFrame, marks: Mapping[str, int]) -> Written:
+        if is_applied(self, marks):
+            return Written(already=True)
+        rows = _with_wide_integers(rows)
+        table = self._prepare(schema_of(rows))
+        files = write_files(rows, self._layout(table, file_prefix(marks)))
+        if not files:
+            return Written()  # nothing to mark either: an empty batch is empty again
+        with self._catalog() as catalog:
+            table = catalog.load_table(self._identifier)
+            if all(int(table.properties.get(_MARK + app, -1)) >= batch for app, batch in marks.items()):
+                return Written(already=True)  # another driver was quicker; its rows are these rows
+            self._commit(table, files, marks)
+        return Written(sum(each.rows for each in files), len(files))
+
+    def _commit(self, table: Iceberg, files: list[DataFile], marks: Mapping[str, int]) -> None:
+        """Requirements of the commit fail it when anyone changed the table since it was loaded."""
+        data = Path(_local(table.location())) / "data"
+        app, batch = next(iter(marks.items()))
+        with table.transaction() as transaction:
+            transaction.set_properties({_MARK + each: str(number) for each, number in marks.items()})
+            if files:
+                transaction.add_files(
+                    [str(data / each.path) for each in files],
+                    snapshot_properties={"tiercel.app": app, "tiercel.batch": str(batch)},
+                    check_duplicate_files=False,
+                )
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        table = self._load()
+        if table is None:
+            raise TableError(f"{self.options}: there is no table yet")
+        files = [Fragment(_local(task.file.file_path), {}) for task in table.scan().plan_files()]
+        return read_fragments(spark, files, nullable(table.schema().as_arrow()))
+
+    def compact(self) -> Compacted:
+        before = after = 0
+        with self._catalog() as catalog:
+            if not catalog.table_exists(self._identifier):
+                return Compacted()
+            table = catalog.load_table(self._identifier)
+            for files in _by_partition(table):
+                sizes = {each.file_path: each.file_size_in_bytes for each in files}
+                for names in joinable(sizes, self.options.target_file_mib * MIB):
+                    _join(table, [each for each in files if each.file_path in names])
+                    before += len(names)
+                    after += 1
+            removed = self._remove_orphans(table)
+        return Compacted(before, after, removed)
+
+    def _remove_orphans(self, table: Iceberg) -> int:
+        """Files that no snapshot names: what failed attempts left."""
+        known = {_local(each) for each in table.inspect.all_files().column("file_path").to_pylist()}
+        oldest = time.time() - ORPHAN_AGE_S
+        data = Path(_local(table.location())) / "data"
+        found = [
+            each
+            for each in data.glob("**/*.parquet")
+            if str(each) not in known and each.stat().st_mtime < oldest
+        ]
+        for path in found:
+            path.unlink()
+        return len(found)
+
+    def _prepare(self, schema: pa.Schema) -> Iceberg:
+        """A new table, or an old one with the columns that are new; one name has one type for ever."""
+        with self._catalog() as catalog:
+            if not catalog.table_exists(self._identifier):
+                catalog.create_namespace_if_not_exists(self._namespace)
+                return self._create(catalog, schema)
+            table = catalog.load_table(self._identifier)
+            self._check_partitions(table)
+            known = nullable(table.schema().as_arrow())
+            for each in schema:
+                if each.name in known.names and known.field(each.name).type != each.type:
+                    raise other_type(self.options, each.name, known.field(each.name).type, each.type)
+            if set(schema.names) - set(known.names):
+                with table.update_schema() as update:
+                    update.union_by_name(schema)
+            return table
+
+    def _create(self, catalog: SqlCatalog, schema: pa.Schema) -> Iceberg:
+        table = catalog.create_table(self._identifier, schema, properties=_PROPERTIES)
+        if self.options.partition_by:
+            with table.update_spec() as update:
+                for name in self.options.partition_by:
+                    update.add_identity(name)
+        return table
+
+    def _check_partitions(self, table: Iceberg) -> None:
+        names = [table.schema().find_column_name(each.source_id) for each in table.spec().fields]
+        if names != list(self.options.partition_by):
+            raise other_partitions(self.options, names)
+
+    def _layout(self, table: Iceberg, prefix: str) -> Layout:
+        return Layout(
+            folder=str(Path(_local(table.location())) / "data"),
+            prefix=prefix,
+            partition_by=self.options.partition_by,
+            keep_partition_columns=True,
+        )
+
+    def _load(self) -> Iceberg | None:
+        if not self.options.catalog and not (self._folder / "catalog.db").exists():
+            return None
+        with self._catalog() as catalog:
+            try:
+                return catalog.load_table(self._identifier)
+            except NoSuchTableError:
+                return None
+
+    @contextmanager
+    def _catalog(self) -> Iterator[SqlCatalog]:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        uri = self.options.catalog or f"sqlite:///{self._folder / 'catalog.db'}"
+        catalog = SqlCatalog("tiercel", uri=uri, warehouse=f"file://{self._folder}")
+        try:
+            yield catalog
+        finally:
+            catalog.engine.dispose()
+
+
+def _by_partition(table: Iceberg) -> list[list[IcebergFile]]:
+    found: defaultdict[str, list[IcebergFile]] = defaultdict(list)
+    for task in table.scan().plan_files():
+        found[str(task.file.partition)].append(task.file)
+    return list(found.values())
+
+
+def _join(table: Iceberg, files: list[IcebergFile]) -> None:
+    """Many files of one partition to one, in a snapshot of its own."""
+    paths = [Path(_local(each.file_path)) for each in files]
+    target = paths[0].with_name(f"joined-{time.time_ns()}-{paths[0].name}")
+    join_files(paths, target)
+    with table.transaction() as transaction, transaction.update_snapshot().overwrite() as overwrite:
+        for each in files:
+            overwrite.delete_data_file(each)
+        for new in parquet_files_to_data_files(table.io, transaction.table_metadata, iter([str(target)])):
+            overwrite.append_data_file(new)
+
+
+def _local(location: str) -> str:
+    return urlparse(location).path if location.startswith("file:") else location
+
+
+def _with_wide_integers(rows: DataFrame) -> DataFrame:
+    """Iceberg knows integers of 32 and of 64 bits only."""
+    narrow = {each.name for each in rows.schema if isinstance(each.dataType, ByteType | ShortType)}
+    return rows.withColumns({name: rows[name].cast("int") for name in narrow}) if narrow else rows

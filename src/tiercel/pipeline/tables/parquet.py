@@ -1,0 +1,204 @@
+"""A folder of Parquet files that every reader may take as it is: `**/*.parquet` are exactly the rows of the
+table.
+
+Spark's own file sink leaves files of failed attempts beside the good ones, which only readers of its
+`_spark_metadata` tell apart. Here a file gets the name `*.parquet` after the commit only. One small file,
+`_tiercel/state.json`, is replaced atomically and is the commit: it holds the marks, and the renames and
+removals that follow from them. Whoever dies between the two is completed by the next writer, who begins with
+them.
+"""
+
+import fcntl
+import json
+import os
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tiercel.pipeline.tables.data_files import (
+    DataFile,
+    Layout,
+    file_prefix,
+    join_files,
+    joinable,
+    schema_of,
+    sync,
+    write_files,
+)
+from tiercel.pipeline.tables.table import (
+    MIB,
+    Compacted,
+    TableError,
+    TableOptions,
+    Written,
+    other_partitions,
+    other_type,
+)
+
+_PENDING: Final = ".pending"
+# A task that still runs writes to its file; one that has not for so long is dead.
+ORPHAN_AGE_S: Final = 24 * 3600
+
+
+@dataclass(slots=True)
+class _State:
+    """What `state.json` holds."""
+
+    applied: dict[str, int] = field(default_factory=dict)
+    columns: dict[str, str] = field(default_factory=dict)
+    partition_by: list[str] | None = None
+    renames: list[tuple[str, str]] = field(default_factory=list)
+    removals: list[str] = field(default_factory=list)
+
+
+class ParquetTable:
+    def __init__(self, options: TableOptions) -> None:
+        self.options = options
+        self._folder = Path(options.place)
+        self._own = self._folder / "_tiercel"
+        self._state_file = self._own / "state.json"
+
+    def applied(self, app: str) -> int:
+        return self._load().applied.get(app, -1)
+
+    def write(self, rows: DataFrame, marks: Mapping[str, int]) -> Written:
+        with self._locked() as state:
+            if _has(state, marks):
+                return Written(already=True)
+        layout = Layout(
+            folder=str(self._own / "files"),
+            prefix=file_prefix(marks),
+            suffix=_PENDING,
+            partition_by=self.options.partition_by,
+            are_folders_read=True,
+        )
+        files = write_files(rows, layout)
+        if not files:
+            return Written()  # nothing to mark either: an empty batch is empty again
+        with self._locked() as state:
+            if _has(state, marks):  # another driver was quicker; its rows are these rows
+                return Written(already=True)
+            self._check_columns(state, rows)
+            state.applied |= marks
+            state.renames = [_names(each) for each in files]
+            self._commit(state)
+        return Written(sum(each.rows for each in files), len(files))
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        if not self._state_file.exists() and not any(self._folder.glob("**/*.parquet")):
+            raise TableError(f"{self.options}: there is no table yet")
+        if self._state_file.exists():
+            with self._locked():
+                pass  # a commit that was cut off is completed
+        return spark.read.option("mergeSchema", "true").parquet(str(self._folder))
+
+    def compact(self) -> Compacted:
+        before = after = 0
+        for folder, sizes in self._sizes().items():
+            for names in joinable(sizes, self.options.target_file_mib * MIB):
+                self._join(folder, names)
+                before += len(names)
+                after += 1
+        return Compacted(before, after, self._remove_orphans())
+
+    def _join(self, folder: Path, names: list[str]) -> None:
+        pending = self._own / "files" / f"joined-{names[0]}{_PENDING}"
+        join_files([folder / name for name in names], pending)
+        with self._locked() as state:
+            # The first name is used again: whoever reads in the order of names finds the rows in theirs.
+            target = (folder / names[0]).relative_to(self._folder)
+            state.renames = [(str(pending.relative_to(self._folder)), str(target))]
+            state.removals = [str((folder / name).relative_to(self._folder)) for name in names[1:]]
+            self._commit(state)
+
+    def _sizes(self) -> Mapping[Path, dict[str, int]]:
+        found: defaultdict[Path, dict[str, int]] = defaultdict(dict)
+        for path in self._folder.glob("**/*.parquet"):
+            found[path.parent][path.name] = path.stat().st_size
+        return found
+
+    def _remove_orphans(self) -> int:
+        oldest = time.time() - ORPHAN_AGE_S
+        found = [each for each in self._own.glob(f"**/*{_PENDING}") if each.stat().st_mtime < oldest]
+        for path in found:
+            path.unlink()
+        return len(found)
+
+    def _check_columns(self, state: _State, rows: DataFrame) -> None:
+        """Columns may be added and left out, but one name has one type for ever."""
+        partition_by = list(self.options.partition_by)
+        if state.partition_by is not None and state.partition_by != partition_by:
+            raise other_partitions(self.options, state.partition_by)
+        state.partition_by = partition_by
+        for each in schema_of(rows):
+            known = state.columns.setdefault(each.name, str(each.type))
+            if known != str(each.type):
+                raise other_type(self.options, each.name, known, each.type)
+
+    @contextmanager
+    def _locked(self) -> Iterator[_State]:
+        """The state, with what an earlier commit left to do done, and nobody else at it."""
+        self._own.mkdir(parents=True, exist_ok=True)
+        with (self._own / "lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            state = self._load()
+            self._complete(state)
+            yield state
+
+    def _load(self) -> _State:
+        try:
+            text = self._state_file.read_text("utf-8")
+        except FileNotFoundError:
+            return _State()
+        try:
+            return _State(**json.loads(text))
+        except (ValueError, TypeError) as problem:
+            raise TableError(f"{self._state_file}: it is damaged ({problem})") from problem
+
+    def _commit(self, state: _State) -> None:
+        self._save(state)  # from here on the batch is in the table, whatever happens
+        self._complete(state)
+
+    def _save(self, state: _State) -> None:
+        new = self._state_file.with_suffix(".new")
+        with new.open("w", encoding="utf-8") as file:
+            json.dump(asdict(state), file)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self._state_file)
+        sync(self._own)
+
+    def _complete(self, state: _State) -> None:
+        """Does what the state says is to be done; doing it twice is doing it once."""
+        if not state.renames and not state.removals:
+            return
+        # Removals first: a plain reader then misses rows for a moment, but none ever counts one twice.
+        for name in state.removals:
+            (self._folder / name).unlink(missing_ok=True)
+        folders = set()
+        for pending, name in state.renames:
+            source, target = self._folder / pending, self._folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            folders.add(target.parent)
+            if source.exists():
+                source.replace(target)
+            elif not target.exists():
+                raise TableError(f"{self.options}: {source} was committed and is gone")
+        for folder in folders:
+            sync(folder)
+        state.renames, state.removals = [], []
+        self._save(state)
+
+
+def _has(state: _State, marks: Mapping[str, int]) -> bool:
+    return all(state.applied.get(app, -1) >= batch for app, batch in marks.items())
+
+
+def _names(file: DataFile) -> tuple[str, str]:
+    return f"_tiercel/files/{file.path}", file.path.removesuffix(_PENDING) + ".parquet"

@@ -1,0 +1,246 @@
+"""A table in PostgreSQL. Executors COPY into tables of their own, the driver moves those rows, with the
+marks, in one transaction. Nothing passes through the driver, and no jar is needed; Spark's JDBC writer would
+append twice.
+"""
+
+import functools
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+from uuid import uuid4
+
+import psycopg
+import pyarrow as pa
+from psycopg import sql
+from psycopg.types.json import Jsonb
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from tiercel.pipeline.tables.table import Compacted, TableError, TableOptions, Written, is_applied, other_type
+
+_MARKS: Final = sql.SQL(
+    "create table if not exists tiercel_applied (table_name text, app text, batch bigint not null,"
+    " rows bigint, applied_at timestamptz default now(), primary key (table_name, app))"
+)
+_TYPES: Final = (
+    (pa.types.is_boolean, "boolean"),
+    (pa.types.is_int8, "smallint"),
+    (pa.types.is_int16, "smallint"),
+    (pa.types.is_int32, "integer"),
+    (pa.types.is_int64, "bigint"),
+    (pa.types.is_float32, "real"),
+    (pa.types.is_float64, "double precision"),
+    (pa.types.is_decimal, "numeric"),
+    (pa.types.is_string, "text"),
+    (pa.types.is_binary, "bytea"),
+    (pa.types.is_date, "date"),
+    (pa.types.is_nested, "jsonb"),
+)
+_STAGE: Final = "tiercel_stage_"
+# A task that still runs is not so old.
+ORPHAN_AGE_S: Final = 24 * 3600
+# Rows read at once when a table is read.
+_PAGE: Final = 10_000
+
+
+class PostgreSqlTable:
+    def __init__(self, options: TableOptions) -> None:
+        if options.partition_by:
+            raise TableError(f"{options}: partition_by is for files; give the table partitions with SQL")
+        self.options = options
+        self._table = sql.Identifier(*options.name.split("."))
+
+    def applied(self, app: str) -> int:
+        with self._connect() as connection:
+            if connection.execute("select to_regclass('tiercel_applied')").fetchone() == (None,):
+                return -1
+            query = "select batch from tiercel_applied where table_name = %s and app = %s"
+            found = connection.execute(query, (self.options.name, app)).fetchone()
+        return -1 if found is None else int(found[0])
+
+    def write(self, rows: DataFrame, marks: Mapping[str, int]) -> Written:
+        if is_applied(self, marks):
+            return Written(already=True)
+        columns = {each.name: _kind(each) for each in to_arrow_schema(rows.schema, timezone="UTC")}
+        prefix = self._stage_prefix(marks)
+        copy = functools.partial(_copy_partition, self.options.place, prefix, columns)
+        try:
+            stages = rows.mapInArrow(copy, "stage string, rows long").collect()
+            count = sum(each["rows"] for each in stages)
+            if not count:
+                return Written()  # nothing to mark either: an empty batch is empty again
+            moved = self._move([each["stage"] for each in stages], columns, count, marks)
+        finally:
+            self._drop_stages(prefix)
+        return Written(count) if moved else Written(already=True)
+
+    def _stage_prefix(self, marks: Mapping[str, int]) -> str:
+        text = json.dumps([self.options.name, sorted(marks.items())])
+        return f"{_STAGE}{hashlib.sha256(text.encode()).hexdigest()[:16]}_"
+
+    def _move(
+        self, stages: Sequence[str], columns: Mapping[str, str], count: int, marks: Mapping[str, int]
+    ) -> bool:
+        with self._connect() as connection:
+            # Whoever makes or changes tables for this one waits here until the first has committed.
+            connection.execute(
+                "select pg_advisory_xact_lock(hashtext(%s))", (f"tiercel {self.options.name}",)
+            )
+            connection.execute(_MARKS)
+            if not self._mark(connection, count, marks):
+                connection.rollback()
+                return False
+            self._prepare(connection, columns)
+            names = sql.SQL(", ").join(map(sql.Identifier, columns))
+            for stage in stages:
+                move = sql.SQL("insert into {} ({}) select {} from {}")
+                connection.execute(move.format(self._table, names, names, sql.Identifier(stage)))
+        return True
+
+    def _mark(self, connection: psycopg.Connection[Any], count: int, marks: Mapping[str, int]) -> bool:
+        changed = 0
+        for app, batch in marks.items():
+            changed += connection.execute(
+                "insert into tiercel_applied as old (table_name, app, batch, rows) values (%s, %s, %s, %s)"
+                " on conflict (table_name, app) do update set batch = excluded.batch, rows = excluded.rows,"
+                " applied_at = now() where old.batch < excluded.batch",
+                (self.options.name, app, batch, count),
+            ).rowcount
+        return changed > 0
+
+    def _prepare(self, connection: psycopg.Connection[Any], columns: Mapping[str, str]) -> None:
+        """A new table, or an old one with the columns that are new; one name has one type for ever."""
+        schema, dot, _ = self.options.name.rpartition(".")
+        if dot:
+            connection.execute(sql.SQL("create schema if not exists {}").format(sql.Identifier(schema)))
+        connection.execute(sql.SQL("create table if not exists {} ()").format(self._table))
+        known = _known_columns(connection, self.options.name)
+        for name, kind in columns.items():
+            if name not in known:
+                add = sql.SQL("alter table {} add column {} {}")
+                connection.execute(add.format(self._table, sql.Identifier(name), sql.SQL(kind)))
+            elif known[name] != _KINDS.get(kind, kind):
+                raise other_type(self.options, name, known[name], kind)
+
+    def _drop_stages(self, prefix: str, older_than_s: int = 0) -> int:
+        """Those of failed attempts too; their names end in when they were made."""
+        query = "select relname from pg_class where relkind = 'r' and starts_with(relname, %s)"
+        oldest = time.time() - older_than_s
+        with self._connect() as connection:
+            names = [name for (name,) in connection.execute(query, (prefix,)).fetchall()]
+            old = [name for name in names if int(name.split("_")[-2], 16) <= oldest]
+            for name in old:
+                connection.execute(sql.SQL("drop table if exists {}").format(sql.Identifier(name)))
+        return len(old)
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        with self._connect() as connection, connection.cursor() as cursor:
+            try:
+                cursor.execute(sql.SQL("select * from {}").format(self._table))
+            except psycopg.errors.UndefinedTable as problem:
+                raise TableError(f"{self.options}: there is no table yet") from problem
+            known = _known_columns(connection, self.options.name)
+            schema = pa.schema([(name, _ARROW[kind]) for name, kind in known.items()])
+            parts = [_arrow(rows, schema) for rows in iter(lambda: cursor.fetchmany(_PAGE), [])]
+        return spark.createDataFrame(pa.Table.from_batches(parts, schema))
+
+    def compact(self) -> Compacted:
+        """PostgreSQL keeps house itself; only the stages of tasks that died are dropped."""
+        return Compacted(removed=self._drop_stages(_STAGE, ORPHAN_AGE_S))
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        try:
+            return psycopg.connect(self.options.place)
+        except psycopg.OperationalError as problem:
+            raise TableError(f"{self.options.name}: PostgreSQL cannot be reached ({problem})") from problem
+
+
+_KINDS: Final = {"timestamptz": "timestamp with time zone", "timestamp": "timestamp without time zone"}
+_ARROW: Final = {
+    "boolean": pa.bool_(),
+    "smallint": pa.int16(),
+    "integer": pa.int32(),
+    "bigint": pa.int64(),
+    "real": pa.float32(),
+    "double precision": pa.float64(),
+    "numeric": pa.float64(),
+    "text": pa.string(),
+    "bytea": pa.binary(),
+    "date": pa.date32(),
+    "jsonb": pa.string(),
+    "timestamp with time zone": pa.timestamp("us", "UTC"),
+    "timestamp without time zone": pa.timestamp("us"),
+}
+
+
+def _kind(column: pa.Field) -> str:
+    if pa.types.is_timestamp(column.type):
+        return "timestamptz" if column.type.tz else "timestamp"
+    for is_kind, kind in _TYPES:
+        if is_kind(column.type):
+            return kind
+    raise TableError(f"column {column.name} is {column.type}, which has no type in PostgreSQL; cast it")
+
+
+def _known_columns(connection: psycopg.Connection[Any], name: str) -> dict[str, str]:
+    query = (
+        "select attname, format_type(atttypid, null) from pg_attribute"
+        " where attrelid = to_regclass(%s) and attnum > 0 and not attisdropped order by attnum"
+    )
+    quoted = ".".join('"' + each.replace('"', '""') + '"' for each in name.split("."))
+    return dict(connection.execute(query, (quoted,)).fetchall())
+
+
+def _copy_partition(
+    place: str, prefix: str, columns: Mapping[str, str], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """One attempt of one task: its rows to a table that no other attempt has."""
+    stage = f"{prefix}{int(time.time()):x}_{uuid4().hex[:12]}"
+    listed = sql.SQL(", ").join(
+        sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind)) for name, kind in columns.items()
+    )
+    count = 0
+    with psycopg.connect(place) as connection, connection.cursor() as cursor:
+        cursor.execute(sql.SQL("create unlogged table {} ({})").format(sql.Identifier(stage), listed))
+        copying = sql.SQL("copy {} from stdin (format binary)").format(sql.Identifier(stage))
+        with cursor.copy(copying) as copy:
+            copy.set_types(list(columns.values()))
+            for batch in batches:
+                for row in zip(*map(_values, batch.columns), strict=True):
+                    copy.write_row(row)
+                count += batch.num_rows
+    yield pa.RecordBatch.from_pydict({"stage": [stage], "rows": [count]})
+
+
+def _values(column: pa.Array) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    if pa.types.is_string(column.type):
+        return [_clean(each) for each in values]
+    if pa.types.is_nested(column.type):
+        dumps = functools.partial(json.dumps, default=str)
+        return [each if each is None else Jsonb(_clean(each), dumps) for each in values]
+    return values
+
+
+def _clean(value: Any) -> Any:
+    """The same without NUL, which PostgreSQL has in neither text nor JSON, and a label may have."""
+    match value:
+        case str():
+            return value.replace("\0", "\N{REPLACEMENT CHARACTER}")
+        case list():
+            return [_clean(each) for each in value]
+        case dict():
+            return {_clean(name): _clean(each) for name, each in value.items()}
+    return value
+
+
+def _arrow(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = [
+        pa.array(
+            [json.dumps(value) if isinstance(value, dict | list) else value for value in column], each.type
+        )
+        for column, each in zip(zip(*rows, strict=True), schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,150 @@
+"""What every kind of table can do, and how one is named."""
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Protocol, Self
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tiercel.model.errors import TiercelError
+
+# Format to module and class. Only the one that is used is imported: each has a heavy package of its own.
+FORMATS: Final[Mapping[str, tuple[str, str]]] = {
+    "parquet": ("tiercel.pipeline.tables.parquet", "ParquetTable"),
+    "delta": ("tiercel.pipeline.tables.delta", "DeltaLakeTable"),
+    "iceberg": ("tiercel.pipeline.tables.iceberg", "IcebergTable"),
+    "postgresql": ("tiercel.pipeline.tables.postgresql", "PostgreSqlTable"),
+    "duckdb": ("tiercel.pipeline.tables.duckdb", "DuckDbTable"),
+}
+# The formats whose place holds many tables, so that one needs a name.
+NAMED: Final = frozenset({"iceberg", "postgresql", "duckdb"})
+
+MIB: Final = 1 << 20
+
+
+class TableError(TiercelError):
+    """A table that cannot be written or read; the text is one line that says which, why and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOptions:
+    """Where a table is and how it is laid out.
+
+    `place` is a folder (parquet, delta, iceberg), a file (duckdb) or a URL (postgresql).
+    """
+
+    format: str
+    place: str
+    name: str = ""
+    catalog: str = ""  # iceberg: the URI of its SQL catalog, a SQLite file in the folder if it is left out
+    partition_by: tuple[str, ...] = ()
+    target_file_mib: int = 128
+
+    def __str__(self) -> str:
+        return f"{self.format}:{self.place}" + (f"#{self.name}" if self.name else "")
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """`FORMAT:PLACE[#NAME]`, or a place alone, whose kind is then looked up; raises `TableError`."""
+        kind, colon, rest = text.partition(":")
+        if kind not in FORMATS or not colon:
+            kind, rest = _kind_of(text.partition("#")[0]), text
+        elif rest.startswith("//"):  # postgresql://host/db is both the format and the place
+            rest = text
+        place, _, name = rest.partition("#")
+        if not place:
+            raise TableError(f"{text}: a place is wanted behind {kind}:")
+        if kind in NAMED and not name:
+            raise TableError(f"{text}: #NAME is wanted at the end, for {kind} holds many tables in one place")
+        return cls(format=kind, place=place, name=name)
+
+    def under(self, folder: Path) -> Self:
+        """The same with a place that does not depend on where the program runs."""
+        return self if self.format == "postgresql" else replace(self, place=str(folder / self.place))
+
+
+def _kind_of(place: str) -> str:
+    path = Path(place)
+    if (path / "_delta_log").is_dir():
+        return "delta"
+    if (path / "catalog.db").is_file():
+        return "iceberg"
+    if path.is_dir():
+        return "parquet"
+    if path.is_file():
+        return "duckdb"
+    raise TableError(
+        f"{place}: there is no table; a new one is written as FORMAT:PLACE, FORMAT being {_listed()}"
+    )
+
+
+def _listed() -> str:
+    return ", ".join(FORMATS)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What one batch did to a table; `already` when it had been there before."""
+
+    rows: int = 0
+    files: int = 0
+    already: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """How many files were joined to how many, and how many that nobody owned were removed."""
+
+    before: int = 0
+    after: int = 0
+    removed: int = 0
+
+
+class Table(Protocol):
+    options: TableOptions
+
+    def applied(self, app: str) -> int:
+        """The last batch of an application that is in the table; -1 when there is none."""
+
+    def write(self, rows: DataFrame, marks: Mapping[str, int]) -> Written:
+        """Adds the rows and the marks in one step, or nothing when all marks are there."""
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """All rows that are in the table now."""
+
+    def compact(self) -> Compacted:
+        """Joins small files and removes what failed attempts left behind."""
+
+
+def open_table(options: TableOptions) -> Table:
+    """The table that the options name; nothing is made before the first batch."""
+    module, name = FORMATS[options.format]
+    try:
+        kind = getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as problem:
+        raise TableError(
+            f"{options}: the package {problem.name} is missing; pip install 'tiercel[pipeline]' brings it"
+        ) from problem
+    table: Table = kind(options)
+    return table
+
+
+def is_applied(table: Table, marks: Mapping[str, int]) -> bool:
+    return all(table.applied(app) >= batch for app, batch in marks.items())
+
+
+def other_type(options: TableOptions, column: str, known: object, new: object) -> TableError:
+    """One name has one type for ever."""
+    return TableError(
+        f"{options}: column {column} is {known} in the table and {new} in the batch;"
+        " cast it, or write to a new table"
+    )
+
+
+def other_partitions(options: TableOptions, known: Sequence[str | None]) -> TableError:
+    wanted = list(options.partition_by)
+    return TableError(
+        f"{options}: it is partitioned by {list(known)}, and now {wanted} is asked for; write to a new table"
+    )

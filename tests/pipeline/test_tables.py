@@ -1,0 +1,221 @@
+"""Every kind of table takes a batch once: again, in pieces, after a death at each step, beside another
+driver.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import duckdb
+import pyarrow.dataset as ds
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from tiercel.pipeline.tables import Table, TableError, TableOptions, open_table
+from tiercel.pipeline.tables.table import FORMATS
+
+FILES = ("parquet", "delta", "iceberg")
+SCHEMA = "number long, label string, priority tinyint, body binary, sent timestamp, tags array<string>"
+
+Make = Callable[..., Table]
+
+
+@pytest.fixture(params=sorted(FORMATS))
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def make(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> Make:
+    """The same table, opened anew, as another process would."""
+    place = str(tmp_path / "table") if kind != "postgresql" else request.getfixturevalue("postgresql")
+    name = f"t{abs(hash(str(tmp_path)))}" if kind in {"postgresql", "duckdb", "iceberg"} else ""
+
+    def open_again(partition_by: tuple[str, ...] = ()) -> Table:
+        return open_table(TableOptions(format=kind, place=place, name=name, partition_by=partition_by))
+
+    return open_again
+
+
+def rows(spark: SparkSession, first: int, last: int) -> DataFrame:
+    numbers = spark.range(first, last, 1, 3)
+    return numbers.selectExpr(
+        "id as number",
+        "case when id % 7 = 0 then null else concat('order ', id) end as label",
+        "cast(id % 8 as tinyint) as priority",
+        "cast(concat('body ', id) as binary) as body",
+        "timestamp'2026-08-01 12:00:00' + make_interval(0, 0, 0, cast(id % 3 as int)) as sent",
+        "array('a', string(id)) as tags",
+    )
+
+
+def numbers(table: Table, spark: SparkSession) -> list[int]:
+    return sorted(row.number for row in table.read(spark).select("number").collect())
+
+
+class TestExactlyOnce:
+    def test_batches_add_up(self, spark: SparkSession, make: Make) -> None:
+        assert make().write(rows(spark, 0, 50), {"app": 0}).rows == 50
+        assert make().write(rows(spark, 50, 80), {"app": 1}).rows == 30
+        assert numbers(make(), spark) == list(range(80))
+        assert make().applied("app") == 1
+        assert make().applied("another") == -1
+
+    def test_a_batch_that_comes_again_changes_nothing(self, spark: SparkSession, make: Make) -> None:
+        make().write(rows(spark, 0, 50), {"app": 0})
+        make().write(rows(spark, 50, 60), {"app": 1})
+        assert make().write(rows(spark, 50, 60), {"app": 1}).already
+        assert make().write(rows(spark, 0, 50), {"app": 0}).already
+        assert numbers(make(), spark) == list(range(60))
+
+    def test_two_applications_do_not_know_of_each_other(self, spark: SparkSession, make: Make) -> None:
+        make().write(rows(spark, 0, 10), {"one": 5})
+        assert not make().write(rows(spark, 10, 20), {"two": 5}).already
+        assert numbers(make(), spark) == list(range(20))
+
+    def test_values_come_back_as_they_were(self, spark: SparkSession, make: Make) -> None:
+        make().write(rows(spark, 0, 20), {"app": 0})
+        found = {row.number: row for row in make().read(spark).collect()}
+        for row in rows(spark, 0, 20).collect():
+            assert found[row.number].label == row.label
+            assert found[row.number].priority == row.priority
+            assert bytes(found[row.number].body) == bytes(row.body)
+            assert found[row.number].sent == row.sent
+
+    def test_a_batch_without_rows(self, spark: SparkSession, make: Make) -> None:
+        assert make().write(rows(spark, 0, 0), {"app": 0}).rows == 0
+        make().write(rows(spark, 0, 5), {"app": 1})
+        assert numbers(make(), spark) == list(range(5))
+
+    def test_the_loser_of_a_race_adds_nothing(self, spark: SparkSession, make: Make) -> None:
+        """Two drivers with one checkpoint: the second commits while the first is about to write."""
+        batch = rows(spark, 0, 10).drop("priority")
+        late = Late(batch, lambda: make().write(batch, {"app": 0}))
+        assert make().write(cast("DataFrame", late), {"app": 0}).already
+        assert numbers(make(), spark) == list(range(10))
+
+
+class Late:
+    """Rows before whose first use something else happens."""
+
+    def __init__(self, rows: DataFrame, before: Callable[[], object]) -> None:
+        self._rows = rows
+        self._before = before
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "mapInArrow":
+            self._before()
+        return getattr(self._rows, name)
+
+
+class TestColumns:
+    def test_a_new_column_is_added(self, spark: SparkSession, make: Make) -> None:
+        make().write(rows(spark, 0, 5), {"app": 0})
+        make().write(rows(spark, 5, 10).selectExpr("*", "'new' as colour"), {"app": 1})
+        colours = {row.number: row.colour for row in make().read(spark).select("number", "colour").collect()}
+        assert colours == {number: None if number < 5 else "new" for number in range(10)}
+
+    def test_a_column_keeps_its_type(self, spark: SparkSession, make: Make) -> None:
+        make().write(rows(spark, 0, 5), {"app": 0})
+        changed = rows(spark, 5, 10).selectExpr("cast(number as string) as number", "label")
+        with pytest.raises(TableError, match=r"column number is .* in the table and .* in the batch"):
+            make().write(changed, {"app": 1})
+        assert numbers(make(), spark) == list(range(5))
+
+
+@pytest.mark.parametrize("kind", FILES)
+class TestPartitions:
+    def by_day(self, spark: SparkSession, first: int, last: int) -> DataFrame:
+        queue = r"case when number % 2 = 0 then '.\\private$\\a=b c' end"
+        return rows(spark, first, last).selectExpr("*", "to_date(sent) as date", f"{queue} as queue")
+
+    def test_rows_are_kept_by_day_and_queue(self, spark: SparkSession, make: Make) -> None:
+        table = make(("date", "queue"))
+        table.write(self.by_day(spark, 0, 30), {"app": 0})
+        table.write(self.by_day(spark, 30, 60), {"app": 1})
+        found = {row.number: row for row in table.read(spark).collect()}
+        assert sorted(found) == list(range(60))
+        for row in self.by_day(spark, 0, 60).collect():
+            assert found[row.number].date == row.date
+            assert found[row.number].queue == row.queue
+
+    def test_other_partitions_are_refused(self, spark: SparkSession, make: Make) -> None:
+        make(("date",)).write(self.by_day(spark, 0, 5), {"app": 0})
+        with pytest.raises(TableError, match="it is partitioned by"):
+            make(("queue",)).write(self.by_day(spark, 5, 10), {"app": 1})
+
+
+@pytest.mark.parametrize("kind", FILES)
+class TestCompaction:
+    def test_small_files_become_few_and_rows_stay(self, spark: SparkSession, make: Make) -> None:
+        table = make(("priority",))
+        for batch in range(4):
+            table.write(rows(spark, batch * 16, batch * 16 + 16), {"app": batch})
+        done = make(("priority",)).compact()
+        assert done.before > 8
+        assert done.after == 8
+        assert numbers(make(), spark) == list(range(64))
+        assert make().applied("app") == 3
+        assert make(("priority",)).compact().before == 0
+
+
+class TestParquetForStrangers:
+    """Readers that know nothing of the protocol see each row once, at every moment."""
+
+    @pytest.fixture
+    def options(self, tmp_path: Path) -> TableOptions:
+        return TableOptions(format="parquet", place=str(tmp_path / "table"), partition_by=("priority",))
+
+    def seen(self, options: TableOptions) -> Iterator[int]:
+        folder = options.place
+        if not any(Path(folder).glob("**/*.parquet")):
+            return iter(())
+        arrow = (
+            ds.dataset(folder, partitioning="hive").to_table(columns=["number"]).column("number").to_pylist()
+        )
+        query = "select number from read_parquet(? || '/**/*.parquet', hive_partitioning = true)"
+        duck = [number for (number,) in duckdb.connect().execute(query, [folder]).fetchall()]
+        assert sorted(arrow) == sorted(duck)
+        return iter(sorted(arrow))
+
+    def test_a_death_before_the_commit_leaves_nothing(
+        self, spark: SparkSession, options: TableOptions, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        table = open_table(options)
+        with monkeypatch.context() as patch:
+            patch.setattr(type(table), "_commit", _die)
+            with pytest.raises(Died):
+                table.write(rows(spark, 0, 20), {"app": 0})
+        assert list(self.seen(options)) == []
+        assert open_table(options).write(rows(spark, 0, 20), {"app": 0}).rows == 20
+        assert list(self.seen(options)) == list(range(20))
+
+    def test_a_death_between_the_renames_is_completed(
+        self, spark: SparkSession, options: TableOptions, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        table = open_table(options)
+        left = iter(range(6))
+        real = Path.replace
+
+        def replace(self: Path, target: Path) -> Path:
+            if self.suffix == ".pending" and next(left, None) is None:
+                raise Died
+            return real(self, target)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "replace", replace)
+            with pytest.raises(Died):
+                table.write(rows(spark, 0, 20), {"app": 0})
+        some = list(self.seen(options))
+        assert 0 < len(some) < 20
+        assert len(some) == len(set(some))
+        assert open_table(options).write(rows(spark, 0, 20), {"app": 0}).already
+        assert list(self.seen(options)) == list(range(20))
+
+
+class Died(BaseException):
+    """What a kill looks like from inside: nothing catches it."""
+
+
+def _die(*_: object) -> None:
+    raise Died
