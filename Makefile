@@ -57,7 +57,7 @@ format: $(VENV)/.ready ## format the code and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.ready ## measure codec, store, engine and columns, each against something bare
+bench: $(VENV)/.ready ## measure codec, store, engine, columns, claims and stages, most against something bare
 	@$(BIN)/python bench/bench_codec.py
 	@echo
 	@$(BIN)/python bench/bench_store.py
@@ -67,6 +67,8 @@ bench: $(VENV)/.ready ## measure codec, store, engine and columns, each against 
 	@$(BIN)/python bench/bench_columns.py
 	@echo
 	@$(BIN)/python bench/bench_claims.py
+	@echo
+	@$(BIN)/python bench/bench_stages.py
 
 bench-daemon: $(VENV)/.ready ## measure the daemon: in, out, both, latency, exactly once; beside RabbitMQ if it is installed
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-bench.lock
