@@ -56,7 +56,7 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         at = Offset.of_json(start)
-        consumer = self._attached(look_again=True)
+        consumer = self._attached(look_again=self._ends is None)
         at.check_belongs(consumer.queue_manager, consumer.name)
         if self._options.ack_timing == "eager":
             consumer.acknowledge(at)
