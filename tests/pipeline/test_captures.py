@@ -1,6 +1,6 @@
 """Captures into a table of messages, with nothing left out in silence, and each of them once."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -36,8 +36,7 @@ def test_the_columns_are_those_of_a_message(spark: SparkSession) -> None:
     assert row["stream"] == "127.0.0.1:40002 -> 127.0.0.1:1801"
     assert row["lookup_id"] is None
     assert row["decode_error"] is None
-    age = datetime.now(UTC).replace(tzinfo=None) - row["arrived_time"]
-    assert row["arrived_time"].year > 2013, age
+    assert row["arrived_time"].year > 2013  # when it was captured
 
 
 def test_what_is_missing_is_a_row_with_an_error(spark: SparkSession, tmp_path: Path) -> None:
@@ -48,11 +47,9 @@ def test_what_is_missing_is_a_row_with_an_error(spark: SparkSession, tmp_path: P
     hole.write_bytes(
         data[:24] + data[24:].replace(b"\x4c\x49\x4f\x52", b"\0\0\0\0")
     )  # no packet can be known
-    errors = {Path(row["capture"]).name: [] for row in read(spark, [cut, hole]).collect()}
-    for row in read(spark, [cut, hole]).collect():
-        errors[Path(row["capture"]).name].append(row["decode_error"])
-    assert any("breaks off" in each for each in errors["cut.pcap"] if each)
-    assert any(each for each in errors["hole.pcap"])
+    rows = read(spark, [cut, hole]).where("decode_error is not null").collect()
+    assert {Path(row["capture"]).name for row in rows} == {"cut.pcap", "hole.pcap"}
+    assert any("breaks off" in row["decode_error"] for row in rows)
 
 
 def test_a_file_that_is_no_capture(spark: SparkSession, tmp_path: Path) -> None:

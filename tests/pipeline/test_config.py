@@ -135,7 +135,7 @@ def test_a_mistake_is_one_line(old: str, new: str, words: str) -> None:
 
 
 def test_a_file_names_itself(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="none.toml: it cannot be read"):
+    with pytest.raises(ConfigError, match=r"none.toml: it cannot be read"):
         load(tmp_path / "none.toml")
     path = tmp_path / "pipeline.toml"
     path.write_text("[pipeline]\n")

@@ -109,7 +109,7 @@ class TestColumns:
 @pytest.mark.parametrize("kind", FILES)
 class TestPartitions:
     def by_day(self, spark: SparkSession, first: int, last: int) -> DataFrame:
-        queue = r"case when number % 2 = 0 then '.\\private$\\a=b c' end"
+        queue = r"case when number % 2 = 0 then '.\\private$\\a=b c' when number % 3 = 0 then '007' end"
         return rows(spark, first, last).selectExpr("*", "to_date(sent) as date", f"{queue} as queue")
 
     def test_rows_are_kept_by_day_and_queue(self, spark: SparkSession, make: Make) -> None:
