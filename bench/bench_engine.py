@@ -14,7 +14,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from statistics import median
 
 import lmdb
 
@@ -22,8 +24,9 @@ import tiercel
 
 BODY = b"x" * 1024
 BATCH = 100
-MESSAGES = 10_000
-ROUNDS = 5
+MESSAGES = 2_000
+SINGLES = 50
+ROUNDS = 15
 ORDERS = r".\private$\orders"
 TRANSACTIONAL = r".\private$\transactional"
 KEY = struct.Struct(">IQ")
@@ -54,23 +57,29 @@ def message() -> tiercel.Message:
 # Ours.
 
 
-def send(qm: tiercel.QueueManager, queue: tiercel.Queue, count: int, batch: int = BATCH) -> None:
+def send(queue: tiercel.Queue, count: int, batch: int = BATCH) -> None:
     for _ in range(count // batch):
-        with qm.batch():
-            for _ in range(batch):
-                queue.send(message())
+        queue.send_many([message() for _ in range(batch)])
 
 
-def receive(qm: tiercel.QueueManager, queue: tiercel.Queue, count: int) -> None:
+def receive(queue: tiercel.Queue, count: int) -> None:
+    for _ in range(count // BATCH):
+        for received in queue.receive_many(BATCH, 0):
+            _ = received.body  # what every program asks for
+
+
+def send_each(qm: tiercel.QueueManager, queue: tiercel.Queue, count: int) -> None:
     for _ in range(count // BATCH):
         with qm.batch():
             for _ in range(BATCH):
-                _ = queue.receive(0).body  # what every program asks for
+                queue.send(message())
 
 
-def both(qm: tiercel.QueueManager, queue: tiercel.Queue, count: int) -> None:
-    send(qm, queue, count)
-    receive(qm, queue, count)
+def receive_each(qm: tiercel.QueueManager, queue: tiercel.Queue, count: int) -> None:
+    for _ in range(count // BATCH):
+        with qm.batch():
+            for _ in range(BATCH):
+                _ = queue.receive(0).body
 
 
 def one_by_one(qm: tiercel.QueueManager, queue: tiercel.Queue, count: int) -> None:
@@ -110,10 +119,6 @@ class Bare:
                     cursor.delete()
                 transaction.put(bytes(4), bytes(16), db=self._stats)
 
-    def put_and_take_batches(self, count: int) -> None:
-        self.put(count)
-        self.take(count)
-
     def put_and_take(self, count: int) -> None:
         for _ in range(count):
             self.put(1, 1)
@@ -133,45 +138,56 @@ def syncs(path: Path, count: int) -> None:
             os.fdatasync(file.fileno())
 
 
+Work = Callable[[int], None]
+
+
+def pair(first: Work, second: Work) -> Work:
+    def both(count: int) -> None:
+        first(count)
+        second(count)
+
+    return both
+
+
+def comparisons(qm: tiercel.QueueManager, bare: Bare) -> dict[str, tuple[int, Work, Work]]:
+    """How many messages, what we do with them, and what bare LMDB does."""
+    orders = qm.create_queue(ORDERS)
+    transactional = qm.create_queue(TRANSACTIONAL, transactional=True)
+    enqueue, dequeue = partial(send, orders), partial(receive, orders)
+    enqueue_each, dequeue_each = partial(send_each, qm, orders), partial(receive_each, qm, orders)
+    put_and_take = pair(bare.put, bare.take)
+    return {
+        "send_many of 100": (MESSAGES, enqueue, bare.put),
+        "receive_many of 100": (MESSAGES, dequeue, bare.take),
+        "both": (MESSAGES, pair(enqueue, dequeue), put_and_take),
+        "100 sends in a batch()": (MESSAGES, enqueue_each, bare.put),
+        "100 receives in a batch()": (MESSAGES, dequeue_each, bare.take),
+        "both of these": (MESSAGES, pair(enqueue_each, dequeue_each), put_and_take),
+        "transactional send + receive, one each": (
+            SINGLES,
+            partial(one_by_one, qm, transactional),
+            bare.put_and_take,
+        ),
+    }
+
+
 def speed() -> None:
-    best: dict[str, list[float]] = {}
-    with folder() as ours, folder() as theirs:
+    """By turns, in short rounds, and the medians of these: other programs may use the disk meanwhile."""
+    measured: dict[str, list[tuple[float, float]]] = {}
+    with folder() as ours, folder() as theirs, tiercel.open(ours) as qm:
         bare = Bare(theirs)
-        with tiercel.open(ours) as qm:
-            orders = qm.create_queue(ORDERS)
-            transactional = qm.create_queue(TRANSACTIONAL, transactional=True)
-            works: dict[str, tuple[int, Callable[[], None], Callable[[], None]]] = {
-                "enqueue, batches of 100": (
-                    MESSAGES,
-                    lambda: send(qm, orders, MESSAGES),
-                    lambda: bare.put(MESSAGES),
-                ),
-                "dequeue, batches of 100": (
-                    MESSAGES,
-                    lambda: receive(qm, orders, MESSAGES),
-                    lambda: bare.take(MESSAGES),
-                ),
-                "enqueue + dequeue, batches of 100": (
-                    MESSAGES,
-                    lambda: both(qm, orders, MESSAGES),
-                    lambda: bare.put_and_take_batches(MESSAGES),
-                ),
-                "transactional send + receive, one each": (
-                    100,
-                    lambda: one_by_one(qm, transactional, 100),
-                    lambda: bare.put_and_take(100),
-                ),
-            }
-            for _ in range(ROUNDS):
-                for name, (count, work, bare_work) in works.items():
-                    rates = best.setdefault(name, [0.0, 0.0])
-                    rates[0] = max(rates[0], rate(count, work))
-                    rates[1] = max(rates[1], rate(count, bare_work))
+        compared = comparisons(qm, bare)
+        for _ in range(ROUNDS):
+            for name, (count, work, bare_work) in compared.items():
+                rates = rate(count, partial(work, count)), rate(count, partial(bare_work, count))
+                measured.setdefault(name, []).append(rates)
         sync_rate = rate(200, lambda: syncs(theirs, 200))
         bare.close()
     print(f"{'1 KiB recoverable messages, durable':<42}{'Tiercel/s':>12}{'bare LMDB/s':>14}{'ratio':>8}")
-    for name, (tiercel_rate, bare_rate) in best.items():
-        print(f"{name:<42}{tiercel_rate:>12,.0f}{bare_rate:>14,.0f}{tiercel_rate / bare_rate:>8.2f}")
+    for name, pairs in measured.items():
+        tiercel_rate, bare_rate = (median(column) for column in zip(*pairs, strict=True))
+        ratio = median(one / other for one, other in pairs)
+        print(f"{name:<42}{tiercel_rate:>12,.0f}{bare_rate:>14,.0f}{ratio:>8.2f}")
     print(f"{'fdatasync of one page':<42}{sync_rate:>12,.0f}")
 
 
@@ -215,7 +231,7 @@ def growth(sizes: list[int]) -> None:
             with tiercel.open(path) as qm:
                 qm.set_properties(queue_manager_quota_kib=NO_LIMIT)
                 orders = qm.create_queue(ORDERS, exist_ok=True)
-                send(qm, orders, max(size - orders.count, 0), batch=min(1000, size))
+                send(orders, max(size - orders.count, 0), batch=min(1000, size))
             subprocess.run([sys.executable, __file__, "look", str(path)], check=True)  # noqa: S603  # this file
     with folder() as path, tiercel.open(path) as qm:
         crowd(qm)
@@ -224,7 +240,7 @@ def growth(sizes: list[int]) -> None:
 def crowd(qm: tiercel.QueueManager) -> None:
     """What other queues and open cursors cost one receive."""
     orders = qm.create_queue(ORDERS)
-    send(qm, orders, 10_000, batch=1000)
+    send(orders, 10_000, batch=1000)
     print(f"\n{'':<32}{'receives/s':>14}")
 
     def take() -> None:

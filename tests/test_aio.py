@@ -59,7 +59,15 @@ class TestNames:
         ("sync", "asynchronous"), [(tiercel.QueueManager, aio.QueueManager), (tiercel.Queue, aio.Queue)]
     )
     def test_are_the_same(self, sync: type, asynchronous: type) -> None:
-        inner = {"driver", "wait", "opened", "take", "within", "read"}  # for the library itself
+        inner = {
+            "driver",
+            "wait",
+            "opened",
+            "take",
+            "within",
+            "read",
+            "receive_first",
+        }  # for the library itself
 
         def public(kind: type) -> set[str]:
             return {name for name in vars(kind) if not name.startswith("_")}
@@ -68,7 +76,18 @@ class TestNames:
         assert public(sync) - inner == public(asynchronous) - {"format_name", "address", "data_endpoint"}
 
     @pytest.mark.parametrize(
-        "name", ["receive", "peek", "send", "move", "purge", "receiving", "set_properties"]
+        "name",
+        [
+            "receive",
+            "receive_many",
+            "peek",
+            "send",
+            "send_many",
+            "move",
+            "purge",
+            "receiving",
+            "set_properties",
+        ],
     )
     def test_take_the_same_arguments(self, name: str) -> None:
         assert (
@@ -183,6 +202,18 @@ class TestWaiting:
 
         play(scene)
 
+    def test_for_many(self, play: Callable[[Scene], None]) -> None:
+        async def scene(_qm: aio.QueueManager, queue: aio.Queue) -> None:
+            task = asyncio.create_task(queue.receive_many(2))
+            await asyncio.sleep(0)
+            assert len(await queue.send_many([b"a", b"b", b"c"])) == 3
+            assert [message.body for message in await task] == [b"a", b"b"]
+            assert [message.body for message in await queue.receive_many(2, PATIENCE_S)] == [b"c"]
+            assert await queue.receive_many(2, 0) == []
+            assert await queue.receive_many(2, 0.01) == []
+
+        play(scene)
+
     def test_a_time_out(self, play: Callable[[Scene], None]) -> None:
         async def scene(_qm: aio.QueueManager, queue: aio.Queue) -> None:
             loop = asyncio.get_running_loop()
@@ -275,6 +306,21 @@ class TestCancellation:
                 assert isinstance(outcome, asyncio.CancelledError | tiercel.Message)
                 assert bodies(queue) == [b"x"]
                 assert (await queue.receive(0)).body == b"x"
+
+        play(scene)
+
+    @pytest.mark.parametrize("steps_before_cancel", range(4))
+    def test_of_many(self, play: Callable[[Scene], None], steps_before_cancel: int) -> None:
+        async def scene(_qm: aio.QueueManager, queue: aio.Queue) -> None:
+            task = asyncio.create_task(queue.receive_many(2))
+            await asyncio.sleep(0)
+            await queue.send_many([b"a", b"b", b"c"])
+            for _ in range(steps_before_cancel):
+                await asyncio.sleep(0)
+            task.cancel()
+            [outcome] = await asyncio.gather(task, return_exceptions=True)
+            taken = len(outcome) if isinstance(outcome, list) else 0
+            assert bodies(queue) == [b"a", b"b", b"c"][taken:]
 
         play(scene)
 

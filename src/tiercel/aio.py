@@ -11,18 +11,19 @@ cancelled while it waits loses nothing: what had come to it goes back into its q
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
-from uuid import UUID
 
 from tiercel import http
 from tiercel.client import consumer, embedded
 from tiercel.client.consumer import Claim, ClaimedMessage
+from tiercel.client.dialing import Options
 from tiercel.client.embedded import Transaction
-from tiercel.client.logon import make_options
+from tiercel.client.logon import connection, with_arguments_of
 from tiercel.client.remote_aio import RemoteQueueManager
 from tiercel.client.translate import message_of
 from tiercel.engine.claims import ClaimStatus
@@ -64,36 +65,9 @@ async def open(  # noqa: A001  # the same name as tiercel.open
     return QueueManager(manager)
 
 
-async def connect(
-    host: str,
-    *,
-    user: str | None = None,
-    password: str | None = None,
-    keytab: str | os.PathLike[str] | None = None,
-    port: int | None = None,
-    level: str | None = None,
-    rebind: bool = False,
-    workgroup: bool = True,
-    rpc_cancel_minutes: float = 5,
-    reconnect_s: float = 30,
-    message_port: int | None = None,
-    client_id: UUID | None = None,
-) -> RemoteQueueManager:
+@with_arguments_of(connection)
+async def connect(options: Options) -> RemoteQueueManager:
     """Connects to the queue manager of another computer; the arguments are those of `tiercel.connect`."""
-    options = make_options(
-        host,
-        user=user,
-        password=password,
-        keytab=keytab,
-        port=port,
-        level=level,
-        rebind=rebind,
-        workgroup=workgroup,
-        rpc_cancel_minutes=rpc_cancel_minutes,
-        reconnect_s=reconnect_s,
-        message_port=message_port,
-        client_id=client_id,
-    )
     manager = RemoteQueueManager(options)
     await manager.start()
     return manager
@@ -379,6 +353,24 @@ class Queue:
 
     async def send(self, message: Message | bytes, *, transaction: Transaction | None = None) -> MessageId:
         return self._queue.send(message, transaction=transaction)
+
+    async def send_many(
+        self, messages: Iterable[Message | bytes], *, transaction: Transaction | None = None
+    ) -> list[MessageId]:
+        return self._queue.send_many(messages, transaction=transaction)
+
+    async def receive_many(
+        self, limit: int, timeout: float | None = None, *, transaction: Transaction | None = None
+    ) -> list[Message]:
+        seconds, opened = embedded.check_timeout(timeout), self._open(QueueAccess.RECEIVE)
+        end = None if seconds is None else time.monotonic() + seconds
+        while not (messages := self._queue.receive_first(limit, transaction)):
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                break
+            with suppress(IoTimeoutError):  # by peeking: a task that is cancelled has taken nothing
+                await self._wait(partial(self._reading.peek, opened, left))
+        return messages
 
     async def receive(
         self,

@@ -63,6 +63,25 @@ def a_batch_of_sends(world: World) -> Story:
 
 
 @scenario
+def many_at_once(world: World) -> Story:
+    queue = world.create("a", journaling=True)
+    yield "a:"
+    labels = ["1", "2", "3", "4"]
+    queue.send_many([tiercel.Message(b"x", label=label, delivery=1) for label in labels])
+    yield "a: 1 2 3 4"
+    with suppress(tiercel.IllegalPropertySizeError):
+        queue.send_many([b"never", bytes(5_000_000)])
+    yield "a: 1 2 3 4"
+    assert len(queue.receive_many(3, 0)) == 3
+    yield "a: 4\na;JOURNAL: 1 2 3"
+    limited = [tiercel.Message(b"x", label=each, delivery=1, time_to_be_received=10) for each in "56"]
+    queue.send_many(limited)
+    yield "a: 4 5 6\na;JOURNAL: 1 2 3"
+    assert len(queue.receive_many(2, 0)) == 2
+    yield "a: 6\na;JOURNAL: 1 2 3 4 5"
+
+
+@scenario
 def express_beside_recoverable(world: World) -> Story:
     world.create("a")
     yield "a:"

@@ -23,15 +23,22 @@ def check_sizes(world: EngineWorld) -> None:
     for operation in operations(world):
         if operation.kind == _ENQUEUE:
             pending[operation.queue] += len(operation.record.packet)
+    claimed: dict[int, list[int]] = {}
+    for claim in world.claim_rows():
+        sizes = [len(record.packet) for _, record in world.claimed(claim)]
+        assert (claim.count, claim.size_bytes) == (len(sizes), sum(sizes)), "what a claim says of itself"
+        claimed.setdefault(claim.queue_slot, []).extend(sizes)
     for state in world.states():
         seen = world.look_at(state)
         size = sum(each.size for each in seen)
+        held = claimed.get(state.slot, [])
+        assert (state.claimed_count, state.claimed_bytes) == (len(held), sum(held)), "what is claimed of it"
         assert (state.count, state.size_bytes) == (len(seen), size), f"size of {name_of(state)}"
         assert state.held_bytes == pending[state], f"reservations of {name_of(state)}"
         kept = [each.size for each in seen if each.is_recoverable]
         row = world.store.spaces[Keyspace.STATS].get(slot_key(state.slot))
         assert (decode_stats(row) if row else (0, 0)) == (len(kept), sum(kept)), "what the store says of it"
-        total += size + state.held_bytes
+        total += size + state.held_bytes + state.claimed_bytes
     gone = sum(size for state, size in pending.items() if state.is_deleted)
     assert core.total_bytes - gone == total, "the size of all queues together"
 
@@ -42,6 +49,10 @@ def check_no_orphans(world: EngineWorld) -> None:
     spaces = world.store.spaces
     messages = {split_message_key(key) for key in spaces[Keyspace.MESSAGES]}
     assert {slot for slot, _ in messages} <= slots, "messages of no queue"
+    claims = {row.slot: row for row in world.claim_rows()}
+    assert {row.queue_slot for row in claims.values()} <= slots, "a claim on no queue"
+    held = {split_message_key(key)[0] for key in spaces[Keyspace.CLAIMED]}
+    assert held <= set(claims), "claimed messages of no claim"
     assert {split_expiry_key(key)[1:] for key in spaces[Keyspace.EXPIRIES]} <= messages, "expiry of nothing"
     living = {each.id.bytes for each in world.engine.transactions._living.values()}
     assert {key[:16] for key in spaces[Keyspace.TRANSACTIONS]} <= living, "operations of no transaction"
@@ -88,6 +99,8 @@ def check_conservation(world: EngineWorld) -> None:
     count: Counter[str] = fates.received + fates.discarded + fates.lost + fates.withdrawn
     for state in world.states():
         count.update(seen.name for seen in world.look_at(state) if not seen.is_copy)
+    for row in world.claim_rows():
+        count.update(world.name(record) for _, record in world.claimed(row) if not record.is_copy)
     for operation in operations(world):
         if operation.kind == _ENQUEUE:
             count[world.name(operation.record)] += 1

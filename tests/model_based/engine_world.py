@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import NamedTuple, TypeVar
 
+from tiercel.engine.claim_records import ClaimRow, decode_claim, is_claim_key, split_claimed
 from tiercel.engine.core import Completed, Removed
 from tiercel.engine.engine import Engine, Identity
 from tiercel.engine.handles import OpenQueue, Waiter
 from tiercel.engine.queue_state import QueueState
-from tiercel.engine.records import Record, decode_record, split_message_key
+from tiercel.engine.records import Record, decode_record, message_key, split_message_key
 from tiercel.engine.transaction import Transaction, TransactionState
 from tiercel.model.codes import (
     DeliveryGuarantee,
@@ -224,6 +225,30 @@ class EngineWorld:
         """Every queue but those that only the protocols use."""
         catalog = self.engine._catalog
         return [state for state in catalog.by_slot.values() if not catalog.is_internal(state.parent or state)]
+
+    def state(self, name: str) -> QueueState:
+        return next(state for state in self.states() if name_of(state) == name)
+
+    def claims(self) -> dict[tuple[str, str], tuple[int, int, dict[int, tuple[str, int, int]]]]:
+        """Of each consumer and queue: the floor, the highest number, and what is held; past the engine."""
+        queues = {state.slot: name_of(state) for state in self.states()}
+        found: dict[tuple[str, str], tuple[int, int, dict[int, tuple[str, int, int]]]] = {}
+        for row in self.claim_rows():
+            held = {seq: self._seen_of(record) for seq, record in self.claimed(row)}
+            found[row.consumer, queues[row.queue_slot]] = (row.floor, row.hi, held)
+        return found
+
+    def claim_rows(self) -> list[ClaimRow]:
+        rows = self.store.spaces[Keyspace.CONSUMERS].items()
+        return [decode_claim(key, data) for key, data in rows if is_claim_key(key)]
+
+    def claimed(self, row: ClaimRow) -> Iterator[tuple[int, Record]]:
+        space = self.store.spaces[Keyspace.CLAIMED]
+        for key in space.irange(message_key(row.slot, 0), message_key(row.slot + 1, 0), (True, False)):
+            yield split_message_key(key)[1], decode_record(split_claimed(space[key])[2])
+
+    def _seen_of(self, record: Record) -> tuple[str, int, int]:
+        return self.name(record), record.abort_count, record.move_count
 
     def look_at(self, state: QueueState, *, express_only: bool = False) -> list[Seen]:
         """The whole queue in its order, read past the engine."""

@@ -42,6 +42,11 @@ class Letter:
     keep_copy: bool = False  # positive source journaling
     keep_dead: bool = False  # negative source journaling
     dead_letter_queue: str | None = None
+    # Of a transactional one: its stream, the transaction, and whether it is its first and its last message.
+    stream: int = 0
+    tx: int = 0
+    is_first: bool = False
+    is_last: bool = False
 
 
 @dataclass(eq=False)
@@ -58,6 +63,7 @@ class Item:
     allow_peek: bool = False
     taken: int = -1  # in which order locked ones were locked; the others keep their own
     doom: int | None = None
+    arrived: int = 0
     lookup_id: int | None = None  # noted by the test when it first sees the engine's
 
     def is_visible(self, *, peek: bool = False) -> bool:
@@ -76,6 +82,9 @@ class Queue:
     pending: int = 0  # bytes of sends to here that are not committed
     coming: int = 0  # moves to here that are not committed
     is_deleted: bool = False
+    number: int = 0  # queues that were made later have higher ones, and journals the highest
+    epoch: int = 0  # raised by every purge that ends something
+    claims: "list[Claim]" = field(default_factory=list)
 
     @property
     def root(self) -> str:
@@ -92,6 +101,12 @@ class Queue:
     @property
     def size(self) -> int:
         return sum(item.letter.size for item in self.items)
+
+    @property
+    def used(self) -> int:
+        """What counts for its quota."""
+        claimed = (item for claim in self.claims for item, _ in claim.held.values())
+        return self.size + self.pending + sum(item.letter.size for item in claimed)
 
     def first(self, after: Place = START, *, peek: bool = False) -> Item | None:
         return next((it for it in self.items if it.place > after and it.is_visible(peek=peek)), None)
@@ -118,7 +133,19 @@ class Cursor:
 
 
 @dataclass(eq=False)
+class Claim:
+    """What a consumer holds of a queue: each message by its number, and when it was claimed."""
+
+    consumer: str
+    queue: Queue
+    floor: int = 0
+    hi: int = 0
+    held: dict[int, tuple[Item, int]] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
 class Tx:
+    number: int = 0
     state: Literal["active", "prepared", "ended"] = "active"
     operations: "list[Operation]" = field(default_factory=list)
 
@@ -154,22 +181,24 @@ class Model:
 
     def __init__(self, now: float) -> None:
         self.now = now
-        self.queues = {name: Queue(name) for name in (JOURNAL, DEADLETTER, DEADXACT)}
+        system = enumerate((JOURNAL, DEADLETTER, DEADXACT))
+        self.queues = {name: Queue(name, number=number) for number, name in system}
         self.queues[DEADXACT].transactional = True
         self.transactions: list[Tx] = []
         self.ledger: list[tuple[str, str, int]] = []
         self.insecure_nacks = False  # whether senders are told that a queue does not exist (MQQB-176)
         self._arrivals = count()
+        self.numbers = count(10)  # of queues and of transactions
         self.takings = count()
 
     @property
     def total(self) -> int:
-        return sum(queue.size + queue.pending for queue in self.queues.values())
+        return sum(queue.used for queue in self.queues.values())
 
     # Coming.
 
     def insert(self, queue: Queue, letter: Letter, original: Item | None = None) -> Item:
-        item = Item(letter, (7 - letter.priority, next(self._arrivals)))
+        item = Item(letter, (7 - letter.priority, next(self._arrivals)), arrived=int(self.now))
         if original is not None:
             item.is_copy, item.aborts, item.moves = original.is_copy, original.aborts, original.moves
         queue.items.append(item)
@@ -189,7 +218,7 @@ class Model:
 
     def file(self, queue: Queue, item: Item) -> None:
         """A copy for a journal or dead-letter queue, unless it is full (T-10)."""
-        if queue.size + queue.pending + item.letter.size > queue.quota:
+        if queue.used + item.letter.size > queue.quota:
             self.ledger.append((queue.name, item.letter.name, EXCEED_QUOTA))
         else:
             copy = self.insert(queue, item.letter, item)
@@ -329,6 +358,7 @@ class Model:
             operation.target.coming += sign
 
     def drop_empty_subqueue(self, queue: Queue) -> None:
-        if queue.is_subqueue and not (queue.items or queue.handles or queue.coming or queue.is_deleted):
+        in_use = queue.items or queue.handles or queue.coming or queue.claims or queue.is_deleted
+        if queue.is_subqueue and not in_use:
             queue.is_deleted = True
             del self.queues[queue.name]

@@ -1,6 +1,6 @@
 """What an application may call, on the reference model: the same names as on `EngineWorld`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .reference import (
     ACK_RECEIVE,
@@ -26,6 +26,7 @@ from .reference import (
 )
 
 # Which access of a handle allows what.
+JOURNALS = 1 << 31
 _ALLOWED = {"receive": {"receive", "peek"}, "peek": {"peek"}, "send": {"send"}, "move": {"move"}}
 
 
@@ -56,8 +57,11 @@ class ReferenceModel(Model):
     ) -> None:
         if name in self.queues:
             raise Refused("QueueExistsError")
-        self.queues[name] = Queue(name, transactional, journaling, quota)
-        self.queues[f"{name};JOURNAL"] = Queue(f"{name};JOURNAL", transactional, quota=journal_quota)
+        number = next(self.numbers)
+        self.queues[name] = Queue(name, transactional, journaling, quota, number=number)
+        self.queues[f"{name};JOURNAL"] = Queue(
+            f"{name};JOURNAL", transactional, quota=journal_quota, number=JOURNALS + number
+        )
 
     def delete_queue(self, name: str) -> None:
         if name not in self.queues:
@@ -75,6 +79,7 @@ class ReferenceModel(Model):
             items, queue.items = queue.items, []
             for item in sorted(items, key=lambda item: (item.owner is None, item.taken)):
                 self.finish(queue, item, Q_DELETED)
+            self.end_claims(queue)
 
     def open(self, name: str, access: str, *, deny: bool = False) -> Handle:
         queue = self.queues.get(name)
@@ -82,7 +87,7 @@ class ReferenceModel(Model):
             raise Refused("UnsupportedFormatNameOperationError")
         if queue is None and ";" in name and name.partition(";")[0] in self.queues:
             root = self.queues[name.partition(";")[0]]
-            queue = self.queues[name] = Queue(name, root.transactional)
+            queue = self.queues[name] = Queue(name, root.transactional, number=next(self.numbers))
         if queue is None:
             raise Refused("QueueNotFoundError")
         for other in queue.handles:
@@ -124,7 +129,7 @@ class ReferenceModel(Model):
             misfit = NOT_TRANSACTIONAL_MSG if queue.transactional else NOT_TRANSACTIONAL_Q
             self.ledger.append((queue.name, letter.name, misfit))
             raise Refused("TransactionUsageError")
-        if queue.size + queue.pending + letter.size > queue.quota:
+        if queue.used + letter.size > queue.quota:
             self.ledger.append((queue.name, letter.name, EXCEED_QUOTA))
             raise Refused("InsufficientResourcesError")
         if tx is None:
@@ -154,11 +159,14 @@ class ReferenceModel(Model):
             self.drop_empty_subqueue(queue)
         moved = self.insert(goal, item.letter, item)
         moved.moves += 1
+        moved.arrived = item.arrived
         self.offer(goal, moved)
 
     def purge(self, handle: Handle) -> int:
         queue = self.queue_for(handle, "receive")
         items = list(queue.items)
+        if any(item.owner is None or item.doom is None for item in items):
+            queue.epoch += 1
         for item in items:
             if item.owner is None:
                 self.finish(queue, item, Q_PURGED)
@@ -279,7 +287,7 @@ class ReferenceModel(Model):
     # Transactions.
 
     def begin(self) -> Tx:
-        self.transactions.append(Tx())
+        self.transactions.append(Tx(next(self.numbers)))
         return self.transactions[-1]
 
     def prepare(self, tx: Tx) -> None:
@@ -292,6 +300,7 @@ class ReferenceModel(Model):
         self._end_waits(tx)
 
     def commit(self, tx: Tx) -> None:
+        self._give_places(tx)
         for operation in self._end(tx):
             self.reserve(operation, -1)
             queue, item = operation.queue, operation.item
@@ -305,6 +314,23 @@ class ReferenceModel(Model):
                 self.finish(queue, item, ACK_RECEIVE)
             elif not queue.is_deleted and operation.target is not None:
                 self._move(queue, item, operation.target)
+
+    def _give_places(self, tx: Tx) -> None:
+        """All messages to one queue are one stream, and those of a transaction stand together in it."""
+        sends = [each for each in tx.operations if each.kind == "send"]
+        for operation in sends:
+            queue = operation.queue
+            same = [each for each in sends if each.queue is queue]
+            operation.letter = replace(
+                operation.letter,
+                tx=tx.number,
+                stream=0 if queue.is_deleted else queue.number,
+                is_first=not queue.is_deleted and operation is same[0],
+                is_last=not queue.is_deleted and operation is same[-1],
+            )
+
+    def end_claims(self, queue: Queue) -> None:
+        """`ClaimingModel` has them."""
 
     def abort(self, tx: Tx) -> None:
         for operation in self._end(tx):

@@ -16,7 +16,8 @@ from tiercel.model.errors import InsufficientResourcesError, MqError
 from .checks import check_engine, note_fates
 from .engine_world import KIB, EngineWorld, name_of
 from .reference import EXCEED_QUOTA, Cursor, Handle, Item, Letter, Place, Refused, Tx, Waiter
-from .reference_calls import How, ReferenceModel
+from .reference_calls import How
+from .reference_claims import ClaimingModel
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -47,7 +48,8 @@ WaiterPair = Pair[Waiter, EngineWaiter]
 class SideBySide:
     def __init__(self) -> None:
         self.world = EngineWorld(1000.0)
-        self.model = ReferenceModel(1000.0)
+        self.model = ClaimingModel(1000.0)
+        self.epochs: dict[str, list[tuple[int, int]]] = {}  # of each consumer, in both worlds
         self.handles: list[HandlePair] = []
         self.transactions: list[TxPair] = []
         self.cursors: list[CursorPair] = []
@@ -300,6 +302,67 @@ class SideBySide:
         )
         assert pair is None or pair.model == pair.engine
 
+    # Consumers.
+
+    def is_attached(self, consumer: str) -> bool:
+        found = self.model.consumers.get(consumer)
+        return found is not None and found.epoch == self.epochs[consumer][-1][0]
+
+    def attach(self, consumer: str) -> None:
+        pair = self.both(
+            lambda: self.model.attach(consumer), lambda: self.world.engine.claims.attach(consumer)
+        )
+        if pair is not None:
+            self.epochs.setdefault(consumer, []).append((pair.model, pair.engine))
+
+    def claim(
+        self,
+        consumer: str,
+        queue: str,
+        limit: int,
+        *,
+        start: int | None = None,
+        acknowledge: int = 0,
+        epoch: int = -1,
+    ) -> None:
+        expected, actual = self.epochs[consumer][epoch]
+        goal, state = self.model.queues[queue], self.world.state(queue)
+        before = {id(item) for item in goal.items}
+        pair = self.call(
+            lambda: self.model.claim(consumer, expected, goal, limit, start, acknowledge),
+            lambda: self.world.engine.claims.claim(
+                consumer, actual, state, limit, start=start, acknowledge=acknowledge
+            ),
+        )
+        if pair is not None:
+            assert pair.engine[:2] == pair.model
+            claim = self.model.consumers[consumer].claims.get(goal)
+            held = claim.held.values() if claim is not None else ()
+            new = [item.letter.name for item, _ in held if id(item) in before]
+            self.world.fates.given.update(new)
+            self.compare()
+
+    def acknowledge(self, consumer: str, queue: str, up_to: int, *, epoch: int = -1) -> None:
+        expected, actual = self.epochs[consumer][epoch]
+        goal, state = self.model.queues[queue], self.world.state(queue)
+        pair = self.both(
+            lambda: self.model.acknowledge_claim(consumer, expected, goal, up_to),
+            lambda: self.world.engine.claims.acknowledge(consumer, actual, state, up_to),
+        )
+        assert pair is None or pair.model == pair.engine
+
+    def release(self, consumer: str, queue: str | None, limit: int) -> None:
+        goal = None if queue is None else self.model.queues[queue]
+        state = None if queue is None else self.world.state(queue)
+        pair = self.both(
+            lambda: self.model.release(consumer, goal, limit),
+            lambda: self.world.engine.claims.release(consumer, state, limit=limit),
+        )
+        assert pair is None or pair.model == pair.engine
+
+    def forget(self, consumer: str) -> None:
+        self.both(lambda: self.model.forget(consumer), lambda: self.world.engine.claims.forget(consumer))
+
     # Cursors and waits.
 
     def open_cursor(self, handle: HandlePair) -> None:
@@ -409,6 +472,7 @@ class SideBySide:
     def compare(self) -> None:
         self._compare_waiters()
         self._compare_queues()
+        self._compare_claims()
         lines, copies = self.world.new_discards()
         told = Counter((queue, _label(name), reason) for queue, name, reason in self.model.ledger)
         got = Counter((line.queue, line.name, line.reason) for line in lines + copies)
@@ -454,8 +518,21 @@ class SideBySide:
                 assert (each.aborts, each.moves) == (item.aborts, item.moves), f"counters of {letter.name}"
                 assert each.lookup_id == item.lookup_id, f"the place of {letter.name}"
                 assert (each.is_recoverable, each.is_copy) == (letter.recoverable, item.is_copy), letter.name
+            assert states[name].epoch == queue.epoch, f"the epoch of {name}"
             waiting = [pair.engine for pair in self.waiters if pair.model.handle.queue is queue]
             assert states[name].waiters == waiting, "the line of those who wait"
+
+    def _compare_claims(self) -> None:
+        expected = {
+            (name, queue.name): (
+                claim.floor,
+                claim.hi,
+                {seq: _seen(it) for seq, (it, _) in claim.held.items()},
+            )
+            for name, consumer in self.model.consumers.items()
+            for queue, claim in consumer.claims.items()
+        }
+        assert self.world.claims() == expected, "what consumers hold"
 
     def _compare_deadlines(self) -> None:
         deadlines = [
@@ -466,6 +543,10 @@ class SideBySide:
         ]
         due = self.world.engine.next_deadline
         assert not deadlines or (due is not None and due <= min(deadlines)), "a forgotten timer"
+
+
+def _seen(item: Item) -> tuple[str, int, int]:
+    return item.letter.name, item.aborts, item.moves
 
 
 def _label(name: str) -> str:

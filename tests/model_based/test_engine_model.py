@@ -30,6 +30,7 @@ SMALL = st.integers(0, 255)
 OPENABLE = st.sampled_from([*QUEUES, *SUBQUEUES, *JOURNALS])
 # 0 to 3 mean no transaction, so that most calls with one are in one of the newest
 MAYBE_TX = st.integers(0, 7)
+CONSUMER_STEPS = st.tuples(SMALL, OPENABLE, st.integers(0, 15), st.integers(1, 5))
 TIMEOUTS = st.sampled_from([0, 0, 0, 2, 7, None])
 LETTERS = st.builds(
     Letter,
@@ -192,6 +193,42 @@ class EngineAgainstReference(RuleBasedStateMachine):
                 self.both.move(handle, lookup_id, target, tx)
                 if how & 16:
                     self.both.close(target)
+
+    # Consumers.
+
+    @rule(steps=st.lists(CONSUMER_STEPS, min_size=1, max_size=5))
+    def use_consumers(self, steps: list[tuple[int, str, int, int]]) -> None:
+        """Several steps at a time: one alone finds little to do."""
+        for n, some, what, limit in steps:
+            self.feed(n)
+            name = "st"[n & 1]
+            if n % 32 != 31 and not self.both.is_attached(name):
+                self.both.attach(name)
+            busy = [each for each, found in self.both.model.queues.items() if found.items]
+            queue = busy[n % len(busy)] if busy and n & 6 else some
+            if name in self.both.epochs and queue in self.both.model.queues:
+                self.use_consumer(name, queue, n, what, limit)
+
+    def use_consumer(self, name: str, queue: str, n: int, what: int, limit: int) -> None:
+        floor, hi = self.numbers(name, queue)
+        known = -min(len(self.both.epochs[name]), 2) if n % 32 == 31 else -1
+        if what < 9:
+            start = [None, hi, hi, None, floor, hi + 1, max(hi - 1, 0), floor + 1, hi][what]
+            acknowledge = [0, 0, 0, floor, hi, max(hi - 1, 0), hi + 1][(n >> 3) % 7]
+            self.both.claim(name, queue, limit, start=start, acknowledge=acknowledge, epoch=known)
+        elif what < 12:
+            self.both.acknowledge(name, queue, [hi, floor + 1, hi + 1][what - 9], epoch=known)
+        elif what < 14:
+            self.both.release(name, queue if n & 8 else None, limit if n & 16 else 1000)
+        elif what == 14:
+            self.both.forget(name)
+        else:
+            self.both.attach(name)
+
+    def numbers(self, consumer: str, queue: str) -> tuple[int, int]:
+        found = self.both.model.consumers.get(consumer)
+        claim = None if found is None else found.claims.get(self.both.model.queues[queue])
+        return (0, 0) if claim is None else (claim.floor, claim.hi)
 
     # Cursors and waits.
 

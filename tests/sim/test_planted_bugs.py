@@ -65,12 +65,13 @@ def renumber_on_reconnect(patch: pytest.MonkeyPatch) -> Parts:
                 sent.add((queue, taken.lookup_id))
             return taken
         stream = self._streams[queue]
-        data = taken.packet.with_sequence(stream.sequence, stream.number + 1, stream.number, 0)
+        packet = UserMessage(taken.record.packet)
+        packet.place(stream.sequence, stream.number + 1, stream.number, 0)
         stream.number += 1
         self._save(queue, stream)
-        record = taken.record._replace(packet=data)
+        record = taken.record._replace(packet=packet.data)
         queue.rewrite(self._core, taken.lookup_id, record)
-        return Taken(queue, taken.lookup_id, record, UserMessage(data), stream.sequence, stream.number)
+        return Taken(queue, taken.lookup_id, record, packet, stream.sequence, stream.number)
 
     patch.setattr(Outgoing, "take", take_and_renumber)
     return Parts()

@@ -106,6 +106,35 @@ class TestReading:
                     there.add(key(1, number))
         assert not [each for each in there if each > at]
 
+    def test_many_are_written_and_taken_at_once(self, batch: Batch) -> None:
+        batch.put_many(MESSAGES, [(b"c", b"C"), (b"d", b"new"), (b"z", b"")])
+        batch.put_many(MESSAGES, [])
+        assert batch.take(MESSAGES, b"c", b"e", 10) == [(b"c", b"C"), (b"d", b"new")]
+        assert batch.take(MESSAGES, b"c", b"e", 10) == []
+        assert batch.take(MESSAGES, LOWEST, HIGHEST, 0) == []
+        assert batch.take(MESSAGES, LOWEST, HIGHEST, 2) == [(b"b", b"B"), (b"f", b"F")]
+        assert batch.take(MESSAGES, LOWEST, HIGHEST, 2) == [(b"z", b"")]
+        assert batch.take(MESSAGES, LOWEST, HIGHEST, 2) == []
+        assert batch.count(MESSAGES) == 0
+
+    def test_taking_from_many_pages(self, batch: Batch) -> None:
+        fill(batch, range(1000))
+        batch.put(MESSAGES, key(2, 0), b"neighbour")
+        taken = []
+        while rows := batch.take(MESSAGES, key(1, 0), key(2, 0), 333):
+            taken += rows
+        assert taken == [(key(1, number), record(number)) for number in range(1000)]
+        assert batch.get(MESSAGES, key(2, 0)) == b"neighbour"
+
+    def test_a_range_goes_on_while_many_are_taken_and_written(self, batch: Batch) -> None:
+        fill(batch, range(100), size=100)
+        seen = []
+        for name, _ in batch.range(MESSAGES, key(1, 0), key(2, 0)):
+            seen.append(name)
+            batch.take(MESSAGES, LOWEST, name + b"\0", 100)
+            batch.put_many(MESSAGES, [(name, b"again"), (key(0, len(seen)), b"behind")])
+        assert seen == [key(1, number) for number in range(100)]
+
     def test_empty_and_large_values(self, batch: Batch) -> None:
         large = bytes(range(256)) * (4 * MIB // 256 + 1)
         batch.put(MESSAGES, b"empty", b"")
@@ -129,6 +158,8 @@ class TestKeys:
         batch = store.begin()
         with pytest.raises(ValueError, match="1 to 511 bytes"):
             batch.put(MESSAGES, name, b"value")
+        with pytest.raises(ValueError, match="1 to 511 bytes"):
+            batch.put_many(MESSAGES, [(name, b"value")])
         batch.put(MESSAGES, b"good", b"value")
         batch.commit()
         assert committed(store)[MESSAGES] == {b"good": b"value"}
@@ -172,6 +203,8 @@ class TestBatches:
         for use in (
             lambda: batch.put(MESSAGES, b"a", b"1"),
             lambda: batch.delete(MESSAGES, b"a"),
+            lambda: batch.put_many(MESSAGES, [(b"a", b"1")]),
+            lambda: batch.take(MESSAGES, b"a", b"b", 1),
             lambda: batch.get(MESSAGES, b"a"),
             lambda: batch.first(MESSAGES, b"a", b"b"),
             lambda: batch.last(MESSAGES, b"a", b"b"),
@@ -254,6 +287,12 @@ class TestAFullStore:
         assert raised.value.limit is not None
         assert raised.value.present is not None
         assert "store" in str(raised.value)
+
+    def test_many_small_ones_need_more_than_their_bytes(self, store: Store) -> None:
+        batch = store.begin()
+        batch.reserve(10_000)
+        with pytest.raises(StoreFullError):
+            batch.reserve(10_000, 1_000_000)
 
     def test_a_refusal_leaves_the_batch_as_it_was(self, store: Store) -> None:
         batch = store.begin()

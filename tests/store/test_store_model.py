@@ -79,6 +79,23 @@ class StoreAgainstDictionaries(RuleBasedStateMachine):
             del self.written[space][found[0]]
 
     @precondition(lambda self: self.batch is not None)
+    @rule(space=SPACES, keys=st.lists(KEYS, max_size=20), value=VALUES)
+    def put_many(self, space: Keyspace, keys: list[bytes], value: bytes) -> None:
+        assert self.batch is not None
+        records = [(key, value) for key in keys]
+        self.batch.reserve(sum(len(value) for _, value in records), len(records))
+        self.batch.put_many(space, records)
+        self.written[space].update(records)
+
+    @precondition(lambda self: self.batch is not None)
+    @rule(space=SPACES, at_least=BOUNDS, below=BOUNDS, limit=st.integers(0, 30))
+    def take_many(self, space: Keyspace, at_least: bytes, below: bytes, limit: int) -> None:
+        assert self.batch is not None
+        names = sorted(name for name in self.written[space] if at_least <= name < below)[:limit]
+        wanted = [(name, self.written[space].pop(name)) for name in names]
+        assert self.batch.take(space, at_least, below, limit) == wanted
+
+    @precondition(lambda self: self.batch is not None)
     @rule(space=SPACES, key=KEYS, at_least=BOUNDS, below=BOUNDS)
     def read(self, space: Keyspace, key: bytes, at_least: bytes, below: bytes) -> None:
         assert self.batch is not None

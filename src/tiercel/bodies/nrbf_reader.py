@@ -68,7 +68,11 @@ class Reader:
         return self._data[at : self.at]
 
     def byte(self, field: str) -> int:
-        return self.take(1, field)[0]
+        at = self.at
+        if at >= len(self._data):
+            raise self.error(field, "needs 1 byte, none is left")
+        self.at = at + 1
+        return self._data[at]
 
     def int32(self, field: str) -> int:
         return int(_INT32.unpack(self.take(4, field))[0])

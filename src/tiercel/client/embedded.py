@@ -12,9 +12,10 @@ Threads may share it; a read that waits lets the others work.
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from threading import Condition
 from types import TracebackType
 from typing import Any, Self
@@ -355,13 +356,16 @@ class Queue:
 
     def send(self, message: Message | bytes, *, transaction: Transaction | None = None) -> MessageId:
         """Sends a message; on return it is safe if it is recoverable, and has its id and time."""
-        if isinstance(message, bytes):
-            message = Message(message)
-        if not isinstance(message, Message):
-            kind = type(message).__name__
-            raise IllegalPropertyVariantTypeError("message", present=kind, limit="Message or bytes")
-        sent, engine, within = message, self.driver.engine, self.within(transaction)
+        sent, engine, within = _message(message), self.driver.engine, self.within(transaction)
         return self.driver.run(lambda: engine.send(self.opened(_SEND), sent, within))
+
+    def send_many(
+        self, messages: Iterable[Message | bytes], *, transaction: Transaction | None = None
+    ) -> list[MessageId]:
+        """Sends messages in their order, all of them or none, and with one write to the disk."""
+        sent = [_message(each) for each in messages]
+        engine, within = self.driver.engine, self.within(transaction)
+        return self.driver.run(lambda: engine.send_many(self.opened(_SEND), sent, within))
 
     def receive(
         self,
@@ -380,6 +384,32 @@ class Queue:
             return self._read_at(lookup_id, seek, peek=False, transaction=within)
         seconds = check_timeout(timeout)
         return self.take(self._to_receive(), seconds, within=within)
+
+    def receive_many(
+        self, limit: int, timeout: float | None = None, *, transaction: Transaction | None = None
+    ) -> list[Message]:
+        """Takes the first messages, `limit` at the most, and with one write to the disk.
+
+        When there is none it waits `timeout` seconds for the first (None: for ever); an empty list says that
+        none came.
+        """
+        seconds, opened, reading = check_timeout(timeout), self._to_receive(), self.driver.engine.reading
+        end = None if seconds is None else time.monotonic() + seconds
+        while not (messages := self.receive_first(limit, transaction)):
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                break
+            with suppress(IoTimeoutError):  # by peeking: who is interrupted meanwhile has taken nothing
+                self.read(partial(reading.peek, opened, left))
+        return messages
+
+    def receive_first(self, limit: int, transaction: Transaction | None) -> list[Message]:
+        """What `receive_many` finds at once."""
+        if (count := check_number("limit", limit)) < 1:
+            raise InvalidParameterError("limit", present=limit, limit="1 or more", fix="pass a number")
+        within, opened, engine = self.within(transaction), self._to_receive(), self.driver.engine
+        found = self.driver.run(lambda: engine.reading.receive_many(opened, count, within))
+        return [message_of(each) for each in found]
 
     def peek(
         self,
@@ -548,6 +578,15 @@ class Cursor:
 
 def _path(path_name: str) -> PathName:
     return PathName.parse(check_text("path name", path_name))
+
+
+def _message(message: object) -> Message:
+    if isinstance(message, bytes):
+        return Message(message)
+    if not isinstance(message, Message):
+        kind = type(message).__name__
+        raise IllegalPropertyVariantTypeError("message", present=kind, limit="Message or bytes")
+    return message
 
 
 def seeks(lookup_id: int | None, seek: MessageSeekAction) -> bool:

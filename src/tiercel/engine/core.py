@@ -35,19 +35,6 @@ class Removed(NamedTuple):
     reason: MessageClass
 
 
-class ReadyToSend(NamedTuple):
-    """An outgoing queue has a new message for its next hop."""
-
-    queue: "QueueState"
-
-
-class Paused(NamedTuple):
-    """An outgoing queue was paused, or resumed: its protocol stops or starts sending."""
-
-    queue: "QueueState"
-    is_paused: bool
-
-
 class Answered(NamedTuple):
     """The coordinator of a transaction asked for something, and here is the answer."""
 
@@ -55,7 +42,7 @@ class Answered(NamedTuple):
     answer: CoordinatorAnswer
 
 
-Effect = Completed | Removed | ReadyToSend | Paused | Answered
+Effect = Completed | Removed | Answered
 
 
 class Counter:
@@ -82,6 +69,15 @@ class Counter:
             self._core.batch.put(Keyspace.META, self._key, self._reserved.to_bytes(8, "big"))
         self._value += 1
         return self._value
+
+    def next_many(self, count: int) -> range:
+        """So many numbers at once."""
+        first = self._value + 1
+        self._value += count
+        if self._value > self._reserved:
+            self._reserved = self._value + COUNTER_BLOCK
+            self._core.batch.put(Keyspace.META, self._key, self._reserved.to_bytes(8, "big"))
+        return range(first, first + count)
 
 
 class Core:
@@ -121,6 +117,10 @@ class Core:
         """Have the queue's count and size written when the batch is committed."""
         self._touched[queue] = None
 
+    @property
+    def has_changes(self) -> bool:
+        return bool(self._touched)
+
     def set_aside(self, queue: "QueueState", lookup_id: int, data: bytes, problem: StoreDamagedError) -> None:
         """Takes a damaged record out of its queue and keeps its bytes for whoever can make sense of them."""
         key = message_key(queue.slot, lookup_id)
@@ -134,9 +134,9 @@ class Core:
         self.touch(queue)
         self.ledger.add_damaged(queue, lookup_id, len(data), problem)
 
-    def reserve(self, size: int) -> None:
+    def reserve(self, size: int, writes: int = 1) -> None:
         """Asks the store for room, beside what the commits of living transactions will need."""
-        self.batch.reserve(size + self.pending_bytes)
+        self.batch.reserve(size + self.pending_bytes, writes)
 
     def reserve_to_move(self, count: int, size: int) -> None:
         """The same for records that take the place of others; nothing of it stays after the commit."""

@@ -14,10 +14,10 @@ What a sender is told and what is kept of a message is decided here and nowhere 
     detach     leaves; the caller knows why no      leaves      nothing
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from tiercel.engine.catalog import Catalog
-from tiercel.engine.core import Core, Counter, ReadyToSend, Removed
+from tiercel.engine.core import Core, Counter, Removed
 from tiercel.engine.expiry import Expiry
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import Record
@@ -38,7 +38,8 @@ from tiercel.model.errors import (
     TransactionUsageError,
 )
 from tiercel.model.format_name import FormatName
-from tiercel.model.identifiers import MessageId, lookup_id
+from tiercel.model.identifiers import MessageId
+from tiercel.model.identifiers import lookup_id as make_lookup_id
 from tiercel.model.limits import INFINITE, MAX_PACKET_SIZE
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName, SystemQueue
@@ -71,6 +72,7 @@ _ACK_RECEIVE = MessageClass.ACK_RECEIVE
 _TOLD = user_header.ADMIN_QUEUE | user_header.POSITIVE_JOURNALING | user_header.TRANSACTION_HEADER
 _NO_PRIVACY = QueuePrivacyLevel.NONE
 _BODY_PRIVACY = QueuePrivacyLevel.BODY
+_OPTIONAL_PRIVACY = QueuePrivacyLevel.OPTIONAL
 NEW_QUEUE_BYTES = 16384  # rows in four keyspaces, each perhaps on a page of its own
 _LARGEST_RETURNED = MAX_PACKET_SIZE - 1024
 
@@ -103,13 +105,17 @@ class Delivery:
         ordinal = (self._message_ordinal.next() - 1) % 0xFFFF_FFFF + 1
         return MessageId(self._identifier, ordinal)
 
+    def new_message_ids(self, count: int) -> list[MessageId]:
+        numbers, identifier = self._message_ordinal.next_many(count), self._identifier
+        return [MessageId(identifier, (number - 1) % 0xFFFF_FFFF + 1) for number in numbers]
+
     @property
     def newest_sequence(self) -> int:
         """The arrival number of the last message that came into any queue."""
         return self._sequential_id.last
 
     def new_lookup_id(self, priority: int) -> int:
-        return lookup_id(priority, self._sequential_id.next())
+        return make_lookup_id(priority, self._sequential_id.next())
 
     def check_transaction(self, queue: QueueState, *, is_transactional: bool) -> MessageClass | None:
         """A transactional queue takes transactional messages only, and another queue none (DMPR-038)."""
@@ -118,6 +124,12 @@ class Delivery:
         if is_transactional:
             return MessageClass.NACK_NOT_TRANSACTIONAL_Q
         return MessageClass.NACK_NOT_TRANSACTIONAL_MSG
+
+    def takes_all(self, queue: QueueState, *, is_transactional: bool) -> bool:
+        """Whether no message of this kind can be a misfit, so that none needs to be looked at."""
+        wanted = queue.queue
+        is_undemanding = not wanted.authentication and wanted.privacy_level == _OPTIONAL_PRIVACY
+        return queue.is_outgoing or (wanted.transactional == is_transactional and is_undemanding)
 
     def check_protection(
         self, queue: QueueState, *, is_signed: bool, is_encrypted: bool
@@ -156,9 +168,7 @@ class Delivery:
         lookup_id = self._insert(queue, record, packet)
         if queue.is_outgoing:
             self.entered_outgoing(queue, lookup_id, record, packet)
-            if queue not in self._core.ready:
-                self._core.ready[queue] = None
-                self._core.effects.append(ReadyToSend(queue))
+            self._core.ready[queue] = None
             return
         if packet.acknowledgements & _POS_ARRIVAL:
             self._acknowledge(packet, MessageClass.ACK_REACH_QUEUE)
@@ -175,6 +185,30 @@ class Delivery:
         queue.insert(self._core, lookup_id, record, recoverable=recoverable)
         if queue.waiters:
             self.offer(queue, lookup_id, record)
+
+    def accept_many(self, queue: QueueState, arrivals: Iterable[tuple[Record, UserMessage]]) -> None:
+        """`accept` for one after the other; those of which nothing comes are put into the store together."""
+        plain: list[UserMessage] = []
+        for record, packet in arrivals:
+            if not queue.is_outgoing and not queue.waiters and _is_plain(record, packet):
+                plain.append(packet)
+                continue
+            self._accept_plain_packets(queue, plain)
+            plain.clear()
+            self.accept(queue, record._replace(arrival_time=self._core.seconds), packet)
+        self._accept_plain_packets(queue, plain)
+
+    def _accept_plain_packets(self, queue: QueueState, packets: list[UserMessage]) -> None:
+        if packets:
+            data, priorities = [each.data for each in packets], [each.priority for each in packets]
+            self.accept_all_plain(queue, data, priorities)
+
+    def accept_all_plain(
+        self, queue: QueueState, packets: Sequence[bytes], priorities: Iterable[int]
+    ) -> None:
+        """`accept_plain` for many recoverable messages to a queue that nobody waits at."""
+        numbers = self._sequential_id.next_many(len(packets))
+        queue.insert_arrivals(self._core, list(map(make_lookup_id, priorities, numbers)), packets)
 
     def _insert(self, queue: QueueState, record: Record, packet: UserMessage) -> int:
         lookup_id = self.new_lookup_id(packet.priority)
@@ -250,6 +284,20 @@ class Delivery:
             self._conclude(queue, record, reason, UserMessage(record.packet))
         elif not record.is_copy:  # nearly every message: nobody is to know of it
             self._core.effects.append(Removed(queue, record, reason))
+
+    def receive_first(self, queue: QueueState, limit: int) -> list[tuple[int, Record, UserMessage]]:
+        """`finish` for the first messages of a simple queue: they are received."""
+        received, is_journaled = [], (queue.parent or queue).queue.journaling
+        for lookup_id, record in queue.take_stored(self._core, limit):
+            packet = UserMessage(record.packet)
+            self._expiry.forget(queue, lookup_id, packet)
+            if packet.flags & _TOLD or is_journaled:
+                self._conclude(queue, record, _ACK_RECEIVE, packet)
+            elif not record.is_copy:  # nearly every message: nobody is to know of it
+                self._core.effects.append(Removed(queue, record, _ACK_RECEIVE))
+            received.append((lookup_id, record, packet))
+        self._catalog.drop_empty_subqueue(queue)
+        return received
 
     def _conclude(self, queue: QueueState, record: Record, reason: MessageClass, packet: UserMessage) -> None:
         if reason != _ACK_RECEIVE:
@@ -395,6 +443,18 @@ def _acknowledgement(original: Message, reason: MessageClass) -> Message:
         response_queue=original.destination_queue,
         delivery=original.delivery,
         time_to_reach_queue=INFINITE,
+    )
+
+
+def _is_plain(record: Record, packet: UserMessage) -> bool:
+    """Whether nothing comes of a message but that it lies in the store."""
+    is_journaled = packet.flags & user_header.POSITIVE_JOURNALING and not packet.is_transactional
+    return (
+        packet.is_recoverable
+        and packet.time_to_be_received == INFINITE
+        and not packet.acknowledgements & _POS_ARRIVAL
+        and not is_journaled
+        and not record.dead_letter_queue
     )
 
 

@@ -7,7 +7,7 @@ Commands check before they change anything: one that raises has done nothing. Be
 many commands may run; their results count, and their effects leave, only when `commit` has returned.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID, uuid4
@@ -24,7 +24,7 @@ from tiercel.engine.attributes import (
 from tiercel.engine.browsing import Browsing
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.claims import Claims
-from tiercel.engine.core import Core, Effect, Paused
+from tiercel.engine.core import Core, Effect
 from tiercel.engine.cursor import Cursor
 from tiercel.engine.delivery import Delivery, refusal_error
 from tiercel.engine.discards import Discard
@@ -44,6 +44,7 @@ from tiercel.engine.stages import Stages
 from tiercel.engine.transaction import Operation, Transaction
 from tiercel.engine.transactions import Transactions
 from tiercel.model.codes import (
+    DeliveryGuarantee,
     MessageClass,
     OutgoingQueueState,
     QueueAccess,
@@ -86,6 +87,7 @@ _QUEUE_MANAGER = b"queue_manager"
 _WRITE = QueueAccessMask.WRITE_MESSAGE
 _SEND = QueueAccess.SEND  # naming a member of an enum costs a call
 _SID = int(SenderIdType.SID)
+_RECOVERABLE = int(DeliveryGuarantee.RECOVERABLE)
 _TYPE_OF_KIND = {PathKind.PRIVATE: QueueType.PRIVATE, PathKind.PUBLIC: QueueType.PUBLIC}
 
 
@@ -173,6 +175,11 @@ class Engine:
         """Makes the batch durable and gives what may leave now."""
         self._expire()
         return self._core.commit()
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether the batch has changed a queue, so that its commit has to be made durable in any case."""
+        return self._core.has_changes
 
     @property
     def batch(self) -> Batch:
@@ -413,18 +420,11 @@ class Engine:
         queue = opened.queue_for(_SEND)
         if transaction is not None:
             transaction.check_active()
-        self._check_seldom(opened, message)
-        self._address(opened, message, transaction)
+        self._address(opened, message, self._delivery.new_message_id(), transaction)
         packet = encode_message(message)
-        self._refuse_misfit(queue, transaction, message, packet)
-        try:
-            self._delivery.check_quota(queue, len(packet))
-        except InsufficientResourcesError:
-            self._core.ledger.add(str(queue), UserMessage(packet), MessageClass.NACK_Q_EXCEED_QUOTA)
-            raise
+        self._refuse_misfits(queue, transaction, (message,), (packet,))
         recoverable = message.is_recoverable
-        if recoverable:
-            self._core.reserve(len(packet))
+        self._check_room(queue, len(packet), (packet,), recoverable=recoverable)
         dead_letters = "" if message.dead_letter_queue is None else str(message.dead_letter_queue)
         record = Record(packet, self._core.seconds, 0, 0, 0, dead_letters)
         if transaction is not None:
@@ -436,19 +436,79 @@ class Engine:
             self._delivery.accept(queue, record)
         return message.id
 
-    def _refuse_misfit(
-        self, queue: QueueState, transaction: Transaction | None, message: Message, packet: bytes
+    def send_many(
+        self, opened: OpenQueue, messages: Sequence[Message], transaction: Transaction | None = None
+    ) -> list[MessageId]:
+        """Sends all the messages, in their order, or none of them."""
+        if not messages:
+            return []
+        if not opened.children and transaction is None:
+            queue = opened.queue_for(_SEND)
+            if not queue.is_outgoing and not queue.waiters and all(map(_is_ordinary, messages)):
+                return self._send_ordinary(opened, queue, messages)
+        return self._send_together(opened, messages, transaction)
+
+    def _send_ordinary(
+        self, opened: OpenQueue, queue: QueueState, messages: Sequence[Message]
+    ) -> list[MessageId]:
+        ids = self._delivery.new_message_ids(len(messages))
+        for message, identifier in zip(messages, ids, strict=True):
+            self._address(opened, message, identifier, None)
+        packets = [encode_message(message) for message in messages]
+        self._refuse_misfits(queue, None, messages, packets)
+        self._check_room(queue, sum(map(len, packets)), packets, recoverable=True)
+        self._delivery.accept_all_plain(queue, packets, [message.priority for message in messages])
+        return ids
+
+    def _send_together(
+        self, opened: OpenQueue, messages: Sequence[Message], transaction: Transaction | None
+    ) -> list[MessageId]:
+        within = transaction or self._transactions.begin_group()
+        before = len(within.operations)
+        try:
+            ids = [self.send(opened, message, within) for message in messages]
+        except MqError:
+            self._transactions.take_back(within, before)
+            if transaction is None:
+                self._transactions.abort(within.id)
+            raise
+        if transaction is None:
+            self._transactions.commit(within.id)
+        return ids
+
+    def _check_room(
+        self, queue: QueueState, size: int, packets: Sequence[bytes], *, recoverable: bool
+    ) -> None:
+        """Quotas and the store; what a quota refuses stands in the ledger."""
+        try:
+            self._delivery.check_quota(queue, size)
+        except InsufficientResourcesError:
+            for packet in packets:
+                self._core.ledger.add(str(queue), UserMessage(packet), MessageClass.NACK_Q_EXCEED_QUOTA)
+            raise
+        if recoverable:
+            self._core.reserve(size, len(packets))
+
+    def _refuse_misfits(
+        self,
+        queue: QueueState,
+        transaction: Transaction | None,
+        messages: Sequence[Message],
+        packets: Sequence[bytes],
     ) -> None:
         """Refuses what the queue does not take; the ledger says so, as of every message that ends."""
         is_transactional = transaction is not None and transaction.number is not None
-        reason = self._delivery.check_transaction(queue, is_transactional=is_transactional)
-        if reason is None:
-            reason = self._delivery.check_protection(
-                queue, is_signed=bool(message.signature), is_encrypted=bool(message.privacy_level)
-            )
-        if reason is not None:
-            self._core.ledger.add(str(queue), UserMessage(packet), reason)
-            raise refusal_error(queue, reason)
+        if self._delivery.takes_all(queue, is_transactional=is_transactional):
+            return
+        for message, packet in zip(messages, packets, strict=True):
+            reason = self._delivery.check_transaction(queue, is_transactional=is_transactional)
+            if reason is None:
+                reason = self._delivery.check_protection(
+                    queue, is_signed=bool(message.signature), is_encrypted=bool(message.privacy_level)
+                )
+            if reason is not None:
+                self._core.ledger.add(str(queue), UserMessage(packet), reason)
+                raise refusal_error(queue, reason)
 
     def _check_seldom(self, opened: OpenQueue, message: Message) -> None:
         """What only the queue manager sets, and who may write to the dead-letter queue of a message."""
@@ -474,10 +534,14 @@ class Engine:
         if own is not None:
             self._access.check(own, _WRITE, opened.token)
 
-    def _address(self, opened: OpenQueue, message: Message, transaction: Transaction | None) -> None:
+    def _address(
+        self, opened: OpenQueue, message: Message, identifier: MessageId, transaction: Transaction | None
+    ) -> None:
+        """Gives a message that may be sent what the queue manager adds to it."""
+        self._check_seldom(opened, message)
         message.destination_queue = opened.format_name
         message.transaction_id = None if transaction is None else transaction.number
-        message.id = self._delivery.new_message_id()
+        message.id = identifier
         message.sent_time = self._core.seconds
         if not message.sender_id and message.sender_id_type == _SID:
             message.sender_id = opened.sender_id
@@ -569,12 +633,10 @@ class Engine:
     def pause(self, state: QueueState) -> None:
         self._outgoing_queue(state).state = OutgoingQueueState.ON_HOLD
         self.outgoing.paused(state, True)
-        self._core.effects.append(Paused(state, is_paused=True))
 
     def resume(self, state: QueueState) -> None:
         self._outgoing_queue(state).state = OutgoingQueueState.INACTIVE
         self.outgoing.paused(state, False)
-        self._core.effects.append(Paused(state, is_paused=False))
         self.dispatch.send()
 
     def _outgoing_queue(self, state: QueueState) -> OutgoingQueue:
@@ -661,3 +723,8 @@ def _is_plain(message: Message) -> bool:
         and not message.acknowledgements
         and not message.positive_journaling
     )
+
+
+def _is_ordinary(message: Message) -> bool:
+    """Whether all there is to a message is its packet in the store."""
+    return message.delivery == _RECOVERABLE and message.dead_letter_queue is None and _is_plain(message)

@@ -19,6 +19,7 @@ from tiercel.engine.records import (
     LAST_LOOKUP_ID,
     Record,
     decode_record,
+    encode_arrivals,
     lookup_id_of,
     message_key,
 )
@@ -26,6 +27,7 @@ from tiercel.model.codes import MessageClass, QueueType
 from tiercel.model.errors import StoreDamagedError, StoreFullError
 from tiercel.model.queue import OutgoingQueue, Queue
 from tiercel.store.interface import Keyspace
+from tiercel.wire.user_message import UserMessage
 
 if TYPE_CHECKING:
     from tiercel.engine.handles import OpenQueue, Waiter
@@ -44,6 +46,9 @@ class Lock:
     allow_peek: bool = False
     # What becomes of the message when it is given back: it was purged, or its time ran out meanwhile.
     doom: MessageClass | None = None
+    # The message of a two-phase read, which ends soon: it need not be looked for and read once more.
+    record: Record | None = None
+    packet: UserMessage | None = None
 
     @property
     def is_visible(self) -> bool:
@@ -96,6 +101,11 @@ class QueueState:
     def is_subqueue(self) -> bool:
         return self.parent is not None and not self.keeps_messages
 
+    @property
+    def is_simple(self) -> bool:
+        """Whether all its messages are in the store and can be had: most queues, most of the time."""
+        return not (self.locks or self.express or self.is_outgoing)
+
     def can_move_to(self, goal: "QueueState") -> bool:
         """Messages move between a queue and its subqueues only."""
         is_family = (self.parent or self) is (goal.parent or goal)
@@ -133,6 +143,33 @@ class QueueState:
         if lookup_id < self._available_from:  # noqa: PLR1730  # min() costs a call, and mostly for nothing
             self._available_from = lookup_id
 
+    def insert_arrivals(self, core: Core, lookup_ids: Sequence[int], packets: Sequence[bytes]) -> None:
+        """`insert` for many recoverable messages that have just come."""
+        slot, size = self.slot, sum(map(len, packets))
+        keys = [message_key(slot, lookup_id) for lookup_id in lookup_ids]
+        records = encode_arrivals(packets, core.seconds)
+        core.batch.put_many(_MESSAGES, list(zip(keys, records, strict=True)))
+        self.stored_count += len(packets)
+        self.stored_bytes += size
+        core.total_bytes += size
+        core.touch(self)
+        self.publish()
+        self._available_from = min((self._available_from, *lookup_ids))
+
+    def take_stored(self, core: Core, limit: int) -> list[tuple[int, Record]]:
+        """Takes the first messages out of a simple queue."""
+        first = message_key(self.slot, 0)
+        rows = core.batch.take(_MESSAGES, first, self._end, min(limit, self.stored_count))
+        taken, size = [], 0
+        for key, data in rows:
+            lookup_id = lookup_id_of(key)
+            record = self._decode(core, lookup_id, data)
+            if record is not None:
+                size += len(record.packet)
+                taken.append((lookup_id, record))
+        self._count_out(core, len(taken), size)
+        return taken
+
     def remove(self, core: Core, lookup_id: int, record: Record) -> None:
         if self.locks:
             self._drop_lock(lookup_id)
@@ -156,7 +193,10 @@ class QueueState:
         delete, slot = core.batch.delete, self.slot
         for lookup_id in lookup_ids:
             delete(_MESSAGES, message_key(slot, lookup_id))
-        self.stored_count -= len(lookup_ids)
+        self._count_out(core, len(lookup_ids), size)
+
+    def _count_out(self, core: Core, count: int, size: int) -> None:
+        self.stored_count -= count
         if not self.stored_count or size > self.stored_bytes:
             size = self.stored_bytes
         self.stored_bytes -= size

@@ -39,6 +39,7 @@ _SPARE = 100
 _RECEIVE = QueueAccess.RECEIVE
 _ACK_RECEIVE = MessageClass.ACK_RECEIVE
 _NACK_DELETED = MessageClass.NACK_DELETED
+_NACK_Q_PURGED = MessageClass.NACK_Q_PURGED
 _PEEK = QueueAccess.RECEIVE | QueueAccess.PEEK
 
 
@@ -70,6 +71,10 @@ class Reading:
         if transaction is not None:
             check_transaction(queue, transaction)
         must_wait = timeout is None or timeout > 0
+        if cursor is None and transaction is None and not two_phase and queue.stored_count:
+            received = self._receive_first(queue, 1)
+            if received:
+                return received[0]
         if cursor is None:
             found = queue.next_available(self._core, START)
         else:
@@ -85,6 +90,26 @@ class Reading:
             opened, True, self._deadline(timeout), cursor, transaction, two_phase, allow_peek, tag
         )
         return self._wait(queue, waiter)
+
+    def receive_many(
+        self, opened: OpenQueue, limit: int, transaction: Transaction | None = None
+    ) -> list[Found]:
+        """The first messages that are there, not more than `limit`."""
+        queue = opened.queue_for(_RECEIVE)
+        if transaction is not None:
+            check_transaction(queue, transaction)
+        received: list[Found] = []
+        if transaction is None:
+            received = self._receive_first(queue, limit)
+        while len(received) < limit and (found := queue.next_available(self._core, START)) is not None:
+            received.append(self._take(opened, queue, *found, transaction, two_phase=False, allow_peek=False))
+        return received
+
+    def _receive_first(self, queue: QueueState, limit: int) -> list[Found]:
+        """At the most so many, and none where it is not that simple."""
+        if not queue.stored_count or not queue.is_simple:
+            return []
+        return [Found(queue, *each) for each in self._delivery.receive_first(queue, limit)]
 
     def peek(
         self,
@@ -137,8 +162,8 @@ class Reading:
         if isinstance(lock.owner, Transaction):
             if not delete:  # the transaction decides of what stays in it (DMPR-209, T-13)
                 self.leave_transaction(queue, lookup_id, lock.owner)
-        elif delete and lock.doom != MessageClass.NACK_Q_PURGED:
-            self._delivery.finish(queue, lookup_id, record, MessageClass.ACK_RECEIVE)
+        elif delete and lock.doom != _NACK_Q_PURGED:
+            self._delivery.finish(queue, lookup_id, record, _ACK_RECEIVE, lock.packet)
         else:
             self.give_back(queue, lookup_id, record)
 
@@ -193,8 +218,11 @@ class Reading:
         raise TransactionSequenceError(f"message {lookup_id} of {queue}", problem=problem)
 
     def _held(self, opened: OpenQueue, lookup_id: int) -> tuple[QueueState, Lock, Record]:
-        queue = opened.queue_for(QueueAccess.RECEIVE)
-        lock, record = queue.locks.get(lookup_id), queue.get(self._core, lookup_id)
+        queue = opened.queue_for(_RECEIVE)
+        lock = queue.locks.get(lookup_id)
+        record = lock.record if lock is not None else None
+        if record is None:
+            record = queue.get(self._core, lookup_id)
         if lock is None or record is None or lock.opened is not opened:
             problem = f"no read of message {lookup_id} is open on this handle"
             raise TransactionSequenceError(str(queue), problem=problem)
@@ -218,7 +246,9 @@ class Reading:
             kind = TransactionalOperationType.DEQUEUE
             transaction.operations.append(Operation(kind, queue, record, lookup_id))
         elif two_phase:
-            queue.lock(lookup_id, Lock(opened, opened, allow_peek))
+            packet = UserMessage(record.packet)
+            queue.lock(lookup_id, Lock(opened, opened, allow_peek, None, record, packet))
+            return Found(queue, lookup_id, record, packet)
         else:
             # What an administrator takes out of an outgoing queue will never reach its destination.
             reason = _NACK_DELETED if queue.is_outgoing else _ACK_RECEIVE

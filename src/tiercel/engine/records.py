@@ -2,6 +2,7 @@
 
 import struct
 import zlib
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tiercel.model.errors import StoreDamagedError
@@ -35,6 +36,14 @@ class Record(NamedTuple):
         head = _AFTER_CHECKSUM.pack(VERSION, is_copy, len(name), arrival, aborts, moves, moved) + name
         checksum = zlib.crc32(packet, zlib.crc32(head))
         return b"".join((checksum.to_bytes(4, "little"), head, packet))
+
+
+def encode_arrivals(packets: Iterable[bytes], arrival_time: int) -> Iterator[bytes]:
+    """What `Record.encode` gives for messages that have just come and of which there is no more to say."""
+    head = _AFTER_CHECKSUM.pack(VERSION, False, 0, arrival_time, 0, 0, 0)
+    checksum = zlib.crc32(head)
+    for packet in packets:
+        yield b"".join((zlib.crc32(packet, checksum).to_bytes(4, "little"), head, packet))
 
 
 def decode_record(data: bytes) -> Record:

@@ -40,6 +40,7 @@ class Operation:
     lookup_id: int = 0
     target: "QueueState | None" = None
     is_rejected: bool = False  # of a receive: the commit refuses the message (DequeueReason)
+    packet: UserMessage | None = None  # of a send that has its place: the packet of the record, decoded
 
     def encode(self) -> bytes:
         target = 0 if self.target is None else self.target.slot
@@ -91,7 +92,8 @@ def give_places(operations: list[Operation], sequence: int, last: int) -> int:
     for operation in operations:
         flags = FIRST_IN_TRANSACTION if operation is operations[0] else 0
         flags |= LAST_IN_TRANSACTION if operation is operations[-1] else 0
-        packet = UserMessage(operation.record.packet).with_sequence(sequence, last + 1, last, flags)
-        operation.record = operation.record._replace(packet=packet)
+        operation.packet = UserMessage(operation.record.packet)
+        operation.packet.place(sequence, last + 1, last, flags)
+        operation.record = operation.record._replace(packet=operation.packet.data)
         last += 1
     return last

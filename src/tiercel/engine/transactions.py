@@ -8,6 +8,7 @@ at the commit, so that a cursor which has read on never misses it.
 
 import struct
 from collections.abc import Iterator
+from itertools import groupby
 from uuid import UUID
 
 from tiercel.engine.catalog import Catalog
@@ -109,8 +110,18 @@ class Transactions:
         self._end(identifier)
         if transaction.number is not None:
             self._number_streams(transaction)
-        for operation in transaction.operations:
-            self._commit(operation)
+        for queue, operations in groupby(transaction.operations, _goal_of_send):
+            if queue is None:
+                for operation in operations:
+                    self._commit(operation)
+            else:
+                self._commit_sends(queue, list(operations))
+
+    def take_back(self, transaction: Transaction, count: int) -> None:
+        """Forgets what was sent in the transaction after its first `count` operations."""
+        for operation in transaction.operations[count:]:
+            self._release(operation)
+        del transaction.operations[count:]
 
     def abort_if_active(self, transaction: Transaction) -> None:
         if transaction.state is TransactionState.ACTIVE:
@@ -139,11 +150,9 @@ class Transactions:
     def _commit(self, operation: Operation) -> None:
         queue, record = operation.queue, operation.record
         self._release(operation)
-        if operation.kind == _ENQUEUE:
-            self._deliver(queue, record)
-        elif queue.is_deleted:
+        if queue.is_deleted:
             return  # the message ended with its queue, and its sender was told (DMPR T-21)
-        elif operation.kind != _MOVE:
+        if operation.kind != _MOVE:
             self._delivery.finish(queue, operation.lookup_id, record, operation.reason)
         elif operation.target is not None and not operation.target.is_deleted:
             self.move(queue, operation.lookup_id, record, operation.target)
@@ -164,13 +173,14 @@ class Transactions:
             self._reading.stop_waiting(waiter, error)
         transaction.waiters.clear()
 
-    def _deliver(self, queue: QueueState, record: Record) -> None:
-        arrived = record._replace(arrival_time=self._core.seconds)
-        packet = UserMessage(arrived.packet)
-        if queue.is_deleted:
+    def _commit_sends(self, queue: QueueState, operations: list[Operation]) -> None:
+        queue.release(self._core, sum(len(operation.record.packet) for operation in operations))
+        sent = [(each.record, each.packet or UserMessage(each.record.packet)) for each in operations]
+        if not queue.is_deleted:
+            self._delivery.accept_many(queue, sent)
+            return
+        for record, packet in sent:
             self._delivery.refuse(str(queue), packet, MessageClass.NACK_BAD_DST_Q, record)
-        else:
-            self._delivery.accept(queue, arrived, packet)
 
     def _give_back(self, operation: Operation) -> None:
         if operation.lookup_id in operation.queue.locks:
@@ -238,6 +248,10 @@ class Transactions:
             if operation.target is not None:
                 operation.target.pending_moves += 1
         transaction.operations.append(operation)
+
+
+def _goal_of_send(operation: Operation) -> QueueState | None:
+    return operation.queue if operation.kind == _ENQUEUE else None
 
 
 def _operation_key(identifier: UUID, index: int) -> bytes:

@@ -6,12 +6,13 @@ left. A stream that breaks off without an end is one whose data process has died
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import Final
 
 import pyarrow as pa
 from starlette.responses import StreamingResponse
-from starlette.types import Message, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from tiercel.http.problems import problem_of
 from tiercel.model.errors import MqError
@@ -21,10 +22,23 @@ _END_OF_STREAM: Final = b"\xff\xff\xff\xff\0\0\0\0"
 _SENT_BYTES: Final = 512 << 10  # at a time: more would be copied more often
 _STALLED_S: Final = 300.0  # who takes nothing for so long is gone
 
+Batches = AsyncGenerator[pa.RecordBatch, None]
+
 
 class ArrowStream(StreamingResponse):
-    def __init__(self, schema: pa.Schema, batches: AsyncIterator[pa.RecordBatch]) -> None:
-        super().__init__(_encoded(schema, batches), media_type=MEDIA_TYPE)
+    """`ended` is called when the stream has ended, or its client is gone."""
+
+    def __init__(self, schema: pa.Schema, batches: Batches, ended: Callable[[], None]) -> None:
+        self._stream = _encoded(schema, batches)
+        self._ended = ended
+        super().__init__(self._stream, media_type=MEDIA_TYPE)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._ended()
+            await self._stream.aclose()
 
     async def stream_response(self, send: Send) -> None:
         async def send_in_time(message: Message) -> None:
@@ -34,16 +48,15 @@ class ArrowStream(StreamingResponse):
         await super().stream_response(send_in_time)
 
 
-async def _encoded(
-    schema: pa.Schema, batches: AsyncIterator[pa.RecordBatch]
-) -> AsyncIterator[memoryview | bytes]:
+async def _encoded(schema: pa.Schema, batches: Batches) -> AsyncGenerator[memoryview | bytes, None]:
     yield memoryview(schema.serialize())
     try:
-        async for batch in batches:
-            data = memoryview(batch.serialize())
-            for at in range(0, len(data), _SENT_BYTES):
-                yield data[at : at + _SENT_BYTES]
-            await asyncio.sleep(0)  # others have a turn, however quick this client is
+        async with aclosing(batches):
+            async for batch in batches:
+                data = memoryview(batch.serialize())
+                for at in range(0, len(data), _SENT_BYTES):
+                    yield data[at : at + _SENT_BYTES]
+                await asyncio.sleep(0)  # others have a turn, however quick this client is
     except MqError as error:
         yield _END_OF_STREAM
         yield json.dumps(problem_of(error)).encode()

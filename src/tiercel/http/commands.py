@@ -20,7 +20,7 @@ from tiercel.engine.stage_records import Stage, StageId
 from tiercel.http import places
 from tiercel.http.places import Source
 from tiercel.model.codes import QueueAccess
-from tiercel.model.errors import ConsumerFencedError, IoTimeoutError, MqError
+from tiercel.model.errors import ConsumerFencedError, IoTimeoutError, MqError, StoreFullError
 from tiercel.server.daemon import Daemon
 
 SLICE: Final = 1000  # messages in one turn: some 15 ms
@@ -150,17 +150,23 @@ class Commands:
     ) -> Json:
         def command(engine: Engine) -> tuple[Claim, QueueState]:
             state = places.find(engine, queue)
-            rows = min(SLICE, SLICE if limit is None else limit - taken)
             size = None if byte_limit is None else byte_limit - size_bytes
             return engine.claims.claim(consumer, epoch, state, rows, size, start=hi), state
 
         taken, size_bytes, hi, lo = 0, 0, start, start
         sums: list[tuple[int, int]] = []
         while True:
-            claim, state = await self.run(command)
-            lo, hi = claim.lo if lo is None or not sums else lo, claim.hi
+            rows = min(SLICE, SLICE if limit is None else limit - taken)
+            try:
+                claim, state = await self.run(command)
+            except StoreFullError:
+                if not sums:
+                    raise
+                break  # what was claimed before there was no more room is a claim
+            lo, hi = lo if sums else claim.lo, claim.hi
             if claim.is_repeat:
-                sums = await self._weights(consumer, state, claim.lo, claim.hi)
+                before = await self._weights(consumer, state, claim.lo, claim.hi)
+                sums += [(end, size_bytes + size) for end, size in before]
                 break
             if claim.hi == claim.lo:
                 break
@@ -168,7 +174,8 @@ class Commands:
             sums.append((claim.hi, size_bytes))
             if limit is None:
                 limit = taken + state.count  # what is there now: more may come for ever
-            if taken >= limit or (byte_limit is not None and size_bytes >= byte_limit):
+            # Fewer than asked for: the next one is too large for what is left of the bytes, or there is none.
+            if taken >= limit or claim.hi - claim.lo < rows:
                 break
         return {"lo": lo, "hi": hi, "e": state.epoch, "weights": sums, "visible": state.count}
 

@@ -1,10 +1,12 @@
 """The application of the data process: bulk is read from the store, the rest passed on to the daemon."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from http import HTTPStatus
 from typing import Final
 
 import pyarrow as pa
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -13,7 +15,7 @@ from tiercel import columns
 from tiercel.columns import RowFilter
 from tiercel.engine.browsing import LAST_SEQUENCE
 from tiercel.http import discards, problems, ranges, rows
-from tiercel.http.arrow_stream import ArrowStream
+from tiercel.http.arrow_stream import ArrowStream, Batches
 from tiercel.http.daemon_client import DaemonClient, DaemonRefusedError
 from tiercel.http.gate import Gate
 from tiercel.http.parameters import Parameters, read_body
@@ -67,6 +69,8 @@ class DataApp:
     def _guarded(self, role: Role, handler: Handler) -> Handler:
         async def guarded(request: Request) -> Response:
             self._gate.check(request, role)
+            if request.method == "HEAD":  # Starlette would make the whole answer and throw it away
+                raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED)
             return await handler(request)
 
         return guarded
@@ -92,7 +96,7 @@ class DataApp:
             given.finish()
             names = discards.check_names(discards.SCHEMA.names if names is None else names)
             batches = _each(ranges.ledger(self._reader, lo, hi, names))
-            return ArrowStream(discards.schema(names), self._counted(batches))
+            return self._stream(discards.schema(names), batches)
         consumer, where = given.text("consumer", None), _place_parameters(given, source)
         shape = _shape(given, names)
         given.finish()
@@ -104,31 +108,26 @@ class DataApp:
             batches = _each(ranges.claimed(self._reader, place, lo, hi, shape))
         else:
             batches = self._browsed(place, where, lo, hi, shape, has_express=bool(answer["express"]))
-        return ArrowStream(shape.schema, self._counted(batches))
+        return self._stream(shape.schema, batches)
 
     async def _browsed(
         self, place: Place, where: dict[str, str], lo: int, hi: int, shape: Shape, *, has_express: bool
-    ) -> AsyncIterator[pa.RecordBatch]:
+    ) -> Batches:
         for batch in ranges.stored(self._reader, place, lo, hi, shape):
             yield batch
         if has_express:
             async for found in self._daemon.express(where, lo, hi):
                 yield ranges.express(found, place, shape)
 
-    def _counted(self, batches: AsyncIterator[pa.RecordBatch]) -> AsyncIterator[pa.RecordBatch]:
+    def _stream(self, schema: pa.Schema, batches: Batches) -> Response:
         """Refuses one stream too many."""
         if self._streams >= _MAX_STREAMS:
             raise problems.BusyError("data endpoint", present=self._streams, limit=_MAX_STREAMS)
         self._streams += 1
+        return ArrowStream(schema, batches, self._ended)
 
-        async def count() -> AsyncIterator[pa.RecordBatch]:
-            try:
-                async for batch in batches:
-                    yield batch
-            finally:
-                self._streams -= 1
-
-        return count()
+    def _ended(self) -> None:
+        self._streams -= 1
 
     async def _cuts(self, request: Request) -> Response:
         given = Parameters.of_query(request)
@@ -171,7 +170,7 @@ async def _refused(_request: Request, error: Exception) -> Response:
     return error.answer
 
 
-async def _each(batches: Iterable[pa.RecordBatch]) -> AsyncIterator[pa.RecordBatch]:
+async def _each(batches: Iterable[pa.RecordBatch]) -> Batches:
     for batch in batches:
         yield batch
 

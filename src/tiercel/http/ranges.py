@@ -15,11 +15,10 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from tiercel import columns
-from tiercel.columns import BadMessageError, RowFilter, StoredRows
+from tiercel.columns import RowFilter, StoredRows
 from tiercel.engine.browsing import key_ranges
 from tiercel.engine.records import lookup_id_of, message_key
 from tiercel.http import discards
-from tiercel.model.errors import StoreDamagedError
 from tiercel.model.identifiers import lookup_id_sequence
 from tiercel.store.interface import Keyspace
 from tiercel.store.lmdb_reader import LmdbReader
@@ -57,13 +56,9 @@ class Shape:
         return columns.arrow_schema(self.names)
 
     def batch(self, rows: StoredRows, place: Place) -> pa.RecordBatch:
-        try:
-            return columns.batch_of(
-                rows, self.names, queue=place.queue, subqueue=place.subqueue, bad=self.bad, where=self.where
-            )
-        except BadMessageError as problem:
-            fix = "read it with badMessageMode=column, or leave it out with badMessageMode=skip"
-            raise StoreDamagedError(f"queue {place.queue}", problem=str(problem), fix=fix) from problem
+        return columns.batch_of(
+            rows, self.names, queue=place.queue, subqueue=place.subqueue, bad=self.bad, where=self.where
+        )
 
 
 def claimed(reader: LmdbReader, place: Place, lo: int, hi: int, shape: Shape) -> Iterator[pa.RecordBatch]:

@@ -4,7 +4,7 @@ One thread uses a store, and one batch is open at a time. A batch is the transac
 durable together when `commit` returns, or never happened.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import Final, Protocol
@@ -67,14 +67,20 @@ class Batch(View, Protocol):
     def put(self, space: Keyspace, key: bytes, value: bytes) -> None:
         """Write a record, in place of the one that has the key; a key has 1 to 511 bytes."""
 
+    def put_many(self, space: Keyspace, records: Sequence[tuple[bytes, bytes]]) -> None:
+        """Write records by key and value, as `put` does one."""
+
     def delete(self, space: Keyspace, key: bytes) -> bool:
         """Remove a record; False when there was none."""
 
-    def reserve(self, size: int) -> None:
+    def take(self, space: Keyspace, at_least: bytes, below: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        """Remove the first records in [at_least, below), not more than `limit`, and give them."""
+
+    def reserve(self, size: int, writes: int = 1) -> None:
         """Raise `StoreFullError` unless `size` more bytes fit, beside what receiving and deleting need.
 
-        Whoever adds to the store calls this before the puts, so that a full store refuses what comes in and
-        never what goes out. The batch stays usable when it raises.
+        The bytes are for so many `writes`. Whoever adds to the store calls this before the puts, so that a
+        full store refuses what comes in and never what goes out. The batch stays usable when it raises.
         """
 
     def reserve_to_move(self, count: int, size: int) -> None:

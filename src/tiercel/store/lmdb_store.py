@@ -16,7 +16,7 @@ full disk is a full map, and the trial is exact again.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final, Never, Self
@@ -66,6 +66,7 @@ class LmdbStore:
             self._environment.close()
             raise
         self._environment.reader_check()
+        self._mapped = widest  # what LMDB was asked for last
         self._room = self._file.allocated - self._used()
         self._refused = False  # whether a send was refused in the last batch
         self._was_full = False  # whether none was taken since one was refused
@@ -250,8 +251,9 @@ class LmdbStore:
 
     def _map_to(self, size: int) -> None:
         # A snapshot of this process would lose its map; then a trial is not possible before it ends.
-        if size != self._environment.info()["map_size"] and not self._snapshots:
+        if size != self._mapped and not self._snapshots:
             self._environment.set_mapsize(size)
+            self._mapped = size
 
 
 class LmdbBatch(LmdbView):
@@ -273,6 +275,13 @@ class LmdbBatch(LmdbView):
         except lmdb.Error as error:
             self._explain(error)
 
+    def put_many(self, space: Keyspace, records: Sequence[tuple[bytes, bytes]]) -> None:
+        self._spent += sum(len(value) for _, value in records) + len(records) * _WRITE_COST
+        try:
+            self._cursors[space].putmulti(records)
+        except lmdb.Error as error:
+            self._explain(error)
+
     def delete(self, space: Keyspace, key: bytes) -> bool:
         self._spent += _WRITE_COST
         try:
@@ -281,7 +290,22 @@ class LmdbBatch(LmdbView):
         except lmdb.Error as error:
             self._explain(error)
 
-    def reserve(self, size: int) -> None:
+    def take(self, space: Keyspace, at_least: bytes, below: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        taken: list[tuple[bytes, bytes]] = []
+        try:
+            cursor = self._cursors[space]
+            key = cursor.key() if cursor.set_range(at_least) else b""
+            while key and key < below and len(taken) < limit:
+                taken.append((key, cursor.value()))
+                cursor.delete()
+                key = cursor.key()  # it stands on the next one; on none, the key is empty
+        except lmdb.Error as error:
+            self._explain(error)
+        self._spent += len(taken) * _WRITE_COST
+        return taken
+
+    def reserve(self, size: int, writes: int = 1) -> None:
+        size += (writes - 1) * _WRITE_COST
         need = self._spent + size + self._store.reserve_bytes
         if need > self._store.room:
             self._find_room(size, self._store.reserve_bytes)
@@ -295,6 +319,9 @@ class LmdbBatch(LmdbView):
         if self._ended:
             self._refuse()
         spent = self._spent
+        if spent == _BATCH_COST:  # it has only read: nothing can have changed, no room was taken
+            self.abort()
+            return
         missing = spent - self._store.room
         if missing > 0:  # nobody reserved this much; if the disk refuses, the pages inside the file may do
             self._store.extend(missing)

@@ -4,9 +4,10 @@ It behaves as `LmdbStore` does, and the same tests hold both to it. A batch writ
 stood there before, so that an abort or a crash leads back to the last commit.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from itertools import islice
 
 from sortedcontainers import SortedDict
 
@@ -187,6 +188,10 @@ class MemoryBatch(MemoryView):
         self._spaces[space][bytes(key)] = bytes(value)
         self._store.size += _cost(key, value)
 
+    def put_many(self, space: Keyspace, records: Sequence[tuple[bytes, bytes]]) -> None:
+        for key, value in records:
+            self.put(space, key, value)
+
     def delete(self, space: Keyspace, key: bytes) -> bool:
         self._raise_if_ended()
         _refuse_empty(key)
@@ -197,8 +202,14 @@ class MemoryBatch(MemoryView):
         del self._spaces[space][key]
         return True
 
-    def reserve(self, size: int) -> None:
-        self._reserve(size, _RESERVE)
+    def take(self, space: Keyspace, at_least: bytes, below: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        taken = list(islice(self.range(space, at_least, below), limit))
+        for key, _ in taken:
+            self.delete(space, key)
+        return taken
+
+    def reserve(self, size: int, writes: int = 1) -> None:
+        self._reserve(size + (writes - 1) * _cost(b"", b""), _RESERVE)
 
     def reserve_to_move(self, count: int, size: int) -> None:
         self._reserve(size + count * _cost(b"", b""), _RESERVE // 2)

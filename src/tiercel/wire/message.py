@@ -330,7 +330,9 @@ def read_message(packet: UserMessage) -> Message:
     """The message of a packet, decoded as far as somebody asks: who receives seldom wants all properties."""
     if packet.packet_size > _LARGE:  # the packet must not stay in memory beside its body
         return decode_message(packet)
-    return ReceivedMessage.unread(reader_of(packet))
+    message = ReceivedMessage.unread(_Properties(packet).read)
+    message.body = packet.body  # what everybody asks for
+    return message
 
 
 def reader_of(packet: UserMessage) -> Callable[[str], object]:

@@ -177,6 +177,15 @@ class UserMessage:
             raise DecodeError("BaseHeader", "packet_size", 8, problem)
         self._walk(data, end)
 
+    def rewrite(self, data: bytes) -> None:
+        """Takes other bytes of the same form: fixed fields of BaseHeader and UserHeader may differ, and what
+        followed the last header may be gone.
+        """
+        self.data = data
+        _, _, _, _, self.packet_size, self.time_to_reach_queue, self._source, self._address, *_ = (
+            FIXED.unpack_from(data)
+        )
+
     def _walk(self, data: bytes, end: int) -> None:
         """Finds where each header starts and that it ends inside the packet."""
         flags = self.flags
@@ -301,8 +310,12 @@ class UserMessage:
     def body(self) -> bytes:
         """The body; of an encrypted message the ciphertext, which may be longer than `body_size`."""
         start = self.properties_at + PROPERTIES.size + 2 * self._label_length + self._extension_size
-        size = self._reserved_body_size if self.security_flags & ENCRYPTED_BODY else self.body_size
-        return self.data[start : start + size]
+        return self.data[start : start + self.sent_body_size]
+
+    @property
+    def sent_body_size(self) -> int:
+        """Of what `body` gives."""
+        return self._reserved_body_size if self.security_flags & ENCRYPTED_BODY else self.body_size
 
     @property
     def wants_final_ack(self) -> bool:
@@ -389,12 +402,12 @@ class UserMessage:
         parts = (self.data[:2], flags, self.data[4:8], size.to_bytes(4, "little"), self.data[12:size])
         return UserMessage(b"".join(parts))
 
-    def with_sequence(self, sequence_id: int, number: int, previous: int, flags: int) -> bytes:
-        """The packet of a transactional message with its place in its stream; `flags` are added."""
-        data, at = bytearray(self.data), self._transaction_at
+    def place(self, sequence_id: int, number: int, previous: int, flags: int) -> None:
+        """Gives a transactional message its place in its stream; `flags` are added. No size changes."""
+        data, at = self.data, self._transaction_at
         flags |= int.from_bytes(data[at : at + 4], "little")
-        data[at : at + 20] = TransactionHeader.LAYOUT.struct.pack(flags, sequence_id, number, previous)
-        return bytes(data)
+        header = TransactionHeader.LAYOUT.struct.pack(flags, sequence_id, number, previous)
+        self.data = b"".join((data[:at], header, data[at + 20 :]))
 
     # The headers as structures.
 
