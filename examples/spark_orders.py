@@ -1,7 +1,7 @@
 r"""Orders of a shop from queues into a table with Spark, each once, and a picture of their traffic.
 
 A queue manager with its data endpoint is started here. While Spark starts, three queues get orders, one of
-them spoilt. The pipeline lands them in a table and sets the spoilt one apart; a second run finds nothing to do.
+them spoilt. The pipeline lands them and sets the spoilt one apart; a second run finds nothing to do.
 """
 
 import asyncio
