@@ -2,8 +2,10 @@
 driver.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, cast
 
 import duckdb
@@ -12,6 +14,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tiercel.pipeline.tables import Table, TableError, TableOptions, open_table
+from tiercel.pipeline.tables.data_files import join_files
+from tiercel.pipeline.tables.parquet import ParquetTable
 from tiercel.pipeline.tables.table import FORMATS
 
 FILES = ("parquet", "delta", "iceberg")
@@ -80,6 +84,28 @@ class TestExactlyOnce:
         late = Late(batch, lambda: make().write(batch, {"app": 0}))
         assert make().write(cast("DataFrame", late), {"app": 0}).already
         assert numbers(make(), spark) == list(range(10))
+
+    @pytest.mark.parametrize(
+        ("kind", "last_moment"),
+        [("delta", "delta.Transaction"), ("iceberg", "iceberg.IcebergTable._commit")],
+    )
+    @pytest.mark.parametrize("other", ["app", "another"])
+    def test_not_even_at_the_last_moment(
+        self, spark: SparkSession, make: Make, monkeypatch: pytest.MonkeyPatch, last_moment: str, other: str
+    ) -> None:
+        """The second commits when the first has looked at the marks already."""
+        name = f"tiercel.pipeline.tables.{last_moment}"
+        commit = resolve_name(name)
+
+        def late(*arguments: Any) -> Any:
+            monkeypatch.setattr(name, commit)
+            make().write(rows(spark, 0, 10), {other: 0})
+            return commit(*arguments)
+
+        make().write(rows(spark, 10, 20), {"before": 0})
+        monkeypatch.setattr(name, late)
+        assert make().write(rows(spark, 0, 10), {"app": 0}).already is (other == "app")
+        assert numbers(make(), spark) == sorted([*range(20), *([] if other == "app" else range(10))])
 
 
 class Late:
@@ -194,6 +220,33 @@ class TestParquetForStrangers:
         assert len(some) == len(set(some))
         assert open_table(options).write(rows(spark, 0, 20), {"app": 0}).already
         assert list(self.seen(options)) == list(range(20))
+
+    def test_what_is_committed_is_no_orphan(
+        self, spark: SparkSession, options: TableOptions, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(ParquetTable, "_complete", lambda _table, state: _die() if state.renames else None)
+            with pytest.raises(Died):
+                open_table(options).write(rows(spark, 0, 20), {"app": 0})
+        for path in Path(options.place).glob("**/*.pending"):
+            os.utime(path, (0, 0))
+        assert open_table(options).compact().removed == 0
+        assert list(self.seen(options)) == list(range(20))
+
+    def test_only_one_compacts(
+        self, spark: SparkSession, options: TableOptions, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for batch in range(2):
+            open_table(options).write(rows(spark, batch * 16, batch * 16 + 16), {"app": batch})
+
+        def join_beside_another(*arguments: Any) -> int:
+            with pytest.raises(TableError, match="somebody else compacts it"):
+                open_table(options).compact()
+            return join_files(*arguments)
+
+        monkeypatch.setattr("tiercel.pipeline.tables.parquet.join_files", join_beside_another)
+        assert open_table(options).compact().after == 8
+        assert list(self.seen(options)) == list(range(32))
 
 
 class Died(BaseException):

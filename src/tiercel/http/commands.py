@@ -225,8 +225,9 @@ class Commands:
     async def acknowledge(self, consumer: str, epoch: int, queue: str, up_to: int) -> Json:
         def command(engine: Engine) -> tuple[int, ClaimStatus]:
             state = places.find(engine, queue)
-            floor = engine.claims.status(consumer, state).lo
-            step = min(floor + SLICE, up_to)
+            before = engine.claims.status(consumer, state)
+            # A number that was never claimed is refused by the first slice, not when all others are gone.
+            step = up_to if up_to > before.hi else min(before.lo + SLICE, up_to)
             ended = engine.claims.acknowledge(consumer, epoch, state, step)
             return ended, engine.claims.status(consumer, state)
 

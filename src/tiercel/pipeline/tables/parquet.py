@@ -113,13 +113,16 @@ class ParquetTable:
         return rows.withColumns({name: rows[name].cast(kind) for name, kind in types.items()})
 
     def compact(self) -> Compacted:
+        if not self._own.is_dir():
+            return Compacted()
         before = after = 0
-        for folder, sizes in self._sizes().items():
-            for names in joinable(sizes, self.options.target_file_mib * MIB):
-                self._join(folder, names)
-                before += len(names)
-                after += 1
-        return Compacted(before, after, self._remove_orphans())
+        with self._compacting():
+            for folder, sizes in self._sizes().items():
+                for names in joinable(sizes, self.options.target_file_mib * MIB):
+                    self._join(folder, names)
+                    before += len(names)
+                    after += 1
+            return Compacted(before, after, self._remove_orphans())
 
     def _join(self, folder: Path, names: list[str]) -> None:
         pending = self._own / "files" / f"joined-{names[0]}{_PENDING}"
@@ -139,9 +142,10 @@ class ParquetTable:
 
     def _remove_orphans(self) -> int:
         oldest = time.time() - ORPHAN_AGE_S
-        found = [each for each in self._own.glob(f"**/*{_PENDING}") if each.stat().st_mtime < oldest]
-        for path in found:
-            path.unlink()
+        with self._locked():  # what is committed has its name now, so nobody waits for what is left
+            found = [each for each in self._own.glob(f"**/*{_PENDING}") if each.stat().st_mtime < oldest]
+            for path in found:
+                path.unlink()
         return len(found)
 
     def _check_columns(self, state: _State, rows: DataFrame) -> None:
@@ -154,6 +158,18 @@ class ParquetTable:
             known = state.columns.setdefault(each.name, str(each.type))
             if known != str(each.type):
                 raise other_type(self.options, each.name, known, each.type)
+
+    @contextmanager
+    def _compacting(self) -> Iterator[None]:
+        """Nobody else compacts: two would join the same files, and remove them from under each other."""
+        with (self._own / "compaction").open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise TableError(f"{self.options}: somebody else compacts it just now") from None
+            with self._locked():
+                pass  # a commit that was cut off is completed before anybody looks at the files
+            yield
 
     @contextmanager
     def _locked(self) -> Iterator[_State]:
