@@ -1,9 +1,11 @@
-"""Remote readers of the daemon: receive and acknowledge 1 KiB messages over RPC, two round trips each.
+"""Remote readers of the daemon: receive and acknowledge 1 KiB messages over RPC, two calls each.
 
-bench_remote_read.py [--messages N]
+bench_remote_read.py [--messages N] [--rounds N]
 
-One connection, then sixteen, without protection and with NTLM privacy; and a sender at the same time, beside
-the speed that it has alone. The readers are Tiercel's own client, in a process of their own.
+One connection, then sixteen; recoverable messages and express ones; without protection and with NTLM privacy;
+and a sender at the same time, beside the speed that it has alone. The readers are Tiercel's own client, in a
+process of their own, and impacket, if `make interop` has installed it. All take their turns, and the median
+of the rounds is printed, beside what LMDB alone does: one durable commit after the other, one row in each.
 """
 
 import argparse
@@ -16,22 +18,71 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 
+import lmdb
 import mqqb
 from bench_daemon import folder
 
 import tiercel
 from tiercel import aio
+from tiercel.client.remote_aio import RemoteQueue
 from tiercel.security.descriptor import SecurityDescriptor
 
 USER, PASSWORD, SID = "reader", "secret", "S-1-5-21-1-2-3-1001"
+LOGON: dict[str, Any] = {"user": USER, "password": PASSWORD}
 QUEUE = r".\private$\q"
 HOST = "127.0.0.2"
 TIERCEL = (sys.executable, "-m", "tiercel")
 SPAWN = multiprocessing.get_context("spawn")
+ROOT = Path(__file__).parent.parent
+IMPACKET = ROOT / ".venv-interop" / "bin" / "python"
+EXPRESS, RECOVERABLE = 0, 1
+WINDOW = 64
+COMMITS = 500
+
+
+class Case(NamedTuple):
+    """How messages are read."""
+
+    delivery: int = RECOVERABLE
+    connections: int = 1
+    at_a_time: int = 1  # receives under way on each connection
+    is_waited_for: bool = False  # whether each acknowledgement is, before the next read
+    logon: dict[str, Any] = {}  # noqa: RUF012  # nobody changes it
+
+    def __str__(self) -> str:
+        parts = [
+            "express" if self.delivery == EXPRESS else "recoverable",
+            f"{self.connections} connection{'s' if self.connections > 1 else ''}",
+            *([f"{self.at_a_time} reads at a time"] if self.at_a_time > 1 else []),
+            *(["every answer awaited"] if self.is_waited_for else []),
+            *(["privacy"] if self.logon else []),
+        ]
+        return ", ".join(parts)
+
+
+CASES = (
+    Case(),
+    Case(is_waited_for=True),
+    Case(at_a_time=16),
+    Case(connections=16),
+    Case(EXPRESS),
+    Case(EXPRESS, is_waited_for=True),
+    Case(EXPRESS, at_a_time=16),
+    Case(EXPRESS, connections=16),
+    Case(logon=LOGON),
+    Case(connections=16, logon=LOGON),
+)
+
+
+class Speed(NamedTuple):
+    a_second: float
+    reader_us: float = 0.0  # of processor time, for each message
 
 
 def free_port() -> int:
@@ -42,7 +93,7 @@ def free_port() -> int:
 
 
 class Daemon:
-    def __init__(self, place: Path, messages: int) -> None:
+    def __init__(self, place: Path) -> None:
         self.data, self.ports = place / "data", (free_port(), free_port())
         self.config = place / "tiercel.toml"
         self.config.write_text(
@@ -52,15 +103,11 @@ class Daemon:
             '[log]\nlevel = "error"\n'
         )
         add = [*TIERCEL, "user", "add", "--config", str(self.config), "--sid", SID, USER]
-        subprocess.run(add, input=f"{PASSWORD}\n", text=True, check=True)  # noqa: S603  # ours
+        subprocess.run(add, input=f"{PASSWORD}\n", text=True, check=True, stdout=subprocess.DEVNULL)  # noqa: S603  # ours
         security = SecurityDescriptor.parse(f"O:{SID}D:(A;;GA;;;WD)").encode()
         with tiercel.open(self.data) as qm:
-            queue = qm.create_queue(QUEUE, security=security)
+            qm.create_queue(QUEUE, security=security)
             qm.create_queue(r".\private$\in", security=security)
-            for start in range(0, messages, 1000):
-                with qm.batch():
-                    for _ in range(min(1000, messages - start)):
-                        queue.send(tiercel.Message(os.urandom(1024), delivery=1))
         serve = [*TIERCEL, "serve", "--config", str(self.config)]
         self.process = subprocess.Popen(serve)  # noqa: S603  # ours
         for port in self.ports:
@@ -75,34 +122,50 @@ class Daemon:
             else:
                 return
 
+    def fill(self, messages: int, delivery: int) -> None:
+        sender = mqqb.Sender(
+            (HOST, self.ports[0]), rf"DIRECT=TCP:{HOST}\private$\q", 1024, WINDOW, delivery=delivery
+        )
+        sender.send(messages)
+        sender.close()
+
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
         self.process.wait()
 
 
-def read(port: int, connections: int, messages: int, logon: dict[str, Any], pipe: Any) -> None:
-    async def reader(count: int) -> None:
-        async with await aio.connect(HOST, port=port, **logon) as remote:
-            queue = remote.queue(r"private$\q")
-            for _ in range(count):
+def read(port: int, case: Case, messages: int, pipe: Any) -> None:
+    async def take(queue: RemoteQueue, count: int) -> None:
+        for _ in range(count):
+            if case.is_waited_for:
+                async with queue.receiving(timeout=10):
+                    pass
+            else:
                 await queue.receive(timeout=10)
 
-    async def main() -> float:
-        start = time.perf_counter()
-        await asyncio.gather(*(reader(messages // connections) for _ in range(connections)))
-        return messages / (time.perf_counter() - start)
+    async def reader() -> None:
+        share = messages // case.connections // case.at_a_time
+        async with await aio.connect(HOST, port=port, **case.logon) as remote:
+            queue = remote.queue(r"private$\q")
+            await asyncio.gather(*(take(queue, share) for _ in range(case.at_a_time)))
+
+    async def main() -> Speed:
+        wall, cpu = time.perf_counter(), time.process_time()
+        await asyncio.gather(*(reader() for _ in range(case.connections)))
+        spent = (time.process_time() - cpu) / messages * 1e6
+        return Speed(messages / (time.perf_counter() - wall), spent)
 
     pipe.send(asyncio.run(main()))
 
 
-def in_process(function: Callable[..., None], *arguments: Any) -> Callable[[], float]:
+def in_process(function: Callable[..., None], *arguments: Any) -> Callable[[], Any]:
     """Starts it; the answer is its figure, when it is asked for."""
     mine, other = SPAWN.Pipe()
     process = SPAWN.Process(target=function, args=(*arguments, other))
     process.start()
 
-    def result() -> float:
-        figure: float = mine.recv()
+    def result() -> Any:
+        figure = mine.recv()
         process.join()
         return figure
 
@@ -110,34 +173,107 @@ def in_process(function: Callable[..., None], *arguments: Any) -> Callable[[], f
 
 
 def send(port: int, messages: int, pipe: Any) -> None:
-    sender = mqqb.Sender((HOST, port), rf"DIRECT=TCP:{HOST}\private$\in", 1024, 64)
+    sender = mqqb.Sender((HOST, port), rf"DIRECT=TCP:{HOST}\private$\in", 1024, WINDOW)
     times = sender.send(messages)
     sender.close()
     pipe.send(messages / (times.last - times.first))
 
 
+def read_with_impacket(port: int, messages: int) -> Speed:
+    sys.path.insert(0, str(ROOT / "tests"))
+    from interop.impacket_reader import Impacket  # noqa: PLC0415  # of the tests, and only for this
+
+    impacket = Impacket(IMPACKET)
+    try:
+        impacket.connect(port, host=HOST)
+        handle = impacket.open(rf"OS:{HOST}\private$\q")["handle"]
+        took = impacket.ask("drain", handle=handle, count=messages)
+        return Speed(messages / took["wall"], took["cpu"] / messages * 1e6)
+    finally:
+        impacket.close()
+
+
+def commit_alone(place: Path) -> Speed:
+    environment = lmdb.open(str(place / "bare"), map_size=1 << 28)
+    try:
+        with environment.begin(write=True) as transaction:
+            for number in range(COMMITS):
+                transaction.put(b"%8d" % number, os.urandom(1024))
+        start = time.perf_counter()
+        for number in range(COMMITS):
+            with environment.begin(write=True) as transaction:
+                transaction.delete(b"%8d" % number)
+        return Speed(COMMITS / (time.perf_counter() - start))
+    finally:
+        environment.close()
+
+
+def row(name: str, speeds: list[Speed], bare: float) -> None:
+    a_second, spent = (median(each[at] for each in speeds) for at in (0, 1))
+    cost = f"{spent:14,.0f}" if spent else ""
+    print(f"{name:58}{a_second:10,.0f}{a_second / bare:10.2f}{cost}", flush=True)
+
+
+def measure_reading(daemon: Daemon, place: Path, messages: int, rounds: int) -> None:
+    runs: dict[str, Callable[[], Speed]] = {}
+
+    def filled(delivery: int, run: Callable[[], Speed], count: int = messages) -> Callable[[], Speed]:
+        def filled_first() -> Speed:
+            daemon.fill(count, delivery)
+            return run()
+
+        return filled_first
+
+    port = daemon.ports[1]
+    for case in CASES:
+        runs[str(case)] = filled(case.delivery, lambda case=case: in_process(read, port, case, messages)())  # type: ignore[misc]
+    if IMPACKET.exists():
+        for delivery, name in ((RECOVERABLE, "recoverable"), (EXPRESS, "express")):
+            few = messages // 8
+            run = partial(read_with_impacket, port, few)
+            runs[f"{name}, 1 connection, impacket"] = filled(delivery, run, few)
+    bare, speeds = [], {name: list[Speed]() for name in runs}
+    for _ in range(rounds):
+        bare.append(commit_alone(place))
+        for name, measure in runs.items():
+            speeds[name].append(measure())
+    alone = median(each.a_second for each in bare)
+    print(f"{'receive + acknowledge, 1 KiB':58}{'a second':>10}{'to LMDB':>10}{'reader us':>14}")
+    row("LMDB alone, one durable commit after the other", bare, alone)
+    for name, each in speeds.items():
+        row(name, each, alone)
+
+
+def measure_beside_a_sender(daemon: Daemon, messages: int, rounds: int) -> None:
+    reading, alone, beside = [], [], []
+    for _ in range(rounds):
+        daemon.fill(messages, RECOVERABLE)
+        sending = partial(in_process, send, daemon.ports[0], 3 * messages)
+        alone.append(sending()())
+        readers = in_process(read, daemon.ports[1], Case(connections=16), messages)
+        beside.append(sending()())
+        reading.append(readers().a_second)
+    print(f"{'recoverable, 16 connections beside a sender':58}{median(reading):10,.0f}")
+    print(f"{'sends alone':58}{median(alone):10,.0f}")
+    print(f"{'sends beside 16 readers':58}{median(beside):10,.0f}{median(beside) / median(alone):10.2f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--messages", type=int, default=8000)
-    messages = parser.parse_args().messages
-    levels: dict[str, dict[str, str]] = {"none": {}, "privacy": {"user": USER, "password": PASSWORD}}
+    parser.add_argument("--messages", type=int, default=4096)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    messages = options.messages // 256 * 256  # whole windows, and equal shares
     with folder() as place:
-        daemon = Daemon(place, 5 * messages)
-        try:
-            print(f"{'receive + acknowledge, 1 KiB':32}{'a second':>12}")
-            for level, logon in levels.items():
-                for connections in (1, 16):
-                    speed = in_process(read, daemon.ports[1], connections, messages, logon)()
-                    print(f"{f'{connections} connections, {level}':32}{speed:12,.0f}")
-            sending = partial(in_process, send, daemon.ports[0], 3 * messages)
-            alone = sending()()
-            readers = in_process(read, daemon.ports[1], 16, messages, {})
-            beside = sending()()
-            print(f"{'16 connections beside a sender':32}{readers():12,.0f}")
-            print(f"{'sends alone':32}{alone:12,.0f}")
-            print(f"{'sends beside 16 readers':32}{beside:12,.0f}{beside / alone:8.2f}")
-        finally:
-            daemon.stop()
+        daemon = Daemon(place)
+        with suppress(KeyboardInterrupt):
+            try:
+                measure_reading(daemon, place, messages, options.rounds)
+                measure_beside_a_sender(daemon, messages, options.rounds)
+            finally:
+                daemon.stop()
+        if not IMPACKET.exists():
+            print("impacket is not there to compare with: make interop installs it")
 
 
 if __name__ == "__main__":

@@ -74,12 +74,12 @@ class Stream:
         return packets
 
 
-def message(guid: UUID, destination: str, body: bytes) -> bytes:
-    """The packet of a recoverable message."""
+def message(guid: UUID, destination: str, body: bytes, *, delivery: int = 1) -> bytes:
+    """The packet of a message, recoverable by default."""
     return encode_message(
         Message(
             body,
-            delivery=1,
+            delivery=delivery,
             destination_queue=FormatName.parse(destination),
             id=MessageId(guid, 1),
             sent_time=int(time.time()),
@@ -88,9 +88,17 @@ def message(guid: UUID, destination: str, body: bytes) -> bytes:
 
 
 class Sender:
-    def __init__(self, endpoint: tuple[str, int], destination: str, body_size: int, window: int) -> None:
+    def __init__(
+        self,
+        endpoint: tuple[str, int],
+        destination: str,
+        body_size: int,
+        window: int,
+        *,
+        delivery: int = 1,
+    ) -> None:
         self._guid = uuid4()
-        self._packet = message(self._guid, destination, bytes(body_size))
+        self._packet = message(self._guid, destination, bytes(body_size), delivery=delivery)
         body = bytes([1]) * body_size
         self._body_at = message(self._guid, destination, body).index(body)
         self._number = 0

@@ -285,9 +285,9 @@ class Peer:
     def acks(self, received: int = 0, first: int = 0, flags: int = 0, window: int = 64) -> None:
         self.says(SessionAck.of(self.header(received, first, flags, window)))
 
-    def hangs_up(self) -> None:
+    def hangs_up(self, error: int = 0) -> None:
         self.is_closed = True
-        self.site.run(lambda: self.site.protocol.disconnected(self.connection))
+        self.site.run(lambda: self.site.protocol.disconnected(self.connection, error))
 
     # Hearing.
 

@@ -59,6 +59,7 @@ class TestOutgoingQueue:
             OutgoingQueueState.CONNECTED,
         ]
 
+    @pytest.mark.conformance("DMPR-057")
     def test_its_history_tells_each_attempt(self, pair: Pair) -> None:
         pair.refuses = True
         pair.left.send(b"1")

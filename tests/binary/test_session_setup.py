@@ -17,6 +17,7 @@ from .site import ADDRESS, NOW, PEER, PRIVATE, THERE, UPTIME_S, Site, establish,
 
 STRANGER = UUID("909ea0fc-9078-4445-8f11-394c43cd8907")
 SE = 0x0100
+RESET = 0x8007_2746
 FRAME_5 = frame(5)  # 1496 ms, 120,000 ms, window 64
 
 
@@ -410,6 +411,7 @@ class TestTheHistoryOfFailures:
     """3.1.5.2."""
 
     @pytest.mark.conformance("MQQB-064")
+    @pytest.mark.conformance("DMPR-057")
     def test_says_why(self, site: Site) -> None:
         site.addresses = {ADDRESS: []}
         site.sends(b"1")
@@ -421,6 +423,8 @@ class TestTheHistoryOfFailures:
         peer.answers(peer.hears(EstablishConnection), refused=True)
         site.wait(60_000)
         site.connects().hangs_up()
+        site.wait(60_000)
+        site.connects().hangs_up(RESET)
         history = [
             (entry.status, entry.error)
             for entry in site.outgoing().connection_history
@@ -431,6 +435,7 @@ class TestTheHistoryOfFailures:
             (ConnectionStatus.SOCKET_CONNECT_FAILURE, 10061),
             (ConnectionStatus.CONNECTION_REFUSED, 0),
             (ConnectionStatus.UNKNOWN_FAILURE, 0),
+            (ConnectionStatus.SOCKET_SEND_FAILURE, RESET),
         ]
         entry = site.outgoing().connection_history[1]
         assert (entry.connection_history_time, entry.address_list) == (NOW + 5, (ADDRESS,))

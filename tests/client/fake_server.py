@@ -72,6 +72,7 @@ class FakeServer:
 
     def __post_init__(self) -> None:
         self.asked: list[Asked] = []
+        self.pieces: list[list[Asked]] = []  # the same, as they came together
         self.connections = 0
         self.handles = 0
         self._arrived = asyncio.Condition()
@@ -171,16 +172,19 @@ class _Shell(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if not self._fake.multiplexed:
             data = _without_multiplexing(data)
-        for event in self._rpc.receive(data):
-            if isinstance(event, Call):
-                task = asyncio.get_running_loop().create_task(self._answer(event))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+        came = [event for event in self._rpc.receive(data) if isinstance(event, Call)]
+        piece = [Asked(self._number, decode_request(call.opnum, call.stub)) for call in came]
+        if piece:
+            self._fake.pieces.append(piece)
+        for call, asked in zip(came, piece, strict=True):
+            task = asyncio.get_running_loop().create_task(self._answer(call, asked))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         self.flush()
 
-    async def _answer(self, call: Call) -> None:
+    async def _answer(self, call: Call, asked: Asked) -> None:
         try:
-            answer = await self._fake.answer(Asked(self._number, decode_request(call.opnum, call.stub)))
+            answer = await self._fake.answer(asked)
         except RpcFault as fault:
             answer = fault
         if isinstance(answer, RpcFault):

@@ -182,6 +182,7 @@ class TestReceiving:
             answer = found(packet_of(b"tea", label="order 7", priority=5), sequence_id=0x33, abort_count=2)
             async with reading({calls.StartReceive: answer}) as (fake, _, orders):
                 message = await orders.receive(timeout=5)
+                await fake.until(calls.EndReceive)
                 assert (message.body, message.label, message.abort_count) == (b"tea", "order 7", 2)
                 assert message.lookup_id == lookup_id(5, 0x33)
                 assert message.arrival_time == SENT + 5
@@ -350,6 +351,7 @@ class TestPeeking:
         async def scene() -> None:
             async with reading({calls.StartReceive: found()}) as (fake, _, orders):
                 await orders.receive(lookup_id=77, seek=S.SEEK_NEXT)
+                await fake.until(calls.EndReceive)
                 start, end = fake.requests(calls.StartReceive, calls.EndReceive)
                 assert isinstance(start, calls.StartReceive)
                 assert (start.action, start.lookup_id) == (LookupAction.RECEIVE_NEXT, 77)

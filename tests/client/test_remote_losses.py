@@ -129,7 +129,7 @@ class TestCancelling:
                 return calls.Done()
 
             script = {calls.StartReceive: found(packet_of(b"tea")), calls.EndReceive: slowly}
-            async with reading(script) as (fake, orders):
+            async with reading(script, multiplexed=False) as (fake, orders):  # else nobody waits for it
                 task = asyncio.create_task(orders.receive(60))
                 await fake.until(calls.EndReceive)
                 task.cancel()
@@ -222,6 +222,95 @@ class TestCancelling:
         play(scene())
 
 
+class TestAcknowledging:
+    """Of what `receive` has handed over: nobody waits for the answer (MQRR-142)."""
+
+    def test_it_leaves_together_with_the_next_read(self) -> None:
+        async def scene() -> None:
+            async with reading({calls.StartReceive: found()}) as (fake, orders):
+                for _ in range(3):
+                    await orders.receive(0)
+                await fake.until(calls.EndReceive, count=3)
+                pieces = [[type(each.request) for each in piece] for piece in fake.pieces]
+                both = [calls.EndReceive, calls.StartReceive]
+                assert pieces[1:] == [[calls.StartReceive], both, both, [calls.EndReceive]]
+
+        play(scene())
+
+    def test_a_server_that_never_answers_is_left_in_the_end(self) -> None:
+        async def scene() -> None:
+            script = {calls.StartReceive: found(), calls.EndReceive: never}
+            async with reading(script, rpc_cancel_minutes=1) as (fake, orders):
+                for _ in range(64):
+                    await orders.receive(0)
+                assert fake.connections == 1
+                began = asyncio.get_running_loop().time()
+                await orders.receive(0)  # so many are unanswered that this one is waited for
+                assert asyncio.get_running_loop().time() - began > 55
+                await orders.receive(0)
+                assert fake.connections == 2
+
+        play_virtually(scene())
+
+    def test_one_that_nobody_waits_for_is_missed_as_well(self) -> None:
+        async def scene() -> None:
+            script = {calls.StartReceive: found(), calls.EndReceive: never}
+            async with reading(script, rpc_cancel_minutes=1) as (fake, orders):
+                await orders.receive(0)
+                await asyncio.sleep(61)
+                await orders.receive(0)
+                assert fake.connections == 2
+
+        play_virtually(scene())
+
+    def test_the_queue_is_closed_after_it(self) -> None:
+        async def scene() -> None:
+            ended = asyncio.Event()
+
+            async def slowly(_asked: Asked) -> Answer:
+                await ended.wait()
+                return calls.Done()
+
+            async with reading({calls.StartReceive: found(), calls.EndReceive: slowly}) as (fake, orders):
+                await orders.receive(0)
+                closing = asyncio.create_task(orders.close())
+                await fake.until(calls.EndReceive)
+                await asyncio.sleep(0.05)
+                assert fake.transcript()[-1] == "EndReceive"
+                ended.set()
+                await closing
+                assert fake.transcript()[-2:] == ["EndReceive", "CloseQueue"]
+
+        play(scene())
+
+    def test_a_server_that_has_forgotten_the_handle_is_asked_anew(self) -> None:
+        async def scene() -> None:
+            script: dict[Any, Any] = {
+                calls.StartReceive: found(),
+                calls.EndReceive: RpcFault(NCA_S_FAULT_CONTEXT_MISMATCH),
+            }
+            async with reading(script) as (fake, orders):
+                await orders.receive(0)
+                await fake.until(calls.EndReceive)
+                await asyncio.sleep(0.05)
+                await orders.receive(0)
+                assert fake.connections == 2
+
+        play(scene())
+
+    def test_another_failure_is_no_reason_to_keep_the_message(self) -> None:
+        async def scene() -> None:
+            async with reading({calls.StartReceive: found(), calls.EndReceive: calls.Done(0xC00E0007)}) as (
+                fake,
+                orders,
+            ):
+                for _ in range(2):
+                    assert (await orders.receive(0)).body == b"body"
+                assert fake.connections == 1
+
+        play(scene())
+
+
 class TestLostConnections:
     @pytest.mark.parametrize("kind", ["receive", "peek"])
     def test_a_wait_goes_on_over_a_new_one(self, kind: str) -> None:
@@ -239,6 +328,8 @@ class TestLostConnections:
                 assert isinstance(second, calls.StartReceive)
                 assert first.handle != second.handle
                 assert fake.connections == 2
+                if kind == "receive":
+                    await fake.until(calls.EndReceive)
                 assert acks(fake) == ([RR_ACK] if kind == "receive" else [])
 
         play(scene())

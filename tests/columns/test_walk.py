@@ -63,6 +63,7 @@ WRONG = {
     "label without a NUL": replaced(LABELLED, len(LABELLED) - 2, b"x"),
     "label beyond the end": replaced(LABELLED, 64 + len(NAME) + 1, b"\xfa"),
     "body beyond the end": replaced(PLAIN, 64 + len(direct(r"OS:host\private$\orders")) + 32, u32(500)),
+    "room beyond the end": replaced(LABELLED, 64 + len(NAME) + 36, u32(500)),
     "extension beyond the end": replaced(LABELLED, 64 + len(NAME) + 52, u32(0xFFFF_FFFF)),
     "no padding": packet(user(dq(7), NAME), properties(body=b"abcde")[:-3]),
     "body in the session header": packet(user(dq(7), NAME), properties(body=bytes(16)), flags=0x13),

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from basics import Target, read_properties, same
 from body_promises import TARGETS as BODY_TARGETS
+from column_promises import TARGETS as COLUMN_TARGETS
 from logon_promises import TARGETS as LOGON_TARGETS
 from remote_read_promises import TARGETS as REMOTE_READ_TARGETS
 from rpc_promises import TARGETS as RPC_TARGETS
@@ -324,5 +325,7 @@ _TARGETS: dict[str, Target] = {
 }
 
 TARGETS: dict[str, Target] = dict(
-    sorted((_TARGETS | BODY_TARGETS | RPC_TARGETS | REMOTE_READ_TARGETS | LOGON_TARGETS).items())
+    sorted(
+        (_TARGETS | BODY_TARGETS | COLUMN_TARGETS | RPC_TARGETS | REMOTE_READ_TARGETS | LOGON_TARGETS).items()
+    )
 )

@@ -67,7 +67,7 @@ class Client:
             data = response.read()
         headers = {name.lower(): value for name, value in response.getheaders()}
         is_json = "json" in headers.get("content-type", "")
-        return Answer(response.status, json.loads(data) if is_json else data, headers)
+        return Answer(response.status, json.loads(data) if is_json and data else data, headers)
 
     def get(self, path: str, **query: Any) -> Answer:
         return self.ask("GET", path, **query)

@@ -75,6 +75,14 @@ class TestKilled:
                 served.event("data_process_started", number + 1)
             assert served.get("/queues").status == 200
 
+    def test_one_of_two(self, tmp_path: Path) -> None:
+        with serving(tmp_path, options="port = 0\nprocesses = 2") as served:
+            pids = [served.event("data_process_started", number)["pid"] for number in range(2)]
+            os.kill(pids[0], signal.SIGKILL)
+            assert served.get("/queues").status == 200
+            served.event("data_process_started", 2)
+            assert is_running(pids[1])
+
 
 def _claim(served: Served) -> int:
     epoch = served.post("/consumers/c/attach", queues=[QUEUE])["epoch"]

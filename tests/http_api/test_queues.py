@@ -121,6 +121,9 @@ class TestCuts:
 
 
 class TestRefusals:
+    def test_nothing_is_made_to_be_thrown_away(self, served: Served) -> None:
+        assert served.ask("HEAD", "/range", queue=ORDERS, lo=0, hi=1).status == 405
+
     @pytest.mark.parametrize(
         ("path", "query", "status", "words"),
         [

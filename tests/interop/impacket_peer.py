@@ -8,6 +8,7 @@ import json
 import socket
 import struct
 import sys
+import time
 
 from impacket.dcerpc.v5 import epm, transport
 from impacket.dcerpc.v5.dtypes import DWORD, GUID, LONG, ULONGLONG, USHORT
@@ -279,6 +280,19 @@ def show(value):
     return None if value == b"" else value
 
 
+def drain(connection, handle, count):
+    """Receives and acknowledges messages one after the other: what that takes, for bench/."""
+    reading = {"lookup": 0, "cursor": 0, "action": 0, "timeout": 10_000}
+    sizes = {"max_body": 0xFFFF_FFFF, "max_compound": 0xFFFF_FFFF}
+    wall, cpu = time.perf_counter(), time.process_time()
+    for number in range(1, count + 1):
+        connection.begin("start_receive", {"handle": handle, "request": number, **reading, **sizes})
+        assert connection.answer()["status"] == 0
+        connection.begin("end_receive", {"handle": handle, "ack": 2, "request": number})
+        assert connection.answer()["status"] == 0
+    return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
+
+
 def endpoints(command):
     """ept_map and ept_lookup, as impacket's own module asks them."""
 
@@ -324,6 +338,8 @@ def act(connections, name, command):
             return {"call": connections[name].begin(command["method"], command["arguments"])}
         case "answer":
             return connections[name].answer()
+        case "drain":
+            return drain(connections[name], command["handle"], command["count"])
         case "raw":
             connections[name].send("get_server_port", command["opnum"], bytes.fromhex(command["stub"]))
             return connections[name].answer()

@@ -51,7 +51,7 @@ def test_every_published_code_has_one_class_and_it_has_the_published_name() -> N
     assert published == PUBLISHED_ERRORS
 
 
-@pytest.mark.conformance("DMPR-004")
+@pytest.mark.conformance("DMPR-004", "MQRR-019")
 def test_codes_that_are_not_published_carry_the_customer_bit() -> None:
     ours = [each for each in classes_with_a_code() if each.code not in PUBLISHED.values()]
     assert StoreFullError in ours

@@ -76,6 +76,7 @@ class Site(World):
         try:
             return command()
         finally:
+            self.service.flush()
             self.effects = self.service.finish(self.engine.commit())
             self.actions = self.service.take_actions()
             for action in self.actions:

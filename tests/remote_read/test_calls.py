@@ -81,6 +81,15 @@ EXPECTED: dict[str, Call] = {
 }
 
 
+@pytest.mark.conformance("MQRR-019")
+def test_an_hresult_has_32_bits_and_a_guid_is_that_of_ms_dtyp() -> None:
+    assert Done(0xC00E0003).encode() == bytes.fromhex("03 00 0e c0")
+    assert Done.decode(bytes.fromhex("03 00 0e c0 ff")).status == 0xC00E0003
+    guid = bytes.fromhex("33 22 11 00 55 44 77 66 88 99 aa bb cc dd ee ff")
+    assert guid in OPEN.encode()
+    assert OpenQueue.decode(OPEN.encode()).client_id == GUID
+
+
 class TestDerivedVectors:
     @pytest.mark.conformance(
         "MQRR-022", "MQRR-028", "MQRR-029", "MQRR-047", "MQRR-066", "MQRR-105", "MQRR-117"

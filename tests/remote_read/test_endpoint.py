@@ -60,13 +60,9 @@ class Line(RawClient):
         self.call_ids = iter(range(2, 1_000_000))
 
     def send(self, *pdus: Pdu | bytes) -> list[Pdu]:
-        def take() -> None:
-            for pdu in pdus:
-                data = pdu if isinstance(pdu, bytes) else pdu.encode()
-                for event in self.server.receive(data):
-                    self.endpoint.take(self.server, event)
-
-        self.site.run(take)
+        """In one piece."""
+        data = b"".join(pdu if isinstance(pdu, bytes) else pdu.encode() for pdu in pdus)
+        self.site.run(lambda: self.endpoint.take_all(self.server, self.server.receive(data)))
         return self.answers()
 
     def answers(self) -> list[Pdu]:
@@ -167,8 +163,11 @@ class TestInterface:
         assert line.fault(1, b"") != BAD_STUB_DATA
         assert stub(line.ask(calls.GetServerPort())) == bytes.fromhex("37080000")
 
+    @pytest.mark.conformance("MQRR-011")
     def test_strings_that_break_the_rules(self, line: Line) -> None:
         good = calls.OpenQueue(queue_format("q"), RECEIVE).encode()
+        for size in range(len(good)):
+            assert line.fault(2, good[:size]) == BAD_STUB_DATA
         counts = {"actual over max": (20, 200), "offset": (16, 1), "no NUL": (20, 3)}
         for at, value in counts.values():
             bad = bytearray(good)

@@ -5,6 +5,7 @@ from uuid import uuid4
 import pytest
 
 from engine.harness import Box
+from tiercel.store.interface import Keyspace
 
 from .site import MOVE, Remote, Site, refused
 
@@ -161,3 +162,48 @@ class TestMoveMessage:
         site.run(lambda: getattr(site.engine.resource_manager, outcome)(transaction))
         expected = ([b"2"], [b"1"]) if outcome == "commit" else ([b"1", b"2"], [])
         assert (orders.bodies(), orders.subqueue("a").bodies()) == expected
+
+
+class TestSubqueueHeader:
+    """[MS-MQRR] 2.2.5.3: what a reader is told of where its message is."""
+
+    ZEROS = bytes(64)
+
+    def names(self, remote: Remote) -> tuple[bytes, bytes]:
+        header = remote.peek().message.subqueue
+        return header.subqueue_name, header.target_subqueue_name
+
+    @pytest.mark.conformance("MQRR-042")
+    def test_names_are_filled_with_zeros(self, a: Remote, box: Box) -> None:
+        box.send_all(b"1", b"2")
+        a.move(a.peek().lookup_id, a.reader.open("q;poison", MOVE))
+        assert self.names(a) == (self.ZEROS, self.ZEROS)
+        name = "poison".encode("utf-16-le").ljust(64, b"\0")
+        assert self.names(a.reader.open("q;poison")) == (name, self.ZEROS)
+
+    @pytest.mark.conformance("MQRR-042")
+    @pytest.mark.parametrize("outcome", ["commit", "abort"])
+    def test_where_it_is_going_only_the_undecided_transaction_knows(
+        self, site: Site, orders: Box, outcome: str
+    ) -> None:
+        a, transaction = site.reader().open("orders"), uuid4()
+        lookup_id, goal = a.peek().lookup_id, "poison".encode("utf-16-le")
+        a.reader.enlist(transaction)
+        a.move(lookup_id, a.reader.open("orders;poison", MOVE), transaction)
+        site.run(lambda: site.engine.resource_manager.prepare(transaction))
+        with site.store.snapshot() as view:
+            undecided = list(view.range(Keyspace.TRANSACTIONS, b"", b"\xff"))
+            messages = [data for _, data in view.range(Keyspace.MESSAGES, b"", b"\xff")]
+        assert undecided
+        assert not any(goal in data for data in messages)
+        assert a.peek().body == b"2"  # nobody is served the message meanwhile
+        site.run(lambda: getattr(site.engine.resource_manager, outcome)(transaction))
+        with site.store.snapshot() as view:
+            assert not list(view.range(Keyspace.TRANSACTIONS, b"", b"\xff"))
+        if outcome == "commit":
+            poison = a.reader.open("orders;poison")
+            assert poison.peek().body == b"1"
+            assert self.names(poison) == (goal.ljust(64, b"\0"), self.ZEROS)
+        else:
+            assert (a.peek().body, orders.bodies()) == (b"1", [b"1", b"2"])
+            assert self.names(a) == (self.ZEROS, self.ZEROS)

@@ -6,14 +6,18 @@ from uuid import uuid4
 import pytest
 
 from engine.harness import ALICE, BOB, SYSTEM, Box
-from tiercel.model.codes import QueueAccessMask, QueueFormatKind
+from tiercel.model.codes import QueueAccess, QueueAccessMask, QueueFormatKind, RemoteReadState
 from tiercel.model.errors import DtcConnectError, error_for_code
+from tiercel.model.identifiers import NULL_GUID
 from tiercel.model.sid import ANONYMOUS, SecurityIdentifier
 from tiercel.remote_read import calls
+from tiercel.remote_read.handles import QueueHandle
 from tiercel.remote_read.queue_format import QueueFormat
 from tiercel.remote_read.settings import Settings
+from tiercel.rpc.associations import Association
 from tiercel.rpc.ndr import ContextHandle
 from tiercel.rpc.security import AuthenticationLevel
+from tiercel.rpc.syntax import Interface
 from tiercel.security.access import Token
 from tiercel.security.descriptor import SecurityDescriptor
 
@@ -27,6 +31,7 @@ ACCESS_DENIED = 0xC00E0025
 RPC_ACCESS_DENIED = 0x5
 CONTEXT_MISMATCH = 0x1C00001A
 CAROL = Token.for_user(SecurityIdentifier.parse("S-1-5-21-1-2-3-1003"))
+OPEN_HANDLE = Association.open_handle
 LEVELS = list(AuthenticationLevel)[1:]
 NONE = AuthenticationLevel.NONE
 
@@ -94,7 +99,9 @@ class TestAuthorisation:
         with faults(RPC_ACCESS_DENIED):
             weaker.call(calls.EnlistRemoteTransaction(uuid4()))
 
+    @pytest.mark.conformance("MQRR-017")
     def test_another_least_level_can_be_set(self) -> None:
+        """DebugRpc"""
         site = Site(least_level=AuthenticationLevel.INTEGRITY)
         site.create("q")
         site.reader(level=AuthenticationLevel.INTEGRITY).open("q")
@@ -125,6 +132,7 @@ class TestAuthorisation:
             with faults(RPC_ACCESS_DENIED):
                 stranger.open("q", is_workgroup=workgroup)
 
+    @pytest.mark.conformance("MQRR-018")
     def test_what_a_handle_said_of_its_client_counts_for_its_calls(self) -> None:
         site = Site(allow_unauthenticated=True, deny_workgroup_clients=True)
         box = site.create("q")
@@ -147,6 +155,7 @@ class TestAuthorisation:
         with faults(RPC_ACCESS_DENIED):
             stranger.enlist(uuid4())
 
+    @pytest.mark.conformance("MQRR-017")
     def test_queues_that_are_open_to_nobody_in_particular(self) -> None:
         """NewRemoteReadServerAllowNoneSecurityClient"""
         site = Site(allow_anonymous=True)
@@ -296,6 +305,13 @@ class TestOpenQueue:
             with faults(code):
                 site.reader().open("q", access, share)
 
+    @pytest.mark.conformance("MQRR-054")
+    @pytest.mark.usefixtures("box")
+    def test_clients_need_no_name_of_their_own(self, site: Site) -> None:
+        same = uuid4()
+        opened = [site.reader().open("q", client_id=client) for client in (NULL_GUID, NULL_GUID, same, same)]
+        assert len({each.handle for each in opened}) == len(opened)
+
     @pytest.mark.conformance("MQRR-055")
     @pytest.mark.usefixtures("box")
     def test_who_the_client_says_it_is_means_nothing(self, site: Site) -> None:
@@ -303,6 +319,25 @@ class TestOpenQueue:
         assert (said.is_non_routing_server, said.major, said.minor) == (1, 6, 1)
         for routing, major in product((0, 1, -1), (0, 5, 255)):
             site.reader().open("q", is_non_routing_server=routing, major=major, minor=major, build_number=9)
+
+
+class TestRemoteReadState:
+    """[MS-MQDMPR] 3.1.1.16"""
+
+    @pytest.mark.conformance("DMPR-111")
+    def test_who_knows_the_handle(self, site: Site, box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+        local = box.open(QueueAccess.RECEIVE)
+        assert local.remote_read_state is RemoteReadState.NONE
+        seen = []
+
+        def watch(association: Association, interface: Interface, handle: QueueHandle) -> ContextHandle:
+            seen.append(handle.opened.remote_read_state)
+            return OPEN_HANDLE(association, interface, handle)
+
+        monkeypatch.setattr(Association, "open_handle", watch)
+        site.reader().open("q")
+        [far] = [each for each in box.state.handles.values() if each is not local]
+        assert (seen, far.remote_read_state) == ([RemoteReadState.OPENED], RemoteReadState.READY_FOR_READ)
 
 
 class TestContextHandles:
@@ -376,13 +411,14 @@ class TestContextHandles:
 
 
 class TestOpenQueueForMove:
+    @pytest.mark.conformance("MQRR-103")
     @pytest.mark.usefixtures("box")
     def test_only_to_move_and_with_others(self, site: Site) -> None:
         for access, share in ((MOVE, 1), (RECEIVE, 0), (PEEK, 0), (MOVE | RECEIVE, 0), (0, 0)):
             with faults(INVALID_PARAMETER):
                 site.reader().call(calls.OpenQueueForMove(queue_format("q;sub"), access, share))
 
-    @pytest.mark.conformance("MQRR-064")
+    @pytest.mark.conformance("MQRR-064", "MQRR-103")
     def test_nothing_is_read_through_it(self, site: Site, box: Box) -> None:
         box.send(b"1")
         target = site.reader().open("q", MOVE)
@@ -395,7 +431,7 @@ class TestOpenQueueForMove:
             target.purge()
         assert box.bodies() == [b"1"]
 
-    @pytest.mark.conformance("MQRR-102")
+    @pytest.mark.conformance("MQRR-102", "MQRR-103")
     def test_a_subqueue_of_nothing(self, site: Site) -> None:
         with faults(QUEUE_NOT_FOUND):
             site.reader().open("nobody;sub", MOVE)

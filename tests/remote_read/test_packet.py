@@ -210,7 +210,7 @@ class TestSectionBuffer:
         assert first.size_alloc - len(first.data) == 21 - 6 + 3  # and the padding
         assert second.data == PLAIN_TRAILER
 
-    @pytest.mark.conformance("MQRR-031", "MQRR-140")
+    @pytest.mark.conformance("MQRR-030", "MQRR-031", "MQRR-140")
     @given(
         size=st.integers(0, 300),
         limit=st.integers(0, 400),

@@ -319,6 +319,7 @@ class TestWaiting:
         b.end(receives[1].got)
         assert box.bodies() == []
 
+    @pytest.mark.conformance("MQRR-081")
     def test_a_number_that_is_in_use(self, site: Site, a: Remote, box: Box) -> None:
         box.send_all(b"1", b"2")
         got = a.receive(request_id=5)

@@ -127,6 +127,7 @@ class TestEnlistRemoteTransaction:
         with refused(TRANSACTION_SEQUENCE):
             a.reader.enlist(own.id)
 
+    @pytest.mark.conformance("MQRR-116")
     @OUTCOMES
     def test_everything_in_it_has_one_outcome(self, site: Site, a: Remote, tx: UUID, outcome: str) -> None:
         boxes = [site.create(name, transactional=True) for name in ("q1", "q2", "q3")]
@@ -262,6 +263,7 @@ class TestEndTransactionalReceive:
         b.give_back(got)
         assert orders.bodies() == [b"1"]
 
+    @pytest.mark.conformance("MQRR-126")
     @pytest.mark.parametrize("ack", [RR_ACK, RR_NACK])
     def test_the_other_method_does_not_end_it(self, site: Site, a: Remote, tx: UUID, ack: int) -> None:
         site.put(site.box("orders"), b"1", b"2")
@@ -273,6 +275,7 @@ class TestEndTransactionalReceive:
         a.end(within, transactional=True)
         a.end(without)
 
+    @pytest.mark.conformance("MQRR-126")
     def test_its_errors(self, site: Site, a: Remote, tx: UUID) -> None:
         with refused(0xC00E0007):
             a.end(1, transactional=True)

@@ -93,7 +93,8 @@ class Scripted:
     def writable(self, connection: int, *, is_writable: bool) -> None:
         self._note("writable", connection, is_writable)
 
-    def disconnected(self, connection: int) -> None:
+    def disconnected(self, connection: int, error: int = 0) -> None:
+        del error
         self._note("disconnected", connection)
 
     def resolved(self, host: str, addresses: list[str]) -> None:

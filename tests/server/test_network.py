@@ -1,7 +1,9 @@
 """The sockets, real ones on loopback, under a scripted protocol: what is performed, and what is bounded."""
 
 import asyncio
+import errno
 import logging
+import os
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -290,8 +292,35 @@ class TestDial:
                 unused.bind(("127.0.0.3", 0))
                 await do(daemon, Dial(77, "127.0.0.3", unused.getsockname()[1]))
                 failed = await protocol.until_input("connect_failed")
-            assert failed[1:3] == (77, ConnectionStatus.SOCKET_CONNECT_FAILURE)
-            assert failed[3] != 0
+            assert failed[1:] == (77, ConnectionStatus.CONNECTION_REFUSED, 0x8007_274D)
+
+        play(scene)
+
+    @pytest.mark.conformance("DMPR-057")
+    @pytest.mark.parametrize(
+        ("number", "status", "code"),
+        [
+            (errno.ECONNREFUSED, ConnectionStatus.CONNECTION_REFUSED, 0x8007_274D),
+            (errno.EADDRINUSE, ConnectionStatus.SOCKET_BIND_FAILURE, 0x8007_2740),
+            (errno.EADDRNOTAVAIL, ConnectionStatus.SOCKET_BIND_FAILURE, 0x8007_2741),
+            (errno.EMFILE, ConnectionStatus.SOCKET_CREATE_FAILURE, 0x8007_2728),
+            (errno.ENOBUFS, ConnectionStatus.LOW_RESOURCE, 0x8007_2747),
+            (errno.EHOSTUNREACH, ConnectionStatus.SOCKET_CONNECT_FAILURE, 0x8007_2751),
+            (errno.EPERM, ConnectionStatus.SOCKET_CONNECT_FAILURE, 0x8000_4005),
+        ],
+    )
+    def test_the_history_has_a_status_and_a_code_for_each_failure(
+        self, play: Play, monkeypatch: pytest.MonkeyPatch, number: int, status: ConnectionStatus, code: int
+    ) -> None:
+        """What a kernel cannot be made to answer on demand is answered for it."""
+
+        async def scene(daemon: Daemon, protocol: Any) -> None:
+            async def fail(*_: object, **__: object) -> None:
+                raise OSError(number, os.strerror(number))
+
+            monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", fail)
+            await do(daemon, Dial(77, "127.0.0.3", 1801))
+            assert (await protocol.until_input("connect_failed"))[1:] == (77, status, code)
 
         play(scene)
 

@@ -3,26 +3,31 @@
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tiercel.engine.engine import Engine
-from tiercel.model.codes import QueueAccess
+from tiercel.model.codes import OutgoingQueueState, QueueAccess
+from tiercel.model.errors import DecodeError
 from tiercel.model.format_name import FormatName
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
+from tiercel.model.queue import OutgoingQueue
 from tiercel.remote_read import calls
 from tiercel.remote_read.calls import REMOTE_READ, RR_ACK, RR_NACK
 from tiercel.remote_read.packet import rebuild
 from tiercel.remote_read.queue_format import QueueFormat
 from tiercel.rpc.client import Answered, Bound, ClientConnection, Faulted
-from tiercel.rpc.endpoint_mapper import ENDPOINT_MAPPER, EPT_MAP, map_request, read_map_answer
-from tiercel.rpc.ndr import ContextHandle
+from tiercel.rpc.endpoint_mapper import ENDPOINT_MAPPER, EPT_LOOKUP, EPT_MAP, map_request, read_map_answer
+from tiercel.rpc.ndr import NULL_HANDLE, ContextHandle, NdrWriter
 from tiercel.rpc.status import RpcFault
 from tiercel.rpc.syntax import Interface
+from tiercel.rpc.towers import Tower
 from tiercel.security.access import Token
+from tiercel.server.config import RemoteReadOptions
 from tiercel.server.daemon import Daemon
 
 from .scripted import PATIENCE_S, configured
@@ -39,9 +44,9 @@ def play(tmp_path: Path) -> Play:
         remote_read = {"enabled": True, "port": 0, "least_level_local": "none"} | options
         config = configured(tmp_path, remote_read=remote_read)
         async with asyncio.timeout(PATIENCE_S), Daemon(config) as daemon:
-            await daemon.call(
-                lambda engine: engine.create_queue(PathName.parse(r".\private$\q"), open_to_all())
-            )
+            if not daemon.engine.find(NAME):
+                path = PathName.parse(r".\private$\q")
+                await daemon.call(lambda engine: engine.create_queue(path, open_to_all()))
             try:
                 await scene(daemon)
             finally:
@@ -66,8 +71,8 @@ class Reader:
         self.rpc = ClientConnection(interface)
         self.answers: dict[int, bytes | RpcFault] = {}
 
-    async def connect(self, port: int) -> "Reader":
-        self.stream, self.sink = await asyncio.open_connection("127.0.0.1", port)
+    async def connect(self, port: int, host: str = "127.0.0.1") -> "Reader":
+        self.stream, self.sink = await asyncio.open_connection(host, port)
         READERS.append(self)
         self.rpc.bind()
         assert await self._events() == [Bound()]
@@ -190,13 +195,123 @@ def test_who_proves_nothing_is_refused_by_default(play: Play) -> None:
     play(scene, least_level_local="privacy")
 
 
+@pytest.mark.conformance("MQRR-017", "MQRR-018")
+@pytest.mark.parametrize(
+    ("switches", "workgroup", "is_let_in"),
+    [
+        ({}, 1, False),
+        ({"allow_unauthenticated": True}, 0, True),
+        ({"allow_unauthenticated": True, "deny_workgroup_clients": True}, 0, False),
+        ({"allow_unauthenticated": True, "deny_workgroup_clients": True}, 1, True),
+        ({"allow_anonymous": True}, 0, True),
+        ({"least_level_local": "integrity"}, 1, False),
+    ],
+)
+def test_switches_that_let_strangers_in(
+    play: Play, switches: dict[str, Any], workgroup: int, is_let_in: bool
+) -> None:
+    async def scene(daemon: Daemon) -> None:
+        await put(daemon, b"1")
+        reader = await Reader().connect(port_of(daemon))
+        opening = calls.OpenQueue(QueueFormat.of(NAME), int(QueueAccess.RECEIVE), is_workgroup=workgroup)
+        if not is_let_in:
+            with pytest.raises(RpcFault) as refusal:
+                await reader.call(opening)
+            assert refusal.value.status == 0x5
+            return
+        handle = (await reader.call(opening)).handle
+        assert body(await reader.call(calls.StartReceive(handle, request_id=1))) == b"1"
+
+    play(scene, **{"least_level_local": "privacy"} | switches)
+
+
+async def mapped_ports(port: int) -> list[int]:
+    mapper = await Reader(ENDPOINT_MAPPER).connect(port)
+    number = mapper.rpc.call(EPT_MAP, map_request(REMOTE_READ.syntax))
+    mapper.sink.write(mapper.rpc.data_to_send())
+    return read_map_answer(await mapper.answer(number), REMOTE_READ.syntax)
+
+
+@pytest.mark.conformance("MQRR-007")
+def test_readers_may_stay_where_the_mapper_sends_them_or_ask_for_the_port(
+    play: Play, unused_port: int
+) -> None:
+    async def scene(daemon: Daemon) -> None:
+        await put(daemon, b"1", b"2")
+        [port] = await mapped_ports(unused_port)
+        staying = await Reader().connect(port)
+        handle = await staying.open()
+        assert body(await staying.call(calls.StartReceive(handle, request_id=1))) == b"1"
+        asking = await Reader().connect(port)
+        named = (await asking.call(calls.GetServerPort())).port
+        rebound = await Reader().connect(named)
+        handle = await rebound.open()
+        assert body(await rebound.call(calls.StartReceive(handle, request_id=1))) == b"2"
+
+    play(scene, endpoint_mapper=True, endpoint_mapper_port=unused_port)
+
+
+def own_sockets(table: str) -> set[str]:
+    """The sockets of this process that /proc/net/`table` lists."""
+    own = set()
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            own.add(str(link.readlink()))
+    rows = Path(f"/proc/net/{table}").read_text("ascii").splitlines()[1:]
+    return {f"socket:[{row.split()[9]}]" for row in rows} & own
+
+
+@pytest.mark.conformance("MQRR-003")
+def test_there_is_nothing_but_tcp(play: Play, unused_port: int) -> None:
+    datagrams = own_sockets("udp") | own_sockets("udp6")
+
+    async def scene(daemon: Daemon) -> None:
+        assert (own_sockets("udp") | own_sockets("udp6")) <= datagrams
+        assert len(own_sockets("tcp")) >= 3  # the binary protocol, remote reading and the mapper
+        mapper = await Reader(ENDPOINT_MAPPER).connect(unused_port)
+        everything = NdrWriter().u32(0).pointer(is_there=False).pointer(is_there=False).u32(1)
+        question = everything.context_handle(NULL_HANDLE).u32(100).data
+        number = mapper.rpc.call(EPT_LOOKUP, question)
+        mapper.sink.write(mapper.rpc.data_to_send())
+        towers = read_towers(await mapper.answer(number))
+        assert [tower.interface for tower in towers] == [REMOTE_READ.syntax]
+        assert all(tower.is_tcp and tower.port == port_of(daemon) for tower in towers)
+
+    play(scene, endpoint_mapper=True, endpoint_mapper_port=unused_port)
+
+
+def read_towers(stub: bytes) -> list[Tower]:
+    """Of an answer to ept_lookup, found by their shape: a count twice, then as many octets."""
+    towers = []
+    for at in range(0, len(stub) - 8, 4):
+        size = int.from_bytes(stub[at : at + 4], "little")
+        if size and stub[at : at + 4] == stub[at + 4 : at + 8] and at + 8 + size <= len(stub):
+            with suppress(DecodeError):
+                towers.append(Tower.decode(stub[at + 8 : at + 8 + size]))
+    return towers
+
+
+@pytest.mark.conformance("MQRR-005")
+@pytest.mark.parametrize("taken", [0, 1, 2])
+def test_a_port_that_is_taken_is_passed_over(play: Play, taken: int) -> None:
+    host = f"127.21.3.{taken + 1}"  # where nobody else listens, so that the usual port is free
+    default = RemoteReadOptions().port
+
+    async def scene(daemon: Daemon) -> None:
+        assert port_of(daemon) == 2103 + 11 * taken
+        reader = await Reader().connect(port_of(daemon), host)
+        assert (await reader.call(calls.GetServerPort())).port == port_of(daemon)
+
+    with ExitStack() as others:
+        for number in range(taken):
+            others.enter_context(socket.create_server((host, default + 11 * number)))
+        play(scene, host=host, port=default)
+
+
 @pytest.mark.conformance("MQRR-004", "MQRR-006")
 def test_the_endpoint_mapper_leads_to_the_port(play: Play, unused_port: int) -> None:
     async def scene(daemon: Daemon) -> None:
-        mapper = await Reader(ENDPOINT_MAPPER).connect(unused_port)
-        number = mapper.rpc.call(EPT_MAP, map_request(REMOTE_READ.syntax))
-        mapper.sink.write(mapper.rpc.data_to_send())
-        assert read_map_answer(await mapper.answer(number), REMOTE_READ.syntax) == [port_of(daemon)]
+        assert await mapped_ports(unused_port) == [port_of(daemon)]
         reader = await Reader().connect(port_of(daemon))
         assert (await reader.call(calls.GetServerPort())).port == port_of(daemon)
 
@@ -209,3 +324,43 @@ def unused_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+@pytest.mark.conformance("DMPR-003")
+def test_all_protocols_serve_one_queue_manager(play: Play) -> None:
+    async def scene(daemon: Daemon) -> None:
+        assert daemon.remote_reading is not None
+        engine = daemon.engine
+        parts = (daemon.protocol, daemon.remote_reading.service)
+        managers = [part._engine.queue_manager for part in parts]
+        assert all(manager is engine.queue_manager for manager in managers)
+        await daemon.call(lambda engine: engine.set_properties(send_insecure_nacks=True))
+        assert all(manager.send_insecure_nacks for manager in managers)
+
+    play(scene)
+
+
+def test_a_hardened_queue_manager_answers_no_rpc_from_its_next_start_on(play: Play) -> None:
+    async def hardening(daemon: Daemon) -> None:
+        await daemon.call(lambda engine: engine.set_properties(hardened_security=True))
+        reader = await Reader().connect(port_of(daemon))
+        assert (await reader.call(calls.GetServerPort())).port == port_of(daemon)
+
+    async def hardened(daemon: Daemon) -> None:
+        assert daemon.remote_reading is None
+        ways = {
+            name: await daemon.call(way_to(name))
+            for name in (r"TCP:192.0.2.9\private$\q", "http://192.0.2.9/msmq/private$/q")
+        }
+        assert list(ways.values()) == [OutgoingQueueState.LOCKED, OutgoingQueueState.INACTIVE]
+
+    def way_to(name: str) -> Callable[[Engine], OutgoingQueueState]:
+        def find(engine: Engine) -> OutgoingQueueState:
+            queue = engine.way_to(FormatName.parse(f"DIRECT={name}")).queue
+            assert isinstance(queue, OutgoingQueue)
+            return queue.state
+
+        return find
+
+    play(hardening)
+    play(hardened)

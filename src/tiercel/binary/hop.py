@@ -180,7 +180,7 @@ class Hop:
         self.session = None
         self._set_state(OutgoingQueueState.DISCONNECTED)
         if not was_open:
-            self.note(session.failure)
+            self.note(session.failure, session.error)
         self._retry_later()
 
     def stop(self) -> None:

@@ -151,12 +151,17 @@ class BinaryProtocol:
         if session is not None:
             session.receive(data)
 
-    def disconnected(self, connection: int) -> None:
-        """The connection is gone, whoever ended it; not called for those that we closed."""
+    def disconnected(self, connection: int, error: int = 0) -> None:
+        """The connection is gone, whoever ended it; not called for those that we closed.
+
+        The error is there when it did not end in order: then what we sent may have gone nowhere.
+        """
         if connection in self._dialled:
-            self.connect_failed(connection, ConnectionStatus.SOCKET_CONNECT_FAILURE)
+            self.connect_failed(connection, ConnectionStatus.SOCKET_CONNECT_FAILURE, error)
         session = self._sessions.get(connection)
         if session is not None:
+            if error and session.failure is ConnectionStatus.UNKNOWN_FAILURE:
+                session.failure, session.error = ConnectionStatus.SOCKET_SEND_FAILURE, error
             session.close("the peer closed the connection")
 
     def writable(self, connection: int, *, is_writable: bool) -> None:

@@ -94,6 +94,7 @@ class Session:
         self.receipts = Receipts()
         self.peer_window = context.settings.window_size
         self.failure = ConnectionStatus.UNKNOWN_FAILURE
+        self.error = 0  # an HRESULT
         self.is_active = False  # SessionActive: messages went one way or the other
         self._context = context
         self._owner = owner

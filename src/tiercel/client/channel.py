@@ -47,6 +47,17 @@ class LinkLostError(RemoteMachineNotAvailableError):
     meaning = "the connection was lost"
 
 
+class Answer(asyncio.Future[bytes]):
+    """The stub of the answer to a call. Who was cancelled while waiting finds it in `late` all the same."""
+
+    late: "asyncio.Future[bytes]"
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        if not self.done():
+            self.late = self.get_loop().create_future()
+        return super().cancel(msg)
+
+
 class Channel(asyncio.Protocol):
     """One connection to one interface."""
 
@@ -54,10 +65,11 @@ class Channel(asyncio.Protocol):
         self._connection = connection
         self._where = where
         self.port = port
-        self._bound: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._calls: dict[int, asyncio.Future[bytes]] = {}
+        self._loop = asyncio.get_running_loop()
+        self._bound: asyncio.Future[None] = self._loop.create_future()
+        self._calls: dict[int, Answer] = {}
         self._transport: asyncio.Transport | None = None
-        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
         self._is_last_call = False
         self.problem: PeerError | None = None
         self.on_end: Callable[[], None] = lambda: None
@@ -116,15 +128,26 @@ class Channel(asyncio.Protocol):
         assert self._transport is not None
         return str(self._transport.get_extra_info("peername")[0])
 
-    def call(self, opnum: int, stub: bytes) -> "asyncio.Future[bytes]":
-        """The stub of the answer; an RpcFault, or a LinkLostError when none can come any more."""
-        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    def call(self, opnum: int, stub: bytes, *, at_once: bool = True) -> Answer:
+        """The stub of the answer; an RpcFault, or a LinkLostError when none can come any more.
+
+        A call that need not leave at once goes with the next one, if that is made in this turn of the loop.
+        """
+        answer = Answer(loop=self._loop)
         if not self.is_open or self._transport is None or not self._connection.is_bound:
             answer.set_exception(self._lost())
             return answer
         self._calls[self._connection.call(opnum, stub)] = answer
-        self._transport.write(self._connection.data_to_send())
+        if at_once:
+            self._flush()
+        else:
+            self._loop.call_soon(self._flush)
         return answer
+
+    def _flush(self) -> None:
+        data = self._connection.data_to_send()
+        if data and self._transport is not None:
+            self._transport.write(data)
 
     def abort(self) -> None:
         if self._transport is not None:
@@ -143,7 +166,7 @@ class Channel(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         keep_alive(transport.get_extra_info("socket"))
-        transport.write(self._connection.data_to_send())
+        self._flush()
 
     def data_received(self, data: bytes) -> None:
         assert self._transport is not None
@@ -157,13 +180,16 @@ class Channel(asyncio.Protocol):
                     self._fail(event.error)
                 case ShutdownRequested():
                     self._is_last_call = True
-        self._transport.write(self._connection.data_to_send())
+        self._flush()
         if self._is_last_call and not self._connection.outstanding_calls:
             self._transport.close()
 
     def _answered(self, event: Answered | Faulted) -> None:
-        answer = self._calls.pop(event.call_id, None)
-        if answer is None or answer.done():  # whoever asked has gone
+        asked = self._calls.pop(event.call_id, None)
+        if asked is None:
+            return
+        answer = asked.late if asked.cancelled() else asked
+        if answer.done():  # there was no time to wait for it
             return
         if isinstance(event, Answered):
             answer.set_result(event.stub)
@@ -187,7 +213,8 @@ class Channel(asyncio.Protocol):
             return
         self._ended.set_result(None)
         calls, self._calls = self._calls, {}
-        everything: list[asyncio.Future[Any]] = [self._bound, *calls.values()]
+        answers = [call.late if call.cancelled() else call for call in calls.values()]
+        everything: list[asyncio.Future[Any]] = [self._bound, *answers]
         for waiting in everything:
             if not waiting.done():
                 waiting.set_exception(self._lost())
@@ -218,14 +245,21 @@ class Link:
     def connections(self) -> int:
         return len(self._channels)
 
-    def call_now(self, opnum: int, stub: bytes) -> "asyncio.Future[bytes] | None":
+    def call_now(self, opnum: int, stub: bytes) -> Answer | None:
         """Calls on a connection that is free; None where another one must be opened first."""
         for channel in self._channels:
             if channel.is_free:
                 return channel.call(opnum, stub)
         return None
 
-    async def call(self, opnum: int, stub: bytes) -> "asyncio.Future[bytes]":
+    def call_along(self, opnum: int, stub: bytes) -> Answer | None:
+        """Calls together with the next call; None where the server takes only one call at a time."""
+        for channel in self._channels:
+            if channel.is_free and channel.is_multiplexed:
+                return channel.call(opnum, stub, at_once=False)
+        return None
+
+    async def call(self, opnum: int, stub: bytes) -> Answer:
         """Sends a call; the future of its answer."""
         while (answer := self.call_now(opnum, stub)) is None:
             async with self._opening:

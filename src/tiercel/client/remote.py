@@ -239,8 +239,8 @@ class RemoteQueue:
         """Takes the first message, and waits `timeout` seconds for one (None: for ever).
 
         With a lookup id it takes that message, or with `seek` the one before or after it, and never waits.
-        A message whose acknowledgement is lost is given to you all the same, as Windows does: it may come
-        once more, but it does not get lost.
+        The acknowledgement is sent, but its answer is not waited for. When it is lost, the message may come
+        once more, as with Windows; it does not get lost. Who wants to know uses `receiving`.
         """
         work = self._queue.receive(timeout, lookup_id=lookup_id, seek=seek, transaction=transaction)
         return self._thread.run(work, self._leave)

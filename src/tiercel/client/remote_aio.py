@@ -233,8 +233,8 @@ class RemoteQueue:
         """Takes the first message, and waits `timeout` seconds for one (None: for ever).
 
         With a lookup id it takes that message, or with `seek` the one before or after it, and never waits.
-        A message whose acknowledgement is lost is given to you all the same, as Windows does: it may come
-        once more, but it does not get lost.
+        The acknowledgement is sent, but its answer is not waited for. When it is lost, the message may come
+        once more, as with Windows; it does not get lost. Who wants to know uses `receiving`.
         """
         if seeks(lookup_id, seek):
             return await self.take(_seeking(_RECEIVES, lookup_id, seek, transaction))
@@ -360,6 +360,8 @@ class RemoteQueue:
 
     async def keep(self, held: _Held) -> RemoteMessage:
         """Acknowledges a message and hands it over."""
+        if not held.read.is_transactional and self._session.acknowledge(held.opened, held.read):
+            return held.message
         request = held.read.end(RR_ACK)
         try:
             await self._session.call(held.opened.link, request, held.opened.handle.subject)

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from tiercel.client.channel import Link, LinkLostError
+from tiercel.client.channel import Answer, Link, LinkLostError
 from tiercel.client.dialing import Options, dial
 from tiercel.client.sender import Sender
 from tiercel.model.codes import QueueAccess, ShareMode
@@ -22,6 +22,7 @@ from tiercel.model.errors import (
 )
 from tiercel.model.format_name import FormatName
 from tiercel.remote_read.calls import (
+    RR_ACK,
     RR_NACK,
     EnlistRemoteTransaction,
     OpenQueue,
@@ -34,12 +35,13 @@ from tiercel.remote_read.calls import (
 )
 from tiercel.remote_read.failures import check, error_of_fault
 from tiercel.remote_read.queue_format import QueueFormat
-from tiercel.remote_read.reader import QueueHandle, Read, RequestIds
+from tiercel.remote_read.reader import QueueHandle, Read, ReadState, RequestIds
 from tiercel.rpc.status import RpcFault
 
 _BUILD: Final = 7601  # of Windows 7, whose version 6.1 the call names: for information only
 _TIDY_S: Final = 10.0  # how long a server may take to hear that somebody has stopped waiting
 _GRACE_S: Final = 5.0  # a read that was not to wait long may be a little late, if that saves it
+_UNANSWERED_MAX: Final = 64  # acknowledgements, before somebody waits for their answers
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 2.0
 
@@ -52,6 +54,9 @@ class Opened:
 
     link: Link
     handle: QueueHandle
+    # The answers to acknowledgements for which nobody waits, and when each has taken too long.
+    acknowledging: dict["asyncio.Future[bytes]", float] = field(default_factory=dict)
+    watch: asyncio.TimerHandle | None = None
 
 
 class RemoteTransaction:
@@ -144,9 +149,9 @@ class Session:
         future = await self.send(link, request)
         limit = self._options.rpc_timeout_s
         try:
-            answer = await self.answer(link, asyncio.shield(future), request, subject, limit)
+            answer = await self.answer(link, future, request, subject, limit)
         except asyncio.CancelledError:
-            await self.tidy(link, self._close_unwanted(link, future, request, subject))
+            await self.tidy(link, self._close_unwanted(link, _late(future), request, subject))
             raise
         opened = self._handle_of(link, answer, subject)
         if not link.is_open:
@@ -171,6 +176,8 @@ class Session:
         await self.tidy(opened.link, self._close_handle(opened))
 
     async def _close_handle(self, opened: Opened) -> None:
+        if opened.acknowledging:  # a server may take calls in any order, and a close gives messages back
+            await asyncio.wait(list(opened.acknowledging))
         await self.call_all(opened, opened.handle.close())
         self._opened.discard(opened)
 
@@ -194,12 +201,12 @@ class Session:
         future = None
         try:
             future = await self.send(link, read.request)
-            response = await self.answer(link, asyncio.shield(future), read.request, subject, limit)
+            response = await self.answer(link, future, read.request, subject, limit)
         except asyncio.CancelledError:
             if future is None:
                 read.forget()
             else:
-                await self.tidy(link, self._withdraw(opened, read, future))
+                await self.tidy(link, self._withdraw(opened, read, _late(future)))
             raise
         except DecodeError:  # it may be a message
             opened.handle.delivered(read)
@@ -210,18 +217,56 @@ class Session:
         assert isinstance(response, Received)
         return response
 
+    def acknowledge(self, opened: Opened, read: Read) -> bool:
+        """Has a message acknowledged together with the next call, and nobody waits for the answer.
+
+        False where it cannot be done so. When it fails, the message may come once more (MQRR-142).
+        """
+        if len(opened.acknowledging) >= _UNANSWERED_MAX or not read.is_delivered:
+            return False
+        request = read.end(RR_ACK)
+        answer = opened.link.call_along(request.OPNUM, request.encode())
+        if answer is None:
+            read.state = ReadState.DELIVERED
+            return False
+        opened.acknowledging[answer] = self._loop.time() + self._options.rpc_timeout_s
+        answer.add_done_callback(lambda _: self._acknowledged(opened, read, answer))
+        if opened.watch is None:
+            self._watch(opened)
+        return True
+
+    def _acknowledged(self, opened: Opened, read: Read, answer: "asyncio.Future[bytes]") -> None:
+        del opened.acknowledging[answer]
+        read.forget()
+        fault = answer.exception()
+        if isinstance(fault, RpcFault):
+            error = error_of_fault(fault, read.request, opened.handle.subject)
+            if isinstance(error, StaleHandleError):  # whatever it has forgotten, we start afresh
+                opened.link.break_off()
+
+    def _watch(self, opened: Opened) -> None:
+        """Leaves a server that does not answer."""
+        opened.watch = None
+        late_at = next(iter(opened.acknowledging.values()), None)
+        if late_at is None:
+            return
+        if late_at <= self._loop.time():
+            opened.link.break_off()
+        else:
+            opened.watch = self._loop.call_at(late_at, self._watch, opened)
+
     @staticmethod
-    async def send(link: Link, request: Request) -> "asyncio.Future[bytes]":
+    async def send(link: Link, request: Request) -> Answer:
         stub = request.encode()
         return link.call_now(request.OPNUM, stub) or await link.call(request.OPNUM, stub)
 
-    @staticmethod
     async def answer(
-        link: Link, future: "asyncio.Future[bytes]", request: Request, subject: str, limit: float | None
+        self, link: Link, future: "asyncio.Future[bytes]", request: Request, subject: str, limit: float | None
     ) -> Response:
+        # Not `asyncio.timeout`, which costs several times as much, and this comes with every message.
+        timer = None if limit is None else self._loop.call_later(limit, _time_out, future)
         try:
-            async with asyncio.timeout(limit):
-                stub = await future
+            stub = await future
         except RpcFault as fault:
             error = error_of_fault(fault, request, subject)
             if isinstance(error, StaleHandleError):  # whatever it has forgotten, we start afresh
@@ -232,6 +277,9 @@ class Session:
             link.break_off()
             problem = f"{type(request).__name__} was not answered within {limit:g} s"
             raise QueueNotAvailableError(subject, problem=problem) from None
+        finally:
+            if timer is not None:
+                timer.cancel()
         return request.RESPONSE.decode(stub)
 
     async def _withdraw(self, opened: Opened, read: Read, future: "asyncio.Future[bytes]") -> None:
@@ -306,3 +354,13 @@ class Session:
                 request = EnlistRemoteTransaction(transaction.id, transaction.token, QueueFormat.of(name))
                 await self.call(link, request, f"transaction {transaction.id}")
                 transaction.enlisted_at.add(self.host)
+
+
+def _late(answer: Answer) -> "asyncio.Future[bytes]":
+    """The answer, for who was cancelled while waiting for it."""
+    return answer.late if answer.cancelled() else answer
+
+
+def _time_out(future: "asyncio.Future[bytes]") -> None:
+    if not future.done():
+        future.set_exception(TimeoutError())

@@ -132,11 +132,8 @@ class Walk:
 
     def _is_whole(self) -> Mask:
         """Stored as it was written: nothing is believed before the checksum is right."""
-        whole: Mask = (
-            (self.end - self.record >= RECORD.itemsize)
-            & (self.joined.checksums(self.record + 4, self.end) == self.head["checksum"])
-            & (self.head["version"] == records.VERSION)
-        )
+        checksums = self.joined.checksums(self.record + 4, self.end)
+        whole: Mask = (checksums == self.head["checksum"]) & (self.head["version"] == records.VERSION)
         if self._has_head:  # of a claim, with a checksum of its own at its end
             at = self.record - 4
             whole &= self.joined.checksums(self.joined.starts, at) == self.joined.numbers(">u4", at)
@@ -152,7 +149,7 @@ class Walk:
             allowed
             & (fixed["version"] == base_header.VERSION)
             & (fixed["signature"] == base_header.SIGNATURE)
-            & (fixed["packet_size"] == self.end - self.packet)
+            & (fixed["packet_size"] == self.end - self.packet)  # so the record is not too short, either
             & (fixed["packet_size"] <= MAX_PACKET_SIZE)
             & (fixed["base_flags"] & _RARE_BASE == 0)
             & (flags & _RARE == 0)

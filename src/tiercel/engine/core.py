@@ -130,6 +130,10 @@ class Core:
         """Have the queue's count and size written when the batch is committed."""
         self._touched[queue] = None
 
+    @property
+    def has_changes(self) -> bool:
+        return bool(self._touched)
+
     def set_aside(self, queue: "QueueState", lookup_id: int, data: bytes, problem: StoreDamagedError) -> None:
         """Takes a damaged record out of its queue and keeps its bytes for whoever can make sense of them."""
         key = message_key(queue.slot, lookup_id)

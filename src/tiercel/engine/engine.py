@@ -177,6 +177,11 @@ class Engine:
         return self._core.commit()
 
     @property
+    def has_changes(self) -> bool:
+        """Whether the batch has changed a queue, so that its commit has to be made durable in any case."""
+        return self._core.has_changes
+
+    @property
     def batch(self) -> Batch:
         """The open batch of the store: protocols keep their own state in keyspaces of their own."""
         return self._core.batch

@@ -27,6 +27,7 @@ from tiercel.model.codes import MessageClass, QueueType
 from tiercel.model.errors import StoreDamagedError, StoreFullError
 from tiercel.model.queue import OutgoingQueue, Queue
 from tiercel.store.interface import Keyspace
+from tiercel.wire.user_message import UserMessage
 
 if TYPE_CHECKING:
     from tiercel.engine.handles import OpenQueue, Waiter
@@ -45,6 +46,9 @@ class Lock:
     allow_peek: bool = False
     # What becomes of the message when it is given back: it was purged, or its time ran out meanwhile.
     doom: MessageClass | None = None
+    # The message of a two-phase read, which ends soon: it need not be looked for and read once more.
+    record: Record | None = None
+    packet: UserMessage | None = None
 
     @property
     def is_visible(self) -> bool:

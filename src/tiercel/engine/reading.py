@@ -39,6 +39,7 @@ _SPARE = 100
 _RECEIVE = QueueAccess.RECEIVE
 _ACK_RECEIVE = MessageClass.ACK_RECEIVE
 _NACK_DELETED = MessageClass.NACK_DELETED
+_NACK_Q_PURGED = MessageClass.NACK_Q_PURGED
 _PEEK = QueueAccess.RECEIVE | QueueAccess.PEEK
 
 
@@ -161,8 +162,8 @@ class Reading:
         if isinstance(lock.owner, Transaction):
             if not delete:  # the transaction decides of what stays in it (DMPR-209, T-13)
                 self.leave_transaction(queue, lookup_id, lock.owner)
-        elif delete and lock.doom != MessageClass.NACK_Q_PURGED:
-            self._delivery.finish(queue, lookup_id, record, MessageClass.ACK_RECEIVE)
+        elif delete and lock.doom != _NACK_Q_PURGED:
+            self._delivery.finish(queue, lookup_id, record, _ACK_RECEIVE, lock.packet)
         else:
             self.give_back(queue, lookup_id, record)
 
@@ -217,8 +218,11 @@ class Reading:
         raise TransactionSequenceError(f"message {lookup_id} of {queue}", problem=problem)
 
     def _held(self, opened: OpenQueue, lookup_id: int) -> tuple[QueueState, Lock, Record]:
-        queue = opened.queue_for(QueueAccess.RECEIVE)
-        lock, record = queue.locks.get(lookup_id), queue.get(self._core, lookup_id)
+        queue = opened.queue_for(_RECEIVE)
+        lock = queue.locks.get(lookup_id)
+        record = lock.record if lock is not None else None
+        if record is None:
+            record = queue.get(self._core, lookup_id)
         if lock is None or record is None or lock.opened is not opened:
             problem = f"no read of message {lookup_id} is open on this handle"
             raise TransactionSequenceError(str(queue), problem=problem)
@@ -242,7 +246,9 @@ class Reading:
             kind = TransactionalOperationType.DEQUEUE
             transaction.operations.append(Operation(kind, queue, record, lookup_id))
         elif two_phase:
-            queue.lock(lookup_id, Lock(opened, opened, allow_peek))
+            packet = UserMessage(record.packet)
+            queue.lock(lookup_id, Lock(opened, opened, allow_peek, None, record, packet))
+            return Found(queue, lookup_id, record, packet)
         else:
             # What an administrator takes out of an outgoing queue will never reach its destination.
             reason = _NACK_DELETED if queue.is_outgoing else _ACK_RECEIVE

@@ -20,7 +20,7 @@ from tiercel.engine.stage_records import Stage, StageId
 from tiercel.http import places
 from tiercel.http.places import Source
 from tiercel.model.codes import QueueAccess
-from tiercel.model.errors import ConsumerFencedError, IoTimeoutError, MqError
+from tiercel.model.errors import ConsumerFencedError, IoTimeoutError, MqError, StoreFullError
 from tiercel.server.daemon import Daemon
 
 SLICE: Final = 1000  # messages in one turn: some 15 ms
@@ -157,10 +157,16 @@ class Commands:
         taken, size_bytes, hi, lo = 0, 0, start, start
         sums: list[tuple[int, int]] = []
         while True:
-            claim, state = await self.run(command)
-            lo, hi = claim.lo if lo is None or not sums else lo, claim.hi
+            try:
+                claim, state = await self.run(command)
+            except StoreFullError:
+                if not sums:
+                    raise
+                break  # what was claimed before there was no more room is a claim
+            lo, hi = lo if sums else claim.lo, claim.hi
             if claim.is_repeat:
-                sums = await self._weights(consumer, state, claim.lo, claim.hi)
+                before = await self._weights(consumer, state, claim.lo, claim.hi)
+                sums += [(end, size_bytes + size) for end, size in before]
                 break
             if claim.hi == claim.lo:
                 break

@@ -1,10 +1,12 @@
 """The application of the data process: bulk is read from the store, the rest passed on to the daemon."""
 
 from collections.abc import Awaitable, Callable, Iterable
+from http import HTTPStatus
 from typing import Final
 
 import pyarrow as pa
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -67,6 +69,8 @@ class DataApp:
     def _guarded(self, role: Role, handler: Handler) -> Handler:
         async def guarded(request: Request) -> Response:
             self._gate.check(request, role)
+            if request.method == "HEAD":  # Starlette would make the whole answer and throw it away
+                raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED)
             return await handler(request)
 
         return guarded

@@ -11,6 +11,7 @@ import os
 import socket
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +34,8 @@ def main() -> None:
     log.configure(level=options["level"], format_name=options["format"], file=options["file"])
     logging.getLogger("httpx").setLevel(logging.WARNING)  # else it tells of every request
     # A piece has thousands of little objects that die with it: looking for cycles among them costs much.
-    os.nice(_NICE)
+    with suppress(OSError):  # a service may not be allowed to
+        os.nice(_NICE)
     gc.freeze()
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     asyncio.run(_serve(settings))

@@ -4,7 +4,8 @@ A request knows its number and what answers it. A response that has a status can
 the two methods that open a queue have none, and fail by a fault that carries the code (MQRR trap 25).
 """
 
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self, get_type_hints
 from uuid import UUID
@@ -14,7 +15,16 @@ from tiercel.model.identifiers import NULL_GUID
 from tiercel.model.limits import INFINITE
 from tiercel.remote_read.packet import Section
 from tiercel.remote_read.queue_format import NO_QUEUE, QueueFormat
-from tiercel.rpc.ndr import NULL_HANDLE, ContextHandle, NdrReader, NdrWriter
+from tiercel.rpc.ndr import (
+    FIRST_REFERENT,
+    HANDLE_SIZE,
+    NULL_HANDLE,
+    ContextHandle,
+    NdrReader,
+    NdrWriter,
+    decode_handle,
+    encode_handle,
+)
 from tiercel.rpc.status import NCA_S_OP_RNG_ERROR, RpcFault
 from tiercel.rpc.syntax import Interface, SyntaxId
 
@@ -33,20 +43,41 @@ _SECTION_SIZE = 16  # of a SectionBuffer without what its pointer points to
 
 
 class Kind(NamedTuple):
-    """How a field is read and written."""
+    """How a field is read and written; one of a fixed size can be packed together with its neighbours."""
 
     read: Callable[[NdrReader, str], Any]
     write: Callable[[NdrWriter, Any], object]
+    code: str = ""  # of the struct module
+    unpacked: Callable[[Any], Any] | None = None  # makes the value of what the code gives
+    packed: Callable[[Any], Any] | None = None  # and the other way round
 
 
-U8 = Annotated[int, Kind(NdrReader.u8, NdrWriter.u8)]
-U16 = Annotated[int, Kind(NdrReader.u16, NdrWriter.u16)]
-U32 = Annotated[int, Kind(NdrReader.u32, NdrWriter.u32)]
-I32 = Annotated[int, Kind(NdrReader.i32, NdrWriter.i32)]
-U64 = Annotated[int, Kind(NdrReader.u64, NdrWriter.u64)]
+def _check_ack(ack: int) -> int:
+    if not RR_NACK <= ack <= RR_ACK:
+        raise ValueError("it is neither of the two")
+    return ack
+
+
+U8 = Annotated[int, Kind(NdrReader.u8, NdrWriter.u8, "B")]
+U16 = Annotated[int, Kind(NdrReader.u16, NdrWriter.u16, "H")]
+U32 = Annotated[int, Kind(NdrReader.u32, NdrWriter.u32, "I")]
+I32 = Annotated[int, Kind(NdrReader.i32, NdrWriter.i32, "i")]
+U64 = Annotated[int, Kind(NdrReader.u64, NdrWriter.u64, "Q")]
 Guid = Annotated[UUID, Kind(NdrReader.guid, NdrWriter.guid)]
-Handle = Annotated[ContextHandle, Kind(NdrReader.context_handle, NdrWriter.context_handle)]
-Ack = Annotated[int, Kind(lambda reader, name: reader.u32(name, RR_NACK, RR_ACK), NdrWriter.u32)]
+Handle = Annotated[
+    ContextHandle,
+    Kind(
+        NdrReader.context_handle,
+        NdrWriter.context_handle,
+        f"{HANDLE_SIZE}s",
+        decode_handle,
+        encode_handle,
+    ),
+]
+Ack = Annotated[
+    int,
+    Kind(lambda reader, name: reader.u32(name, RR_NACK, RR_ACK), NdrWriter.u32, "I", _check_ack),
+]
 # XACTUOW is an array of bytes and has no alignment; the NULL GUID is no transaction (MQRR trap 1).
 UnitOfWork = Annotated[
     UUID,
@@ -113,25 +144,127 @@ class Call:
 
     @classmethod
     def read(cls, reader: NdrReader) -> Self:
-        return cls(*[kind.read(reader, name) for name, kind in _kinds(cls)])
+        form = _form(cls)
+        values = form.piece.unpack(reader) if form.piece is not None else None
+        if values is None:
+            values = [kind.read(reader, name) for name, kind in form.fields]
+        return cls(*values)
 
     def encode(self) -> bytes:
+        form = _form(type(self))
+        data = form.piece.pack(self) if form.piece is not None else None
+        if data is not None:
+            return data
         writer = NdrWriter()
-        for name, kind in _kinds(type(self)):
+        for name, kind in form.fields:
             kind.write(writer, getattr(self, name))
         return writer.data
 
 
-_KINDS: dict[type[Call], tuple[tuple[str, Kind], ...]] = {}
+# One field after the other is the way that serves all calls and tells what is wrong with one. The calls that
+# come with every message have a quicker one besides, in one piece; it gives None where it does not serve.
 
 
-def _kinds(cls: type[Call]) -> tuple[tuple[str, Kind], ...]:
-    kinds = _KINDS.get(cls)
-    if kinds is None:
-        hints = get_type_hints(cls, include_extras=True)
-        kinds = tuple((field.name, hints[field.name].__metadata__[0]) for field in fields(cls))
-        _KINDS[cls] = kinds
-    return kinds
+class _FixedFields:
+    """A call whose fields all have fixed sizes."""
+
+    __slots__ = ("_names", "_packed", "_struct", "_unpacked")
+
+    def __init__(self, fields: Sequence[tuple[str, Kind]]) -> None:
+        codes, size = ["<"], 0
+        for _, kind in fields:
+            own_size = struct.calcsize(kind.code)
+            gap = -size % (own_size if own_size <= 8 else 4)  # a handle is a structure of numbers of 4 bytes
+            codes.append(f"{gap}x{kind.code}")
+            size += gap + own_size
+        self._struct = struct.Struct("".join(codes))
+        self._names = [name for name, _ in fields]
+        self._unpacked = [(at, kind.unpacked) for at, (_, kind) in enumerate(fields) if kind.unpacked]
+        self._packed = [(at, kind.packed) for at, (_, kind) in enumerate(fields) if kind.packed]
+
+    def unpack(self, reader: NdrReader) -> list[Any] | None:
+        if reader.at or reader.end < self._struct.size:
+            return None
+        values = list(self._struct.unpack_from(reader.data))
+        try:
+            for at, unpacked in self._unpacked:
+                values[at] = unpacked(values[at])
+        except ValueError:
+            return None
+        reader.at = self._struct.size
+        return values
+
+    def pack(self, call: "Call") -> bytes | None:
+        values = [getattr(call, name) for name in self._names]
+        for at, packed in self._packed:
+            values[at] = packed(values[at])
+        return self._struct.pack(*values)
+
+
+class _WholeMessage:
+    """`Received` with a message in one section, as nearly every message comes."""
+
+    __slots__ = ()
+    _HEAD = struct.Struct("<I4xQIIIH2xIIII")  # to the conformance of the section's bytes
+    _REFERENTS = (FIRST_REFERENT, FIRST_REFERENT + 4)
+
+    def unpack(self, reader: NdrReader) -> list[Any] | None:
+        data, start = reader.data, self._HEAD.size
+        if len(data) < start:
+            return None
+        arrival, sequence, count, pointer, max_count, kind, alloc, size, buffer, there = (
+            self._HEAD.unpack_from(data)
+        )
+        end = start + size
+        at = end + (-end & 3)
+        is_one = count == max_count == 1 and pointer and buffer
+        if not is_one or size != there or kind not in _SECTION_TYPES or at + 4 > len(data):
+            return None
+        reader.at = at + 4
+        section = Section(SectionType(kind), alloc, data[start:end])
+        return [arrival, sequence, (section,), int.from_bytes(data[at : at + 4], "little")]
+
+    def pack(self, call: Call) -> bytes | None:
+        assert isinstance(call, Received)
+        if len(call.sections) != 1:
+            return None
+        [section] = call.sections
+        size, (pointer, buffer) = len(section.data), self._REFERENTS
+        head = (call.arrival_time, call.sequence_id, 1, pointer, 1)
+        return b"".join(
+            (
+                self._HEAD.pack(*head, section.type, section.size_alloc, size, buffer, size),
+                section.data,
+                bytes(-size & 3),
+                call.status.to_bytes(4, "little"),
+            )
+        )
+
+
+class _Form(NamedTuple):
+    fields: tuple[tuple[str, Kind], ...]
+    piece: _FixedFields | _WholeMessage | None
+
+
+_FORMS: dict[type[Call], _Form] = {}
+
+
+def _form(cls: type[Call]) -> _Form:
+    form = _FORMS.get(cls)
+    if form is None:
+        form = _FORMS[cls] = _new_form(cls)
+    return form
+
+
+def _new_form(cls: type[Call]) -> _Form:
+    hints = get_type_hints(cls, include_extras=True)
+    kinds = tuple((field.name, hints[field.name].__metadata__[0]) for field in fields(cls))
+    piece: _FixedFields | _WholeMessage | None = None
+    if cls is Received:
+        piece = _WholeMessage()
+    elif kinds and all(kind.code for _, kind in kinds):
+        piece = _FixedFields(kinds)
+    return _Form(kinds, piece)
 
 
 # Responses.

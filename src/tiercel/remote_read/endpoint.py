@@ -1,13 +1,17 @@
 """Between the connections and the service: calls go in as values, answers go back as stub data.
 
-    for event in connection.receive(data): endpoint.take(connection, event)       # inside a batch
+    endpoint.take_all(connection, connection.receive(data))                       # inside a batch
     for action in service.take_actions(): endpoint.perform(action)                # after its commit
 
 Then the connections have something to send. What `perform` does not do itself, it gives back.
 """
 
-from tiercel.remote_read.actions import Action, Enlist, Fault, Reply
-from tiercel.remote_read.calls import REMOTE_READ, read_request
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import cast
+
+from tiercel.remote_read.actions import Action, Enlist, Reply
+from tiercel.remote_read.calls import REMOTE_READ, EndReceive, StartReceive, read_request
 from tiercel.remote_read.handles import Caller, QueueHandle
 from tiercel.remote_read.service import RemoteReadService
 from tiercel.rpc.associations import Rundown
@@ -21,6 +25,14 @@ class RemoteReadEndpoint:
     def __init__(self, service: RemoteReadService) -> None:
         self._service = service
 
+    def take_all(self, connection: ServerConnection, events: Sequence[Event]) -> None:
+        """What came in one piece: who asks for more in the same breath does not wait for what is before."""
+        for event, following in zip_longest(events, events[1:]):
+            if isinstance(event, Call):
+                self._call(connection, event, is_waiting=not _begins_read(following))
+            else:
+                self.take(connection, event)
+
     def take(self, connection: ServerConnection, event: Event) -> None:
         """An event of the RemoteRead interface."""
         match event:
@@ -33,23 +45,31 @@ class RemoteReadEndpoint:
             case Rundown(value=QueueHandle() as handle):
                 self._service.run_down(handle)
 
-    def _call(self, connection: ServerConnection, call: Call) -> None:
+    def _call(self, connection: ServerConnection, call: Call, *, is_waiting: bool = True) -> None:
         reader = NdrReader(call.stub, REMOTE_READ.name)
         try:
             request = read_request(call.opnum, reader)
-            check_trailer(call, reader.rest)
+            if reader.at < reader.end:
+                check_trailer(call, reader.rest)
         except (NdrError, RpcFault) as error:
             connection.fault(call, error.status)
-        else:
+            return
+        if is_waiting or type(request) is not EndReceive:
             self._service.call((connection, call), Caller.of(call), request)
+        else:
+            self._service.postpone((connection, call), Caller.of(call), request)
 
     @staticmethod
     def perform(action: Action) -> Enlist | None:
-        match action:
-            case Reply(call=(ServerConnection() as connection, Call() as call), response=response):
-                connection.reply(call, response.encode())
-            case Fault(call=(ServerConnection() as connection, Call() as call), status=status):
-                connection.fault(call, status)
-            case Enlist():
-                return action
+        if isinstance(action, Enlist):
+            return action
+        connection, call = cast("tuple[ServerConnection, Call]", action.call)
+        if isinstance(action, Reply):
+            connection.reply(call, action.response.encode())
+        else:
+            connection.fault(call, action.status)
         return None
+
+
+def _begins_read(event: Event | None) -> bool:
+    return isinstance(event, Call) and event.opnum == StartReceive.OPNUM

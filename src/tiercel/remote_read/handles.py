@@ -20,7 +20,7 @@ from tiercel.rpc.associations import Association
 from tiercel.rpc.ndr import NULL_HANDLE, ContextHandle
 from tiercel.rpc.security import AuthenticationLevel
 from tiercel.rpc.server import Call
-from tiercel.security.access import Token
+from tiercel.security.access import ANONYMOUS, Token
 
 _MOVE_CONTEXT_BYTES = 8
 _CURSORS = 0xFFFF_FFFF  # a cursor is a DWORD, and never 0
@@ -38,7 +38,7 @@ class Caller:
     def of(cls, call: Call) -> Self:
         identity = call.identity
         if identity is None or identity.sid is None:
-            return cls(call.association, Token.anonymous(), call.level)
+            return cls(call.association, ANONYMOUS, call.level)
         return cls(call.association, Token.for_user(identity.sid, identity.groups), call.level)
 
     @property

@@ -48,7 +48,9 @@ _USER_FLAGS = slice(60, 64)
 
 _SHORT_ADDRESS_SIZE = 8
 _CACHED = 1024
+_CACHED_TRAILER_BYTES = 1024
 _DIRECT = QueueFormatType.DIRECT  # naming a member of an enum costs a call
+_FULL_PACKET = SectionType.FULL_PACKET
 _NO_ADDRESS = bytes(16)
 _MAIN_QUEUE = SubqueueHeader()
 _FIRST = {SectionType.BINARY_FIRST_SECTION, SectionType.SRMP_FIRST_SECTION}
@@ -65,6 +67,10 @@ class Section:
     type: SectionType
     size_alloc: int
     data: bytes
+
+    @property
+    def is_uncut(self) -> bool:
+        return self.size_alloc == len(self.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +229,9 @@ def rebuild(sections: Sequence[Section]) -> RemoteMessage:
     """The message of a served packet; whatever is wrong with it is a DecodeError, and then RR_NACK is due."""
     _check_sections(sections)
     first = sections[0]
+    if first.type == _FULL_PACKET:
+        return _read(first.data)
     body = _find_body(first.data)
-    if first.type == SectionType.FULL_PACKET:
-        return _read(first.data, body.size, body.size)
     received = len(first.data) - body.start
     if body.is_srmp != (first.type == SectionType.SRMP_FIRST_SECTION):
         raise _wrong("SectionBufferType", "does not fit to the kind of the message")
@@ -237,6 +243,8 @@ def rebuild(sections: Sequence[Section]) -> RemoteMessage:
 
 
 def _check_sections(sections: Sequence[Section]) -> None:
+    if len(sections) == 1 and sections[0].type == _FULL_PACKET and sections[0].is_uncut:
+        return
     kinds = [section.type for section in sections]
     is_cut = bool(kinds) and kinds[0] in _FIRST
     if kinds != [SectionType.FULL_PACKET] and not (is_cut and kinds[1:] in ([], [_SECOND_OF[kinds[0]]])):
@@ -247,7 +255,8 @@ def _check_sections(sections: Sequence[Section]) -> None:
             raise _wrong("SectionSizeAlloc", f"is {section.size_alloc}, SectionSize is {size}")
 
 
-def _read(data: bytes, received: int, body_size: int) -> RemoteMessage:
+def _read(data: bytes, received: int | None = None, body_size: int = 0) -> RemoteMessage:
+    """The message of a packet; without what was received of its body, all of that is there."""
     # PacketSize counts the headers after the message; one that does not is understood as well.
     size = int.from_bytes(data[_PACKET_SIZE], "little")
     served = UserMessage(data[:size])
@@ -258,10 +267,22 @@ def _read(data: bytes, received: int, body_size: int) -> RemoteMessage:
     if served.time_to_reach_queue != INFINITE:
         remaining = max(served.time_to_reach_queue - served.sent_time, 0)
     own[_TIME_TO_REACH_QUEUE] = remaining.to_bytes(4, "little")
-    overlay = Address()
-    if served.flags >> user_header.DESTINATION_SHIFT & 7 == QueueFormatType.DIRECT:
-        overlay = Address.decode(bytes(own[_ADDRESS]))
+    overlay = _NO_ADDRESS
+    if served.flags >> user_header.DESTINATION_SHIFT & 7 == _DIRECT:
+        overlay = bytes(own[_ADDRESS])
         own[_ADDRESS] = _NO_ADDRESS
+    headers = _read_headers if len(trailer) <= _CACHED_TRAILER_BYTES else _read_headers.__wrapped__
+    subqueue, dead_letters, address = headers(trailer, overlay)
+    if received is None:
+        is_srmp = served.flags & user_header.ARRIVED_OVER_HTTP
+        received = body_size = _find_body(data).size if is_srmp else served.sent_body_size
+    served.rewrite(bytes(own))
+    return RemoteMessage(served, received, body_size, subqueue, dead_letters, address)
+
+
+@lru_cache(_CACHED)  # most messages of a queue have the same ones
+def _read_headers(trailer: bytes, overlay: bytes) -> tuple[SubqueueHeader, str, str]:
+    """What the headers after a message tell: subqueue, dead-letter queue and the address of the sender."""
     subqueue, dead_letters, extended = _MAIN_QUEUE, "", ExtendedAddressHeader()
     for header in read_extension_headers(Reader(trailer)) if trailer else ():
         match header:
@@ -271,8 +292,7 @@ def _read(data: bytes, received: int, body_size: int) -> RemoteMessage:
                 dead_letters = header.path_name
             case ExtendedAddressHeader():
                 extended = header
-    address = _address_text(extended, overlay)
-    return RemoteMessage(UserMessage(bytes(own)), received, body_size, subqueue, dead_letters, address)
+    return subqueue, dead_letters, _address_text(extended, Address.decode(overlay))
 
 
 def _address_text(extended: ExtendedAddressHeader, overlay: Address) -> str:

@@ -9,6 +9,7 @@ are here, peeks too, so that all can be cancelled (MQRR trap 8).
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from math import ceil
 
 from tiercel.engine.handles import Waiter
 from tiercel.engine.transaction import Transaction
@@ -26,6 +27,12 @@ class PendingRequest:
     transaction: Transaction | None = None
     waiter: Waiter | None = None  # while it waits
     lookup_id: int | None = None  # of the message that was handed out
+
+    @property
+    def is_express(self) -> bool:
+        """Whether its message lives in memory only."""
+        queue = self.handle.opened.state
+        return queue is not None and self.lookup_id in queue.express
 
     @property
     def is_waiting(self) -> bool:
@@ -86,9 +93,10 @@ class PendingRequests:
 
     @property
     def next_deadline(self) -> float | None:
-        return next(iter(self._overdue_at.values()), None)
+        """When to look for what is overdue: at whole seconds, so that no message sets the clock anew."""
+        return ceil(next(iter(self._overdue_at.values()))) if self._overdue_at else None
 
     def overdue(self, now: float) -> PendingRequest | None:
         """The request that was delivered longest ago, if that is too long."""
-        deadline = self.next_deadline
-        return next(iter(self._overdue_at)) if deadline is not None and deadline <= now else None
+        request, deadline = next(iter(self._overdue_at.items()), (None, now))
+        return request if deadline <= now else None

@@ -12,6 +12,7 @@ costs nothing but time: the reader's silence, its end or an orderly close give t
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from secrets import token_bytes
 from typing import Any
 from uuid import UUID
@@ -21,7 +22,15 @@ from tiercel.engine.cursor import Cursor
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import Found, Waiter
 from tiercel.engine.transaction import Transaction
-from tiercel.model.codes import CoordinatorAnswer, MessageClass, QueueAccess, ShareMode, Status
+from tiercel.model.codes import (
+    CoordinatorAnswer,
+    MessageClass,
+    QueueAccess,
+    ReceiveAction,
+    RemoteReadState,
+    ShareMode,
+    Status,
+)
 from tiercel.model.errors import (
     DtcConnectError,
     InvalidHandleError,
@@ -46,12 +55,16 @@ from tiercel.remote_read.reads import check_arguments, is_receive, read
 from tiercel.remote_read.settings import Settings
 from tiercel.rpc.security import AuthenticationLevel
 from tiercel.rpc.status import ERROR_ACCESS_DENIED, NCA_S_FAULT_CANCEL, RpcFault
-from tiercel.security.access import Token
+from tiercel.security.access import ANONYMOUS, Token
 from tiercel.wire.user_message import UserMessage
 
 _READ_ACCESSES = {int(QueueAccess.RECEIVE), int(QueueAccess.PEEK)}
 _OUTCOMES = {CoordinatorAnswer.COMMITTED, CoordinatorAnswer.ABORTED}
 _NO_CLASS = 0
+_NO_LEVEL = AuthenticationLevel.NONE  # naming a member of an enum costs a call
+# How long, and how many, acknowledgements may wait for others that are made durable by the same commit.
+_POSTPONED_S = 0.005
+_POSTPONED_MAX = 32
 
 Method = Callable[[CallId, Caller, Any], Response | None]
 
@@ -69,6 +82,8 @@ class RemoteReadService:
         self._requests = PendingRequests(settings.cleanup_s)
         self._dropped: set[Waiter] = set()  # waits of this batch that were answered, or need no answer
         self._enlisted: set[UUID] = set()  # the transactions that remote readers may use
+        self._postponed: list[tuple[CallId, calls.EndReceive, PendingRequest]] = []
+        self._postponed_until: float | None = None
         # A method gives its response, or None when the answer comes later.
         self._methods: dict[type[Request], Method] = {
             calls.GetServerPort: self._get_server_port,
@@ -97,6 +112,14 @@ class RemoteReadService:
             self._requests.forget(request)
             self._give_back(request)
 
+    def flush(self) -> None:
+        """Before the commit: acknowledgements that have waited long enough, or that now cost nothing."""
+        if self._postponed_until is None:
+            return
+        is_time = self._postponed_until <= self._now or len(self._postponed) >= _POSTPONED_MAX
+        if is_time or self._engine.has_changes:
+            self._end_postponed()
+
     def finish(self, effects: list[Effect]) -> list[Effect]:
         """After the commit: answers the calls whose waits have ended; gives the effects for others."""
         others: list[Effect] = []
@@ -119,8 +142,11 @@ class RemoteReadService:
 
     @property
     def next_deadline(self) -> float | None:
-        """When a reader has been silent too long, on the clock of `begin`."""
-        return self._requests.next_deadline
+        """When a reader has been silent too long, or waits for an answer, on the clock of `begin`."""
+        silent, postponed = self._requests.next_deadline, self._postponed_until
+        if silent is None or postponed is None:
+            return silent if postponed is None else postponed
+        return min(silent, postponed)
 
     @property
     def handle_count(self) -> int:
@@ -135,8 +161,35 @@ class RemoteReadService:
 
     def call(self, call: CallId, caller: Caller, request: Request) -> None:
         """A call came; a reply or a fault with the same id answers it, now or later."""
+        if self._postponed and not _leaves_alone(request):
+            self._end_postponed()
+        self._answer(call, request, lambda: self._methods[type(request)](call, caller, request))
+
+    def postpone(self, call: CallId, caller: Caller, request: calls.EndReceive) -> None:
+        """An acknowledgement whose reader asks for its next message without waiting for the answer.
+
+        It may wait a little for others, so that one commit serves them all; meanwhile nobody else can have
+        the message, and if we end, it comes once more: the same as if the acknowledgement were on its way.
+        """
+        self._answer(call, request, lambda: self._postpone(call, caller, request))
+
+    def _postpone(self, call: CallId, caller: Caller, request: calls.EndReceive) -> Response | None:
+        pending = self._find_delivered(caller, request)
+        if pending.is_express:  # its end costs no commit
+            return self._end(request, pending)
+        self._postponed.append((call, request, pending))
+        if self._postponed_until is None:
+            self._postponed_until = self._now + _POSTPONED_S
+        return None
+
+    def _end_postponed(self) -> None:
+        postponed, self._postponed, self._postponed_until = self._postponed, [], None
+        for call, request, pending in postponed:
+            self._answer(call, request, partial(self._end, request, pending))
+
+    def _answer(self, call: CallId, request: Request, method: Callable[[], Response | None]) -> None:
         try:
-            response = self._methods[type(request)](call, caller, request)
+            response = method()
         except RpcFault as fault:
             self._actions.append(Fault(call, fault.status))
             return
@@ -163,6 +216,7 @@ class RemoteReadService:
 
     def run_down(self, handle: QueueHandle) -> None:
         """The last connection of its group is gone, and the handle with it: 3.1.6.1 and 3.1.6.2."""
+        self._end_postponed()
         self._close(handle)
 
     def enlisted(self, call: CallId, transaction: UUID, error: MqError | None = None) -> None:
@@ -203,12 +257,14 @@ class RemoteReadService:
             ShareMode(request.share_mode),
             token=token,
         )
+        opened.remote_read_state = RemoteReadState.OPENED
         handle = QueueHandle(caller.association, token.user, opened, is_workgroup)
         try:
             self._handles.add(handle)
         except RpcFault:
             self._engine.close_queue(opened)
             raise
+        opened.remote_read_state = RemoteReadState.READY_FOR_READ  # with the answer, both sides know it
         return handle
 
     def _close_queue(self, _call: CallId, caller: Caller, request: calls.CloseQueue) -> Response:
@@ -329,19 +385,26 @@ class RemoteReadService:
             self._actions.append(Reply(request.call, Received.failed(error.code)))
 
     def _end_receive(self, _call: CallId, caller: Caller, request: calls.EndReceive) -> Response:
+        return self._end(request, self._find_delivered(caller, request))
+
+    def _find_delivered(self, caller: Caller, request: calls.EndReceive) -> PendingRequest:
         handle = self._handle(caller, request)
-        if not any(each.is_receive for each in self._requests.of(handle)):
-            raise InvalidHandleError(str(handle.opened.format_name), problem="no receive is open on it")
         pending = self._requests.find(handle, request.request_id)
         if pending is None or pending.lookup_id is None or not _can_end(request, pending):
+            if not any(each.is_receive for each in self._requests.of(handle)):
+                raise InvalidHandleError(str(handle.opened.format_name), problem="no receive is open on it")
             problem = f"request {request.request_id} has no message to be ended so"
             raise InvalidParameterError(str(handle.opened.format_name), problem=problem)
+        return pending
+
+    def _end(self, request: calls.EndReceive, pending: PendingRequest) -> Response:
+        assert pending.lookup_id is not None
         self._requests.forget(pending)
-        reading = self._engine.reading
+        reading, opened = self._engine.reading, pending.handle.opened
         try:
-            reading.end_receive(handle.opened, pending.lookup_id, delete=request.ack == RR_ACK)
+            reading.end_receive(opened, pending.lookup_id, delete=request.ack == RR_ACK)
         except TransactionSequenceError:
-            reading.lock_on(handle.opened, pending.lookup_id)  # a message that is gone says so
+            reading.lock_on(opened, pending.lookup_id)  # a message that is gone says so
             raise
         return calls.Done()
 
@@ -419,9 +482,9 @@ class RemoteReadService:
         settings = self._settings
         least = settings.least_level_for(is_workgroup=is_workgroup, is_local=caller.is_local)
         if caller.level.effective >= least.effective:
-            return Token.anonymous() if caller.level is AuthenticationLevel.NONE else caller.token
+            return ANONYMOUS if caller.level is _NO_LEVEL else caller.token
         if settings.allow_anonymous:  # then everything is open to it that is open to nobody in particular
-            return Token.anonymous()
+            return ANONYMOUS
         raise RpcFault(ERROR_ACCESS_DENIED, f"level {caller.level.name}, {least.name} is needed")
 
     def _handle(self, caller: Caller, request: calls.HandleRequest) -> QueueHandle:
@@ -436,6 +499,11 @@ class RemoteReadService:
         if cursor is None:
             raise _status(Status.INVALID_HANDLE, f"the handle has no cursor {number}")
         return cursor
+
+
+def _leaves_alone(request: Request) -> bool:
+    """Whether it cannot tell a message that is being read from one that has been."""
+    return type(request) is calls.StartReceive and request.action == ReceiveAction.RECEIVE
 
 
 def _can_end(request: calls.EndReceive, pending: PendingRequest) -> bool:

@@ -20,9 +20,12 @@ from tiercel.model.errors import PeerError
 from tiercel.rpc.framer import Framer
 from tiercel.rpc.pdu import (
     CONC_MPX,
+    FIRST,
     FRAGMENT_MAX,
     FRAGMENT_MIN,
+    LAST,
     OBJECT_UUID,
+    REQUEST_HEADER_SIZE,
     SUPPORT_HEADER_SIGN,
     WHOLE,
     AlterContext,
@@ -44,6 +47,7 @@ from tiercel.rpc.pdu import (
     Shutdown,
     Verifier,
     decode_pdu,
+    plain_request,
 )
 from tiercel.rpc.protection import Protection, cut, open_fragment
 from tiercel.rpc.security import AuthenticationLevel, AuthenticationType, SecurityContext
@@ -182,8 +186,9 @@ class ClientConnection:
 
     def data_to_send(self) -> bytes:
         """What to send now, once."""
-        data = b"".join(self._output)
-        self._output.clear()
+        output = self._output
+        data = output[0] if len(output) == 1 else b"".join(output)
+        output.clear()
         return data
 
     # What the caller does
@@ -216,6 +221,11 @@ class ClientConnection:
             raise ValueError("calls can be made once the connection is bound")
         call_id = self._next_call_id
         self._next_call_id += 1
+        is_plain = target is None and self._protection is None
+        if is_plain and len(stub) <= self._max_transmit - REQUEST_HEADER_SIZE and self._can_send:
+            self._outstanding[call_id] = _Outstanding()
+            self._output.append(plain_request(call_id, _CONTEXT_ID, opnum, stub))
+            return call_id
         flags = WHOLE if target is None else WHOLE | OBJECT_UUID
         self._waiting.append((Request(call_id=call_id, flags=flags, opnum=opnum, object=target), stub))
         self._send_calls()
@@ -354,6 +364,11 @@ class ClientConnection:
 
     # Calls
 
+    @property
+    def _can_send(self) -> bool:
+        """Whether a new call may go out before any answer comes."""
+        return self._is_multiplexed or not (self._outstanding or self._waiting)
+
     def _send_calls(self) -> None:
         while self._waiting and (self._is_multiplexed or not self._outstanding):
             request, stub = self._waiting.popleft()
@@ -365,18 +380,21 @@ class ClientConnection:
         call = self._find(response)
         if call is None:
             return
-        if response.is_first == (call.stub is not None):
+        if bool(response.flags & FIRST) == (call.stub is not None):
             raise ProtocolError(f"the fragments of the answer to call {response.call_id} are out of order")
-        if call.stub is None:
-            call.stub = bytearray()
-        call.stub += stub
-        if len(call.stub) > self._max_response_bytes:
+        is_last = response.flags & LAST
+        if call.stub is not None:
+            call.stub += stub
+        elif not is_last:
+            call.stub = bytearray(stub)
+        whole = stub if call.stub is None else call.stub
+        if len(whole) > self._max_response_bytes:
             raise ProtocolError(
                 f"the answer to call {response.call_id} is over {self._max_response_bytes} bytes"
             )
-        if response.is_last:
+        if is_last:
             del self._outstanding[response.call_id]
-            events.append(Answered(response.call_id, bytes(call.stub)))
+            events.append(Answered(response.call_id, bytes(whole)))
             self._send_calls()
 
     def _fault(self, fault: Fault, events: list[Event]) -> None:

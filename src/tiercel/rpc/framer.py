@@ -13,39 +13,53 @@ class Framer:
     was negotiated.
     """
 
-    __slots__ = ("_buffer", "_wanted", "max_fragment")
+    __slots__ = ("_at", "_data", "_gathered", "_wanted", "max_fragment")
 
     def __init__(self, max_fragment: int = FRAGMENT_MAX) -> None:
         self.max_fragment = max_fragment
-        self._buffer = bytearray()
+        self._data = b""  # from `_at` on it has not been cut yet
+        self._at = 0
+        self._gathered = bytearray()  # of a PDU that is not whole, for which `_wanted` bytes are needed
         self._wanted = HEADER_SIZE
 
     def receive(self, data: bytes) -> None:
-        self._buffer += data
+        if self._at < len(self._data):
+            self._gather(HEADER_SIZE)
+        if self._gathered:
+            self._gathered += data
+            if len(self._gathered) < self._wanted:
+                return
+            data = bytes(self._gathered)
+            self._gathered.clear()
+        self._data, self._at = data, 0
 
     @property
     def is_between_pdus(self) -> bool:
         """Whether nothing is left over: a stream that ends elsewhere was cut."""
-        return not self._buffer
+        return not self._gathered and self._at == len(self._data)
 
     @property
     def head(self) -> bytes:
         """What is there of the PDU that is being received, up to its header: for the answer to a bad one."""
-        return bytes(self._buffer[:HEADER_SIZE])
+        return bytes(self._gathered[:HEADER_SIZE]) or self._data[self._at : self._at + HEADER_SIZE]
 
     def pdus(self) -> Iterator[bytes]:
-        while len(self._buffer) >= self._wanted:
-            if self._wanted == HEADER_SIZE:
-                self._wanted = self._size()
-                if len(self._buffer) < self._wanted:
-                    return
-            pdu = bytes(self._buffer[: self._wanted])
-            del self._buffer[: self._wanted]
-            self._wanted = HEADER_SIZE
-            yield pdu
+        while (left := len(self._data) - self._at) > 0:
+            at, wanted = self._at, HEADER_SIZE
+            if left >= HEADER_SIZE:
+                wanted = self._size(at)
+            if left < wanted:
+                self._gather(wanted)
+                return
+            self._at = at + wanted
+            yield self._data[at : self._at]
 
-    def _size(self) -> int:
-        size = read_header(bytes(self._buffer[:HEADER_SIZE])).frag_length
+    def _gather(self, wanted: int) -> None:
+        self._gathered += self._data[self._at :]
+        self._data, self._at, self._wanted = b"", 0, wanted
+
+    def _size(self, at: int) -> int:
+        size = read_header(self._data, at).frag_length
         if size > self.max_fragment:
             raise DecodeError("Pdu", "frag_length", 8, f"is {size}, negotiated were {self.max_fragment}")
         return size

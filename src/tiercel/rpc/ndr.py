@@ -13,6 +13,7 @@ Whatever is not right is an `NdrError`, and its `status` is what the fault says.
 import struct
 from collections.abc import Container
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, Final
 from uuid import UUID
 
@@ -28,10 +29,11 @@ _U16 = struct.Struct("<H")
 _U32 = struct.Struct("<I")
 _I32 = struct.Struct("<i")
 _U64 = struct.Struct("<Q")
-_HANDLE_SIZE = 20
+HANDLE_SIZE: Final = 20
+_HANDLES_CACHED = 1024
 
 # Windows counts its referents from here, four by four ([C706] wants nothing but distinct non-zero numbers).
-_FIRST_REFERENT = 0x0002_0000
+FIRST_REFERENT: Final = 0x0002_0000
 
 
 class NdrError(DecodeError):
@@ -53,6 +55,16 @@ class ContextHandle:
 
 
 NULL_HANDLE: Final = ContextHandle()
+
+
+@lru_cache(_HANDLES_CACHED)  # the same few come with every call
+def decode_handle(data: bytes) -> ContextHandle:
+    return ContextHandle(_U32.unpack_from(data)[0], decode_guid(data[4:]))
+
+
+@lru_cache(_HANDLES_CACHED)
+def encode_handle(handle: ContextHandle) -> bytes:
+    return _U32.pack(handle.attributes) + encode_guid(handle.uuid)
 
 
 class NdrReader:
@@ -112,8 +124,7 @@ class NdrReader:
 
     def context_handle(self, field: str) -> ContextHandle:
         self.align(4)
-        data = self.take(_HANDLE_SIZE, field)
-        return ContextHandle(_U32.unpack_from(data)[0], decode_guid(data[4:]))
+        return decode_handle(self.take(HANDLE_SIZE, field))
 
     def union_tag(self, value: int, field: str, expected: int) -> int:
         """The tag of a union, as read with the method of its type; it repeats the discriminant outside."""
@@ -215,7 +226,7 @@ class NdrWriter:
 
     def __init__(self) -> None:
         self._data = bytearray()
-        self._referent = _FIRST_REFERENT
+        self._referent = FIRST_REFERENT
 
     @property
     def data(self) -> bytes:
@@ -254,7 +265,7 @@ class NdrWriter:
         return self.align(4).raw(encode_guid(value))
 
     def context_handle(self, handle: ContextHandle) -> "NdrWriter":
-        return self.u32(handle.attributes).raw(encode_guid(handle.uuid))
+        return self.align(4).raw(encode_handle(handle))
 
     def pointer(self, *, is_there: bool = True) -> "NdrWriter":
         """A unique, full or embedded reference pointer; what it points to is written after the structure."""

@@ -41,6 +41,8 @@ _HEAD = struct.Struct("<BBBB4sHHI")
 _REQUEST = struct.Struct("<IHH")
 _RESPONSE = struct.Struct("<IHBB")
 _FAULT = struct.Struct("<II")
+_PLAIN_REQUEST = struct.Struct("<BBBB4sHHIIHH")
+_PLAIN_RESPONSE = struct.Struct("<BBBB4sHHIIHBB")
 _LIMITS = struct.Struct("<HHI")
 _COUNT = struct.Struct("<BBH")
 _ELEMENT = struct.Struct("<HBB")
@@ -151,7 +153,15 @@ class Verifier:
         return SecTrailer(self.auth_type, self.auth_level, self.pad_length, 0, self.context_id).encode()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Common(NamedTuple):
+    """The first fields of every PDU, in the order of `Pdu`."""
+
+    call_id: int
+    flags: int
+    auth: Verifier | None
+
+
+@dataclass(frozen=True, slots=True)
 class Pdu(ABC):
     """What all PDUs have in common."""
 
@@ -163,7 +173,7 @@ class Pdu(ABC):
 
     @classmethod
     @abstractmethod
-    def read(cls, reader: Reader, header: Header, auth: Verifier | None) -> Self:
+    def read(cls, reader: Reader, common: Common) -> Self:
         """The PDU whose body is what `reader` has."""
 
     @abstractmethod
@@ -206,7 +216,7 @@ class ContextAnswer:
     transfer_syntax: SyntaxId = NO_SYNTAX
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Bind(Pdu):
     """[C706] 12.6.4.3"""
 
@@ -218,19 +228,11 @@ class Bind(Pdu):
     TYPE = PduType.BIND
 
     @classmethod
-    def read(cls, reader: Reader, header: Header, auth: Verifier | None) -> Self:
+    def read(cls, reader: Reader, common: Common) -> Self:
         xmit, recv, group = _unpack(reader, _LIMITS, "max_xmit_frag")
         count, _, _ = _unpack(reader, _COUNT, "n_context_elem")
         contexts = tuple(_read_element(reader) for _ in range(count))
-        return cls(
-            call_id=header.call_id,
-            flags=header.flags,
-            auth=auth,
-            max_xmit_frag=xmit,
-            max_recv_frag=recv,
-            assoc_group_id=group,
-            contexts=contexts,
-        )
+        return cls(*common, xmit, recv, group, contexts)
 
     def body(self) -> bytes:
         parts = [
@@ -259,7 +261,7 @@ class AlterContext(Bind):
     TYPE = PduType.ALTER_CONTEXT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class BindAck(Pdu):
     """[C706] 12.6.4.4"""
 
@@ -272,23 +274,14 @@ class BindAck(Pdu):
     TYPE = PduType.BIND_ACK
 
     @classmethod
-    def read(cls, reader: Reader, header: Header, auth: Verifier | None) -> Self:
+    def read(cls, reader: Reader, common: Common) -> Self:
         xmit, recv, group = _unpack(reader, _LIMITS, "max_xmit_frag")
         size = int.from_bytes(reader.take(2, "sec_addr_length"), "little")
         address = reader.take(size, "sec_addr")
         reader.take(-reader.at % 4, "pad2")
         count, _, _ = _unpack(reader, _COUNT, "n_results")
         results = tuple(_read_answer(reader) for _ in range(count))
-        return cls(
-            call_id=header.call_id,
-            flags=header.flags,
-            auth=auth,
-            max_xmit_frag=xmit,
-            max_recv_frag=recv,
-            assoc_group_id=group,
-            secondary_address=address,
-            results=results,
-        )
+        return cls(*common, xmit, recv, group, address, results)
 
     def body(self) -> bytes:
         address = len(self.secondary_address).to_bytes(2, "little") + self.secondary_address
@@ -318,7 +311,7 @@ class AlterContextResp(BindAck):
     TYPE = PduType.ALTER_CONTEXT_RESP
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class BindNak(Pdu):
     """[C706] 12.6.4.5, [MS-RPCE] 2.2.2.9; extended error information after the versions is not read."""
 
@@ -328,13 +321,13 @@ class BindNak(Pdu):
     TYPE = PduType.BIND_NAK
 
     @classmethod
-    def read(cls, reader: Reader, header: Header, auth: Verifier | None) -> Self:
+    def read(cls, reader: Reader, common: Common) -> Self:
         reason = int.from_bytes(reader.take(2, "provider_reject_reason"), "little")
         # Some servers end the PDU here.
         count = reader.take(1, "n_protocols")[0] if reader.at < reader.end else 0
         pairs = reader.take(2 * count, "p_protocols")
         versions = tuple(zip(pairs[::2], pairs[1::2], strict=True))
-        return cls(call_id=header.call_id, flags=header.flags, auth=auth, reason=reason, versions=versions)
+        return cls(*common, reason, versions)
 
     def body(self) -> bytes:
         versions = bytes(number for pair in self.versions for number in pair)
@@ -342,24 +335,24 @@ class BindNak(Pdu):
         return data + bytes(-len(data) % 4)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Auth3(Pdu):
     """[MS-RPCE] 2.2.2.10: the last token of an odd number of them; nobody answers it."""
 
     TYPE = PduType.AUTH3
 
     @classmethod
-    def read(cls, reader: Reader, header: Header, auth: Verifier | None) -> Self:
-        if auth is None:
+    def read(cls, reader: Reader, common: Common) -> Self:
+        if common.auth is None:
             raise DecodeError("Auth3", "auth_length", 10, "is 0, and the token is all that an auth3 is for")
         reader.at = reader.end
-        return cls(call_id=header.call_id, flags=header.flags, auth=auth)
+        return cls(*common)
 
     def body(self) -> bytes:
         return bytes(4)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Request(Pdu):
     """[C706] 12.6.4.9"""
 
@@ -372,19 +365,10 @@ class Request(Pdu):
     TYPE = PduType.REQUEST
 
     @classmethod
-    def read(cls, reader: Reader, header: Header, auth: Verifier | None) -> Self:
+    def read(cls, reader: Reader, common: Common) -> Self:
         hint, context_id, opnum = _unpack(reader, _REQUEST, "alloc_hint")
-        target = reader.guid("object") if header.flags & OBJECT_UUID else None
-        return cls(
-            call_id=header.call_id,
-            flags=header.flags,
-            auth=auth,
-            alloc_hint=hint,
-            context_id=context_id,
-            opnum=opnum,
-            object=target,
-            stub=_read_stub(reader, auth),
-        )
+        target = reader.guid("object") if common.flags & OBJECT_UUID else None
+        return cls(*common, hint, context_id, opnum, target, _read_stub(reader, common.auth))
 
     def body(self) -> bytes:
         if (self.object is not None) != bool(self.flags & OBJECT_UUID):
@@ -393,7 +377,7 @@ class Request(Pdu):
         return _REQUEST.pack(self.alloc_hint, self.context_id, self.opnum) + target + self.stub
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Response(Pdu):
     """[C706] 12.6.4.10"""
 
@@ -405,23 +389,15 @@ class Response(Pdu):
     TYPE = PduType.RESPONSE
 
     @classmethod
-    def read(cls, reader: Reader, header: Header, auth: Verifier | None) -> Self:
+    def read(cls, reader: Reader, common: Common) -> Self:
         hint, context_id, cancels, _ = _unpack(reader, _RESPONSE, "alloc_hint")
-        return cls(
-            call_id=header.call_id,
-            flags=header.flags,
-            auth=auth,
-            alloc_hint=hint,
-            context_id=context_id,
-            cancel_count=cancels,
-            stub=_read_stub(reader, auth),
-        )
+        return cls(*common, hint, context_id, cancels, _read_stub(reader, common.auth))
 
     def body(self) -> bytes:
         return _RESPONSE.pack(self.alloc_hint, self.context_id, self.cancel_count, 0) + self.stub
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Fault(Pdu):
     """[C706] 12.6.4.7, [MS-RPCE] 2.2.2.8: the error is the status; stub data is ignored and never sent."""
 
@@ -433,18 +409,10 @@ class Fault(Pdu):
     TYPE = PduType.FAULT
 
     @classmethod
-    def read(cls, reader: Reader, header: Header, auth: Verifier | None) -> Self:
+    def read(cls, reader: Reader, common: Common) -> Self:
         hint, context_id, cancels, _ = _unpack(reader, _RESPONSE, "alloc_hint")
         status = int.from_bytes(reader.take(4, "status"), "little")
-        return cls(
-            call_id=header.call_id,
-            flags=header.flags,
-            auth=auth,
-            alloc_hint=hint,
-            context_id=context_id,
-            cancel_count=cancels,
-            status=status,
-        )
+        return cls(*common, hint, context_id, cancels, status)
 
     def body(self) -> bytes:
         return _RESPONSE.pack(self.alloc_hint, self.context_id, self.cancel_count, 0) + _FAULT.pack(
@@ -458,9 +426,9 @@ class _Bare(Pdu):
     __slots__ = ()
 
     @classmethod
-    def read(cls, reader: Reader, header: Header, auth: Verifier | None) -> Self:
+    def read(cls, reader: Reader, common: Common) -> Self:
         reader.at = reader.end
-        return cls(call_id=header.call_id, flags=header.flags, auth=auth)
+        return cls(*common)
 
     def body(self) -> bytes:
         return b""
@@ -487,6 +455,11 @@ class Shutdown(_Bare):
     TYPE = PduType.SHUTDOWN
 
 
+# As plain numbers: naming a member of an enum costs a call.
+_IS_REQUEST: Final = int(PduType.REQUEST)
+_IS_RESPONSE: Final = int(PduType.RESPONSE)
+_LITTLE: Final = LITTLE_ENDIAN[0]
+
 _PDUS: Final[dict[int, type[Pdu]]] = {
     cls.TYPE: cls
     for cls in (
@@ -498,6 +471,51 @@ _PDUS: Final[dict[int, type[Pdu]]] = {
 
 def decode_pdu(data: bytes) -> Pdu:
     """The PDU that fills `data` exactly; anything else is a DecodeError."""
+    return _decode_plain(data) or _decode(data)
+
+
+def _decode_plain(data: bytes) -> Request | Response | None:
+    """A request or response without an object and a verifier, in one go: calls are mostly that."""
+    size = len(data)
+    if size < _PLAIN_REQUEST.size:
+        return None
+    major, minor, ptype, flags, drep, frag_length, auth_length, call_id, hint, context_id, rest = (
+        _PLAIN_REQUEST.unpack_from(data)
+    )
+    is_known = major == VERSION and minor == VERSION_MINOR and drep[0] == _LITTLE and frag_length == size
+    if not is_known or auth_length:
+        return None
+    if ptype == _IS_REQUEST and not flags & OBJECT_UUID:
+        return Request(call_id, flags, None, hint, context_id, rest, None, data[_PLAIN_REQUEST.size :])
+    if ptype == _IS_RESPONSE:
+        return Response(call_id, flags, None, hint, context_id, rest & 0xFF, data[_PLAIN_REQUEST.size :])
+    return None
+
+
+def plain_request(call_id: int, context_id: int, opnum: int, stub: bytes) -> bytes:
+    """The bytes of a whole call without an object and a verifier; `encode` gives the same, more slowly."""
+    size = len(stub)
+    head = (VERSION, VERSION_MINOR, _IS_REQUEST, WHOLE, LITTLE_ENDIAN, REQUEST_HEADER_SIZE + size, 0, call_id)
+    return _PLAIN_REQUEST.pack(*head, size, context_id, opnum) + stub
+
+
+def plain_response(call_id: int, context_id: int, stub: bytes) -> bytes:
+    """The same for its answer."""
+    size = len(stub)
+    head = (
+        VERSION,
+        VERSION_MINOR,
+        _IS_RESPONSE,
+        WHOLE,
+        LITTLE_ENDIAN,
+        REQUEST_HEADER_SIZE + size,
+        0,
+        call_id,
+    )
+    return _PLAIN_RESPONSE.pack(*head, size, context_id, 0, 0) + stub
+
+
+def _decode(data: bytes) -> Pdu:
     if len(data) < HEADER_SIZE:
         raise DecodeError("Pdu", "header", 0, f"needs {HEADER_SIZE} bytes, {len(data)} are left")
     header = read_header(data)
@@ -515,7 +533,7 @@ def decode_pdu(data: bytes) -> Pdu:
         auth = _read_verifier(data, end, has_stub=kind in {Request, Response})
     reader = Reader(data, HEADER_SIZE, end)
     reader.structure = kind.__name__
-    return kind.read(reader, header, auth)
+    return kind.read(reader, Common(header.call_id, header.flags, auth))
 
 
 def _read_verifier(data: bytes, at: int, *, has_stub: bool) -> Verifier:

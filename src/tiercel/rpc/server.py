@@ -28,9 +28,12 @@ from tiercel.rpc.ndr import NdrError
 from tiercel.rpc.pdu import (
     CONC_MPX,
     DID_NOT_EXECUTE,
+    FIRST,
     FRAGMENT_MAX,
     FRAGMENT_MIN,
+    LAST,
     PENDING_CANCEL,
+    REQUEST_HEADER_SIZE,
     SUPPORT_HEADER_SIGN,
     WHOLE,
     AlterContext,
@@ -54,6 +57,7 @@ from tiercel.rpc.pdu import (
     Shutdown,
     Verifier,
     decode_pdu,
+    plain_response,
 )
 from tiercel.rpc.protection import Protection, cut, open_fragment
 from tiercel.rpc.security import AuthenticationError, AuthenticationLevel, Identity, Providers
@@ -67,6 +71,7 @@ from tiercel.rpc.syntax import (
 )
 
 _FEATURES: Final = SECURITY_CONTEXT_MULTIPLEXING | KEEP_CONNECTION_ON_ORPHAN
+_NO_LEVEL: Final = AuthenticationLevel.NONE  # naming a member of an enum costs a call
 _OLD_CALLS: Final = 150  # [MS-RPCE] 3.3.3.5.6
 # Said with a bind_nak whatever the client sent: [MS-RPCE] 3.3.3.5.5.
 _NAK_REASONS: Final = frozenset(
@@ -104,7 +109,7 @@ class Service:
         return next((one for one in self.interfaces if one.accepts(element.abstract_syntax)), None)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # not frozen, which would cost three times as much for every call
 class Call:
     """A call to answer: all of its request is there."""
 
@@ -173,7 +178,7 @@ class _Partial:
     request: Request
     context: _Context
     protection: Protection | None
-    stub: bytearray
+    stub: bytes | bytearray = b""  # the only fragment of most calls, or what was gathered of several
     fragments: int = 0
     is_cancelled: bool = False
 
@@ -238,13 +243,17 @@ class ServerConnection:
 
     def data_to_send(self) -> bytes:
         """What to send now, once."""
-        data = b"".join(self._output)
-        self._output.clear()
+        output = self._output
+        data = output[0] if len(output) == 1 else b"".join(output)
+        output.clear()
         return data
 
     def reply(self, call: Call, stub: bytes) -> None:
         """Answer a call; nothing happens when nobody waits for it any more."""
         if not self._finish(call):
+            return
+        if call.protection is None and len(stub) <= self._max_transmit - REQUEST_HEADER_SIZE:
+            self._output.append(plain_response(call.call_id, call.context_id, stub))
             return
         answer = Response(call_id=call.call_id, context_id=call.context_id)
         self._output += cut(answer, stub, self._max_transmit, call.protection)
@@ -296,7 +305,7 @@ class ServerConnection:
 
     def _act(self, pdu: Pdu, data: bytes, events: list[Event]) -> None:
         match pdu:
-            case Request():
+            case Request():  # first: nearly all are this
                 self._request(pdu, data, events)
             case AlterContext():  # before Bind, of which it is a kind
                 self._alter_context(pdu)
@@ -410,17 +419,20 @@ class ServerConnection:
             stub = open_fragment(request, data, protection)
         except AuthenticationError as error:
             raise Refusal(str(error), status.ERROR_ACCESS_DENIED) from None
-        if request.is_first:
-            self._begin(request, protection)
+        if request.flags & FIRST:
+            context = self._begin(request)
+            if context is None:
+                return
+            self._partial = _Partial(request, context, protection)
         elif not self._is_wanted(request, protection):
             return
         partial = self._partial
-        if partial is not None and self._add(partial, request, stub) and request.is_last:
+        if partial is not None and self._add(partial, request, stub) and request.flags & LAST:
             self._partial = None
             self._dispatch(partial, events)
 
-    def _begin(self, request: Request, protection: Protection | None) -> None:
-        """The first fragment: refuse the call now, or wait for the rest of it."""
+    def _begin(self, request: Request) -> _Context | None:
+        """The first fragment: the context of a call that may go on; one that may not is refused now."""
         if self._partial is not None:
             other = self._partial.request.call_id
             raise Refusal(f"call {request.call_id} began before call {other} was whole")
@@ -438,7 +450,8 @@ class ServerConnection:
         elif len(self._pending) >= limits.max_pending_calls or self._pending_bytes > limits.max_pending_bytes:
             self._drop(request, status.NCA_S_SERVER_TOO_BUSY)
         else:
-            self._partial = _Partial(request, context, protection, bytearray())
+            return context
+        return None
 
     def _is_wanted(self, request: Request, protection: Protection | None) -> bool:
         """Whether a later fragment belongs to the call that is being received."""
@@ -464,7 +477,12 @@ class ServerConnection:
             self._partial = None
             self._drop(request, status.ERROR_ACCESS_DENIED)
             return False
-        partial.stub += stub
+        if partial.fragments == 1:
+            partial.stub = stub
+        elif partial.fragments == 2:
+            partial.stub = bytearray(partial.stub) + stub
+        else:
+            partial.stub += stub
         return True
 
     def _drop(self, request: Request, code: int) -> None:
@@ -477,17 +495,17 @@ class ServerConnection:
         request, protection = partial.request, partial.protection
         assert self._association is not None
         call = Call(
-            call_id=request.call_id,
-            context_id=request.context_id,
-            interface=partial.context.interface,
-            abstract_syntax=partial.context.abstract_syntax,
-            opnum=request.opnum,
-            object=request.object,
-            stub=bytes(partial.stub),
-            level=AuthenticationLevel.NONE if protection is None else protection.level.effective,
-            identity=None if protection is None else protection.context.identity,
-            association=self._association,
-            protection=protection,
+            request.call_id,
+            request.context_id,
+            partial.context.interface,
+            partial.context.abstract_syntax,
+            request.opnum,
+            request.object,
+            bytes(partial.stub),
+            _NO_LEVEL if protection is None else protection.level.effective,
+            None if protection is None else protection.context.identity,
+            self._association,
+            protection,
         )
         self._pending[call.call_id] = call
         self._pending_bytes += len(call.stub)

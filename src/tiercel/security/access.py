@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from tiercel.model.codes import QueueAccessMask, QueueManagerAccessMask
-from tiercel.model.sid import ADMINISTRATORS, ANONYMOUS, AUTHENTICATED_USERS, EVERYONE, LOCAL_SYSTEM
+from tiercel.model.sid import ADMINISTRATORS, AUTHENTICATED_USERS, EVERYONE, LOCAL_SYSTEM
+from tiercel.model.sid import ANONYMOUS as ANONYMOUS_LOGON
 from tiercel.model.sid import SecurityIdentifier as Sid
 from tiercel.security.descriptor import INHERIT_ONLY_ACE, Ace, AceType, SecurityDescriptor
 
@@ -75,13 +76,16 @@ class Token:
     @classmethod
     def anonymous(cls) -> Self:
         """Nobody in particular; Everyone is a group of all users ([MS-DTYP] 2.4.2.4), and so of this one."""
-        return cls(ANONYMOUS, frozenset({ANONYMOUS, EVERYONE}))
+        return cls(ANONYMOUS_LOGON, frozenset({ANONYMOUS_LOGON, EVERYONE}))
 
     @classmethod
     def local_system(cls) -> Self:
         """The queue manager itself, and the program that embeds it: nothing is closed to them."""
         sids = {LOCAL_SYSTEM, EVERYONE, AUTHENTICATED_USERS, ADMINISTRATORS}
         return cls(LOCAL_SYSTEM, frozenset(sids), unrestricted=True)
+
+
+ANONYMOUS: Final = Token.anonymous()
 
 
 def allows(descriptor: SecurityDescriptor, token: Token, desired: int, mapping: GenericMapping) -> bool:

@@ -124,6 +124,9 @@ class RemoteReadOptions:
     connections: int = 1000
     least_level: str = "privacy"
     least_level_local: str = "none"
+    allow_unauthenticated: bool = False
+    deny_workgroup_clients: bool = False
+    allow_anonymous: bool = False
     cleanup_s: int = 300
     endpoint_mapper: bool = False
     endpoint_mapper_port: int = 135
@@ -136,6 +139,9 @@ class RemoteReadOptions:
             cleanup_s=self.cleanup_s,
             least_level=AuthenticationLevel[self.least_level.upper()],
             least_level_local=AuthenticationLevel[self.least_level_local.upper()],
+            allow_unauthenticated=self.allow_unauthenticated,
+            deny_workgroup_clients=self.deny_workgroup_clients,
+            allow_anonymous=self.allow_anonymous,
         )
 
 

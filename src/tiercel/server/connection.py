@@ -51,6 +51,7 @@ class Connection(asyncio.Protocol):
         self.is_ours = number is not None  # we have dialled
         self.is_closing = False  # by us: what still comes from there is not wanted
         self.is_writable = True
+        self.problem: Exception | None = None  # what ended it, if it did not end in order
         self.was_made = False  # False: it was over the limit, and nobody has heard of it
         self._piled_up = 0  # bytes, since it is not writable
         self._owner = owner
@@ -93,7 +94,7 @@ class Connection(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        del exc  # the protocol asks only whether, and the log has the session's own words
+        self.problem = exc  # for the history of the connection; the log has the session's own words
         self._cancel_timer()
         if self.was_made:
             self._owner.lost(self)

@@ -190,6 +190,9 @@ class Daemon:
         options = config.remote_read
         if not options.enabled:
             return None
+        if self.engine.queue_manager.hardened_security:  # as it is at the start ([MS-MQDMPR] 3.1.1.1)
+            log.warning("remote_reading_off", reason="the queue manager is hardened: it answers no RPC")
+            return None
         service = RemoteReadService(self.engine, options.settings)
         logons = providers(config.accounts, self.engine.queue_manager.computer_name)
         reading = RemoteReading(service, options, config.listen.host, self._put, logons)
@@ -281,11 +284,14 @@ class Daemon:
             self._is_scheduled = False  # another turn had them
         elif self.driver.is_in_batch:
             self._loop.call_later(_AFTER_A_BATCH_S, self._scheduled_turn, seen, looks)
-        elif arrived != seen and looks:
+        elif arrived != seen and looks and not self._is_everything(arrived):
             self._loop.call_soon(self._scheduled_turn, arrived, looks - 1)
         else:
             self._is_scheduled = False
             self._turn()
+
+    def _is_everything(self, arrived: int) -> bool:
+        return self.remote_reading is not None and self.remote_reading.are_all_heard(arrived)
 
     def _turn(self) -> None:
         calls, self._calls = self._calls, []

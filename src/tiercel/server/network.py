@@ -21,6 +21,7 @@ _DATAGRAM_MAX_BYTES: Final = 1024  # a ping has 24
 _REPORT_S: Final = 1.0  # a flood of connections makes a line per second, not one each
 
 _STATUS_OF_ERROR: Final = {
+    errno.ECONNREFUSED: ConnectionStatus.CONNECTION_REFUSED,
     errno.EADDRNOTAVAIL: ConnectionStatus.SOCKET_BIND_FAILURE,
     errno.EADDRINUSE: ConnectionStatus.SOCKET_BIND_FAILURE,
     errno.EMFILE: ConnectionStatus.SOCKET_CREATE_FAILURE,
@@ -28,7 +29,33 @@ _STATUS_OF_ERROR: Final = {
     errno.ENOBUFS: ConnectionStatus.LOW_RESOURCE,
 }
 
+# What Windows calls them; a history keeps HRESULTs, and 0x8007 is the facility of its own errors.
+_WINSOCK_OF_ERROR: Final = {
+    errno.EMFILE: 10024,
+    errno.ENFILE: 10024,
+    errno.EADDRINUSE: 10048,
+    errno.EADDRNOTAVAIL: 10049,
+    errno.ENETUNREACH: 10051,
+    errno.ECONNRESET: 10054,
+    errno.EPIPE: 10054,
+    errno.ENOBUFS: 10055,
+    errno.ETIMEDOUT: 10060,
+    errno.ECONNREFUSED: 10061,
+    errno.EHOSTUNREACH: 10065,
+}
+_HRESULT_OF_WIN32: Final = 0x8007_0000
+_UNSPECIFIED: Final = 0x8000_4005  # E_FAIL
+
 Put = Callable[..., None]
+
+
+def hresult(problem: BaseException | None) -> int:
+    """The code of a socket's error as a connection history has it; 0 for none."""
+    if problem is None:
+        return 0
+    error = errno.ETIMEDOUT if isinstance(problem, TimeoutError) else getattr(problem, "errno", None) or 0
+    winsock = _WINSOCK_OF_ERROR.get(error)
+    return _UNSPECIFIED if winsock is None else _HRESULT_OF_WIN32 | winsock
 
 
 class Network:
@@ -174,7 +201,7 @@ class Network:
         if connection.number is None or connection.is_closing:
             return
         self._by_number.pop(connection.number, None)
-        self.protocol.disconnected(connection.number)
+        self.protocol.disconnected(connection.number, hresult(connection.problem))
 
     def _feed_refused(self, refusal: tuple[int, ConnectionStatus, int]) -> None:
         self.protocol.connect_failed(*refusal)
@@ -271,7 +298,7 @@ class Network:
             log.debug("dial_failed", connection=number, address=action.address, reason=problem)
             error = getattr(problem, "errno", None) or 0
             status = _STATUS_OF_ERROR.get(error, ConnectionStatus.SOCKET_CONNECT_FAILURE)
-            self.put(self._feed_refused, (number, status, error))
+            self.put(self._feed_refused, (number, status, hresult(problem)))
 
     def _local(self, host: str) -> tuple[str, int] | None:
         """The address to dial from: that where we listen, for peers know us by it."""

@@ -57,6 +57,8 @@ class Node:
         effects: list[Effect] = []
         while True:
             self.protocol.flush()
+            if self.remote_read is not None:
+                self.remote_read.flush()
             effects += self.engine.commit()
             self._perform(self.protocol.take_actions())
             if self.remote_read is not None:

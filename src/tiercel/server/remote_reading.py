@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import Final, cast
 
-from tiercel.remote_read.actions import Action, Fault, Reply
+from tiercel.remote_read.actions import Action, Enlist, Fault, Reply
 from tiercel.remote_read.calls import REMOTE_READ
 from tiercel.remote_read.endpoint import RemoteReadEndpoint
 from tiercel.remote_read.service import RemoteReadService
@@ -47,6 +47,7 @@ class RemoteReading:
         self._connections: set[RpcConnection] = set()
         self._by_rpc: dict[object, RpcConnection] = {}
         self._touched: dict[RpcConnection, None] = {}  # those that may have something to send
+        self._heard: set[RpcConnection] = set()  # those of which something came since the last batch
         self.port = 0
 
     # Listening.
@@ -73,7 +74,8 @@ class RemoteReading:
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         port = self.options.port
         for attempt in range(_PORTS_TRIED):
-            listener = socket.socket(family, socket.SOCK_STREAM)
+            # Named as TCP: asyncio turns Nagle's delays off only for sockets that say so.
+            listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 listener.bind((self._host, port + attempt * _NEXT_PORT if port else 0))
@@ -100,11 +102,18 @@ class RemoteReading:
         self._by_rpc[connection.rpc] = connection
         return True
 
+    def heard(self, connection: "RpcConnection", data: bytes) -> None:
+        self._heard.add(connection)
+        self.put(self.feed_received, (connection, data), len(data))
+
+    def are_all_heard(self, inputs: int) -> bool:
+        """Whether the inputs are those of all readers: then no more can come before somebody is answered."""
+        return inputs == len(self._heard) == len(self._connections)
+
     def feed_received(self, arrived: "tuple[RpcConnection, bytes]") -> None:
         connection, data = arrived
         self._touched[connection] = None
-        for event in connection.rpc.receive(data):
-            self._endpoint.take(connection.rpc, event)
+        self._endpoint.take_all(connection.rpc, connection.rpc.receive(data))
 
     def feed_lost(self, connection: "RpcConnection") -> None:
         """Every call of the connection is given up; with the last of its group, the handles go too."""
@@ -119,14 +128,12 @@ class RemoteReading:
     def perform(self, actions: Iterable[Action]) -> None:
         for action in actions:
             self._endpoint.perform(action)
-            if (
-                isinstance(action, Reply | Fault)
-                and (shell := self._by_rpc.get(_machine(action))) is not None
-            ):
+            if not isinstance(action, Enlist) and (shell := self._by_rpc.get(_machine(action))) is not None:
                 self._touched[shell] = None
         for connection in self._touched:
             connection.flush()
         self._touched.clear()
+        self._heard.clear()
 
 
 def _machine(action: Reply | Fault) -> object:
@@ -155,7 +162,7 @@ class RpcConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._was_made:
-            self._owner.put(self._owner.feed_received, (self, data), len(data))
+            self._owner.heard(self, data)
 
     # Who does not read his answers may not ask for more.
 

@@ -4,10 +4,9 @@ A snapshot keeps its pages from being used again, so each piece has its own, whi
 reader that takes its time in between holds nothing.
 """
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import accumulate, islice
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -57,16 +56,21 @@ class LmdbReader:
 
         They lie in the file itself, and are gone when the block ends.
         """
+        keys: list[memoryview] = []
+        values: list[memoryview] = []
         database = self._database(space)
         if database is None:
-            yield [], []
+            yield keys, values
             return
         self._follow_the_writer()
         with self._environment.begin(buffers=True) as transaction, transaction.cursor(database) as cursor:
-            rows = list(islice(cursor, max_rows)) if cursor.set_range(at_least) else []
-            del rows[_fitting(rows, below, max_bytes) :]
-            keys, values = [key for key, _ in rows], [value for _, value in rows]
-            rows.clear()
+            rows = islice(cursor, max_rows) if cursor.set_range(at_least) else ()
+            for key, value in rows:
+                if max_bytes <= 0 or bytes(key) >= below:
+                    break
+                max_bytes -= len(value)
+                keys.append(key)
+                values.append(value)
             try:
                 yield keys, values
             finally:
@@ -89,10 +93,3 @@ class LmdbReader:
                 return None
             self._databases[space] = known
         return known
-
-
-def _fitting(rows: list[tuple[memoryview, memoryview]], below: bytes, max_bytes: int) -> int:
-    """How many of the rows come before the end and are not too large together; the first always fits."""
-    count = bisect_left(rows, below, key=lambda row: bytes(row[0]))
-    sizes = list(accumulate(len(value) for _, value in rows[:count]))
-    return min(bisect_left(sizes, max_bytes) + 1, count)

@@ -66,6 +66,7 @@ class LmdbStore:
             self._environment.close()
             raise
         self._environment.reader_check()
+        self._mapped = widest  # what LMDB was asked for last
         self._room = self._file.allocated - self._used()
         self._refused = False  # whether a send was refused in the last batch
         self._was_full = False  # whether none was taken since one was refused
@@ -250,8 +251,9 @@ class LmdbStore:
 
     def _map_to(self, size: int) -> None:
         # A snapshot of this process would lose its map; then a trial is not possible before it ends.
-        if size != self._environment.info()["map_size"] and not self._snapshots:
+        if size != self._mapped and not self._snapshots:
             self._environment.set_mapsize(size)
+            self._mapped = size
 
 
 class LmdbBatch(LmdbView):
@@ -317,6 +319,9 @@ class LmdbBatch(LmdbView):
         if self._ended:
             self._refuse()
         spent = self._spent
+        if spent == _BATCH_COST:  # it has only read: nothing can have changed, no room was taken
+            self.abort()
+            return
         missing = spent - self._store.room
         if missing > 0:  # nobody reserved this much; if the disk refuses, the pages inside the file may do
             self._store.extend(missing)

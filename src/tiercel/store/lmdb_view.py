@@ -16,6 +16,21 @@ from tiercel.store.interface import Keyspace
 Databases = dict[Keyspace, "lmdb._Database"]  # noqa: SLF001 -- the binding has no other name for it
 
 
+class _Cursors(dict[Keyspace, "lmdb.Cursor[bytes]"]):
+    """One for each keyspace, made when it is first used: a batch needs few of them."""
+
+    __slots__ = ("_databases", "_transaction")
+
+    def __init__(self, transaction: "lmdb.Transaction[bytes]", databases: Databases) -> None:
+        super().__init__()
+        self._transaction = transaction
+        self._databases = databases
+
+    def __missing__(self, space: Keyspace) -> "lmdb.Cursor[bytes]":
+        cursor = self[space] = self._transaction.cursor(self._databases[space])
+        return cursor
+
+
 class LmdbView:
     __slots__ = ("_cursors", "_databases", "_name", "_spent", "_transaction")
 
@@ -23,7 +38,7 @@ class LmdbView:
         self._name = name
         self._transaction = transaction
         self._databases = databases
-        self._cursors = {space: transaction.cursor(database) for space, database in databases.items()}
+        self._cursors = _Cursors(transaction, databases)
         self._spent = 0  # counts up with every write; a view has none
 
     def get(self, space: Keyspace, key: bytes) -> bytes | None:

@@ -177,6 +177,15 @@ class UserMessage:
             raise DecodeError("BaseHeader", "packet_size", 8, problem)
         self._walk(data, end)
 
+    def rewrite(self, data: bytes) -> None:
+        """Takes other bytes of the same form: fixed fields of BaseHeader and UserHeader may differ, and what
+        followed the last header may be gone.
+        """
+        self.data = data
+        _, _, _, _, self.packet_size, self.time_to_reach_queue, self._source, self._address, *_ = (
+            FIXED.unpack_from(data)
+        )
+
     def _walk(self, data: bytes, end: int) -> None:
         """Finds where each header starts and that it ends inside the packet."""
         flags = self.flags
@@ -301,8 +310,12 @@ class UserMessage:
     def body(self) -> bytes:
         """The body; of an encrypted message the ciphertext, which may be longer than `body_size`."""
         start = self.properties_at + PROPERTIES.size + 2 * self._label_length + self._extension_size
-        size = self._reserved_body_size if self.security_flags & ENCRYPTED_BODY else self.body_size
-        return self.data[start : start + size]
+        return self.data[start : start + self.sent_body_size]
+
+    @property
+    def sent_body_size(self) -> int:
+        """Of what `body` gives."""
+        return self._reserved_body_size if self.security_flags & ENCRYPTED_BODY else self.body_size
 
     @property
     def wants_final_ack(self) -> bool:
