@@ -12,7 +12,7 @@ SEED ?=
 DATA ?= data
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test format check unit bench bench-daemon bench-remote-read bench-data bench-growth conformance crash soak model simulate fuzz interop lock clean
+.PHONY: help demo run test format check unit bench bench-daemon bench-remote-read bench-data bench-growth conformance crash soak spark-soak model simulate fuzz interop lock clean
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -92,6 +92,9 @@ crash: $(VENV)/.ready ## kill a working queue manager N times (1000) and check w
 soak: N = 100000
 soak: $(VENV)/.ready ## N (100000) messages between two daemons, KILLS (30) kills and CUTS (30) cuts; SEED=... again
 	@$(BIN)/python tests/soak/run.py $(N) $(KILLS) $(CUTS) $(SEED)
+
+spark-soak: $(VENV)/.ready ## kill Spark jobs and queue managers at every step of a batch, for every sink; SEED=... again
+	@$(BIN)/python tests/spark_soak/run.py $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 model: $(VENV)/.ready ## run the engine against the reference model N times (1000)
 	@TIERCEL_MODEL_EXAMPLES=$(N) $(BIN)/pytest --quiet tests/model_based

@@ -1,6 +1,5 @@
 """`tiercel serve` as a real process, and the queues in it."""
 
-import io
 import json
 import subprocess
 import sys
@@ -11,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+
 import tiercel
 from pyspark_msmq.endpoint import Endpoint
 from pyspark_msmq.options import read_write_options
-
 from spark_soak.processes import PATIENCE_S, command, descendants, kill
 
 ORDERS, COPIES = r".\private$\orders", r".\private$\copies"
-CONSUMER = "soak"
 _SIZE = 400
 
 
@@ -119,7 +117,9 @@ class Daemon:
         return done.stdout.strip()
 
     def _endpoint(self) -> "closing[Any]":
-        return closing(Endpoint(read_write_options({"url": self.url, "queue": ORDERS}), patience_s=PATIENCE_S))
+        return closing(
+            Endpoint(read_write_options({"url": self.url, "queue": ORDERS}), patience_s=PATIENCE_S)
+        )
 
 
 def body_of(number: int) -> bytes:

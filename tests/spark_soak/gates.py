@@ -1,4 +1,4 @@
-"""What the jobs ask of the harness, in Spark's own processes: "I am at this step", and wait for the answer."""
+"""What the jobs ask of the harness, in Spark's own processes: "I am at this step", and wait."""
 
 import functools
 import os

@@ -1,4 +1,4 @@
-"""The line between Spark and the queue manager, on which the harness sits: it sees every step and can stop there.
+"""The line between Spark and the queue manager: the harness sits on it, sees every step, and can stop there.
 
 All that a job asks of the queue manager goes through here: claims, ranges, stages, acknowledgements. What
 passes tells where a batch is. At the step that was asked for, somebody is killed while everybody else waits;
@@ -82,7 +82,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     line: Line
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         self._relay()
 
     do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815
