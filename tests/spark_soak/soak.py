@@ -88,8 +88,10 @@ class Soak:
         seen: queue.Queue[Checkpoint] = queue.Queue()
 
         def act(port: int) -> bool:
-            seen.put(Checkpoint.read(self.folder / "state"))
-            return self._strike(kill, port)
+            checkpoint = Checkpoint.read(self.folder / "state")
+            is_to_arrive = self._strike(kill, port)
+            seen.put(checkpoint)
+            return is_to_arrive
 
         stop = Stop(kill.step, act, skip=self._rand.randrange(3))
         self._daemon.send(_LOT)
