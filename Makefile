@@ -17,7 +17,6 @@ DATA ?= data
 SEEDS ?= 1000
 FROM ?= 1
 
-.DEFAULT_GOAL := help
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
