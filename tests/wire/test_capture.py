@@ -89,6 +89,55 @@ def assert_one_message(capture: Capture) -> None:
     assert not capture.unreadable_frames
 
 
+class TestMoments:
+    """When each segment of a stream was captured."""
+
+    SEGMENTS = (tcp(100, flags=SYN), tcp(101, MESSAGE[:100]), tcp(201, MESSAGE[100:]))
+
+    def pcap(self, magic: int, fractions: int) -> bytes:
+        records = [
+            struct.pack("<IIII", 1_790_000_000 + number, fractions, len(frame), len(frame)) + frame
+            for number, frame in enumerate(map(ipv4, self.SEGMENTS))
+        ]
+        return pcap([], magic=magic) + b"".join(records)
+
+    @pytest.mark.parametrize(("magic", "half"), [(0xA1B2C3D4, 500_000), (0xA1B23C4D, 500_000_000)])
+    def test_in_pcap(self, magic: int, half: int) -> None:
+        capture = read_capture(self.pcap(magic, half))
+        assert_one_message(capture)
+        assert capture.moments == [[(0, 1_790_000_001.5), (100, 1_790_000_002.5)]]
+
+    @pytest.mark.parametrize(
+        ("options", "unit"),
+        [
+            (b"", 1e-6),
+            (struct.pack("<HHB3xHH", 9, 1, 9, 0, 0), 1e-9),
+            (struct.pack("<HHB3xHH", 9, 1, 0x80 | 10, 0, 0), 2**-10),
+            (struct.pack("<HH4sHHB3x", 2, 3, b"lo\0\0", 9, 1, 3), 1e-3),
+            (struct.pack("<HH", 9, 1), 1e-6),  # cut off
+        ],
+        ids=["microseconds", "nanoseconds", "a power of two", "behind another option", "cut off"],
+    )
+    def test_in_pcapng(self, options: bytes, unit: float) -> None:
+        ticks = round(1_790_000_000 / unit)
+        described = block(1, struct.pack("<HHI", RAW, 0, 0) + options)
+        frames = [
+            block(
+                6, struct.pack("<IIIII", 0, ticks >> 32, ticks & 0xFFFF_FFFF, len(frame), len(frame)) + frame
+            )
+            for frame in map(ipv4, self.SEGMENTS)
+        ]
+        capture = read_capture(section() + described + b"".join(frames))
+        assert_one_message(capture)
+        (moments,) = capture.moments
+        assert [offset for offset, _ in moments] == [0, 100]
+        assert [time for _, time in moments] == pytest.approx([1_790_000_000] * 2)
+
+    def test_a_simple_packet_block_has_none(self) -> None:
+        frames = b"".join(map(simple, map(ipv4, self.SEGMENTS)))
+        assert read_capture(section() + interface(RAW) + frames).moments == [[]]
+
+
 class TestRecordings:
     @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
     def test_gives_the_frames_that_were_sent(self, path: Path) -> None:
