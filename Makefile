@@ -13,8 +13,7 @@ SEED ?=
 DATA ?= data
 
 .DEFAULT_GOAL := help
-.PHONY: spark-4.2 bench-spark
-.PHONY: help demo run test format check unit bench bench-daemon bench-remote-read bench-data bench-growth conformance crash soak model simulate fuzz interop lock clean
+.PHONY: help demo run test format check unit bench bench-daemon bench-remote-read bench-data bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate fuzz interop lock clean
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -40,6 +39,8 @@ demo: $(VENV)/.ready ## show the main job end to end
 	@echo "What a Windows queue manager sends, field by field (tiercel decode):"
 	@echo
 	@$(BIN)/tiercel decode --verify tests/vectors/mqqb/frame7_user_message.bin
+	@echo
+	@$(BIN)/python examples/spark_orders.py
 
 run: $(VENV)/.ready ## run a queue manager on 127.0.0.1:1801 with its data in DATA (./data)
 	$(BIN)/tiercel serve --data $(DATA) $(ARGS)
@@ -108,6 +109,9 @@ crash: $(VENV)/.ready ## kill a working queue manager N times (1000) and check w
 soak: N = 100000
 soak: $(VENV)/.ready ## N (100000) messages between two daemons, KILLS (30) kills and CUTS (30) cuts; SEED=... again
 	@$(BIN)/python tests/soak/run.py $(N) $(KILLS) $(CUTS) $(SEED)
+
+spark-soak: $(VENV)/.ready ## kill Spark jobs and queue managers at every step of a batch, for every sink; SEED=... again
+	@$(BIN)/python tests/spark_soak/run.py $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 model: $(VENV)/.ready ## run the engine against the reference model N times (1000)
 	@TIERCEL_MODEL_EXAMPLES=$(N) $(BIN)/pytest --quiet tests/model_based

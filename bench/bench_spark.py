@@ -145,7 +145,7 @@ class Bench:
         took = self._run(self.stream(queue, "lake").writeStream.format("parquet"), "parquet")
         print(f"  queue to Parquet:   {messages / took:>9,.0f} /s", flush=True)
         self.daemon.fill(queue, messages, SIZE)
-        rows = self.stream(queue, "mover").select("body", "label")
+        rows = self.stream(queue, "mover", maxBytesPerTrigger="64m").select("body", "label")
         sink = rows.writeStream.format("msmq").options(url=self.daemon.url, queue=target)
         took = self._run(sink, "queue")
         print(f"  queue to queue:     {messages / took:>9,.0f} /s")

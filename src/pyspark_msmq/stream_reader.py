@@ -56,7 +56,7 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         at = Offset.of_json(start)
-        consumer = self._attached(at, look_again=True)
+        consumer = self._attached(at, look_again=self._ends is None)
         begin = consumer.begin(at)  # first: it says whether these numbers can be this consumer's at all
         if self._options.ack_timing == "eager":
             consumer.acknowledge(at)

@@ -300,6 +300,18 @@ class TestWholeTransactions:
         arrive(orders, b"b1", stream=1, number=2, first=True)
         assert spark.claim(orders)[:2] == (0, 1)
 
+    def test_many_parts_are_not_looked_at_again_and_again(
+        self, world: World, orders: Box, spark: Consumer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(engine_claims, "SLICE", 2)
+        for body in (b"1", b"2", b"3"):
+            arrive(orders, body, stream=1, number=1, first=body == b"1")
+        assert spark.claim(orders)[:2] == (0, 0)
+        arrive(orders, b"4", stream=1, number=1, last=True)
+        assert spark.claim(orders)[:2] == (0, 0)
+        world.sleep(0.001)
+        assert spark.claim(orders)[:2] == (0, 4)
+
     def test_the_same_number_in_another_stream_is_another_transaction(
         self, orders: Box, spark: Consumer
     ) -> None:
@@ -308,21 +320,6 @@ class TestWholeTransactions:
         assert spark.claim(orders)[:2] == (0, 0)
         arrive(orders, b"a2", stream=1, number=7, last=True)
         assert spark.claim(orders)[:2] == (0, 3)
-
-    def test_a_look_in_vain_is_not_taken_again_at_once(
-        self, world: World, orders: Box, spark: Consumer, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Else a transaction without an end, and a backlog behind it, keep the queue manager busy."""
-        monkeypatch.setattr("tiercel.engine.claims._LOOKED_AT_A_SECOND", 2)
-        arrive(orders, b"a1", stream=1, number=1, first=True)
-        for number in range(2, 6):
-            arrive(orders, b"b", stream=2, number=number, first=True, last=True)
-        assert spark.claim(orders)[:2] == (0, 0)
-        arrive(orders, b"a2", stream=1, number=1, last=True)
-        world.sleep(1)
-        assert spark.claim(orders)[:2] == (0, 0)
-        world.sleep(1)
-        assert spark.claim(orders)[:2] == (0, 6)
 
     def test_a_large_one_is_read_again_when_it_is_moved(
         self, world: World, orders: Box, spark: Consumer, monkeypatch: pytest.MonkeyPatch

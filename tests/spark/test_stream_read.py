@@ -79,6 +79,25 @@ class TestAvailableNow:
         assert max(sizes(query)) <= 4
         assert sum(sizes(query)) == 10
 
+    def test_a_journal(
+        self, spark: SparkSession, stream: Stream, table: Table, make_queue: MakeQueue, daemon: Served
+    ) -> None:
+        queue = make_queue(journaling=True)
+        daemon.send(queue, "a", "b", "c")
+        daemon.receive(queue, 2)
+        table.take_all(stream(queue=queue, consumer="auditor", **{"from": "journal"}).load())
+        assert table.bodies(spark) == ["a", "b"]
+        assert daemon.bodies(queue) == ["c"]
+        assert daemon.bodies(f"{queue};journal") == []
+
+    def test_dead_letters(
+        self, spark: SparkSession, stream: Stream, table: Table, queue: str, daemon: Served
+    ) -> None:
+        daemon.send(queue, "dead", time_to_be_received=1, negative_journaling=True)
+        daemon.wait_until_empty(queue)
+        table.take_all(stream(consumer="undertaker", **{"from": "deadletter"}).load())
+        assert "dead" in table.bodies(spark)
+
 
 class TestLimits:
     def test_messages(self, stream: Stream, table: Table, queue: str, send: Send) -> None:

@@ -50,8 +50,7 @@ from tiercel.wire.user_message import UserMessage
 SLICE = 1000  # messages that are worked on at once: what is in memory, and what one release gives back
 CLAIM_BYTES = 64 * 2**20  # what one claim takes at the most, unless it is told otherwise
 TRANSACTION_WAIT_S = 60
-# Whoever waits for the end of a transaction may have looked at all that came behind it, in vain: 10 us each.
-_LOOKED_AT_A_SECOND = 5000
+_REST_S = 50e-6  # for each message that was looked at in vain: looking takes a tenth of the time at the most
 
 _CLAIMED = Keyspace.CLAIMED  # naming a member of an enum costs a call
 _ACK_RECEIVE = MessageClass.ACK_RECEIVE
@@ -103,7 +102,6 @@ class Claims:
         self.load = self._consumers.load
         # How long a claim waits for the rest of a transaction that has arrived in part.
         self.transaction_wait_s = TRANSACTION_WAIT_S
-        self._look_again: dict[int, int] = {}  # when, by the slot of the queue
 
     # Consumers.
 
@@ -239,17 +237,14 @@ class Claims:
             raise SharingViolationError(str(queue), problem="somebody has opened it to read from it alone")
 
     def _select(self, queue: QueueState, limit: int, byte_limit: int) -> Selection:
-        """What may be taken; the more was looked at in vain, the later the next look.
-
-        Else a stranger whose transaction has no end would keep the queue manager busy with nothing else.
-        """
         _check_number("byte_limit", byte_limit, 1)
-        now, wait_s = self._core.seconds, self.transaction_wait_s
-        if now < self._look_again.get(queue.slot, now):
+        if self._core.now < queue.not_whole_until:
             return Selection()
-        selection = select(self._core, queue, limit, byte_limit, now - wait_s)
-        looked_at = 0 if selection.cuts else len(selection.taken)
-        self._look_again[queue.slot] = now + min(looked_at // _LOOKED_AT_A_SECOND, wait_s)
+        overdue = self._core.seconds - self.transaction_wait_s
+        selection = select(self._core, queue, limit, byte_limit, overdue)
+        seen = len(selection.taken)
+        if seen > SLICE and not selection.cuts:
+            queue.not_whole_until = self._core.now + seen * _REST_S
         return selection
 
     def _choose(self, selection: Selection, *, or_raise: bool) -> Sequence[Taken]:

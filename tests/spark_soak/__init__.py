@@ -1,0 +1,1 @@
+"""Streaming jobs as real processes, killed at every step of a micro-batch: messages in = rows out."""

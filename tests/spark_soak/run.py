@@ -1,0 +1,92 @@
+"""`python tests/spark_soak/run.py [--sinks ...] [--victims ...] [--steps ...] [--seed N]`: the long soak.
+
+Everybody is killed at every step for every sink; then the scenes on a real cluster and with two drivers.
+"""
+
+import argparse
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from spark_soak import scenes
+from spark_soak.soak import Kill, Result, Soak
+from spark_soak.steps import Sink, Step, Victim
+
+
+def say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201 -- a script
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Kill streaming jobs at every step of a micro-batch.")
+    for name, kind in (("sinks", Sink), ("victims", Victim), ("steps", Step)):
+        parser.add_argument(f"--{name}", nargs="*", type=kind, default=list(kind), metavar="NAME")
+    parser.add_argument("--scenes", nargs="*", choices=list(scenes.ALL), default=list(scenes.ALL))
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, _interrupt)  # so that every process is ended
+    say(f"seed {chosen.seed}")
+    survived: dict[Sink, Result] = {}
+    is_fine = True
+    for sink in chosen.sinks:
+        kills = [Kill(step, victim) for step in chosen.steps for victim in chosen.victims]
+        random.Random(chosen.seed).shuffle(kills)
+        say(f"{sink}: {len(kills)} kills")
+        soak = Soak(_folder(sink), [sink], kills, chosen.seed, lambda text: say(f"  {text}"))
+        is_fine &= _run(soak.run, soak.folder)
+        survived[sink] = soak.result
+    for name in chosen.scenes:
+        say(f"{name}:")
+        folder = _folder(name)
+        is_fine &= _run(lambda name=name, folder=folder: say(f"  {scenes.ALL[name](folder)}"), folder)  # type: ignore[misc]
+    say(table(survived, chosen.steps))
+    sys.exit(not is_fine)
+
+
+def _folder(name: str) -> Path:
+    return Path(tempfile.mkdtemp(prefix=f"spark-soak-{name.replace(' ', '-')}-"))
+
+
+def _run(what: Callable[[], object], folder: Path) -> bool:
+    try:
+        what()
+    except AssertionError as problem:
+        say(f"  FAILED: {problem}\n  stores, tables and logs are in {folder}")
+        return False
+    shutil.rmtree(folder)
+    return True
+
+
+def table(survived: dict[Sink, Result], steps: list[Step]) -> str:
+    """Kills survived: a line for each step, a column for each sink; in it, who was killed how often."""
+    lines = [f"{'kills survived at':18}" + "".join(f"{sink:>12}" for sink in survived)]
+    for victim in Victim:
+        for step in steps:
+            counts = [result.kills.count(Kill(step, victim)) for result in survived.values()]
+            if any(counts):
+                lines.append(f"{victim:>13} {step:11}" + "".join(f"{count:12}" for count in counts))
+    for name, values in (
+        ("all kills", [len(result.kills) for result in survived.values()]),
+        ("messages", [result.messages for result in survived.values()]),
+        ("job starts", [result.starts for result in survived.values()]),
+        ("seconds", [round(result.seconds) for result in survived.values()]),
+    ):
+        lines.append(f"{name:25}" + "".join(f"{value:12}" for value in values))
+    return "\n".join(lines)
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    main()
