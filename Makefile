@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 VENV := .venv
+VENV42 := .venv-spark42
 BIN := $(VENV)/bin
 JOBS ?= 2
 SECONDS ?= 60
@@ -12,14 +13,14 @@ SEED ?=
 DATA ?= data
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test format check unit bench bench-daemon bench-remote-read bench-data bench-growth conformance crash soak spark-soak model simulate fuzz interop lock clean
+.PHONY: help demo run test format check unit bench bench-daemon bench-remote-read bench-data bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate fuzz interop lock clean
 SEEDS ?= 1000
 FROM ?= 1
 
 .DEFAULT_GOAL := help
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/.ready: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Tiercel needs Python 3.11 or later; $(PYTHON) is older. Say: make PYTHON=python3.11"; exit 2; }
@@ -38,6 +39,8 @@ demo: $(VENV)/.ready ## show the main job end to end
 	@echo "What a Windows queue manager sends, field by field (tiercel decode):"
 	@echo
 	@$(BIN)/tiercel decode --verify tests/vectors/mqqb/frame7_user_message.bin
+	@echo
+	@$(BIN)/python examples/spark_orders.py
 
 run: $(VENV)/.ready ## run a queue manager on 127.0.0.1:1801 with its data in DATA (./data)
 	$(BIN)/tiercel serve --data $(DATA) $(ARGS)
@@ -57,7 +60,7 @@ format: $(VENV)/.ready ## format the code and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.ready ## measure codec, store, engine and columns, each against something bare
+bench: $(VENV)/.ready ## measure codec, store, engine, columns, claims and stages, most against something bare
 	@$(BIN)/python bench/bench_codec.py
 	@echo
 	@$(BIN)/python bench/bench_store.py
@@ -67,6 +70,8 @@ bench: $(VENV)/.ready ## measure codec, store, engine and columns, each against 
 	@$(BIN)/python bench/bench_columns.py
 	@echo
 	@$(BIN)/python bench/bench_claims.py
+	@echo
+	@$(BIN)/python bench/bench_stages.py
 
 bench-daemon: $(VENV)/.ready ## measure the daemon: in, out, both, latency, exactly once; beside RabbitMQ if it is installed
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-bench.lock
@@ -80,6 +85,18 @@ bench-data: $(VENV)/.ready ## measure the data endpoint: rows a second, claims, 
 
 bench-growth: $(VENV)/.ready ## a backlog of up to a million messages: start, memory, speed
 	@$(BIN)/python bench/bench_engine.py growth 1000 10000 100000 1000000
+
+$(VENV42)/.ready: requirements-spark42.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV42)
+	$(VENV42)/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-spark42.lock
+	$(VENV42)/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+spark-4.2: $(VENV42)/.ready ## run the tests of Spark with PySpark 4.2, the oldest that is supported
+	$(VENV42)/bin/pytest --quiet tests/spark
+
+bench-spark: $(VENV)/.ready ## measure format("msmq"): batch reads up to a million messages, streams, latency, memory
+	@$(BIN)/python bench/bench_spark.py
 
 conformance: $(VENV)/.ready ## run the suite and print which requirements it covers
 	@mkdir -p build
@@ -114,6 +131,7 @@ lock: $(VENV)/.ready ## make the lock files anew (names, versions and hashes onl
 	$(BIN)/pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --output-file requirements.lock requirements.in
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --output-file requirements-interop.lock requirements-interop.in
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --output-file requirements-spark42.lock requirements-spark42.in
 
 clean: ## remove .venv and everything built
-	rm -rf $(VENV) .venv-interop build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV42) .venv-interop build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

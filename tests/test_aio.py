@@ -485,3 +485,27 @@ class TestEnd:
             assert len(qm.discards()) == (not isinstance(outcome, tiercel.Message))
 
         play(scene)
+
+
+class TestConsumers:
+    def test_claiming_acknowledging_and_releasing(self, play: Callable[[Scene], None]) -> None:
+        async def scene(qm: aio.QueueManager, queue: aio.Queue) -> None:
+            for number in range(5):
+                await queue.send(b"%d" % number)
+            spark = await qm.consumer("spark")
+            claim = await spark.claim(queue, 3)
+            assert [message.claim_seq for message in claim] == [1, 2, 3]
+            assert await spark.acknowledge(queue, 1) == 1
+            assert [message.body for message in spark.messages(queue, 0, 9)] == [b"1", b"2"]
+            (status,) = qm.claims()
+            assert (status.consumer, status.epoch, status.lo, status.hi) == (spark.name, spark.epoch, 1, 3)
+            await spark.release(queue)
+            await spark.claim(queue.path_name, acknowledge=3)
+            await qm.release_claims("spark")
+            assert queue.count == 4
+            with pytest.raises(tiercel.ConsumerFencedError):
+                await spark.claim(queue)
+            await qm.forget_consumer("spark")
+            assert qm.claims() == []
+
+        play(scene)

@@ -200,7 +200,7 @@ class Consumer:
     def waiting(self) -> Iterator[tuple[Queue, int, int]]:
         """Of each queue: the last number claimed so far, and how many messages could be claimed."""
         for queue in self.queues.values():
-            consumer = self._endpoint.head(queue.name, self._options.source, consumer=self.name)["consumer"]
+            consumer = self._endpoint.head(queue.name, consumer=self.name)["consumer"]
             yield queue, consumer["hi"], consumer["visible"]
 
     def _ours(self, call: Any, *arguments: Any, **more: Any) -> Any:

@@ -5,6 +5,7 @@ is named: a misspelt limit that is silently ignored is found when a job has run 
 """
 
 import difflib
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -182,7 +183,7 @@ def _optional(name: str, read: Callable[[str], T]) -> T | None:
 class Connection:
     """How to reach the queue manager; the files are read where a task runs, so each node needs them."""
 
-    url: Url = _option("url", _url, DEFAULT_URL)
+    url: Url = _option("url", _url, os.environ.get("MSMQ_URL", DEFAULT_URL))
     token_file: str | None = _optional("tokenFile", _text)  # the bearer token of the data endpoint
     tls_ca: str | None = _optional("tlsCa", _text)  # certificates to trust instead of the system's
     password_file: str | None = _optional("passwordFile", _text)  # of the user of msmq-rpc
@@ -266,7 +267,7 @@ class WriteOptions(Connection):
     checkpoint_location: str | None = _optional("checkpointLocation", _text)  # Spark's own; it hands it on
 
 
-_SPARKS_OWN: Final = frozenset({"provider"})  # it adds them for a table of its catalog
+_SPARKS_OWN: Final = re.compile(r"provider|owner|option\..*")  # what CREATE TABLE adds
 
 _ROLES: Final[Mapping[type[Connection], str]] = {
     AnyReadOptions: "a read",
@@ -399,7 +400,7 @@ def _read(role: type[R], options: Mapping[str, str]) -> R:
     known = {option.metadata["name"].lower(): option for option in fields(role)}
     found: dict[str, Any] = {}
     for name, text in options.items():
-        if name.lower() in _SPARKS_OWN:
+        if _SPARKS_OWN.fullmatch(name.lower()):
             continue
         option = known.get(name.lower())
         if option is None:

@@ -56,14 +56,16 @@ def _query(
 ) -> dict[str, object]:
     place = {"consumer": consumer} if consumer else {"from": options.source}
     # To skip a message is for us, who count them all.
-    is_skipping = options.bad_message_mode == "skip"
+    mode = options.bad_message_mode
+    is_skipping = mode == "skip"
+    bad = {} if options.source == "discards" else {"badMessageMode": "column" if is_skipping else mode}
     return {
         "queue": piece.queue,
         **place,
         "lo": piece.lo + rows,
         "hi": piece.hi,
         "columns": ",".join([*names, *([_ERROR] if is_skipping else [])]),
-        "badMessageMode": "column" if is_skipping else options.bad_message_mode,
+        **bad,
         **options.filters,
     }
 

@@ -10,13 +10,13 @@ lookup ids that they have there, so that a batch can be read again after a crash
     read                  peeks at what the offset lists
 
 What is in the subqueue and in no offset is new; so everything older is received before anything is moved, and
-there is no acknowledging later (ackTiming=commit). Only the driver opens the subqueue for receiving, and for
-itself alone: a second driver of the same consumer is refused as long as the first one lives.
+there is no acknowledging later (ackTiming=commit). The driver holds another subqueue open for itself alone
+(`consumer.lock`, always empty): a second driver of the same consumer is refused while the first one lives.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,12 +28,11 @@ from pyspark_msmq import schema
 from pyspark_msmq.admission import Budget
 from pyspark_msmq.endpoint import read_secret
 from pyspark_msmq.offsets import OffsetError
-from pyspark_msmq.options import BatchOptions, Connection, OptionError, ReadOptions, StreamOptions
+from pyspark_msmq.options import BatchOptions, Connection, ReadOptions, StreamOptions
 from pyspark_msmq.reading import lose
 from tiercel import columns
 from tiercel.client.remote import RemoteQueue, RemoteQueueManager, connect
 from tiercel.model.errors import IoTimeoutError, MessageNotFoundError
-from tiercel.model.format_name import DirectFormatName
 from tiercel.model.message import Message
 
 _BATCH_ROWS, _BATCH_BYTES = 1000, 8 << 20
@@ -85,6 +84,7 @@ class RpcConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         self._check(start)
         claims, budget = self._opened(), Budget.of(limit, self._options)
+        claims.check_alone()
         budget.rows = min(budget.rows, _MOST_ROWS, _MOST_ROWS if self._left is None else self._left)
         claims.acknowledge(ids_of(start))
         found = claims.listed()
@@ -113,7 +113,7 @@ class RpcConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, Listed)
         with _connected(self._options) as remote:
             queue = _queue(remote, self._options)
-            found = _peeked(_subqueue(remote, queue, self._options, exclusive=False), partition.ids)
+            found = _peeked(queue.subqueue(self._options.consumer or ""), partition.ids)
             number, rows = partition.before, 0
             for messages in _grouped(found):
                 seqs = range(number + rows + 1, number + rows + len(messages) + 1)
@@ -138,17 +138,23 @@ class RpcConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._claims is None:
             self._remote = _connect(self._options)
             queue = _queue(self._remote, self._options)
-            self._claims = _Claims(queue, _subqueue(self._remote, queue, self._options, exclusive=True))
+            self._claims = _Claims(self._remote, queue, self._options.consumer or "")
         return self._claims
 
 
 class _Claims:
     """A queue and its subqueue, in the hands of the driver."""
 
-    def __init__(self, queue: RemoteQueue, subqueue: RemoteQueue) -> None:
+    def __init__(self, remote: RemoteQueueManager, queue: RemoteQueue, consumer: str) -> None:
         self._queue = queue
-        self._subqueue = subqueue
-        self._name = _subqueue_name(subqueue)
+        self._name = consumer
+        self._subqueue = queue.subqueue(consumer)
+        self._lock = remote.queue(queue.subqueue(f"{consumer}.lock").format_name, exclusive=True)
+
+    def check_alone(self) -> None:
+        """Opens what only one driver can have open; the connection may have been lost since the last time."""
+        with suppress(IoTimeoutError):
+            self._lock.peek(0)
 
     def acknowledge(self, ids: Iterable[int]) -> None:
         for number in ids:
@@ -263,18 +269,3 @@ def _queue(remote: RemoteQueueManager, options: ReadOptions) -> RemoteQueue:
     assert options.queue is not None
     queue = remote.queue(options.queue[0])
     return queue.journal if options.source == "journal" else queue
-
-
-def _subqueue(
-    remote: RemoteQueueManager, queue: RemoteQueue, options: StreamOptions, *, exclusive: bool
-) -> RemoteQueue:
-    name = queue.format_name
-    if not isinstance(name, DirectFormatName):
-        raise OptionError(f"queue={name}: name it by its path, since only that can name a subqueue")
-    path = replace(name.path, subqueue=options.consumer)
-    return remote.queue(DirectFormatName(name.protocol, path), exclusive=exclusive)
-
-
-def _subqueue_name(subqueue: RemoteQueue) -> str:
-    assert isinstance(subqueue.format_name, DirectFormatName)
-    return subqueue.format_name.path.subqueue or ""

@@ -56,11 +56,11 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         at = Offset.of_json(start)
-        consumer = self._attached(look_again=True)
-        at.check_belongs(consumer.queue_manager, consumer.name)
+        consumer = self._attached(at, look_again=self._ends is None)
+        begin = consumer.begin(at)  # first: it says whether these numbers can be this consumer's at all
         if self._options.ack_timing == "eager":
             consumer.acknowledge(at)
-        offset = self._claim(consumer, consumer.begin(at), Budget.of(limit, self._options))
+        offset = self._claim(consumer, begin, Budget.of(limit, self._options))
         if not spans(at, offset):
             return start
         self._last_batch = time.monotonic()
@@ -81,9 +81,9 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"c": name, "q": queues, "qm": self._consumer.queue_manager, "v": 1}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        consumer, options = self._attached(), self._options
-        pieces = []
-        for span in spans(Offset.of_json(start), Offset.of_json(end)):
+        before, after, options = Offset.of_json(start), Offset.of_json(end), self._options
+        consumer, pieces = self._attached(after), []
+        for span in spans(before, after):
             queue = consumer.queue_of(span)
             if queue is None:
                 continue
@@ -94,7 +94,8 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return pieces
 
     def commit(self, end: dict[str, Any]) -> None:
-        self._attached().acknowledge(Offset.of_json(end))
+        offset = Offset.of_json(end)
+        self._attached(offset).acknowledge(offset)
 
     # What a task does.
 
@@ -104,11 +105,13 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # How it is done.
 
-    def _attached(self, *, look_again: bool = False) -> Consumer:
-        """The consumer, taken over by the first call of a run, whichever it is."""
+    def _attached(self, offset: Offset | None = None, *, look_again: bool = False) -> Consumer:
+        """The consumer, taken over by the first call of a run, whichever it is; it must be the offset's."""
         if self._consumer is None:
             self._consumer = Consumer(self._options, Endpoint(self._options))
         self._consumer.attach(look_again=look_again)
+        if offset is not None:
+            offset.check_belongs(self._consumer.queue_manager, self._consumer.name)
         return self._consumer
 
     def _claim(self, consumer: Consumer, offset: Offset, budget: Budget) -> Offset:

@@ -24,6 +24,7 @@ from pyspark_msmq.endpoint import Endpoint, EndpointError
 from pyspark_msmq.options import OptionError, WriteOptions
 from tiercel import columns
 
+_REFUSED: Final = "TIERCEL_ERROR_STAGE_REFUSED"
 _NOT_TRANSACTIONAL: Final = "MQ_ERROR_TRANSACTION_USAGE"
 
 
@@ -94,9 +95,18 @@ def _stage(options: WriteOptions, app: str, batch: str, batches: Iterator[pa.Rec
     attempt = f"{context.taskAttemptId()}-{uuid.uuid4().hex[:8]}"
     stage = f"{app}/{batch}/{context.partitionId()}/{attempt}"
     rows = 0
-    with Endpoint(options) as endpoint:
-        for number, chunk in enumerate(_chunks(batches, options.max_batch_bytes)):
-            rows += endpoint.stage(stage, number, chunk)
+    try:
+        with Endpoint(options) as endpoint:
+            for number, chunk in enumerate(_chunks(batches, options.max_batch_bytes)):
+                rows += endpoint.stage(stage, number, chunk)
+    except EndpointError as problem:
+        if problem.code != _REFUSED:
+            raise
+        for _ in batches:  # Spark wants to be rid of them
+            pass
+        # Published already, by a driver that did not live to log it: to publish once more does nothing then,
+        # and fails if it was otherwise, because this stage is not there.
+        return Staged(app, stage, 0)
     return Staged(app, stage if rows else None, rows)
 
 

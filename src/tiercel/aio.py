@@ -17,13 +17,13 @@ from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
-from uuid import UUID
 
 from tiercel import http
 from tiercel.client import consumer, embedded
 from tiercel.client.consumer import Claim, ClaimedMessage
+from tiercel.client.dialing import Options
 from tiercel.client.embedded import Transaction
-from tiercel.client.logon import make_options
+from tiercel.client.logon import connection, with_arguments_of
 from tiercel.client.remote_aio import RemoteQueueManager
 from tiercel.client.translate import message_of
 from tiercel.engine.claims import ClaimStatus
@@ -65,36 +65,9 @@ async def open(  # noqa: A001  # the same name as tiercel.open
     return QueueManager(manager)
 
 
-async def connect(
-    host: str,
-    *,
-    user: str | None = None,
-    password: str | None = None,
-    keytab: str | os.PathLike[str] | None = None,
-    port: int | None = None,
-    level: str | None = None,
-    rebind: bool = False,
-    workgroup: bool = True,
-    rpc_cancel_minutes: float = 5,
-    reconnect_s: float = 30,
-    message_port: int | None = None,
-    client_id: UUID | None = None,
-) -> RemoteQueueManager:
+@with_arguments_of(connection)
+async def connect(options: Options) -> RemoteQueueManager:
     """Connects to the queue manager of another computer; the arguments are those of `tiercel.connect`."""
-    options = make_options(
-        host,
-        user=user,
-        password=password,
-        keytab=keytab,
-        port=port,
-        level=level,
-        rebind=rebind,
-        workgroup=workgroup,
-        rpc_cancel_minutes=rpc_cancel_minutes,
-        reconnect_s=reconnect_s,
-        message_port=message_port,
-        client_id=client_id,
-    )
     manager = RemoteQueueManager(options)
     await manager.start()
     return manager

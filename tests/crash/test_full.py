@@ -1,13 +1,20 @@
 """A full store and a full disk through the whole queue manager: senders are refused, nobody else is."""
 
 import json
+from collections.abc import Iterator
 from contextlib import nullcontext, suppress
+from itertools import count, islice
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 import tiercel
+from engine import harness as engine_harness
 from store.helpers import MIB, run
+from tiercel.binary.history import History
+from tiercel.model.format_name import FormatName
+from tiercel.model.identifiers import MessageId
 from tiercel.store import LmdbStore, MemoryStore
 
 from .world import World, problems_of
@@ -240,3 +247,66 @@ FULL_DISK = """
     print(json.dumps({"sent": sent, "error": error, "received": received, "count": queue.count}))
     qm.close()
 """
+
+
+class Small(engine_harness.World):
+    """A queue manager whose store holds a mebibyte."""
+
+    @staticmethod
+    def _open(directory: Path) -> LmdbStore:
+        return LmdbStore.open(directory, max_bytes=MIB)
+
+
+class TestStrangersAtAFullStore:
+    """Whatever they send: it is refused, and costs nothing that the store keeps for emptying it."""
+
+    @pytest.fixture
+    def small(self, tmp_path: Path) -> Iterator[Small]:
+        made = Small(tmp_path / "data")
+        yield made
+        made.store.close()
+
+    def test_that_invent_administration_queues(self, small: Small) -> None:
+        """Each wants an acknowledgement in a queue of its own, and the ledger tells of those without."""
+        box = small.create("q")
+        queue, number = small.engine.find(box.name), 0
+
+        def arrive() -> None:
+            nonlocal number
+            for _ in range(50):
+                number += 1
+                packet = engine_harness.foreign_packet(
+                    destination_queue=box.name,
+                    acknowledgements=engine_harness.ALL_ACKNOWLEDGEMENTS,
+                    administration_queue=FormatName.parse(rf"DIRECT=TCP:192.0.2.9\private$\a{number}"),
+                    id=MessageId(UUID(int=number), number),
+                )
+                with suppress(tiercel.StoreFullError):
+                    small.engine.arrive(packet, queue)
+
+        for _ in range(150):
+            small.run(arrive)
+        lines = small.discards()
+        assert any("no room" in line.reason or "no queue" in line.reason for line in lines)
+        assert box.purge() > 0
+        box.send(b"there is room again")
+
+    def test_whose_messages_are_refused(self, small: Small) -> None:
+        """They are remembered all the same, so that none is refused twice."""
+        box = small.create("q")
+        with pytest.raises(tiercel.StoreFullError):
+            box.send_all(*[BODY] * 1000)
+        history = small.run(lambda: History(small.engine, 10_000, 3600))
+        identities = (number.to_bytes(20, "big") for number in count())
+
+        def remember() -> None:
+            for identity in islice(identities, 20):
+                history.remember(identity, recoverable=True)
+            history.flush()
+
+        for _ in range(500):
+            small.run(remember)
+        assert (499 * 20).to_bytes(20, "big") in history
+        again = small.run(lambda: History(small.engine, 10_000, 3600))
+        assert (499 * 20).to_bytes(20, "big") in again
+        assert box.purge() > 0

@@ -3,6 +3,8 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 import tiercel
 from crash.world import START, World, open_on, opened, problems_of
 from tiercel.engine.check import Checker
+from tiercel.engine.claim_records import decode_claim, is_claim_key, split_claimed
 from tiercel.engine.records import decode_record, expiry_key, message_key, split_message_key
 from tiercel.store import Keyspace, MemoryStore
 
@@ -35,6 +38,9 @@ def rich_store() -> MemoryStore:
     world.receive("orders", transaction=transaction)
     world.send("orders", "third", transaction=transaction)
     world.prepare(transaction)
+    world.create("claimed")
+    world.send("claimed", "one", "two", "three")
+    world.qm.consumer("spark").claim(world.queue("claimed"), 3)
     world.qm.queue(r"DIRECT=TCP:10.9.8.7\private$\far").send(tiercel.Message(b"x", label="far", delivery=1))
     return store.crash()
 
@@ -58,10 +64,11 @@ def test_a_sound_store_has_no_problem_and_its_things_are_counted() -> None:
         checker = Checker(view)
         assert list(checker.problems()) == []
     assert (
-        checker.counts.queues == 6 + 4
-    )  # the system's own, plain and its subqueue, orders, and the outgoing one
+        checker.counts.queues == 6 + 5
+    )  # the system's own, plain and its subqueue, orders, claimed, and the outgoing one
     assert checker.counts.messages == len(store.spaces[Keyspace.MESSAGES])
     assert checker.counts.message_bytes > 1000
+    assert checker.counts.claimed == 3
     assert checker.counts.transactions == 1
     assert checker.counts.discards == 1
     assert checker.counts.set_aside == 0
@@ -166,6 +173,45 @@ def forget_name(data: bytes) -> bytes:
     return json.dumps(values).encode()
 
 
+def claimed_key_of(store: MemoryStore, label: str) -> bytes:
+    wanted = label.encode("utf-16-le")
+    return next(key for key, data in store.spaces[Keyspace.CLAIMED].items() if wanted in data)
+
+
+def lose_claimed(store: MemoryStore) -> None:
+    del store.spaces[Keyspace.CLAIMED][claimed_key_of(store, "two")]
+
+
+def damage_claimed(store: MemoryStore) -> None:
+    claimed, key = store.spaces[Keyspace.CLAIMED], claimed_key_of(store, "two")
+    claimed[key] = flip(claimed[key], 60)
+
+
+def damage_head_of_claimed(store: MemoryStore) -> None:
+    claimed, key = store.spaces[Keyspace.CLAIMED], claimed_key_of(store, "two")
+    claimed[key] = flip(claimed[key], 3)
+
+
+def have_it_twice(store: MemoryStore) -> None:
+    (claim,) = (key for key in store.spaces[Keyspace.CONSUMERS] if is_claim_key(key))
+    row = decode_claim(claim, store.spaces[Keyspace.CONSUMERS][claim])
+    data = store.spaces[Keyspace.CLAIMED][claimed_key_of(store, "two")]
+    lookup_id, _, record = split_claimed(data)
+    store.spaces[Keyspace.MESSAGES][message_key(row.queue_slot, lookup_id)] = record
+
+
+def change_claim(**changes: Any) -> Damage:
+    """Changes the row of the claim, which stays readable."""
+
+    def damage(store: MemoryStore) -> None:
+        rows = store.spaces[Keyspace.CONSUMERS]
+        (key,) = filter(is_claim_key, list(rows))
+        changed = replace(decode_claim(key, rows.pop(key)), **changes)
+        rows[changed.key] = changed.encode()
+
+    return damage
+
+
 OPERATION = bytes.fromhex("01 00ffffff 0000000000000001 00000000")
 
 DAMAGES: dict[str, tuple[Damage, str]] = {
@@ -224,6 +270,31 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         lose_taken_message,
         "transactions, .*orders, lookup id .*message is not there",
     ),
+    "a claimed message that is lost": (
+        lose_claimed,
+        "claimed, .*claimed: the claim of consumer spark lacks 1 of the messages 2 to 2",
+    ),
+    "the count of a claim": (
+        lose_claimed,
+        "consumers, .*spark counts 3 messages .*, 2 messages .* are there",
+    ),
+    "a claimed message": (damage_claimed, "claimed, .*label 'two': message 2 of the claim .* is damaged"),
+    "the head of a claimed message": (damage_head_of_claimed, "claimed, .*its head is damaged"),
+    "a message that is claimed and in its queue": (
+        have_it_twice,
+        "claimed, .*label 'two': it is in its queue, and message 2 of the claim of consumer spark",
+    ),
+    "the numbers of a claim": (change_claim(floor=1), "claimed: the message under .* is in no claim"),
+    "the last number of a claim": (change_claim(hi=5), "claimed, .*lacks 2 of the messages 4 to 5"),
+    "the size of a claim": (change_claim(size_bytes=1), "consumers, .*counts 3 messages with 1 bytes"),
+    "a claim on no queue": (change_claim(queue_slot=4000), "consumers, .*number 4000: .* is on no queue"),
+    "a claim of nobody": (change_claim(consumer="nobody"), "consumers, .*nobody belongs to nobody"),
+    "the row of a consumer": (
+        put(Keyspace.CONSUMERS, b"spark", b"x"),
+        "consumers: the record b'spark' cannot",
+    ),
+    "the epoch of a consumer": (set_meta(b"consumer_epoch", bytes(8)), "consumers: consumer_epoch .* beyond"),
+    "the key of a claimed message": (put(Keyspace.CLAIMED, b"key"), "claimed: the message under 6b6579"),
     "a discard": (each(Keyspace.DISCARDS, lambda data: data[:-4]), "discards: line 1 cannot be read"),
     "a record set aside": (
         put(Keyspace.DAMAGED, b"messages" + bytes(12), b"bytes"),

@@ -145,12 +145,14 @@ class TestClaiming:
         assert size > 0
 
     def test_locked_messages_are_skipped(self, box: Box, spark: Consumer) -> None:
-        box.send_all(b"1", b"2", b"3")
-        taken = box.take()
+        box.send_all(b"1", b"2", b"3", b"4")
+        first = box.take()
+        middle = box.lookup(box.messages()[1].lookup_id, peek=False, two_phase=True)
         spark.claim(box)
-        assert spark.held(box) == {1: b"2", 2: b"3"}
-        box.end(taken, delete=False)
-        assert box.bodies() == [b"1"]
+        assert spark.held(box) == {1: b"2", 2: b"4"}
+        for taken in (first, middle):
+            box.end(taken, delete=False)
+        assert box.bodies() == [b"1", b"3"]
 
     def test_express_messages_become_durable(self, box: Box, spark: Consumer, world: World) -> None:
         box.send_all(b"1", b"2", delivery=EXPRESS)
@@ -290,6 +292,26 @@ class TestWholeTransactions:
         orders.lookup(orders.messages()[1].lookup_id, peek=False)
         assert spark.claim(orders)[:2] == (0, 2)
 
+    def test_nor_keeps_it_the_next_one_from_being_waited_for(
+        self, world: World, orders: Box, spark: Consumer
+    ) -> None:
+        arrive(orders, b"a1", stream=1, number=1, first=True)
+        world.sleep(engine_claims.TRANSACTION_WAIT_S)
+        arrive(orders, b"b1", stream=1, number=2, first=True)
+        assert spark.claim(orders)[:2] == (0, 1)
+
+    def test_many_parts_are_not_looked_at_again_and_again(
+        self, world: World, orders: Box, spark: Consumer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(engine_claims, "SLICE", 2)
+        for body in (b"1", b"2", b"3"):
+            arrive(orders, body, stream=1, number=1, first=body == b"1")
+        assert spark.claim(orders)[:2] == (0, 0)
+        arrive(orders, b"4", stream=1, number=1, last=True)
+        assert spark.claim(orders)[:2] == (0, 0)
+        world.sleep(0.001)
+        assert spark.claim(orders)[:2] == (0, 4)
+
     def test_the_same_number_in_another_stream_is_another_transaction(
         self, orders: Box, spark: Consumer
     ) -> None:
@@ -337,6 +359,16 @@ class TestAcknowledging:
         assert admin.classes() == [MessageClass.ACK_RECEIVE] * 2
         assert box.journal.bodies() == [b"1", b"2"]
         assert (spark.held(box), world.discards()) == ({3: b"3"}, [])
+
+    def test_a_target_journal_keeps_plain_ones_too(self, world: World, spark: Consumer) -> None:
+        box = world.create("q", journaling=True)
+        sub = box.subqueue("s")
+        box.send_all(b"1", b"2")
+        box.move(box.peek(), sub)
+        for source in (box, sub):
+            spark.claim(source)
+            spark.acknowledge(source, 1)
+        assert box.journal.bodies() == [b"2", b"1"]
 
     def test_plain_ones_too(self, world: World, box: Box, spark: Consumer) -> None:
         box.send_all(b"1", b"2", b"3")
@@ -722,6 +754,16 @@ class TestDamage:
         assert "damaged" in line.reason
         with world.store.snapshot() as view:
             assert view.count(Keyspace.DAMAGED) == 1
+
+    def test_the_number_of_a_damaged_message_is_not_given_again(
+        self, world: World, box: Box, spark: Consumer
+    ) -> None:
+        box.send_all(b"first", b"second")
+        spark.claim(box)
+        damage(world, b"second", DAMAGES["zeros"])
+        spark.held(box)
+        spark.release()
+        assert (spark.status(box).lo, spark.status(box).hi) == (2, 2)
 
     def test_a_damaged_message_is_not_claimed(self, durable_world: World) -> None:
         world = durable_world

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tiercel.engine.core import Paused
 from tiercel.engine.handles import OpenQueue
+from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import OutgoingQueueState, QueueAccess, RemoteReadState, ShareMode
 from tiercel.model.format_name import FormatName
 from tiercel.model.message import Message
@@ -372,11 +372,13 @@ class TestOutgoingQueues:
         away = world.box(r"DIRECT=OS:there\private$\q")
         away.send(b"1")
         (queue,) = outgoing(world)
+        told: list[tuple[QueueState, bool]] = []
+        world.engine.outgoing.paused = lambda state, is_paused: told.append((state, is_paused))
         world.run(lambda: world.engine.pause(away.state))
-        assert world.effects == [Paused(away.state, is_paused=True)]
+        assert told == [(away.state, True)]
         states = [queue.state]
         world.run(lambda: world.engine.resume(away.state))
-        assert world.effects == [Paused(away.state, is_paused=False)]
+        assert told[1:] == [(away.state, False)]
         assert [*states, queue.state] == [OutgoingQueueState.ON_HOLD, OutgoingQueueState.INACTIVE]
         for call in (world.engine.pause, world.engine.resume):
             with refused(0xC00E0064):

@@ -183,6 +183,19 @@ class TestFencing:
         assert served.post(f"/consumers/f/{verb}", epoch=new, queue=queue, **body).status == 200
 
 
+class TestAcknowledge:
+    def test_what_was_never_claimed_ends_nothing(self, served: Served, new_queue: NewQueue) -> None:
+        """Not even what comes before it: whoever says such a number speaks of other messages."""
+        queue = new_queue()
+        served.publish(queue, [{"body": b"x"}] * 1500, transactional=False)
+        epoch = served.post("/consumers/a/attach", queues=[queue])["epoch"]
+        assert served.post("/consumers/a/claim", epoch=epoch, queue=queue, start=0)["hi"] == 1510
+        answer = served.post("/consumers/a/ack", epoch=epoch, queue=queue, up_to=5000)
+        assert (answer.status, answer["code"]) == (410, "TIERCEL_ERROR_CLAIM_LOST")
+        (row,) = [each for each in served.get("/claims")["claims"] if each["consumer"] == "a"]
+        assert row["count"] == 1510
+
+
 class TestRelease:
     def test_gives_back_and_fences(self, served: Served, new_queue: NewQueue) -> None:
         queue = new_queue()

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
-from tiercel.pipeline.session import open_session
+from spark.conftest import daemon, make_queue, queue, send, spark, url
 
 HERE = Path(__file__).parent
+
+__all__ = ["daemon", "make_queue", "queue", "send", "spark", "url"]  # the fixtures of tests/spark
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -20,12 +21,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents and "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
-
-
-@pytest.fixture(scope="session")
-def spark() -> SparkSession:
-    options = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false"}
-    return open_session("tests", "local[2]", options)
 
 
 @pytest.fixture(scope="session")

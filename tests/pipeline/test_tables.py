@@ -2,8 +2,10 @@
 driver.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, cast
 
 import duckdb
@@ -12,10 +14,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tiercel.pipeline.tables import Table, TableError, TableOptions, open_table
+from tiercel.pipeline.tables.data_files import join_files
+from tiercel.pipeline.tables.parquet import ParquetTable
 from tiercel.pipeline.tables.table import FORMATS
 
 FILES = ("parquet", "delta", "iceberg")
-SCHEMA = "number long, label string, priority tinyint, body binary, sent timestamp, tags array<string>"
 
 Make = Callable[..., Table]
 
@@ -38,7 +41,7 @@ def make(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> Make:
 
 
 def rows(spark: SparkSession, first: int, last: int) -> DataFrame:
-    numbers = spark.range(first, last, 1, 3)
+    numbers = spark.range(first, last, 1, 2)
     return numbers.selectExpr(
         "id as number",
         "case when id % 7 = 0 then null else concat('order ', id) end as label",
@@ -54,29 +57,17 @@ def numbers(table: Table, spark: SparkSession) -> list[int]:
 
 
 class TestExactlyOnce:
-    def test_batches_add_up(self, spark: SparkSession, make: Make) -> None:
-        assert make().write(rows(spark, 0, 50), {"app": 0}).rows == 50
-        assert make().write(rows(spark, 50, 80), {"app": 1}).rows == 30
-        assert numbers(make(), spark) == list(range(80))
+    def test_each_batch_is_in_the_table_once(self, spark: SparkSession, make: Make) -> None:
+        assert make().applied("app") == -1
+        assert make().write(rows(spark, 0, 20), {"app": 0}).rows == 20
+        assert make().write(rows(spark, 20, 30), {"app": 1}).rows == 10
+        assert make().write(rows(spark, 20, 30), {"app": 1}).already
+        assert make().write(rows(spark, 0, 20), {"app": 0}).already
+        assert not make().write(rows(spark, 30, 40), {"another": 1}).already
         assert make().applied("app") == 1
-        assert make().applied("another") == -1
-
-    def test_a_batch_that_comes_again_changes_nothing(self, spark: SparkSession, make: Make) -> None:
-        make().write(rows(spark, 0, 50), {"app": 0})
-        make().write(rows(spark, 50, 60), {"app": 1})
-        assert make().write(rows(spark, 50, 60), {"app": 1}).already
-        assert make().write(rows(spark, 0, 50), {"app": 0}).already
-        assert numbers(make(), spark) == list(range(60))
-
-    def test_two_applications_do_not_know_of_each_other(self, spark: SparkSession, make: Make) -> None:
-        make().write(rows(spark, 0, 10), {"one": 5})
-        assert not make().write(rows(spark, 10, 20), {"two": 5}).already
-        assert numbers(make(), spark) == list(range(20))
-
-    def test_values_come_back_as_they_were(self, spark: SparkSession, make: Make) -> None:
-        make().write(rows(spark, 0, 20), {"app": 0})
         found = {row.number: row for row in make().read(spark).collect()}
-        for row in rows(spark, 0, 20).collect():
+        assert make().read(spark).count() == len(found) == 40
+        for row in rows(spark, 0, 40).collect():
             assert found[row.number].label == row.label
             assert found[row.number].priority == row.priority
             assert bytes(found[row.number].body) == bytes(row.body)
@@ -94,6 +85,28 @@ class TestExactlyOnce:
         assert make().write(cast("DataFrame", late), {"app": 0}).already
         assert numbers(make(), spark) == list(range(10))
 
+    @pytest.mark.parametrize(
+        ("kind", "last_moment"),
+        [("delta", "delta.Transaction"), ("iceberg", "iceberg.IcebergTable._commit")],
+    )
+    @pytest.mark.parametrize("other", ["app", "another"])
+    def test_not_even_at_the_last_moment(
+        self, spark: SparkSession, make: Make, monkeypatch: pytest.MonkeyPatch, last_moment: str, other: str
+    ) -> None:
+        """The second commits when the first has looked at the marks already."""
+        name = f"tiercel.pipeline.tables.{last_moment}"
+        commit = resolve_name(name)
+
+        def late(*arguments: Any) -> Any:
+            monkeypatch.setattr(name, commit)
+            make().write(rows(spark, 0, 10), {other: 0})
+            return commit(*arguments)
+
+        make().write(rows(spark, 10, 20), {"before": 0})
+        monkeypatch.setattr(name, late)
+        assert make().write(rows(spark, 0, 10), {"app": 0}).already is (other == "app")
+        assert numbers(make(), spark) == sorted([*range(20), *([] if other == "app" else range(10))])
+
 
 class Late:
     """Rows before whose first use something else happens."""
@@ -109,24 +122,20 @@ class Late:
 
 
 class TestColumns:
-    def test_a_new_column_is_added(self, spark: SparkSession, make: Make) -> None:
+    def test_a_column_may_be_new_and_keeps_its_type(self, spark: SparkSession, make: Make) -> None:
         make().write(rows(spark, 0, 5), {"app": 0})
         make().write(rows(spark, 5, 10).selectExpr("*", "'new' as colour"), {"app": 1})
+        changed = rows(spark, 10, 15).selectExpr("cast(number as string) as number", "label")
+        with pytest.raises(TableError, match=r"column number is .* in the table and .* in the batch"):
+            make().write(changed, {"app": 2})
         colours = {row.number: row.colour for row in make().read(spark).select("number", "colour").collect()}
         assert colours == {number: None if number < 5 else "new" for number in range(10)}
-
-    def test_a_column_keeps_its_type(self, spark: SparkSession, make: Make) -> None:
-        make().write(rows(spark, 0, 5), {"app": 0})
-        changed = rows(spark, 5, 10).selectExpr("cast(number as string) as number", "label")
-        with pytest.raises(TableError, match=r"column number is .* in the table and .* in the batch"):
-            make().write(changed, {"app": 1})
-        assert numbers(make(), spark) == list(range(5))
 
 
 @pytest.mark.parametrize("kind", FILES)
 class TestPartitions:
     def by_day(self, spark: SparkSession, first: int, last: int) -> DataFrame:
-        queue = r"case when number % 2 = 0 then '.\\private$\\a=b c' end"
+        queue = r"case when number % 2 = 0 then '.\\private$\\a=b c' when number % 3 = 0 then '007' end"
         return rows(spark, first, last).selectExpr("*", "to_date(sent) as date", f"{queue} as queue")
 
     def test_rows_are_kept_by_day_and_queue(self, spark: SparkSession, make: Make) -> None:
@@ -149,13 +158,13 @@ class TestPartitions:
 class TestCompaction:
     def test_small_files_become_few_and_rows_stay(self, spark: SparkSession, make: Make) -> None:
         table = make(("priority",))
-        for batch in range(4):
-            table.write(rows(spark, batch * 16, batch * 16 + 16), {"app": batch})
+        for batch in range(2):
+            table.write(rows(spark, batch * 32, batch * 32 + 32), {"app": batch})
         done = make(("priority",)).compact()
         assert done.before > 8
         assert done.after == 8
         assert numbers(make(), spark) == list(range(64))
-        assert make().applied("app") == 3
+        assert make().applied("app") == 1
         assert make(("priority",)).compact().before == 0
 
 
@@ -211,6 +220,33 @@ class TestParquetForStrangers:
         assert len(some) == len(set(some))
         assert open_table(options).write(rows(spark, 0, 20), {"app": 0}).already
         assert list(self.seen(options)) == list(range(20))
+
+    def test_what_is_committed_is_no_orphan(
+        self, spark: SparkSession, options: TableOptions, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(ParquetTable, "_complete", lambda _table, state: _die() if state.renames else None)
+            with pytest.raises(Died):
+                open_table(options).write(rows(spark, 0, 20), {"app": 0})
+        for path in Path(options.place).glob("**/*.pending"):
+            os.utime(path, (0, 0))
+        assert open_table(options).compact().removed == 0
+        assert list(self.seen(options)) == list(range(20))
+
+    def test_only_one_compacts(
+        self, spark: SparkSession, options: TableOptions, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for batch in range(2):
+            open_table(options).write(rows(spark, batch * 16, batch * 16 + 16), {"app": batch})
+
+        def join_beside_another(*arguments: Any) -> int:
+            with pytest.raises(TableError, match="somebody else compacts it"):
+                open_table(options).compact()
+            return join_files(*arguments)
+
+        monkeypatch.setattr("tiercel.pipeline.tables.parquet.join_files", join_beside_another)
+        assert open_table(options).compact().after == 8
+        assert list(self.seen(options)) == list(range(32))
 
 
 class Died(BaseException):

@@ -74,3 +74,37 @@ def test_a_line_of_somebody_else_and_a_trace(lines: io.StringIO) -> None:
 def test_what_is_below_the_level_costs_nothing(lines: io.StringIO) -> None:
     log.debug("dial_failed", reason="x")
     assert lines.getvalue() == ""
+
+
+def test_what_strangers_can_repeat_is_counted(lines: io.StringIO) -> None:
+    use(log.TextLines())
+    now = 100.0
+    refused = log.Repeated("logon_refused", lambda: now)
+    for second in range(2):
+        now = 100.0 + second
+        for _ in range(1000):
+            refused("no such account")
+            refused("wrong password")
+    now = 200.0
+    refused("wrong password")
+    told = [line.split(" event=")[1] for line in lines.getvalue().splitlines()]
+    assert told == [
+        'logon_refused reason="no such account"',
+        'logon_refused reason="wrong password" count=1000',
+        'logon_refused reason="no such account" count=999',
+        'logon_refused reason="no such account"',
+        'logon_refused reason="wrong password" count=1000',
+        'logon_refused reason="no such account" count=999',
+        'logon_refused reason="wrong password"',
+    ]
+
+
+def test_and_their_inventions_are_not_kept_for_ever(lines: io.StringIO) -> None:
+    use(log.TextLines())
+    now = 100.0
+    refused = log.Repeated("logon_refused", lambda: now)
+    for number in range(1000):
+        refused(f"no account {number}")
+    now = 200.0
+    refused("the last")
+    assert len(lines.getvalue().splitlines()) == 102

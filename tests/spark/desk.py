@@ -63,7 +63,12 @@ class Desk:
         return found
 
     async def count(self, queue: str) -> int:
-        return self._qm.queue(queue).count
+        try:
+            return self._qm.queue(queue).count
+        except tiercel.QueueNotFoundError:
+            if ";" not in queue:
+                raise
+            return 0  # a subqueue that is empty is no more
 
     async def receive(self, queue: str, count: int = 1) -> list[str]:
         source = self._qm.queue(queue)

@@ -129,7 +129,7 @@ class TestOtherTables:
         dead = reader(**{"from": "deadletter"}).load().where("body_size = 6")
         assert bodies(dead) == ["unread"]
         lines = reader(**{"from": "discards"}).load().where("label = 'gone'").collect()
-        assert [line.queue for line in lines] == [rf"SRV\private${queue.rpartition('$')[2]}"]
+        assert [line.queue for line in lines] == [rf"queue SRV\private${queue.rpartition('$')[2]}"]
         assert "time" in lines[0].reason
 
     def test_outgoing_messages(self, reader: Read, daemon: Served) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 import tiercel
 from pyspark_msmq.remote import ids_of, runs_of
 from spark.served import Served
-from spark.support import Send, Table, bodies, forget_commit, progress, wait_until
+from spark.support import Send, Table, bodies, end, progress, wait_until
 
 
 @pytest.fixture
@@ -40,9 +40,6 @@ class TestBatch:
     def test_a_selection(self, spark: SparkSession, daemon: Served, queue: str, send: Send) -> None:
         send(12)
         assert bodies(batch(spark, daemon, queue=queue, labelLike="m1_")) == ["m10", "m11", "m12"]
-
-    def test_dead_letters(self, spark: SparkSession, daemon: Served) -> None:
-        assert batch(spark, daemon, **{"from": "xactdeadletter"}).count() == 0
 
     def test_no_such_queue(self, spark: SparkSession, daemon: Served) -> None:
         with pytest.raises(PySparkException, match="QUEUE_NOT_FOUND"):
@@ -97,17 +94,19 @@ class TestStream:
         assert table.bodies(spark) == sent
 
     def test_what_somebody_took_is_missed(
-        self, spark: SparkSession, daemon: Served, queue: str, send: Send, table: Table
+        self, spark: SparkSession, daemon: Served, queue: str, send: Send, tmp_path: Path
     ) -> None:
+        def fail(batch: DataFrame, _: int) -> None:
+            raise RuntimeError(f"with {batch.count()} messages")
+
         send(3)
-        frame = stream(spark, daemon, queue=queue, consumer="robbed", maxMessagesPerTrigger=3)
-        query = table.writer(frame).start()
-        wait_until(lambda: bool(progress(query)), query)
-        query.stop()
-        forget_commit(table.checkpoint)
-        daemon.purge(f"{queue};robbed")
-        with pytest.raises(PySparkException, match=r"of 3 messages .* 0 are left"):
-            table.take_all(frame)
+        frame = stream(spark, daemon, queue=queue, consumer="robbed")
+        writer = frame.writeStream.foreachBatch(fail).option("checkpointLocation", str(tmp_path))
+        with pytest.raises(PySparkException, match="with 3 messages"):
+            end(writer.trigger(availableNow=True).start())
+        daemon.receive(f"{queue};robbed")
+        with pytest.raises(PySparkException, match=r"of 3 messages .* 2 are left"):
+            end(writer.trigger(availableNow=True).start())
 
     def test_two_drivers(
         self, spark: SparkSession, daemon: Served, queue: str, send: Send, tmp_path: Path

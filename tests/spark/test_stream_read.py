@@ -1,13 +1,19 @@
 """Streams that take messages out of queues."""
 
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from pyspark_msmq import schema
+from pyspark_msmq.offsets import OffsetError
+from pyspark_msmq.options import read_stream_options
+from pyspark_msmq.stream_reader import ConsumeReader
 from spark.served import Served
 from spark.support import MakeQueue, Send, Stream, Table, bodies, end, forget_commit, progress, wait_until
 
@@ -15,6 +21,24 @@ from spark.support import MakeQueue, Send, Stream, Table, bodies, end, forget_co
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     return Table(tmp_path)
+
+
+@pytest.fixture
+def consuming(url: str, queue: str) -> Iterator[Callable[[str], ConsumeReader]]:
+    """A reader as Spark has it, by the name of its consumer; it never hears of its end, so its socket is
+    closed here.
+    """
+    made: list[ConsumeReader] = []
+
+    def make(consumer: str) -> ConsumeReader:
+        options = read_stream_options({"url": url, "queue": queue, "consumer": consumer})
+        made.append(ConsumeReader(options, schema.of_messages(["claim_seq"])))
+        return made[-1]
+
+    yield make
+    for each in made:
+        if each._consumer is not None:
+            each._consumer._endpoint.close()
 
 
 def sizes(query: Any) -> list[int]:
@@ -54,6 +78,25 @@ class TestAvailableNow:
         assert table.bodies(spark) == list("abcdefghij")
         assert max(sizes(query)) <= 4
         assert sum(sizes(query)) == 10
+
+    def test_a_journal(
+        self, spark: SparkSession, stream: Stream, table: Table, make_queue: MakeQueue, daemon: Served
+    ) -> None:
+        queue = make_queue(journaling=True)
+        daemon.send(queue, "a", "b", "c")
+        daemon.receive(queue, 2)
+        table.take_all(stream(queue=queue, consumer="auditor", **{"from": "journal"}).load())
+        assert table.bodies(spark) == ["a", "b"]
+        assert daemon.bodies(queue) == ["c"]
+        assert daemon.bodies(f"{queue};journal") == []
+
+    def test_dead_letters(
+        self, spark: SparkSession, stream: Stream, table: Table, queue: str, daemon: Served
+    ) -> None:
+        daemon.send(queue, "dead", time_to_be_received=1, negative_journaling=True)
+        daemon.wait_until_empty(queue)
+        table.take_all(stream(consumer="undertaker", **{"from": "deadletter"}).load())
+        assert "dead" in table.bodies(spark)
 
 
 class TestLimits:
@@ -340,6 +383,33 @@ class TestALostCheckpoint:
         table.take_all(stream(queue=queue, consumer="mine").load())
         with pytest.raises(PySparkException, match="the checkpoint is of consumer mine"):
             table.take_all(stream(queue=queue, consumer="yours").load())
+
+    def test_nor_an_unfinished_batch_of_another(
+        self, consuming: Callable[[str], ConsumeReader], send: Send
+    ) -> None:
+        """A restart asks for its partitions, and later for its commit, before it asks for new messages."""
+        mine, yours = consuming("mine-2"), consuming("yours-2")
+        send(2)
+        start = mine.initialOffset()
+        end = mine.latestOffset(start, ReadAllAvailable())
+        assert len(mine.partitions(start, end)) == 1
+        for call in (lambda: yours.partitions(start, end), lambda: yours.commit(end)):
+            with pytest.raises(OffsetError, match="the checkpoint is of consumer mine-2"):
+                call()
+
+    def test_numbers_that_were_never_claimed_acknowledge_nothing(
+        self, consuming: Callable[[str], ConsumeReader], send: Send
+    ) -> None:
+        send(2)
+        first = consuming("reborn")
+        start = first.initialOffset()
+        end = first.latestOffset(start, ReadAllAvailable())
+        later = end | {"q": {guid: reached | {"hi": 3000} for guid, reached in end["q"].items()}}
+        again = consuming("reborn")
+        with pytest.raises(OffsetError, match="only to 2"):
+            again.latestOffset(later, ReadAllAvailable())
+        (piece,) = again.partitions(start, end)
+        assert sum(batch.num_rows for batch in again.read(piece)) == 2
 
 
 class TestTheQueueManagerIsAway:

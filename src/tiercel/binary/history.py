@@ -9,6 +9,7 @@ import struct
 from collections import OrderedDict, deque
 
 from tiercel.engine.engine import Engine
+from tiercel.model.errors import StoreFullError
 from tiercel.store.interface import Keyspace
 
 _KEY = struct.Struct(">Q")
@@ -58,15 +59,27 @@ class History:
         if not self._new:
             return
         now = self._engine.seconds
-        self._engine.batch.put(
-            Keyspace.HISTORY, _KEY.pack(self._next_row), _TIME.pack(now) + b"".join(self._new)
-        )
+        row = _TIME.pack(now) + b"".join(self._new)
+        self._make_room(len(row))
+        self._engine.batch.put(Keyspace.HISTORY, _KEY.pack(self._next_row), row)
         self._rows.append((self._next_row, now, len(self._new)))
         self._next_row += 1
         self._stored += len(self._new)
         self._new.clear()
         while self._stored - self._rows[0][2] >= self._size:
             self._drop_row()
+
+    def _make_room(self, size: int) -> None:
+        """In a full store, what comes takes the place of what came long ago: else strangers, whose messages
+        are refused, could use up what the store keeps for the commits that empty it.
+        """
+        try:
+            self._engine.batch.reserve(size)
+        except StoreFullError:
+            dropped = 0
+            while self._rows and dropped < len(self._new):
+                dropped += self._rows[0][2]
+                self._drop_row()
 
     def clean_up(self) -> None:
         """Forgets what is older than the lifetime; in seconds, as the entries are (MQQB T70)."""

@@ -356,7 +356,8 @@ class Queue:
 
     def send(self, message: Message | bytes, *, transaction: Transaction | None = None) -> MessageId:
         """Sends a message; on return it is safe if it is recoverable, and has its id and time."""
-        sent, engine, within = _message(message), self.driver.engine, self.within(transaction)
+        sent, engine = _message(message), self.driver.engine
+        within = None if transaction is None else self.within(transaction)
         return self.driver.run(lambda: engine.send(self.opened(_SEND), sent, within))
 
     def send_many(

@@ -1,8 +1,11 @@
 """Who a remote reader says it is, and everything else that `connect` takes."""
 
 import os
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 from uuid import UUID, uuid4
 
 from tiercel.client.channel import Authenticate
@@ -11,6 +14,9 @@ from tiercel.model.errors import IllegalPropertyVariantTypeError, InvalidParamet
 from tiercel.rpc import authentication
 from tiercel.rpc.client import Authentication
 from tiercel.rpc.security import AuthenticationLevel, AuthenticationType
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _LEVELS = {
     "none": AuthenticationLevel.NONE,
@@ -21,33 +27,37 @@ _LEVELS = {
 }
 
 
-def make_options(
-    host: Any,
+def with_arguments_of(make: Callable[P, Options]) -> Callable[[Callable[[Options], T]], Callable[P, T]]:
+    """For a function of `Options`: it is called with what makes those."""
+
+    def decorate(connect: Callable[[Options], T]) -> Callable[P, T]:
+        @wraps(connect)
+        def connecting(*arguments: P.args, **options: P.kwargs) -> T:
+            return connect(make(*arguments, **options))
+
+        given, result = signature(make), signature(connect).return_annotation
+        connecting.__signature__ = given.replace(return_annotation=result)  # type: ignore[attr-defined]
+        return connecting
+
+    return decorate
+
+
+def connection(
+    host: str,
     *,
-    user: str | None,
-    password: str | None,
-    keytab: str | os.PathLike[str] | None,
-    port: Any,
-    level: Any,
-    rebind: bool,
-    workgroup: bool,
-    rpc_cancel_minutes: float,
-    reconnect_s: float,
-    message_port: Any,
-    client_id: UUID | None,
+    user: str | None = None,
+    password: str | None = None,
+    keytab: str | os.PathLike[str] | None = None,
+    port: int | None = None,
+    level: str | None = None,
+    rebind: bool = False,
+    workgroup: bool = True,
+    rpc_cancel_minutes: float = 5,
+    reconnect_s: float = 30,
+    message_port: int | None = None,
+    client_id: UUID | None = None,
 ) -> Options:
-    if not isinstance(host, str) or not host:
-        kind = type(host).__name__ if host else "nothing"
-        raise IllegalPropertyVariantTypeError(
-            "host", present=kind, limit="str", fix="pass a name or an address"
-        )
-    for name, number in (("port", port), ("message_port", message_port)):
-        if number is not None and not (isinstance(number, int) and 0 < number <= 0xFFFF):
-            raise InvalidParameterError(name, present=number, limit="1 to 65535")
-    if not rpc_cancel_minutes > 0:
-        raise InvalidParameterError("rpc_cancel_minutes", present=rpc_cancel_minutes, limit="more than 0")
-    if not reconnect_s >= 0:
-        raise InvalidParameterError("reconnect_s", present=reconnect_s, limit="0 or more")
+    _check(host, port, message_port, rpc_cancel_minutes, reconnect_s)
     return Options(
         host=host,
         port=port,
@@ -61,6 +71,21 @@ def make_options(
         message_port=message_port or MESSAGE_PORT,
         client_id=client_id or uuid4(),
     )
+
+
+def _check(host: Any, port: Any, message_port: Any, rpc_cancel_minutes: float, reconnect_s: float) -> None:
+    if not isinstance(host, str) or not host:
+        kind = type(host).__name__ if host else "nothing"
+        raise IllegalPropertyVariantTypeError(
+            "host", present=kind, limit="str", fix="pass a name or an address"
+        )
+    for name, number in (("port", port), ("message_port", message_port)):
+        if number is not None and not (isinstance(number, int) and 0 < number <= 0xFFFF):
+            raise InvalidParameterError(name, present=number, limit="1 to 65535")
+    if not rpc_cancel_minutes > 0:
+        raise InvalidParameterError("rpc_cancel_minutes", present=rpc_cancel_minutes, limit="more than 0")
+    if not reconnect_s >= 0:
+        raise InvalidParameterError("reconnect_s", present=reconnect_s, limit="0 or more")
 
 
 def _level(name: Any, *, is_user: bool) -> AuthenticationLevel:

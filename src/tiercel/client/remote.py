@@ -9,7 +9,6 @@ interrupted while waiting for a message loses none.
 """
 
 import asyncio
-import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
@@ -19,7 +18,7 @@ from uuid import UUID
 
 from tiercel.client import remote_aio
 from tiercel.client.dialing import Options
-from tiercel.client.logon import make_options
+from tiercel.client.logon import connection, with_arguments_of
 from tiercel.client.remote_message import RemoteMessage
 from tiercel.client.remote_session import RemoteTransaction
 from tiercel.model.codes import MessageSeekAction
@@ -32,21 +31,8 @@ _CURRENT = MessageSeekAction.SEEK_CURRENT
 T = TypeVar("T")
 
 
-def connect(
-    host: str,
-    *,
-    user: str | None = None,
-    password: str | None = None,
-    keytab: str | os.PathLike[str] | None = None,
-    port: int | None = None,
-    level: str | None = None,
-    rebind: bool = False,
-    workgroup: bool = True,
-    rpc_cancel_minutes: float = 5,
-    reconnect_s: float = 30,
-    message_port: int | None = None,
-    client_id: UUID | None = None,
-) -> "RemoteQueueManager":
+@with_arguments_of(connection)
+def connect(options: Options) -> "RemoteQueueManager":
     r"""Connects to the queue manager of another computer, to read its queues and to send to them.
 
     `user` is DOMAIN\user, user@domain or user, and proves itself with a password or a Kerberos keytab.
@@ -57,20 +43,6 @@ def connect(
     `reconnect_s` seconds a call tries to make a connection again that was lost. What is sent goes to
     `message_port`, by default that of MSMQ (1801).
     """
-    options = make_options(
-        host,
-        user=user,
-        password=password,
-        keytab=keytab,
-        port=port,
-        level=level,
-        rebind=rebind,
-        workgroup=workgroup,
-        rpc_cancel_minutes=rpc_cancel_minutes,
-        reconnect_s=reconnect_s,
-        message_port=message_port,
-        client_id=client_id,
-    )
     return RemoteQueueManager(options)
 
 

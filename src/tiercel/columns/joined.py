@@ -85,7 +85,7 @@ def texts(units: pa.BinaryArray, function: Callable[[bytes], str]) -> pa.StringA
     _, offsets, data = units.buffers()
     bounds = np.frombuffer(offsets, np.int32, count + 1)
     text = np.frombuffer(data, "<u2", bounds[-1] // 2)
-    narrow = [None, pa.py_buffer(bounds // 2), pa.py_buffer((text & 0x7F).astype(np.uint8))]
+    narrow = [None, pa.py_buffer(bounds // 2), pa.py_buffer(text.astype(np.uint8))]
     plain = pa.Array.from_buffers(pa.string(), count, narrow)
     odd = np.zeros(count, np.bool_)
     odd[np.searchsorted(bounds, 2 * np.flatnonzero(text >= 0x80), "right") - 1] = True

@@ -50,6 +50,7 @@ from tiercel.wire.user_message import UserMessage
 SLICE = 1000  # messages that are worked on at once: what is in memory, and what one release gives back
 CLAIM_BYTES = 64 * 2**20  # what one claim takes at the most, unless it is told otherwise
 TRANSACTION_WAIT_S = 60
+_REST_S = 50e-6  # for each message that was looked at in vain: looking takes a tenth of the time at the most
 
 _CLAIMED = Keyspace.CLAIMED  # naming a member of an enum costs a call
 _ACK_RECEIVE = MessageClass.ACK_RECEIVE
@@ -237,8 +238,14 @@ class Claims:
 
     def _select(self, queue: QueueState, limit: int, byte_limit: int) -> Selection:
         _check_number("byte_limit", byte_limit, 1)
+        if self._core.now < queue.not_whole_until:
+            return Selection()
         overdue = self._core.seconds - self.transaction_wait_s
-        return select(self._core, queue, limit, byte_limit, overdue)
+        selection = select(self._core, queue, limit, byte_limit, overdue)
+        seen = len(selection.taken)
+        if seen > SLICE and not selection.cuts:
+            queue.not_whole_until = self._core.now + seen * _REST_S
+        return selection
 
     def _choose(self, selection: Selection, *, or_raise: bool) -> Sequence[Taken]:
         """What fits into the store, if need be less and less, but never a part of a transaction."""

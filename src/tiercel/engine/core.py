@@ -35,19 +35,6 @@ class Removed(NamedTuple):
     reason: MessageClass
 
 
-class ReadyToSend(NamedTuple):
-    """An outgoing queue has a new message for its next hop."""
-
-    queue: "QueueState"
-
-
-class Paused(NamedTuple):
-    """An outgoing queue was paused, or resumed: its protocol stops or starts sending."""
-
-    queue: "QueueState"
-    is_paused: bool
-
-
 class Answered(NamedTuple):
     """The coordinator of a transaction asked for something, and here is the answer."""
 
@@ -55,7 +42,7 @@ class Answered(NamedTuple):
     answer: CoordinatorAnswer
 
 
-Effect = Completed | Removed | ReadyToSend | Paused | Answered
+Effect = Completed | Removed | Answered
 
 
 class Counter:

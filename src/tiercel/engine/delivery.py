@@ -17,7 +17,7 @@ What a sender is told and what is kept of a message is decided here and nowhere 
 from collections.abc import Callable, Iterable, Sequence
 
 from tiercel.engine.catalog import Catalog
-from tiercel.engine.core import Core, Counter, ReadyToSend, Removed
+from tiercel.engine.core import Core, Counter, Removed
 from tiercel.engine.expiry import Expiry
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import Record
@@ -72,6 +72,7 @@ _ACK_RECEIVE = MessageClass.ACK_RECEIVE
 _TOLD = user_header.ADMIN_QUEUE | user_header.POSITIVE_JOURNALING | user_header.TRANSACTION_HEADER
 _NO_PRIVACY = QueuePrivacyLevel.NONE
 _BODY_PRIVACY = QueuePrivacyLevel.BODY
+_OPTIONAL_PRIVACY = QueuePrivacyLevel.OPTIONAL
 NEW_QUEUE_BYTES = 16384  # rows in four keyspaces, each perhaps on a page of its own
 _LARGEST_RETURNED = MAX_PACKET_SIZE - 1024
 
@@ -124,6 +125,12 @@ class Delivery:
             return MessageClass.NACK_NOT_TRANSACTIONAL_Q
         return MessageClass.NACK_NOT_TRANSACTIONAL_MSG
 
+    def takes_all(self, queue: QueueState, *, is_transactional: bool) -> bool:
+        """Whether no message of this kind can be a misfit, so that none needs to be looked at."""
+        wanted = queue.queue
+        is_undemanding = not wanted.authentication and wanted.privacy_level == _OPTIONAL_PRIVACY
+        return queue.is_outgoing or (wanted.transactional == is_transactional and is_undemanding)
+
     def check_protection(
         self, queue: QueueState, *, is_signed: bool, is_encrypted: bool
     ) -> MessageClass | None:
@@ -161,9 +168,7 @@ class Delivery:
         lookup_id = self._insert(queue, record, packet)
         if queue.is_outgoing:
             self.entered_outgoing(queue, lookup_id, record, packet)
-            if queue not in self._core.ready:
-                self._core.ready[queue] = None
-                self._core.effects.append(ReadyToSend(queue))
+            self._core.ready[queue] = None
             return
         if packet.acknowledgements & _POS_ARRIVAL:
             self._acknowledge(packet, MessageClass.ACK_REACH_QUEUE)
@@ -282,11 +287,14 @@ class Delivery:
 
     def receive_first(self, queue: QueueState, limit: int) -> list[tuple[int, Record, UserMessage]]:
         """`finish` for the first messages of a simple queue: they are received."""
-        received = []
+        received, is_journaled = [], (queue.parent or queue).queue.journaling
         for lookup_id, record in queue.take_stored(self._core, limit):
             packet = UserMessage(record.packet)
             self._expiry.forget(queue, lookup_id, packet)
-            self._conclude(queue, record, _ACK_RECEIVE, packet)
+            if packet.flags & _TOLD or is_journaled:
+                self._conclude(queue, record, _ACK_RECEIVE, packet)
+            elif not record.is_copy:  # nearly every message: nobody is to know of it
+                self._core.effects.append(Removed(queue, record, _ACK_RECEIVE))
             received.append((lookup_id, record, packet))
         self._catalog.drop_empty_subqueue(queue)
         return received

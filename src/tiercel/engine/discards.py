@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LEDGER_LINES = 10_000  # a few megabytes: days of ordinary trouble, and no trouble of its own
 _SUMMARY_LINES = 8  # in a store that is full
+_LINES_WHEN_FULL = 32  # which there may be in any case: ten kilobytes
 _FIRST, _LAST = bytes(8), b"\xff" * 8
 
 
@@ -76,18 +77,30 @@ class Ledger:
         self._new.clear()
         self._last = last
         while batch.count(Keyspace.DISCARDS) > LEDGER_LINES:
-            oldest = batch.first(Keyspace.DISCARDS, _FIRST, _LAST)
-            assert oldest is not None
-            batch.delete(Keyspace.DISCARDS, oldest[0])
+            self._drop_oldest()
 
     def _lines_that_fit(self) -> list[bytes]:
-        """The new lines; in a full store one for all of a kind, so that a full queue can still be purged."""
+        """The new lines; in a full store one for all of a kind, so that a full queue can still be purged.
+
+        Those take the place of old lines: else strangers, by what they are refused, could use up what the
+        store keeps for the commits that empty it.
+        """
         lines = [_encode_line(line) for line in self._new]
         try:
             self._core.batch.reserve(sum(map(len, lines)))
         except StoreFullError:
-            return [_encode_line(line) for line in self._summary()]
+            lines = [_encode_line(line) for line in self._summary()]
+            size = sum(map(len, lines))
+            while size > 0 and self._core.batch.count(Keyspace.DISCARDS) > _LINES_WHEN_FULL:
+                size -= self._drop_oldest()
         return lines
+
+    def _drop_oldest(self) -> int:
+        """Takes the oldest line out; how many bytes it had."""
+        oldest = self._core.batch.first(Keyspace.DISCARDS, _FIRST, _LAST)
+        assert oldest is not None
+        self._core.batch.delete(Keyspace.DISCARDS, oldest[0])
+        return len(oldest[1])
 
     def _summary(self) -> Iterator[Discard]:
         """A few lines for all, however many queues a stranger may have invented."""

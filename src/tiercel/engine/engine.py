@@ -24,7 +24,7 @@ from tiercel.engine.attributes import (
 from tiercel.engine.browsing import Browsing
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.claims import Claims
-from tiercel.engine.core import Core, Effect, Paused
+from tiercel.engine.core import Core, Effect
 from tiercel.engine.cursor import Cursor
 from tiercel.engine.delivery import Delivery, refusal_error
 from tiercel.engine.discards import Discard
@@ -420,7 +420,9 @@ class Engine:
         queue = opened.queue_for(_SEND)
         if transaction is not None:
             transaction.check_active()
-        packet = self._make_packet(opened, queue, message, self._delivery.new_message_id(), transaction)
+        self._address(opened, message, self._delivery.new_message_id(), transaction)
+        packet = encode_message(message)
+        self._refuse_misfits(queue, transaction, (message,), (packet,))
         recoverable = message.is_recoverable
         self._check_room(queue, len(packet), (packet,), recoverable=recoverable)
         dead_letters = "" if message.dead_letter_queue is None else str(message.dead_letter_queue)
@@ -450,10 +452,10 @@ class Engine:
         self, opened: OpenQueue, queue: QueueState, messages: Sequence[Message]
     ) -> list[MessageId]:
         ids = self._delivery.new_message_ids(len(messages))
-        packets = [
-            self._make_packet(opened, queue, message, identifier, None)
-            for message, identifier in zip(messages, ids, strict=True)
-        ]
+        for message, identifier in zip(messages, ids, strict=True):
+            self._address(opened, message, identifier, None)
+        packets = [encode_message(message) for message in messages]
+        self._refuse_misfits(queue, None, messages, packets)
         self._check_room(queue, sum(map(len, packets)), packets, recoverable=True)
         self._delivery.accept_all_plain(queue, packets, [message.priority for message in messages])
         return ids
@@ -474,21 +476,6 @@ class Engine:
             self._transactions.commit(within.id)
         return ids
 
-    def _make_packet(
-        self,
-        opened: OpenQueue,
-        queue: QueueState,
-        message: Message,
-        identifier: MessageId,
-        transaction: Transaction | None,
-    ) -> bytes:
-        """The packet of a message that may be sent."""
-        self._check_seldom(opened, message)
-        self._address(opened, message, identifier, transaction)
-        packet = encode_message(message)
-        self._refuse_misfit(queue, transaction, message, packet)
-        return packet
-
     def _check_room(
         self, queue: QueueState, size: int, packets: Sequence[bytes], *, recoverable: bool
     ) -> None:
@@ -502,19 +489,26 @@ class Engine:
         if recoverable:
             self._core.reserve(size, len(packets))
 
-    def _refuse_misfit(
-        self, queue: QueueState, transaction: Transaction | None, message: Message, packet: bytes
+    def _refuse_misfits(
+        self,
+        queue: QueueState,
+        transaction: Transaction | None,
+        messages: Sequence[Message],
+        packets: Sequence[bytes],
     ) -> None:
         """Refuses what the queue does not take; the ledger says so, as of every message that ends."""
         is_transactional = transaction is not None and transaction.number is not None
-        reason = self._delivery.check_transaction(queue, is_transactional=is_transactional)
-        if reason is None:
-            reason = self._delivery.check_protection(
-                queue, is_signed=bool(message.signature), is_encrypted=bool(message.privacy_level)
-            )
-        if reason is not None:
-            self._core.ledger.add(str(queue), UserMessage(packet), reason)
-            raise refusal_error(queue, reason)
+        if self._delivery.takes_all(queue, is_transactional=is_transactional):
+            return
+        for message, packet in zip(messages, packets, strict=True):
+            reason = self._delivery.check_transaction(queue, is_transactional=is_transactional)
+            if reason is None:
+                reason = self._delivery.check_protection(
+                    queue, is_signed=bool(message.signature), is_encrypted=bool(message.privacy_level)
+                )
+            if reason is not None:
+                self._core.ledger.add(str(queue), UserMessage(packet), reason)
+                raise refusal_error(queue, reason)
 
     def _check_seldom(self, opened: OpenQueue, message: Message) -> None:
         """What only the queue manager sets, and who may write to the dead-letter queue of a message."""
@@ -543,6 +537,8 @@ class Engine:
     def _address(
         self, opened: OpenQueue, message: Message, identifier: MessageId, transaction: Transaction | None
     ) -> None:
+        """Gives a message that may be sent what the queue manager adds to it."""
+        self._check_seldom(opened, message)
         message.destination_queue = opened.format_name
         message.transaction_id = None if transaction is None else transaction.number
         message.id = identifier
@@ -637,12 +633,10 @@ class Engine:
     def pause(self, state: QueueState) -> None:
         self._outgoing_queue(state).state = OutgoingQueueState.ON_HOLD
         self.outgoing.paused(state, True)
-        self._core.effects.append(Paused(state, is_paused=True))
 
     def resume(self, state: QueueState) -> None:
         self._outgoing_queue(state).state = OutgoingQueueState.INACTIVE
         self.outgoing.paused(state, False)
-        self._core.effects.append(Paused(state, is_paused=False))
         self.dispatch.send()
 
     def _outgoing_queue(self, state: QueueState) -> OutgoingQueue:

@@ -75,6 +75,7 @@ class QueueState:
         self.claimed_count = 0  # of its messages that consumers hold: out of the list, but still the queue's
         self.claimed_bytes = 0
         self.consumers = 0  # that have claimed from it
+        self.not_whole_until = 0.0  # a claim that found only parts of transactions looks again then
         self.epoch = 0  # changes with every purge that ended something, for readers who keep their place
         self.locks: dict[int, Lock] = {}
         self.waiters: list[Waiter] = []

@@ -150,13 +150,13 @@ class Commands:
     ) -> Json:
         def command(engine: Engine) -> tuple[Claim, QueueState]:
             state = places.find(engine, queue)
-            rows = min(SLICE, SLICE if limit is None else limit - taken)
             size = None if byte_limit is None else byte_limit - size_bytes
             return engine.claims.claim(consumer, epoch, state, rows, size, start=hi), state
 
         taken, size_bytes, hi, lo = 0, 0, start, start
         sums: list[tuple[int, int]] = []
         while True:
+            rows = min(SLICE, SLICE if limit is None else limit - taken)
             try:
                 claim, state = await self.run(command)
             except StoreFullError:
@@ -174,7 +174,8 @@ class Commands:
             sums.append((claim.hi, size_bytes))
             if limit is None:
                 limit = taken + state.count  # what is there now: more may come for ever
-            if taken >= limit or (byte_limit is not None and size_bytes >= byte_limit):
+            # Fewer than asked for: the next one is too large for what is left of the bytes, or there is none.
+            if taken >= limit or claim.hi - claim.lo < rows:
                 break
         return {"lo": lo, "hi": hi, "e": state.epoch, "weights": sums, "visible": state.count}
 
@@ -224,8 +225,9 @@ class Commands:
     async def acknowledge(self, consumer: str, epoch: int, queue: str, up_to: int) -> Json:
         def command(engine: Engine) -> tuple[int, ClaimStatus]:
             state = places.find(engine, queue)
-            floor = engine.claims.status(consumer, state).lo
-            step = min(floor + SLICE, up_to)
+            before = engine.claims.status(consumer, state)
+            # A number that was never claimed is refused by the first slice, not when all others are gone.
+            step = up_to if up_to > before.hi else min(before.lo + SLICE, up_to)
             ended = engine.claims.acknowledge(consumer, epoch, state, step)
             return ended, engine.claims.status(consumer, state)
 

@@ -46,7 +46,7 @@ def _batches(payload: bytes) -> Iterator[pa.RecordBatch]:
         with pa.ipc.open_stream(payload) as stream:
             columns.check_writer_schema(stream.schema, _ANY)
             yield from list(stream)
-    except (ValueError, OSError) as problem:  # of Arrow, too
+    except (ValueError, OSError, pa.ArrowException) as problem:
         raise _wrong(problem) from problem
 
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pyspark_msmq import schema
@@ -26,7 +25,7 @@ from pyspark_msmq.options import read_write_options
 from tiercel import columns
 from tiercel.model.errors import TiercelError
 from tiercel.pipeline.config import Pipeline, QuarantineSection, TableSection
-from tiercel.pipeline.steps import Step, decoded, files_of_functions, is_bad, step_of, with_partition_columns
+from tiercel.pipeline.steps import Step, decoded, files_of_functions, marked, step_of, with_partition_columns
 from tiercel.pipeline.tables import Table, Written, open_table
 
 
@@ -70,7 +69,7 @@ class Runner:
         rows = decoded(messages, self._pipeline.decode)
         quarantine = self._pipeline.quarantine
         if quarantine is not None:
-            rows = rows.withColumn("_bad", f.coalesce(is_bad(rows, quarantine), f.lit(False)))
+            rows = marked(rows, quarantine, "_bad")
         # One table alone reads the queue once anyhow; for more, the batch is kept until all have it.
         shared = quarantine is not None or len(self._outputs) > 1
         rows = rows.persist(StorageLevel.MEMORY_AND_DISK) if shared else rows
@@ -86,8 +85,8 @@ class Runner:
         if quarantine is not None and self._quarantine is not None:
             bad = rows.where("_bad").drop("_bad")
             good = rows.where("not _bad").drop("_bad")
-            self.summary.quarantined += self._quarantine.write(bad, app, batch).rows
-            if quarantine.queue:
+            if not bad.isEmpty():
+                self.summary.quarantined += self._quarantine.write(bad, app, batch).rows
                 self._send_back(bad, quarantine, app, batch)
         for output in self._outputs:
             written = output.write(good, app, batch)
@@ -97,6 +96,8 @@ class Runner:
 
     def _send_back(self, bad: DataFrame, quarantine: QuarantineSection, app: str, batch: int) -> None:
         """The bad messages whose packet can be read, to a queue, once: (app, batch) is published once."""
+        if not quarantine.queue:
+            return
         kept = [name for name in columns.WRITER_COLUMNS if name in bad.columns and name != "queue"]
         readable = bad.where("decode_error is null").select(*kept)
         if readable.isEmpty():
@@ -144,7 +145,7 @@ def outputs(pipeline: Pipeline, messages: DataFrame) -> Iterator[tuple[TableSect
     """
     rows = decoded(messages, pipeline.decode)
     if pipeline.quarantine is not None:
-        rows.where(is_bad(rows, pipeline.quarantine))
+        marked(rows, pipeline.quarantine, "_bad")
         yield pipeline.quarantine, _Output.of(pipeline.quarantine, pipeline.folder).rows(rows)
     for section in pipeline.tables:
         yield section, _Output.of(section, pipeline.folder).rows(rows)

@@ -2,12 +2,13 @@
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from pyspark_msmq.bodies import from_msmq_body
@@ -32,14 +33,16 @@ def decoded(messages: DataFrame, options: DecodeOptions) -> DataFrame:
     return rows.withColumn("landed_time", f.current_timestamp())
 
 
-def is_bad(rows: DataFrame, quarantine: QuarantineSection) -> Column:
-    """Whether nobody can read a message, or the pipeline's own rule says that it is no good."""
-    reasons = [f.col(name).isNotNull() for name in ("decode_error", "body_error") if name in rows.columns]
-    bad = f.lit(False)
-    for each in reasons:
-        bad |= each
-    # A rule that is null for a row has found nothing against it.
-    return bad | f.coalesce(f.expr(quarantine.when), f.lit(False)) if quarantine.when else bad
+def marked(rows: DataFrame, quarantine: QuarantineSection, mark: str) -> DataFrame:
+    """With a column that says whether nobody can read a message, or the pipeline's own rule is against it."""
+    bad = f.lit(False)  # a value, no flag
+    for name in ("decode_error", "body_error"):
+        if name in rows.columns:
+            bad |= f.col(name).isNotNull()
+    with _said(f"when = {quarantine.when!r:.60}"):
+        if quarantine.when:  # a rule that is null for a row has found nothing against it
+            bad |= f.coalesce(f.expr(quarantine.when), f.lit(False))
+        return rows.withColumn(mark, bad)
 
 
 def step_of(table: TableSection, folder: Path) -> Step:
@@ -53,11 +56,18 @@ def step_of(table: TableSection, folder: Path) -> Step:
 
 def _query(rows: DataFrame, text: str) -> DataFrame:
     rows.createOrReplaceTempView(VIEW)
-    try:
+    with _said(f"sql = {text!r:.60}"):
         return rows.sparkSession.sql(text)
+
+
+@contextmanager
+def _said(what: str) -> Iterator[None]:
+    """Spark's page about wrong SQL, as the one line of it that says what is wrong."""
+    try:
+        yield
     except (AnalysisException, ParseException) as problem:
-        words = " ".join(str(problem).split("\n\n")[0].split("\n"))
-        raise ConfigError(f"sql = {text!r:.60}: {words}") from problem
+        words = " ".join(str(problem).strip().split("\n\n")[0].split())
+        raise ConfigError(f"{what}: {words}") from problem
 
 
 def _function(name: str, folder: Path) -> Step:

@@ -8,7 +8,10 @@ import json
 import logging
 import logging.handlers
 import sys
+from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
+from time import monotonic
 from typing import Final
 
 LOGGER: Final = logging.getLogger("tiercel")
@@ -42,6 +45,34 @@ def warning(name: str, **values: object) -> None:
 
 def error(name: str, **values: object) -> None:
     event(logging.ERROR, name, **values)
+
+
+class Repeated:
+    """An event that strangers can cause as often as they like: one line at once, then a count a second.
+
+    Call it with the reason. What is counted is told with the next event, so that no timer is needed.
+    """
+
+    _EVERY_S: Final = 1.0
+    _REASONS: Final = 100  # of which each has a line of its own
+
+    def __init__(self, name: str, clock: Callable[[], float] = monotonic) -> None:
+        self._name = name
+        self._clock = clock
+        self._quiet_until = 0.0
+        self._counts: Counter[str] = Counter()
+
+    def __call__(self, reason: str) -> None:
+        now = self._clock()
+        if now < self._quiet_until:
+            if reason in self._counts or len(self._counts) < self._REASONS:
+                self._counts[reason] += 1
+            return
+        for earlier, count in self._counts.items():
+            info(self._name, reason=earlier, count=count)
+        self._counts.clear()
+        self._quiet_until = now + self._EVERY_S
+        info(self._name, reason=reason)
 
 
 def _entry(record: logging.LogRecord) -> dict[str, object]:

@@ -13,20 +13,17 @@ from tiercel.server.config import AccountOptions, ConfigError
 def providers(options: AccountOptions, computer_name: str) -> Providers:
     """What a caller can prove itself with; nothing, where the configuration names no file and no keytab."""
     accounts: Directory = Accounts()
+    refusals = log.Repeated("logon_refused")
     ntlm = kerberos = None
     if options.file:
         accounts = AccountFile(
             Path(options.file), lambda problem: log.error("accounts_unusable", reason=problem)
         )
-        ntlm = NtlmServer(accounts, computer_name, report=_refused)
+        ntlm = NtlmServer(accounts, computer_name, report=refusals)
     if options.keytab:
         if not kerberos_is_available():
             raise ConfigError(
                 "[accounts] keytab: Kerberos is not installed; say pip install tiercel[kerberos]"
             )
-        kerberos = KerberosServer(accounts, Path(options.keytab), _refused)
+        kerberos = KerberosServer(accounts, Path(options.keytab), refusals)
     return acceptors(ntlm, kerberos)
-
-
-def _refused(reason: str) -> None:
-    log.info("logon_refused", reason=reason)

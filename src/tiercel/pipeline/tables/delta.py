@@ -37,8 +37,7 @@ class DeltaLakeTable:
         self.options = options
 
     def applied(self, app: str) -> int:
-        version = self._open().transaction_version(app) if self._exists() else None
-        return -1 if version is None else version
+        return _applied(self._open(), app) if self._exists() else -1
 
     def write(self, rows: DataFrame, marks: Mapping[str, int]) -> Written:
         if is_applied(self, marks):
@@ -50,10 +49,11 @@ class DeltaLakeTable:
         files = write_files(rows, layout)
         if not files:
             return Written()  # nothing to mark either: an empty batch is empty again
-        if is_applied(self, marks):  # another driver was quicker; its rows are these rows
-            return Written(already=True)
-        transactions = [Transaction(app, batch) for app, batch in marks.items()]
+        # Of the very version that the commit builds on: Delta refuses what conflicts with later ones.
         table = self._open()
+        if all(_applied(table, app) >= batch for app, batch in marks.items()):
+            return Written(already=True)  # another driver was quicker; its rows are these rows
+        transactions = [Transaction(app, batch) for app, batch in marks.items()]
         try:
             table.create_write_transaction(
                 [_add(each) for each in files],
@@ -117,6 +117,11 @@ class DeltaLakeTable:
 
     def _open(self) -> DeltaTable:
         return DeltaTable(self.options.place)
+
+
+def _applied(table: DeltaTable, app: str) -> int:
+    version = table.transaction_version(app)
+    return -1 if version is None else version
 
 
 def _add(file: DataFile) -> AddAction:

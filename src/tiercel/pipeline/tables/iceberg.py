@@ -15,10 +15,11 @@ from urllib.parse import urlparse
 
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.table import Table as Iceberg
+from pyiceberg.table import TableProperties
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ByteType, ShortType
 
@@ -51,6 +52,7 @@ _PROPERTIES: Final = {
     "write.metadata.previous-versions-max": "100",
 }
 ORPHAN_AGE_S: Final = 24 * 3600
+_TRIES: Final = 10  # of a commit, beside others who write to the table
 
 
 class IcebergTable:
@@ -74,14 +76,28 @@ class IcebergTable:
         if not files:
             return Written()  # nothing to mark either: an empty batch is empty again
         with self._catalog() as catalog:
-            table = catalog.load_table(self._identifier)
-            if all(int(table.properties.get(_MARK + app, -1)) >= batch for app, batch in marks.items()):
-                return Written(already=True)  # another driver was quicker; its rows are these rows
-            self._commit(table, files, marks)
+            for tries_left in reversed(range(_TRIES)):
+                table = self._load_to_commit(catalog)
+                if all(int(table.properties.get(_MARK + app, -1)) >= batch for app, batch in marks.items()):
+                    return Written(already=True)  # another driver was quicker; its rows are these rows
+                try:
+                    self._commit(table, files, marks)
+                    break
+                except CommitFailedException as problem:  # perhaps by a driver with this very batch: look
+                    if not tries_left:
+                        raise TableError(f"{self.options}: the commit failed ({problem})") from problem
         return Written(sum(each.rows for each in files), len(files))
 
+    def _load_to_commit(self, catalog: SqlCatalog) -> Iceberg:
+        """The table; a commit to it fails when anyone has changed it since.
+
+        pyiceberg by itself would try again on top of that change, without a look at the marks.
+        """
+        table = catalog.load_table(self._identifier)
+        table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
+        return table
+
     def _commit(self, table: Iceberg, files: list[DataFile], marks: Mapping[str, int]) -> None:
-        """Requirements of the commit fail it when anyone changed the table since it was loaded."""
         data = Path(_local(table.location())) / "data"
         app, batch = next(iter(marks.items()))
         with table.transaction() as transaction:

@@ -42,6 +42,16 @@ from tiercel.pipeline.tables.table import (
 )
 
 _PENDING: Final = ".pending"
+# What the names of folders are turned to: Arrow's names to Spark's.
+_SPARK_TYPES: Final = {
+    "date32[day]": "date",
+    "bool": "boolean",
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "timestamp[us, tz=UTC]": "timestamp",
+}
 # A task that still runs writes to its file; one that has not for so long is dead.
 ORPHAN_AGE_S: Final = 24 * 3600
 
@@ -93,19 +103,26 @@ class ParquetTable:
     def read(self, spark: SparkSession) -> DataFrame:
         if not self._state_file.exists() and not any(self._folder.glob("**/*.parquet")):
             raise TableError(f"{self.options}: there is no table yet")
-        if self._state_file.exists():
-            with self._locked():
-                pass  # a commit that was cut off is completed
-        return spark.read.option("mergeSchema", "true").parquet(str(self._folder))
+        if not self._state_file.exists():  # somebody else's folder
+            return spark.read.option("mergeSchema", "true").parquet(str(self._folder))
+        with self._locked() as state:  # and a commit that was cut off is completed
+            known = state.columns
+        with _no_guessing(spark):
+            rows = spark.read.option("mergeSchema", "true").parquet(str(self._folder))
+        types = {name: _SPARK_TYPES.get(known[name], "string") for name in state.partition_by or ()}
+        return rows.withColumns({name: rows[name].cast(kind) for name, kind in types.items()})
 
     def compact(self) -> Compacted:
+        if not self._own.is_dir():
+            return Compacted()
         before = after = 0
-        for folder, sizes in self._sizes().items():
-            for names in joinable(sizes, self.options.target_file_mib * MIB):
-                self._join(folder, names)
-                before += len(names)
-                after += 1
-        return Compacted(before, after, self._remove_orphans())
+        with self._compacting():
+            for folder, sizes in self._sizes().items():
+                for names in joinable(sizes, self.options.target_file_mib * MIB):
+                    self._join(folder, names)
+                    before += len(names)
+                    after += 1
+            return Compacted(before, after, self._remove_orphans())
 
     def _join(self, folder: Path, names: list[str]) -> None:
         pending = self._own / "files" / f"joined-{names[0]}{_PENDING}"
@@ -125,9 +142,10 @@ class ParquetTable:
 
     def _remove_orphans(self) -> int:
         oldest = time.time() - ORPHAN_AGE_S
-        found = [each for each in self._own.glob(f"**/*{_PENDING}") if each.stat().st_mtime < oldest]
-        for path in found:
-            path.unlink()
+        with self._locked():  # what is committed has its name now, so nobody waits for what is left
+            found = [each for each in self._own.glob(f"**/*{_PENDING}") if each.stat().st_mtime < oldest]
+            for path in found:
+                path.unlink()
         return len(found)
 
     def _check_columns(self, state: _State, rows: DataFrame) -> None:
@@ -140,6 +158,18 @@ class ParquetTable:
             known = state.columns.setdefault(each.name, str(each.type))
             if known != str(each.type):
                 raise other_type(self.options, each.name, known, each.type)
+
+    @contextmanager
+    def _compacting(self) -> Iterator[None]:
+        """Nobody else compacts: two would join the same files, and remove them from under each other."""
+        with (self._own / "compaction").open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise TableError(f"{self.options}: somebody else compacts it just now") from None
+            with self._locked():
+                pass  # a commit that was cut off is completed before anybody looks at the files
+            yield
 
     @contextmanager
     def _locked(self) -> Iterator[_State]:
@@ -194,6 +224,18 @@ class ParquetTable:
             sync(folder)
         state.renames, state.removals = [], []
         self._save(state)
+
+
+@contextmanager
+def _no_guessing(spark: SparkSession) -> Iterator[None]:
+    """Spark would take a queue that is called 007 for the number 7."""
+    option = "spark.sql.sources.partitionColumnTypeInference.enabled"
+    before = spark.conf.get(option) or "true"
+    spark.conf.set(option, "false")
+    try:
+        yield
+    finally:
+        spark.conf.set(option, before)
 
 
 def _has(state: _State, marks: Mapping[str, int]) -> bool:

@@ -1,0 +1,150 @@
+"""pipeline.toml: what is right is read, what is wrong is one line that says so."""
+
+from pathlib import Path
+
+import pytest
+
+from tiercel.pipeline.config import load, parse
+from tiercel.server.config import ConfigError
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+LEAST = """
+[pipeline]
+name = "orders"
+[source]
+queues = ['.\\private$\\orders']
+[[table]]
+format = "parquet"
+path = "lake/orders"
+"""
+
+
+def test_the_least_that_is_needed() -> None:
+    pipeline = parse(LEAST, Path("/shop"))
+    assert pipeline.consumer == "orders"
+    assert pipeline.state == Path("/shop/.orders")
+    assert pipeline.pipeline.interval_s is None
+    assert pipeline.tables[0].options.place == "/shop/lake/orders"
+    assert pipeline.reader_options["queue"] == r".\private$\orders"
+    assert pipeline.reader_options["badMessageMode"] == "column"
+    assert "tokenFile" not in pipeline.reader_options
+    assert {"body", "body_type", "decode_error"} <= set(pipeline.columns)
+
+
+def test_everything_that_can_be_said() -> None:
+    pipeline = parse(
+        """
+        [pipeline]
+        name = "shop"
+        master = "spark://head:7077"
+        state = "/var/lib/shop"
+        trigger = "5m"
+        [spark]
+        "spark.executor.memory" = "4g"
+        "spark.speculation" = true
+        [source]
+        url = "https://queues:8802"
+        token_file = "token"
+        queue_pattern = 'private$\\shop-*'
+        from = "journal"
+        consumer = "warehouse"
+        columns = ["queue", "label", "arrived_time"]
+        resume_consumer = true
+        [decode]
+        expect = "xml"
+        [[table]]
+        format = "delta"
+        path = "lake/orders"
+        partition_by = ["date", "queue"]
+        sql = "select * from messages"
+        [[table]]
+        format = "postgresql"
+        url = "postgresql://db/shop"
+        name = "landed.orders"
+        function = "shop.steps:totals"
+        [quarantine]
+        format = "duckdb"
+        path = "bad.db"
+        name = "bad"
+        when = "label is null"
+        queue = '.\\private$\\bad'
+        """,
+        Path("/shop"),
+    )
+    assert pipeline.pipeline.interval_s == 300
+    assert pipeline.state == Path("/var/lib/shop")
+    assert pipeline.spark == {"spark.executor.memory": "4g", "spark.speculation": "true"}
+    assert pipeline.reader_options["tokenFile"] == "/shop/token"
+    assert pipeline.reader_options["from"] == "journal"
+    assert pipeline.reader_options["resumeConsumer"] == "true"
+    assert pipeline.columns == ("queue", "label", "arrived_time", "body", "body_type", "decode_error")
+    assert [str(each.options) for each in pipeline.tables] == [
+        "delta:/shop/lake/orders",
+        "postgresql:postgresql://db/shop#landed.orders",
+    ]
+    assert pipeline.quarantine is not None
+    assert pipeline.quarantine.options.place == "/shop/bad.db"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("[source]", "[sources]", r"\[sources\]: unknown section; did you mean source\?"),
+        ("queues =", "queue =", r"\[source\] queue: unknown option; did you mean queues\?"),
+        ('name = "orders"', "", r"\[pipeline\] name: it is needed and missing"),
+        ('name = "orders"', 'name = "a b"', r"1 to 64 letters, digits"),
+        (
+            'name = "orders"',
+            'name = "orders"\ntrigger = "often"',
+            r'trigger = .often.: once, or a time such as "30s"',
+        ),
+        ('name = "orders"', "name = 7", r"\[pipeline\] name = 7: a text in quotes is wanted"),
+        ("[[table]]", "[table]", r"a table to write to is wanted, written \[\[table\]\]"),
+        ('"parquet"', '"parket"', r"format = 'parket': parquet or delta or iceberg or postgresql or duckdb"),
+        ('"parquet"', '"postgresql"', r"\[table\] url: postgresql needs it"),
+        ('"parquet"', '"iceberg"', r"iceberg needs a name such as orders or shop.orders"),
+        ('"lake/orders"', '"s3://lake/orders"', r"a folder is wanted"),
+        (
+            '"lake/orders"',
+            '"x"\nsql = "select 1"\nfunction = "a:b"',
+            r"sql, function: one of the two is wanted",
+        ),
+        ('"lake/orders"', '"x"\nfunction = "a.b"', r'the form "module:name" is wanted'),
+        ('"lake/orders"', '"x"\ntarget_file_mib = 0', r"target_file_mib = 0: 1 to 4096 is wanted"),
+        ("[source]", "[source]\nmax_messages_per_trigger = 0", r"1 to 10000000 is wanted"),
+        ("[source]", '[source]\ncolumns = ["lable"]', r"\[source\] columns: .*label"),
+        ("[source]", '[spark]\nmemory = "1g"\n[source]', r"an option of Spark is wanted"),
+        (
+            "[source]",
+            '[quarantine]\nformat = "parquet"\npath = "lake/orders"\n[source]',
+            r"two sections name the same",
+        ),
+        (
+            "[source]",
+            '[quarantine]\nformat = "parquet"\npath = "q"\nsql = "x"\n[source]',
+            r"kept as they came",
+        ),
+        ("[source]", "[source", r"it is no TOML"),
+    ],
+)
+def test_a_mistake_is_one_line(old: str, new: str, words: str) -> None:
+    assert old in LEAST
+    with pytest.raises(ConfigError, match=words) as caught:
+        parse(LEAST.replace(old, new), Path("/shop"))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_names_itself(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none.toml: it cannot be read"):
+        load(tmp_path / "none.toml")
+    path = tmp_path / "pipeline.toml"
+    path.write_text("[pipeline]\n")
+    with pytest.raises(ConfigError, match=r"pipeline.toml: \[pipeline\] name: it is needed"):
+        load(path)
+    path.write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match="it is no UTF-8 text"):
+        load(path)
+
+
+def test_the_example_is_right() -> None:
+    assert load(EXAMPLES / "pipeline.toml").pipeline.name == "orders"
