@@ -58,11 +58,9 @@ def main() -> None:
 def _groups(sinks: list[Sink], *, together: bool) -> list[list[Sink]]:
     if not together:
         return [[sink] for sink in sinks]
-    groups = [
-        [sink for sink in sinks if sink is not Sink.QUEUE],
-        [sink for sink in sinks if sink is Sink.QUEUE],
-    ]
-    return list(filter(None, groups))
+    queues = [sink for sink in sinks if sink is Sink.QUEUE]
+    tables = [sink for sink in sinks if sink is not Sink.QUEUE]
+    return [group for group in (tables, queues) if group]
 
 
 def _folder(name: str) -> Path:
