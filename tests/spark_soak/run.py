@@ -58,8 +58,8 @@ def main() -> None:
 def _groups(sinks: list[Sink], *, together: bool) -> list[list[Sink]]:
     if not together:
         return [[sink] for sink in sinks]
-    queues = [sink for sink in sinks if sink is Sink.QUEUE]
-    tables = [sink for sink in sinks if sink is not Sink.QUEUE]
+    queues: list[Sink] = [sink for sink in sinks if sink is Sink.QUEUE]
+    tables: list[Sink] = [sink for sink in sinks if sink is not Sink.QUEUE]
     return [group for group in (tables, queues) if group]
 
 
