@@ -31,25 +31,36 @@ def main() -> None:
     for name, kind in (("sinks", Sink), ("victims", Victim), ("steps", Step)):
         parser.add_argument(f"--{name}", nargs="*", type=kind, default=list(kind), metavar="NAME")
     parser.add_argument("--scenes", nargs="*", choices=list(scenes.ALL), default=list(scenes.ALL))
+    parser.add_argument("--together", action="store_true", help="one pipeline into all tables: fewer starts")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, _interrupt)  # so that every process is ended
     say(f"seed {chosen.seed}")
-    survived: dict[Sink, Result] = {}
+    survived: dict[str, Result] = {}
     is_fine = True
-    for sink in chosen.sinks:
+    for sinks in _groups(chosen.sinks, together=chosen.together):
         kills = [Kill(step, victim) for step in chosen.steps for victim in chosen.victims]
         random.Random(chosen.seed).shuffle(kills)
-        say(f"{sink}: {len(kills)} kills")
-        soak = Soak(_folder(sink), [sink], kills, chosen.seed, lambda text: say(f"  {text}"))
+        name = "+".join(sinks)
+        say(f"{name}: {len(kills)} kills")
+        soak = Soak(_folder(name), sinks, kills, chosen.seed, lambda text: say(f"  {text}"))
         is_fine &= _run(soak.run, soak.folder)
-        survived[sink] = soak.result
+        survived |= dict.fromkeys(sinks, soak.result)
     for name in chosen.scenes:
         say(f"{name}:")
         folder = _folder(name)
         is_fine &= _run(lambda name=name, folder=folder: say(f"  {scenes.ALL[name](folder)}"), folder)  # type: ignore[misc]
-    say(table(survived, chosen.steps))
+    if survived:
+        say(table(survived, chosen.steps))
     sys.exit(not is_fine)
+
+
+def _groups(sinks: list[Sink], *, together: bool) -> list[list[Sink]]:
+    if not together:
+        return [[sink] for sink in sinks]
+    queues: list[Sink] = [sink for sink in sinks if sink is Sink.QUEUE]
+    tables: list[Sink] = [sink for sink in sinks if sink is not Sink.QUEUE]
+    return [group for group in (tables, queues) if group]
 
 
 def _folder(name: str) -> Path:
@@ -66,7 +77,7 @@ def _run(what: Callable[[], object], folder: Path) -> bool:
     return True
 
 
-def table(survived: dict[Sink, Result], steps: list[Step]) -> str:
+def table(survived: dict[str, Result], steps: list[Step]) -> str:
     """Kills survived: a line for each step, a column for each sink; in it, who was killed how often."""
     lines = [f"{'kills survived at':18}" + "".join(f"{sink:>12}" for sink in survived)]
     for victim in Victim:

@@ -21,7 +21,7 @@ def numbers_in(sink: Sink, folder: Path) -> list[int]:
             tables = [pq.read_table(uri, columns=["body"]) for uri in DeltaTable(folder).file_uris()]
         case Sink.ICEBERG:
             catalog = SqlCatalog(
-                "soak", uri=f"sqlite:///{folder / 'catalog.db'}", warehouse=f"file://{folder}"
+                "tiercel", uri=f"sqlite:///{folder / 'catalog.db'}", warehouse=f"file://{folder}"
             )
             tables = [catalog.load_table("default.orders").scan(selected_fields=("body",)).to_arrow()]
             catalog.engine.dispose()
