@@ -267,8 +267,9 @@ class Daemon:
             return
         self._inputs.append((feed, argument))
         self._input_bytes += size
-        if self._input_bytes >= self.network.limits.batch_bytes and not self._is_turning:
-            self._turn()  # many connections brought much in one turn of the loop
+        is_much = self._input_bytes >= self.network.limits.batch_bytes  # in one turn of the loop
+        if (is_much or self._has_heard_all()) and not self._is_turning:
+            self._turn()
         else:
             self._schedule()
 
@@ -284,14 +285,18 @@ class Daemon:
             self._is_scheduled = False  # another turn had them
         elif self.driver.is_in_batch:
             self._loop.call_later(_AFTER_A_BATCH_S, self._scheduled_turn, seen, looks)
-        elif arrived != seen and looks and not self._is_everything(arrived):
+        elif arrived != seen and looks:
             self._loop.call_soon(self._scheduled_turn, arrived, looks - 1)
         else:
             self._is_scheduled = False
             self._turn()
 
-    def _is_everything(self, arrived: int) -> bool:
-        return self.remote_reading is not None and self.remote_reading.are_all_heard(arrived)
+    def _has_heard_all(self) -> bool:
+        """Whether nothing more can come before somebody is answered: only readers ask, and all have."""
+        reading = self.remote_reading
+        if reading is None or self._calls or self.driver.is_in_batch:
+            return False
+        return reading.are_all_heard(len(self._inputs))
 
     def _turn(self) -> None:
         calls, self._calls = self._calls, []
