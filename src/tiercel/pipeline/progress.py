@@ -1,7 +1,7 @@
 """The progress bar of a run, on a terminal only, and its summary."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -14,12 +14,10 @@ from pyspark_msmq.endpoint import EndpointError
 from pyspark_msmq.options import StreamOptions, read_stream_options
 from tiercel.pipeline.config import Pipeline
 from tiercel.pipeline.plan import queues
-from tiercel.pipeline.running import Summary
+from tiercel.pipeline.running import Summary, Watch
 
 # How often the queue manager is asked what still waits.
 _ASK_S: Final = 5.0
-
-Watch = Callable[[StreamingQuery, Summary], None]
 
 
 @contextmanager

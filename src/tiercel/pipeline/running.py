@@ -12,7 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
+from typing import Final
 
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -27,6 +29,10 @@ from tiercel.model.errors import TiercelError
 from tiercel.pipeline.config import Pipeline, QuarantineSection, TableSection
 from tiercel.pipeline.steps import Step, decoded, files_of_functions, marked, step_of, with_partition_columns
 from tiercel.pipeline.tables import Table, Written, open_table
+
+# Spark gives a Python worker ten seconds to start, whatever one says: a busy machine may need more.
+_BUSY: Final = "Python worker failed to connect back"
+_ATTEMPTS: Final = 5
 
 
 class PipelineError(TiercelError):
@@ -43,6 +49,9 @@ class Summary:
     rows: dict[str, int] = field(default_factory=dict)
     quarantined: int = 0
     seconds: float = 0.0
+
+
+Watch = Callable[[StreamingQuery, Summary], None]
 
 
 class Runner:
@@ -151,8 +160,8 @@ def outputs(pipeline: Pipeline, messages: DataFrame) -> Iterator[tuple[TableSect
         yield section, _Output.of(section, pipeline.folder).rows(rows)
 
 
-def run(pipeline: Pipeline, spark: SparkSession, watch: Callable[[StreamingQuery, Summary], None]) -> Summary:
-    """Runs until the queues are empty, or until `watch`, which is called twice a second, raises."""
+def run(pipeline: Pipeline, spark: SparkSession, watch: Watch) -> Summary:
+    """Runs until the queues are empty, or until `watch`, which is called every second, raises."""
     with only_one(pipeline.state):
         for path in files_of_functions(pipeline.tables, pipeline.folder):
             spark.sparkContext.addPyFile(path)
@@ -165,31 +174,42 @@ def run(pipeline: Pipeline, spark: SparkSession, watch: Callable[[StreamingQuery
         return _run(pipeline, messages, watch)
 
 
-def _run(
-    pipeline: Pipeline, messages: DataFrame, watch: Callable[[StreamingQuery, Summary], None]
-) -> Summary:
+def _run(pipeline: Pipeline, messages: DataFrame, watch: Watch) -> Summary:
     runner = Runner(pipeline)
+    started = time.monotonic()
+    seen: set[int] = set()  # the batches that are counted
+    try:
+        for attempt in count(1):
+            try:
+                _follow(pipeline, messages, runner, seen, watch)
+                break
+            except StreamingQueryException as problem:
+                if attempt < _ATTEMPTS and _BUSY in str(problem):
+                    continue  # what was done is done, and what was not comes again
+                raise _failure(runner.problem or problem) from problem
+    finally:
+        runner.summary.seconds = time.monotonic() - started
+    return runner.summary
+
+
+def _follow(pipeline: Pipeline, messages: DataFrame, runner: Runner, seen: set[int], watch: Watch) -> None:
+    """Starts the query and stays with it to its end."""
     interval = pipeline.pipeline.interval_s
     writer = messages.writeStream.foreachBatch(runner.write_batch).queryName(pipeline.pipeline.name)
     writer = writer.option("checkpointLocation", str(pipeline.state / "checkpoint"))
-    started = time.monotonic()
-    query = (
+    timed = (
         writer.trigger(processingTime=f"{interval} seconds")
         if interval
         else writer.trigger(availableNow=True)
-    ).start()
-    seen: set[int] = set()
+    )
+    query = timed.start()
     try:
         while not query.awaitTermination(1):
             _count(query, seen, runner.summary)
             watch(query, runner.summary)
         _count(query, seen, runner.summary)
-    except StreamingQueryException as problem:
-        raise _failure(runner.problem or problem) from problem
     finally:
         query.stop()
-        runner.summary.seconds = time.monotonic() - started
-    return runner.summary
 
 
 def _count(query: StreamingQuery, seen: set[int], summary: Summary) -> None:
