@@ -6,7 +6,7 @@ attempts that Spark counts are published; and the queue manager publishes each (
 """
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +26,10 @@ from tiercel import columns
 
 _REFUSED: Final = "TIERCEL_ERROR_STAGE_REFUSED"
 _NOT_TRANSACTIONAL: Final = "MQ_ERROR_TRANSACTION_USAGE"
+
+
+class OtherBatchError(RuntimeError):
+    """The queue manager has published another batch by this name: this one would be dropped."""
 
 
 @dataclass(frozen=True)
@@ -94,23 +98,35 @@ def _stage(options: WriteOptions, app: str, batch: str, batches: Iterator[pa.Rec
     # Numbers of attempts begin again with every driver: the rest keeps two runs apart.
     attempt = f"{context.taskAttemptId()}-{uuid.uuid4().hex[:8]}"
     stage = f"{app}/{batch}/{context.partitionId()}/{attempt}"
-    rows = 0
+    counted = _Counted(batches)
     try:
         with Endpoint(options) as endpoint:
-            for number, chunk in enumerate(_chunks(batches, options.max_batch_bytes)):
-                rows += endpoint.stage(stage, number, chunk)
+            for number, chunk in enumerate(_chunks(counted, options.max_batch_bytes)):
+                endpoint.stage(stage, number, chunk)
     except EndpointError as problem:
         if problem.code != _REFUSED:
             raise
-        for _ in batches:  # Spark wants to be rid of them
+        for _ in counted:  # Spark wants to be rid of them
             pass
         # Published already, by a driver that did not live to log it: to publish once more does nothing then,
         # and fails if it was otherwise, because this stage is not there.
-        return Staged(app, stage, 0)
-    return Staged(app, stage if rows else None, rows)
+    return Staged(app, stage if counted.rows else None, counted.rows)
 
 
-def _chunks(batches: Iterator[pa.RecordBatch], limit: int) -> Iterator[pa.Buffer]:
+class _Counted:
+    """Batches, and how many rows have gone by."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self.rows = 0
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            self.rows += batch.num_rows
+            yield batch
+
+
+def _chunks(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.Buffer]:
     """Arrow streams of about so many bytes."""
     held: list[pa.RecordBatch] = []
     size = 0
@@ -146,18 +162,26 @@ def _publish(
     options: WriteOptions, app: str, batch: str, messages: Sequence[WriterCommitMessage | None]
 ) -> None:
     """In the order of the partitions, which is that of the messages."""
-    stages = [message.stage for message in messages if isinstance(message, Staged) and message.stage]
-    if not stages:
+    staged = [message for message in messages if isinstance(message, Staged) and message.stage]
+    if not staged:
         return
+    what = {"queue": options.queue, "transactional": options.transactional != "false"}
+    stages = [message.stage or "" for message in staged]
     with Endpoint(options) as endpoint:
         try:
-            is_first_way = options.transactional != "false"
-            endpoint.publish(app, batch, stages, queue=options.queue, transactional=is_first_way)
+            answer = endpoint.publish(app, batch, stages, **what)
         except EndpointError as problem:
             # Either way all messages appear at once; the queue decides whether they may be transactional.
             if options.transactional != "auto" or problem.code != _NOT_TRANSACTIONAL:
                 raise
-            endpoint.publish(app, batch, stages, queue=options.queue, transactional=False)
+            answer = endpoint.publish(app, batch, stages, **{**what, "transactional": False})
+    rows = sum(message.rows for message in staged)
+    if answer["already"] and answer["published"] != rows:
+        raise OtherBatchError(
+            f"batch {batch} of {app} was published already, with {answer['published']} messages; this one "
+            f"has {rows}, and none of them was sent. A query that starts anew, with another checkpoint, "
+            f"needs another txnAppId"
+        )
 
 
 def _discard(options: WriteOptions, app: str, batch: str, *, for_good: bool) -> None:

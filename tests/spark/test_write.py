@@ -1,6 +1,7 @@
 """Writes to queues: all of a batch or nothing, and once."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,25 @@ class TestStream:
         forget_commit(tmp_path)
         sent += send(1)
         self.start(frame, tmp_path, url=url, queue=target, **options)
+        assert daemon.bodies(target) == sent
+
+    def test_another_batch_of_the_same_name_is_an_error_and_not_dropped(
+        self,
+        stream: Stream,
+        url: str,
+        queue: str,
+        send: Send,
+        make_queue: MakeQueue,
+        daemon: Served,
+        tmp_path: Path,
+    ) -> None:
+        """A new checkpoint counts its batches from 0 again, by the name of the old one."""
+        sent, target = send(4), make_queue()
+        for run, options in enumerate(({}, {"resumeConsumer": "true"})):
+            frame = stream(queue=queue, consumer="anew", **options).load().select("body")
+            with nullcontext() if not run else pytest.raises(Exception, match="needs another txnAppId"):
+                self.start(frame, tmp_path / str(run), url=url, queue=target, txnAppId="anew")
+            send(1)
         assert daemon.bodies(target) == sent
 
     def test_in_foreach_batch(
