@@ -321,6 +321,22 @@ class TestWholeTransactions:
         arrive(orders, b"a2", stream=1, number=7, last=True)
         assert spark.claim(orders)[:2] == (0, 3)
 
+    def test_a_look_in_vain_is_not_taken_again_at_once(
+        self, world: World, orders: Box, spark: Consumer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Else a transaction without an end, and a backlog behind it, keep the queue manager busy."""
+        monkeypatch.setattr("tiercel.engine.claims.SLICE", 2)
+        monkeypatch.setattr("tiercel.engine.claims._REST_S", 0.4)
+        arrive(orders, b"a1", stream=1, number=1, first=True)
+        for number in range(2, 6):
+            arrive(orders, b"b", stream=2, number=number, first=True, last=True)
+        assert spark.claim(orders)[:2] == (0, 0)
+        arrive(orders, b"a2", stream=1, number=1, last=True)
+        world.sleep(1)
+        assert spark.claim(orders)[:2] == (0, 0)
+        world.sleep(1)
+        assert spark.claim(orders)[:2] == (0, 6)
+
     def test_a_large_one_is_read_again_when_it_is_moved(
         self, world: World, orders: Box, spark: Consumer, monkeypatch: pytest.MonkeyPatch
     ) -> None:

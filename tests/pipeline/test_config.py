@@ -134,6 +134,13 @@ def test_a_mistake_is_one_line(old: str, new: str, words: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("path", ["lake/orders", "./lake//orders/", "/shop/lake/raw/../orders"])
+def test_one_table_under_two_names(path: str) -> None:
+    """Each batch would be there already for the second, and its rows dropped."""
+    with pytest.raises(ConfigError, match="two sections name the same table"):
+        parse(f'{LEAST}\n[quarantine]\nformat = "parquet"\npath = "{path}"', Path("/shop"))
+
+
 def test_a_file_names_itself(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none.toml: it cannot be read"):
         load(tmp_path / "none.toml")

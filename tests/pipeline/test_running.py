@@ -121,6 +121,19 @@ def test_a_death_after_a_table_took_the_batch(shop: Shop, dies: Any, monkeypatch
     assert shop.bad() == ['{"id": -1}']
 
 
+def test_a_rule_for_what_no_table_could_take(shop: Shop) -> None:
+    """The batch that failed runs again under the new rule, and leaves nothing out."""
+    shop.text = shop.text.replace("< 0", "= '-1'")
+    shop.send(1, 2, -1)
+    shop.daemon.send(shop.queue, '{"id": "poison"}')
+    with pytest.raises(PipelineError, match="poison"):
+        shop.run()
+    shop.text = shop.text.replace("= '-1'", "in ('-1', 'poison')")
+    shop.run()
+    assert shop.ids(0) == shop.ids(1) == [1, 2]
+    assert shop.bad() == ['{"id": "poison"}', '{"id": -1}']
+
+
 def test_a_plan_says_all_and_changes_nothing(shop: Shop) -> None:
     shop.send(1, 2, 3)
     lines = "\n".join(plan(shop.pipeline, shop.spark))

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tiercel.pipeline.tables import Table, TableError, TableOptions, open_table
 from tiercel.pipeline.tables.data_files import join_files
 from tiercel.pipeline.tables.parquet import ParquetTable
+from tiercel.pipeline.tables.postgresql import PostgreSqlTable
 from tiercel.pipeline.tables.table import FORMATS
 
 FILES = ("parquet", "delta", "iceberg")
@@ -106,6 +107,33 @@ class TestExactlyOnce:
         monkeypatch.setattr(name, late)
         assert make().write(rows(spark, 0, 10), {"app": 0}).already is (other == "app")
         assert numbers(make(), spark) == sorted([*range(20), *([] if other == "app" else range(10))])
+
+    def test_a_part_that_another_run_has_added(self, spark: SparkSession, make: Make) -> None:
+        """Several captures in one step, one of which is there by then."""
+        batch = rows(spark, 0, 10).drop("priority")
+        late = Late(batch, lambda: make().write(batch, {"one": 0}))
+        with pytest.raises(TableError, match="run it again"):
+            make().write(cast("DataFrame", late), {"one": 0, "two": 0})
+        assert numbers(make(), spark) == list(range(10))
+
+    @pytest.mark.parametrize("kind", ["postgresql"])
+    def test_a_server_that_crashed_in_between(
+        self, spark: SparkSession, make: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """PostgreSQL comes back with unlogged tables that are empty."""
+        move = PostgreSqlTable._move
+
+        def crash_and_move(table: PostgreSqlTable, stages: list[str], *rest: Any) -> bool:
+            with table._connect() as connection:
+                connection.execute(f"truncate {stages[0]}".encode())
+            return move(table, stages, *rest)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(PostgreSqlTable, "_move", crash_and_move)
+            with pytest.raises(TableError, match="10 rows were staged"):
+                make().write(rows(spark, 0, 10), {"app": 0})
+        assert make().write(rows(spark, 0, 10), {"app": 0}).rows == 10
+        assert numbers(make(), spark) == list(range(10))
 
 
 class Late:

@@ -5,11 +5,13 @@ The sections are data classes; their fields are the options, with types and defa
 """
 
 import difflib
+import os
 import re
 import tomllib
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
@@ -279,10 +281,16 @@ def _check_together(pipeline: Pipeline) -> None:
                 "[quarantine] sql: bad messages are kept as they came; it has no sql or function"
             )
     every = [*pipeline.tables, *([pipeline.quarantine] if pipeline.quarantine else [])]
-    places = [str(each.options) for each in every]
-    for place in places:
-        if places.count(place) > 1:
-            raise ConfigError(f"{place}: two sections name the same table")
+    for one, other in combinations(every, 2):
+        if _place(one, pipeline.folder) == _place(other, pipeline.folder):
+            raise ConfigError(f"{other.options}: two sections name the same table")
+
+
+def _place(table: TableSection, folder: Path) -> tuple[str, str]:
+    """Where a table is, however that is spelled: two that are one would take each batch for theirs."""
+    place = table.url or os.path.realpath(folder / table.path)
+    is_short = table.format == "iceberg" and "." not in table.name
+    return place, f"default.{table.name}" if is_short else table.name
 
 
 def _check_table(section: str, table: TableSection) -> None:

@@ -26,7 +26,7 @@ from pyspark_msmq.endpoint import Endpoint
 from pyspark_msmq.options import read_write_options
 from tiercel import columns
 from tiercel.model.errors import TiercelError
-from tiercel.pipeline.config import Pipeline, QuarantineSection, TableSection
+from tiercel.pipeline.config import Pipeline, TableSection
 from tiercel.pipeline.steps import Step, decoded, files_of_functions, marked, step_of, with_partition_columns
 from tiercel.pipeline.tables import Table, Written, open_table
 
@@ -90,22 +90,25 @@ class Runner:
         self.summary.batches += 1
 
     def _write_all(self, rows: DataFrame, app: str, batch: int) -> None:
-        quarantine, good = self._pipeline.quarantine, rows
-        if quarantine is not None and self._quarantine is not None:
-            bad = rows.where("_bad").drop("_bad")
-            good = rows.where("not _bad").drop("_bad")
-            if not bad.isEmpty():
-                self.summary.quarantined += self._quarantine.write(bad, app, batch).rows
-                self._send_back(bad, quarantine, app, batch)
+        good = rows if self._quarantine is None else rows.where("not _bad").drop("_bad")
         for output in self._outputs:
             written = output.write(good, app, batch)
             name = str(output.table.options)
             self.summary.rows[name] = self.summary.rows.get(name, 0) + written.rows
             self.summary.again += written.already
+        # Last: what no table could take may be bad by a new rule when its batch runs again.
+        if self._quarantine is not None:
+            self._set_apart(rows.where("_bad").drop("_bad"), self._quarantine, app, batch)
 
-    def _send_back(self, bad: DataFrame, quarantine: QuarantineSection, app: str, batch: int) -> None:
+    def _set_apart(self, bad: DataFrame, output: "_Output", app: str, batch: int) -> None:
+        if not bad.isEmpty():
+            self.summary.quarantined += output.write(bad, app, batch).rows
+            self._send_back(bad, app, batch)
+
+    def _send_back(self, bad: DataFrame, app: str, batch: int) -> None:
         """The bad messages whose packet can be read, to a queue, once: (app, batch) is published once."""
-        if not quarantine.queue:
+        quarantine = self._pipeline.quarantine
+        if quarantine is None or not quarantine.queue:
             return
         kept = [name for name in columns.WRITER_COLUMNS if name in bad.columns and name != "queue"]
         readable = bad.where("decode_error is null").select(*kept)

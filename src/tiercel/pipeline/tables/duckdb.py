@@ -7,6 +7,7 @@ DuckDB lets one process write at a time; whoever holds the file open keeps the p
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -15,7 +16,15 @@ import duckdb
 from pyspark.sql import DataFrame, SparkSession
 
 from tiercel.pipeline.tables.data_files import Layout, file_prefix, write_files
-from tiercel.pipeline.tables.table import Compacted, TableError, TableOptions, Written, is_applied, other_type
+from tiercel.pipeline.tables.table import (
+    Compacted,
+    TableError,
+    TableOptions,
+    Written,
+    are_there,
+    is_applied,
+    other_type,
+)
 
 _MARKS = """create table if not exists tiercel_applied (
     table_name text, app text, batch bigint, rows bigint, applied_at timestamptz default now(),
@@ -62,7 +71,7 @@ class DuckDbTable:
         with self._open() as connection:
             connection.execute("begin")
             connection.execute(_MARKS)
-            if all(self._applied(connection, app) >= batch for app, batch in marks.items()):
+            if are_there(self.options, marks, partial(self._applied, connection)):
                 connection.execute("rollback")
                 return False
             for app, batch in marks.items():

@@ -5,6 +5,7 @@ property of the table, set in the same commit as the snapshot: properties stay w
 The snapshot tells its batch as well, for whoever reads the history.
 """
 
+import functools
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -40,6 +41,7 @@ from tiercel.pipeline.tables.table import (
     TableError,
     TableOptions,
     Written,
+    are_there,
     is_applied,
     other_partitions,
     other_type,
@@ -65,7 +67,7 @@ class IcebergTable:
 
     def applied(self, app: str) -> int:
         table = self._load()
-        return -1 if table is None else int(table.properties.get(_MARK + app, -1))
+        return -1 if table is None else _applied(table, app)
 
     def write(self, rows: DataFrame, marks: Mapping[str, int]) -> Written:
         if is_applied(self, marks):
@@ -78,7 +80,7 @@ class IcebergTable:
         with self._catalog() as catalog:
             for tries_left in reversed(range(_TRIES)):
                 table = self._load_to_commit(catalog)
-                if all(int(table.properties.get(_MARK + app, -1)) >= batch for app, batch in marks.items()):
+                if are_there(self.options, marks, functools.partial(_applied, table)):
                     return Written(already=True)  # another driver was quicker; its rows are these rows
                 try:
                     self._commit(table, files, marks)
@@ -201,6 +203,10 @@ class IcebergTable:
             yield catalog
         finally:
             catalog.engine.dispose()
+
+
+def _applied(table: Iceberg, app: str) -> int:
+    return int(table.properties.get(_MARK + app, -1))
 
 
 def _by_partition(table: Iceberg) -> list[list[IcebergFile]]:

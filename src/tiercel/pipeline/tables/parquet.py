@@ -37,6 +37,7 @@ from tiercel.pipeline.tables.table import (
     TableError,
     TableOptions,
     Written,
+    are_there,
     other_partitions,
     other_type,
 )
@@ -79,7 +80,7 @@ class ParquetTable:
 
     def write(self, rows: DataFrame, marks: Mapping[str, int]) -> Written:
         with self._locked() as state:
-            if _has(state, marks):
+            if self._has(state, marks):
                 return Written(already=True)
         layout = Layout(
             folder=str(self._own / "files"),
@@ -92,7 +93,7 @@ class ParquetTable:
         if not files:
             return Written()  # nothing to mark either: an empty batch is empty again
         with self._locked() as state:
-            if _has(state, marks):  # another driver was quicker; its rows are these rows
+            if self._has(state, marks):  # another driver was quicker; its rows are these rows
                 return Written(already=True)
             self._check_columns(state, rows)
             state.applied |= marks
@@ -147,6 +148,9 @@ class ParquetTable:
             for path in found:
                 path.unlink()
         return len(found)
+
+    def _has(self, state: _State, marks: Mapping[str, int]) -> bool:
+        return are_there(self.options, marks, lambda app: state.applied.get(app, -1))
 
     def _check_columns(self, state: _State, rows: DataFrame) -> None:
         """Columns may be added and left out, but one name has one type for ever."""
@@ -236,10 +240,6 @@ def _no_guessing(spark: SparkSession) -> Iterator[None]:
         yield
     finally:
         spark.conf.set(option, before)
-
-
-def _has(state: _State, marks: Mapping[str, int]) -> bool:
-    return all(state.applied.get(app, -1) >= batch for app, batch in marks.items())
 
 
 def _names(file: DataFile) -> tuple[str, str]:

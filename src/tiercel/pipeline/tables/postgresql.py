@@ -18,7 +18,15 @@ from psycopg.types.json import Jsonb
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from tiercel.pipeline.tables.table import Compacted, TableError, TableOptions, Written, is_applied, other_type
+from tiercel.pipeline.tables.table import (
+    Compacted,
+    TableError,
+    TableOptions,
+    Written,
+    are_there,
+    is_applied,
+    other_type,
+)
 
 _MARKS: Final = sql.SQL(
     "create table if not exists tiercel_applied (table_name text, app text, batch bigint not null,"
@@ -56,8 +64,11 @@ class PostgreSqlTable:
         with self._connect() as connection:
             if connection.execute("select to_regclass('tiercel_applied')").fetchone() == (None,):
                 return -1
-            query = "select batch from tiercel_applied where table_name = %s and app = %s"
-            found = connection.execute(query, (self.options.name, app)).fetchone()
+            return self._applied(connection, app)
+
+    def _applied(self, connection: psycopg.Connection[Any], app: str) -> int:
+        query = "select batch from tiercel_applied where table_name = %s and app = %s"
+        found = connection.execute(query, (self.options.name, app)).fetchone()
         return -1 if found is None else int(found[0])
 
     def write(self, rows: DataFrame, marks: Mapping[str, int]) -> Written:
@@ -89,26 +100,31 @@ class PostgreSqlTable:
                 "select pg_advisory_xact_lock(hashtext(%s))", (f"tiercel {self.options.name}",)
             )
             connection.execute(_MARKS)
-            if not self._mark(connection, count, marks):
-                connection.rollback()
+            if are_there(self.options, marks, functools.partial(self._applied, connection)):
                 return False
+            self._mark(connection, count, marks)
             self._prepare(connection, columns)
             names = sql.SQL(", ").join(map(sql.Identifier, columns))
+            moved = 0
             for stage in stages:
                 move = sql.SQL("insert into {} ({}) select {} from {}")
-                connection.execute(move.format(self._table, names, names, sql.Identifier(stage)))
+                moved += connection.execute(
+                    move.format(self._table, names, names, sql.Identifier(stage))
+                ).rowcount
+            if moved != count:  # a server that has crashed meanwhile has emptied its unlogged tables
+                raise TableError(
+                    f"{self.options.name}: {count} rows were staged, and {moved} are left; run it again"
+                )
         return True
 
-    def _mark(self, connection: psycopg.Connection[Any], count: int, marks: Mapping[str, int]) -> bool:
-        changed = 0
+    def _mark(self, connection: psycopg.Connection[Any], count: int, marks: Mapping[str, int]) -> None:
         for app, batch in marks.items():
-            changed += connection.execute(
-                "insert into tiercel_applied as old (table_name, app, batch, rows) values (%s, %s, %s, %s)"
+            connection.execute(
+                "insert into tiercel_applied (table_name, app, batch, rows) values (%s, %s, %s, %s)"
                 " on conflict (table_name, app) do update set batch = excluded.batch, rows = excluded.rows,"
-                " applied_at = now() where old.batch < excluded.batch",
+                " applied_at = now()",
                 (self.options.name, app, batch, count),
-            ).rowcount
-        return changed > 0
+            )
 
     def _prepare(self, connection: psycopg.Connection[Any], columns: Mapping[str, str]) -> None:
         """A new table, or an old one with the columns that are new; one name has one type for ever."""

@@ -1,7 +1,7 @@
 """What every kind of table can do, and how one is named."""
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol, Self
@@ -132,7 +132,17 @@ def open_table(options: TableOptions) -> Table:
 
 
 def is_applied(table: Table, marks: Mapping[str, int]) -> bool:
-    return all(table.applied(app) >= batch for app, batch in marks.items())
+    return are_there(table.options, marks, table.applied)
+
+
+def are_there(options: TableOptions, marks: Mapping[str, int], applied: Callable[[str], int]) -> bool:
+    """Whether a table has the rows of these marks already: all of them, or none."""
+    found = {applied(app) >= batch for app, batch in marks.items()}
+    if len(found) > 1:
+        raise TableError(
+            f"{options}: another run has just added a part of these rows; run it again for the rest"
+        )
+    return found == {True}
 
 
 def other_type(options: TableOptions, column: str, known: object, new: object) -> TableError:
