@@ -95,8 +95,10 @@ class Daemon:
     def is_drained(self) -> bool:
         """Whether no message is left, neither visible nor claimed by anyone."""
         with self._endpoint() as endpoint:
-            claimed = endpoint._get("/claims", {})["claims"]
-            return not endpoint.head(ORDERS)["count"] and not any(claim["count"] for claim in claimed)
+            if endpoint.head(ORDERS)["count"]:
+                return False
+            # In this order: what is not visible any more is claimed, or gone.
+            return not any(claim["count"] for claim in endpoint._get("/claims", {})["claims"])
 
     def stages(self) -> list[str]:
         with self._endpoint() as endpoint:

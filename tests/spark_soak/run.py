@@ -32,6 +32,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", nargs="*", type=kind, default=list(kind), metavar="NAME")
     parser.add_argument("--scenes", nargs="*", choices=list(scenes.ALL), default=list(scenes.ALL))
     parser.add_argument("--together", action="store_true", help="one pipeline into all tables: fewer starts")
+    parser.add_argument("--minutes", type=float, help="of each sink; then it kills no more, and counts")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, _interrupt)  # so that every process is ended
@@ -44,6 +45,7 @@ def main() -> None:
         name = "+".join(sinks)
         say(f"{name}: {len(kills)} kills")
         soak = Soak(_folder(name), sinks, kills, chosen.seed, lambda text: say(f"  {text}"))
+        soak.minutes = chosen.minutes
         is_fine &= _run(soak.run, soak.folder)
         survived |= dict.fromkeys(sinks, soak.result)
     for name in chosen.scenes:

@@ -51,6 +51,7 @@ class Soak:
     ) -> None:
         self.folder = folder
         self.result = Result()
+        self.minutes: float | None = None  # after which nobody is killed any more
         self._sinks, self._kills = sinks, kills
         self._rand = random.Random(seed)
         self._say = say
@@ -69,6 +70,8 @@ class Soak:
         try:
             self._driver.start()
             for number, each in enumerate(self._kills, 1):
+                if self.minutes is not None and time.monotonic() - began > 60 * self.minutes:
+                    break
                 self._kill(each)
                 self._say(f"{time.monotonic() - began:4.0f} s  {number}/{len(self._kills)}  {each}")
             self._drain()
