@@ -48,12 +48,13 @@ class Driver:
 
     def kill(self) -> None:
         """Its Python and its JVM at once. The Python workers are left to find out for themselves."""
-        if self._process is None:
+        process = self._process  # whoever watches may start another as soon as this one is gone
+        if process is None:
             return
-        below = descendants(self.pid)
+        below = descendants(process.pid)
         self._left.update(below)
-        kill([self.pid, *(pid for pid in below if _is_java(pid))])
-        self._process.wait()
+        kill([process.pid, *(pid for pid in below if _is_java(pid))])
+        process.wait()
 
     def kill_worker(self, port: int) -> None:
         """The Python process at this end of a connection. When that is the driver itself, all workers."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 PROC = Path("/proc")
-PATIENCE_S = 900.0  # only a run that fails waits that long; a busy machine is no failure
+PATIENCE_S = 300.0  # only a run that fails waits that long; a busy machine is no failure
 
 
 def descendants(root: int) -> list[int]:
