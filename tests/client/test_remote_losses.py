@@ -469,6 +469,9 @@ class TestThreads:
             for _ in readers:
                 loop.call_soon_threadsafe(waiting.deliver, found(packet_of(b"tea")))
             assert [reader.result().body for reader in readers] == [b"tea"] * 4
+            # `receive` does not wait until its message is acknowledged.
+            work = asyncio.run_coroutine_threadsafe(fake.until(calls.EndReceive, count=4), loop)
+            work.result(10)
             assert acks(fake) == [RR_ACK] * 4
 
     def test_closing_ends_what_waits(self) -> None:

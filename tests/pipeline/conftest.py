@@ -4,7 +4,9 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -32,12 +34,14 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("postgresql")
     user = "nobody" if os.geteuid() == 0 else None  # it refuses to run as root
     if user:
-        for parent in (folder, *folder.parents[:2]):
-            parent.chmod(0o755)
+        for each in takewhile(lambda each: each != Path(tempfile.gettempdir()), (folder, *folder.parents)):
+            each.chmod(0o755)
         shutil.chown(folder, user)
     data, port = folder / "data", _free_port()
     make: list[str | Path] = [programs / "initdb", "-D", data, "-U", "tiercel", "--auth=trust", "--no-sync"]
-    subprocess.run(make, check=True, capture_output=True, user=user, cwd=folder)  # noqa: S603  # ours
+    made = subprocess.run(make, check=False, capture_output=True, text=True, user=user, cwd=folder)  # noqa: S603
+    if made.returncode:
+        pytest.skip(f"PostgreSQL's initdb does not work here: {(made.stderr or made.stdout).strip()[-200:]}")
     serve: list[str | Path] = [
         programs / "postgres",
         "-D",

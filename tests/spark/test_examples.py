@@ -67,3 +67,13 @@ def test_every_column_is_on_the_page() -> None:
     assert set(MESSAGES) == {column.name for column in columns.COLUMNS}
     for name, spark_type in DISCARDS.items():
         assert f"{name} {spark_type.simpleString().replace('bigint', 'long')}" in PAGE
+
+
+@pytest.mark.xdist_group("spark")  # one JVM at a time
+def test_the_example_of_a_pipeline(tmp_path: Path) -> None:
+    program = ROOT / "examples" / "spark_orders.py"
+    ended = subprocess.run(  # noqa: S603  # our own program
+        [sys.executable, str(program)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    assert "the table has 3,338 orders" in ended.stdout

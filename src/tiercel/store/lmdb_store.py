@@ -16,6 +16,7 @@ full disk is a full map, and the trial is exact again.
 """
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -128,7 +129,7 @@ class LmdbStore:
         except lmdb.verify.VerifyError as error:
             return [str(error)]
         else:
-            return found
+            return _without_spare_pages(found)
         finally:
             lock.release()
 
@@ -429,3 +430,25 @@ def _cannot_read(directory: Path, error: Exception) -> MqError:
 
 def _mebibytes(size: int) -> str:
     return f"{size / 2**20:.1f} MiB"
+
+
+_SPARE = re.compile(r".* DB: overflow page \d+ header mp_pages (\d+) != OVPAGES\(\d+\)=(\d+)")
+_COUNTED = re.compile(r".* DB: walked (\d+) overflow pages, record says (\d+)")
+_LEAKED = re.compile(r"(\d+) page\(s\) are neither reachable nor in the freeDB .*")
+
+
+def _without_spare_pages(found: list[str]) -> list[str]:
+    """What was found, unless it is only this: a record that became shorter in the batch that wrote it keeps
+    its pages, which is LMDB's way to save work, and they come free with the record.
+    """
+    spare = counted = leaked = 0
+    for each in found:
+        if match := _SPARE.fullmatch(each):
+            spare += int(match[1]) - int(match[2])
+        elif match := _COUNTED.fullmatch(each):
+            counted += int(match[2]) - int(match[1])
+        elif match := _LEAKED.fullmatch(each):
+            leaked += int(match[1])
+        else:
+            return found
+    return [] if spare == counted == leaked else found
