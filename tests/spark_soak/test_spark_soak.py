@@ -1,5 +1,6 @@
 """A few kills of each kind; `make spark-soak` does everybody at every step, and a real cluster."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -30,7 +31,12 @@ SHORT = {
 }
 
 
-@pytest.mark.parametrize("name", SHORT)
+_LONGER = pytest.mark.skipif(
+    "TIERCEL_SPARK_SOAK" not in os.environ, reason="takes minutes: set TIERCEL_SPARK_SOAK, or make spark-soak"
+)
+
+
+@pytest.mark.parametrize("name", [pytest.param("tables", marks=_LONGER), "queue"])
 def test_every_message_is_in_every_sink_once(
     name: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
