@@ -7,11 +7,17 @@ all that the daemon needs of this folder, `local.serving` all that the command l
 nobody runs.
 """
 
+from importlib.util import find_spec
+from typing import Final
+
 from tiercel.http.api_endpoint import ApiEndpoint
+from tiercel.http.data_endpoint import DataEndpoint
 from tiercel.server.config import Config, ConfigError
 from tiercel.server.daemon import Face
 
 __all__ = ["faces"]
+
+_EXTRA: Final = ("numpy", "pyarrow")  # what the data process needs; the daemon itself imports neither
 
 
 def faces(config: Config) -> list[Face]:
@@ -19,9 +25,15 @@ def faces(config: Config) -> list[Face]:
     api = ApiEndpoint(config)
     if not config.data.enabled:
         return [api]
-    try:
-        from tiercel.http.data_endpoint import DataEndpoint  # noqa: PLC0415  # needs packages of an extra
-    except ImportError as problem:
-        line = f"[data] enabled = true: {problem.name} is not installed; say pip install 'tiercel[data]'"
-        raise ConfigError(line) from problem
+    for package in _EXTRA:
+        if not _is_there(package):
+            line = f"[data] enabled = true: {package} is not installed; say pip install 'tiercel[data]'"
+            raise ConfigError(line)
     return [api, DataEndpoint(config)]
+
+
+def _is_there(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ValueError:  # somebody has put something else in its place
+        return False
