@@ -7,7 +7,7 @@ queue manager are made by `session.connected`. What the exit codes mean: `exit_c
 import io
 import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -25,6 +25,7 @@ app = typer.Typer(
     name="tiercel",
     cls=LazyGroup,
     help="A queue manager that speaks Microsoft Message Queuing (MSMQ) natively on Linux.",
+    no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
@@ -49,8 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a label or file name may not fit the terminal's encoding
             stream.reconfigure(errors="backslashreplace")
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        code = get_command(app).main(args=arguments, prog_name="tiercel", standalone_mode=False)
+        with redirect_stdout(sys.stderr) if not words else nullcontext():  # somebody new sees the help
+            code = get_command(app).main(args=words, prog_name="tiercel", standalone_mode=False)
     except typer.TyperException as error:
         _explain(error)
         sys.exit(ExitCode.WRONG_USAGE)
@@ -62,8 +65,6 @@ def _explain(error: typer.TyperException) -> None:
     if context is None:
         print(f"tiercel: {error.format_message()}", file=sys.stderr)
         return
-    if isinstance(context.command, LazyGroup) and not context.args:
-        with redirect_stdout(sys.stderr):  # no verb at all: somebody new
-            print(context.get_help())
+    problem = error.format_message() or "a COMMAND is wanted"
     usage = " ".join(context.get_usage().split())
-    print(f"u{usage[1:]}\n{context.command_path}: {error.format_message()}", file=sys.stderr)
+    print(f"u{usage[1:]}\n{context.command_path}: {problem}", file=sys.stderr)
