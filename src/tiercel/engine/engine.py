@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID, uuid4
 
+from tiercel.engine import restoring
 from tiercel.engine.access import Access, system_descriptor
 from tiercel.engine.attributes import (
     SETTABLE,
@@ -120,6 +121,7 @@ class Engine:
         """`outcome_of` asks a coordinator how a transaction ended; without one, what is in doubt stays so."""
         self._core = Core(store, new_guid)
         self._core.advance(now)
+        restoring.leap(self._core.batch)
         self._long_lived_s = long_lived_s
         self.queue_manager = self._load_queue_manager(identity)
         self.queue_manager.queue_manager_state = QueueManagerState.INITIALIZING
