@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID, uuid4
 
+from tiercel.engine import restoring
 from tiercel.engine.access import Access, system_descriptor
 from tiercel.engine.attributes import (
     SETTABLE,
@@ -120,6 +121,7 @@ class Engine:
         """`outcome_of` asks a coordinator how a transaction ended; without one, what is in doubt stays so."""
         self._core = Core(store, new_guid)
         self._core.advance(now)
+        restoring.leap(self._core.batch)
         self._long_lived_s = long_lived_s
         self.queue_manager = self._load_queue_manager(identity)
         self.queue_manager.queue_manager_state = QueueManagerState.INITIALIZING
@@ -148,7 +150,7 @@ class Engine:
         self.claims.load()
         self._transactions.load()
         self.outgoing.load()
-        sending = Sending(self._core, self._transactions, self._opening, self.send)
+        sending = Sending(self._core, self._transactions, self._opening, self.send_many)
         self.stages = Stages(self._core, self._delivery, sending)
         if outcome_of is not None:
             self.resource_manager.reenlist(outcome_of)
@@ -442,22 +444,33 @@ class Engine:
         """Sends all the messages, in their order, or none of them."""
         if not messages:
             return []
-        if not opened.children and transaction is None:
+        if not opened.children and all(map(_is_ordinary, messages)):
             queue = opened.queue_for(_SEND)
-            if not queue.is_outgoing and not queue.waiters and all(map(_is_ordinary, messages)):
-                return self._send_ordinary(opened, queue, messages)
+            if transaction is not None or not (queue.is_outgoing or queue.waiters):
+                return self._send_ordinary(opened, queue, messages, transaction)
         return self._send_together(opened, messages, transaction)
 
     def _send_ordinary(
-        self, opened: OpenQueue, queue: QueueState, messages: Sequence[Message]
+        self,
+        opened: OpenQueue,
+        queue: QueueState,
+        messages: Sequence[Message],
+        transaction: Transaction | None,
     ) -> list[MessageId]:
+        if transaction is not None:
+            transaction.check_active()
         ids = self._delivery.new_message_ids(len(messages))
         for message, identifier in zip(messages, ids, strict=True):
-            self._address(opened, message, identifier, None)
+            self._address(opened, message, identifier, transaction)
         packets = [encode_message(message) for message in messages]
-        self._refuse_misfits(queue, None, messages, packets)
-        self._check_room(queue, sum(map(len, packets)), packets, recoverable=True)
-        self._delivery.accept_all_plain(queue, packets, [message.priority for message in messages])
+        self._refuse_misfits(queue, transaction, messages, packets)
+        size = sum(map(len, packets))
+        self._check_room(queue, size, packets, recoverable=True)
+        if transaction is None:
+            self._delivery.accept_all_plain(queue, packets, [message.priority for message in messages])
+        else:
+            queue.hold(self._core, size)
+            transaction.send(queue, packets, self._core.seconds)
         return ids
 
     def _send_together(
