@@ -60,8 +60,7 @@ _SECOND_OF = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """SectionBuffer, 2.2.6: a part of a packet, and how long it is with the whole body in it."""
 
     type: SectionType
