@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -54,9 +55,11 @@ class Opened:
 
     link: Link
     handle: QueueHandle
-    # The answers to acknowledgements for which nobody waits, and when each has taken too long.
-    acknowledging: dict["asyncio.Future[bytes]", float] = field(default_factory=dict)
+    # Reads whose acknowledgements are not answered yet, and when each has taken too long.
+    acknowledging: dict[Read, float] = field(default_factory=dict)
     watch: asyncio.TimerHandle | None = None
+    # Who closes the queue waits until there are none of them.
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class RemoteTransaction:
@@ -177,7 +180,7 @@ class Session:
 
     async def _close_handle(self, opened: Opened) -> None:
         if opened.acknowledging:  # a server may take calls in any order, and a close gives messages back
-            await asyncio.wait(list(opened.acknowledging))
+            await opened.settled.wait()
         await self.call_all(opened, opened.handle.close())
         self._opened.discard(opened)
 
@@ -225,20 +228,21 @@ class Session:
         if len(opened.acknowledging) >= _UNANSWERED_MAX or not read.is_delivered:
             return False
         request = read.end(RR_ACK)
-        answer = opened.link.call_along(request.OPNUM, request.encode())
-        if answer is None:
+        if not opened.link.tell(request.OPNUM, request.encode(), partial(self._acknowledged, opened, read)):
             read.state = ReadState.DELIVERED
             return False
-        opened.acknowledging[answer] = self._loop.time() + self._options.rpc_timeout_s
-        answer.add_done_callback(lambda _: self._acknowledged(opened, read, answer))
+        opened.acknowledging[read] = self._loop.time() + self._options.rpc_timeout_s
+        opened.settled.clear()
         if opened.watch is None:
             self._watch(opened)
         return True
 
-    def _acknowledged(self, opened: Opened, read: Read, answer: "asyncio.Future[bytes]") -> None:
-        del opened.acknowledging[answer]
+    @staticmethod
+    def _acknowledged(opened: Opened, read: Read, fault: Exception | None) -> None:
+        del opened.acknowledging[read]
+        if not opened.acknowledging:
+            opened.settled.set()
         read.forget()
-        fault = answer.exception()
         if isinstance(fault, RpcFault):
             error = error_of_fault(fault, read.request, opened.handle.subject)
             if isinstance(error, StaleHandleError):  # whatever it has forgotten, we start afresh
