@@ -59,7 +59,7 @@ class Answer(asyncio.Future[bytes]):
 
 
 Tell = Callable[[Exception | None], None]
-"""Hears how a call ended for whose answer nobody waits: a future and a turn of the loop would be its price."""
+"""Hears how a call ended for which nobody waits: that costs neither a future nor a turn of the loop."""
 
 
 class Channel(asyncio.Protocol):
