@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from http_api.api.asked import V1, Api, Asked, asked, at
+from http_api.served import until
 from http_api.test_gate import add_token, certificate
 from tiercel.http.api.app import description
 from tiercel.http.metrics import METRICS
@@ -160,7 +161,7 @@ class TestWithoutTokens:
         def lines() -> list[dict[str, Any]]:
             return [each for each in served.events if each.get("subject") == "logged"]
 
-        served.event("audit")
+        until(lambda: bool(lines()))
         assert [(each["what"], each["who"], each["address"]) for each in lines()] == [
             ("create queue", "anybody on this computer", "127.0.0.1")
         ]
