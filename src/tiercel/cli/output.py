@@ -124,7 +124,9 @@ def _widths(columns: Sequence[Column], natural: Sequence[int], room: int) -> lis
 
 
 def _cell(value: RenderableType) -> RenderableType:
-    return Text(clean(value)) if isinstance(value, str) else value
+    if isinstance(value, Text) and clean(value.plain) == value.plain:
+        return value
+    return Text(clean(str(value)), style=value.style if isinstance(value, Text) else "")
 
 
 # Cells.

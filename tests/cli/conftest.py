@@ -1,0 +1,121 @@
+"""A daemon for the tests of the verbs: one for all of them, each with queues of its own."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tiercel.cli import main
+from tiercel.security.tokens import Bearer, digest_of, new_token, roles_of
+from tiercel.server import token_file
+
+_NUMBERS = count(1)
+
+
+@dataclass(frozen=True)
+class Daemon:
+    data: Path
+    url: str
+    tokens: dict[str, str]  # by role
+
+
+@pytest.fixture(scope="session")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    folder = tmp_path_factory.mktemp("daemon")
+    tokens = {role: _token(folder / "tokens", role) for role in ("read", "send", "receive", "admin")}
+    config = folder / "tiercel.toml"
+    config.write_text(
+        f'[log]\nformat = "json"\n[api]\nenabled = true\nport = 0\ntokens = "{folder}/tokens"\n', "utf-8"
+    )
+    command = [sys.executable, "-m", "tiercel", "serve", "--data", str(folder / "data")]
+    command += ["--config", str(config), "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603  # our own
+        assert process.stderr is not None
+        try:
+            start = next(event for event in map(json.loads, process.stderr) if event["event"] == "start")
+            yield Daemon(folder / "data", start["api"], tokens)
+        finally:
+            process.terminate()
+            process.communicate()
+
+
+def _token(file: Path, role: str) -> str:
+    token = new_token()
+    bearer = Bearer(role, roles_of(role), digest_of(token))
+    token_file.change(file, lambda tokens: tokens.with_bearer(bearer), create=True)
+    return token
+
+
+class Result:
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.lines]
+
+    @property
+    def record(self) -> dict[str, Any]:
+        (only,) = self.records
+        return only
+
+
+class Run:
+    """`run("send", queue, "hello")`: the program in this process, with what it prints."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *words: object) -> Result:
+        try:
+            code = main([str(word) for word in words])
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        return Result(code, *self._capsys.readouterr())
+
+    def fine(self, *words: object) -> Result:
+        result = self(*words)
+        assert (result.code, result.err) == (0, "")
+        return result
+
+    def refused(self, code: int, *words: object) -> str:
+        """The one line on the standard error, when nothing else was printed."""
+        result = self(*words)
+        assert (result.code, result.out) == (code, ""), result.err
+        assert result.err.count("\n") == 1
+        assert result.err.startswith(f"tiercel {words[0]}: ")
+        return result.err
+
+
+@pytest.fixture
+def run(daemon: Daemon, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """With the daemon as the one that is meant."""
+    monkeypatch.setenv("TIERCEL_DATA", str(daemon.data))
+    monkeypatch.delenv("TIERCEL_SERVER", raising=False)
+    monkeypatch.delenv("TIERCEL_TOKEN", raising=False)
+    return Run(capsys)
+
+
+@pytest.fixture
+def new_queue(run: Run) -> Callable[..., str]:
+    def create(*options: str) -> str:
+        name = f"q{next(_NUMBERS)}"
+        run.fine("create", name, *options)
+        return name
+
+    return create
+
+
+@pytest.fixture
+def queue(new_queue: Callable[..., str]) -> str:
+    return new_queue()
