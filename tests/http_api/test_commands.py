@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tiercel.engine.engine import Engine
 from tiercel.http.commands import SLICE, Commands
+from tiercel.http.waits import Waits
 from tiercel.model.codes import QueueAccess
 from tiercel.model.format_name import named
 from tiercel.model.message import Message
@@ -52,7 +53,7 @@ async def claim_and_acknowledge(folder: Path) -> None:
     node, listen = NodeOptions(data=str(folder / "data"), computer_name="HOST"), ListenOptions(port=0)
     async with Daemon(Config(node=node, listen=listen)) as daemon:
         await fill(daemon, COUNT)
-        commands = Commands(daemon)
+        commands = Commands(daemon, Waits())
         epoch = (await commands.attach("c", [QUEUE], create=True, epoch=None))["epoch"]
         slices = COUNT // SLICE
         others = Others(daemon)
@@ -81,7 +82,8 @@ async def wait_and_stop(folder: Path) -> None:
     node, listen = NodeOptions(data=str(folder / "data"), computer_name="HOST"), ListenOptions(port=0)
     async with Daemon(Config(node=node, listen=listen)) as daemon:
         await fill(daemon, 0)
-        commands = Commands(daemon)
+        waits = Waits()
+        commands = Commands(daemon, waits)
         epoch = (await commands.attach("c", [QUEUE], create=True, epoch=None))["epoch"]
 
         async def wait() -> dict[str, object]:
@@ -94,7 +96,7 @@ async def wait_and_stop(folder: Path) -> None:
         assert not waiting.done()
         queue = daemon.engine.queue_state(named(QUEUE))
         assert len(queue.waiters) == 1
-        commands.stop()
+        waits.stop()
         assert (await waiting)["hi"] == 0
         await daemon.call(lambda _: None)
         assert not queue.waiters

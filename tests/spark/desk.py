@@ -25,6 +25,9 @@ class Desk:
     def __init__(self, qm: aio.QueueManager) -> None:
         self._qm = qm
 
+    async def set_properties(self, **properties: Any) -> None:
+        await self._qm.set_properties(**properties)
+
     async def create(self, queue: str, **properties: Any) -> str:
         made = await self._qm.create_queue(queue, security=FOR_ALL, **properties)
         return made.path_name
@@ -102,7 +105,7 @@ async def _answer(desk: Desk, call: dict[str, Any]) -> dict[str, Any]:
     try:
         return {"result": await getattr(desk, call["do"])(*call["arguments"], **call["more"])}
     except Exception as problem:  # noqa: BLE001  # the test is told
-        return {"error": repr(problem)}
+        return {"error": f"{type(problem).__name__}: {problem}"}
 
 
 if __name__ == "__main__":

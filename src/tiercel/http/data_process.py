@@ -17,8 +17,9 @@ from typing import Any, Final
 
 from tiercel.http.daemon_client import DaemonClient
 from tiercel.http.data_app import DataApp
+from tiercel.http.door import Door
 from tiercel.http.gate import Gate
-from tiercel.http.serving import Door, new_server
+from tiercel.http.serving import new_server
 from tiercel.server import log
 from tiercel.server.config import DataOptions
 from tiercel.store.lmdb_reader import LmdbReader
@@ -52,7 +53,7 @@ async def _serve(settings: dict[str, Any]) -> None:
     directory = Path(settings["directory"])
     listener = socket.socket(fileno=settings["descriptor"])
     with LmdbReader(directory) as reader:
-        app = DataApp(reader, DaemonClient(Door(directory)), Gate(options))
+        app = DataApp(reader, DaemonClient(Door(directory)), Gate(options.tokens, "data endpoint", "data"))
         server = new_server(
             app.app,
             ssl_certfile=options.tls_certificate or None,
