@@ -4,25 +4,18 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
+from threading import Thread
 
 import pytest
 
-from tiercel.cli import main
 from tiercel.security.tokens import Bearer, digest_of, new_token, roles_of
 from tiercel.server import token_file
 
+from .running_verbs import Daemon, Run
+
 _NUMBERS = count(1)
-
-
-@dataclass(frozen=True)
-class Daemon:
-    data: Path
-    url: str
-    tokens: dict[str, str]  # by role
 
 
 @pytest.fixture(scope="session")
@@ -39,10 +32,12 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         assert process.stderr is not None
         try:
             start = next(event for event in map(json.loads, process.stderr) if event["event"] == "start")
+            log = Thread(target=process.stderr.read)  # a pipe that nobody reads would stop the daemon
+            log.start()
             yield Daemon(folder / "data", start["api"], tokens)
         finally:
             process.terminate()
-            process.communicate()
+            log.join()
 
 
 def _token(file: Path, role: str) -> str:
@@ -50,51 +45,6 @@ def _token(file: Path, role: str) -> str:
     bearer = Bearer(role, roles_of(role), digest_of(token))
     token_file.change(file, lambda tokens: tokens.with_bearer(bearer), create=True)
     return token
-
-
-class Result:
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    @property
-    def lines(self) -> list[str]:
-        return self.out.splitlines()
-
-    @property
-    def records(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.lines]
-
-    @property
-    def record(self) -> dict[str, Any]:
-        (only,) = self.records
-        return only
-
-
-class Run:
-    """`run("send", queue, "hello")`: the program in this process, with what it prints."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
-
-    def __call__(self, *words: object) -> Result:
-        try:
-            code = main([str(word) for word in words])
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        return Result(code, *self._capsys.readouterr())
-
-    def fine(self, *words: object) -> Result:
-        result = self(*words)
-        assert (result.code, result.err) == (0, "")
-        return result
-
-    def refused(self, code: int, *words: object) -> str:
-        """The one line on the standard error, when nothing else was printed."""
-        result = self(*words)
-        assert (result.code, result.out) == (code, ""), result.err
-        assert result.err.count("\n") == 1
-        assert result.err.startswith(f"tiercel {words[0]}: ")
-        return result.err
 
 
 @pytest.fixture

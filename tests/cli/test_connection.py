@@ -4,15 +4,14 @@ import os
 from pathlib import Path
 
 import pytest
-from conftest import Daemon, Run
 
 import tiercel
 
+from .running_verbs import Daemon, Run
+
 
 class TestNobody:
-    def test_no_daemon(
-        self, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-    ) -> None:
+    def test_no_daemon(self, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.chdir(tmp_path)
         monkeypatch.delenv("TIERCEL_DATA")
         line = run.refused(69, "ls")
@@ -53,7 +52,8 @@ class TestElsewhere:
         self, run: Run, daemon: Daemon, queue: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (tmp_path / "token").write_text(f"{daemon.tokens['read']}\n")
-        assert run.fine("count", queue, "--server", daemon.url, "--token-file", tmp_path / "token").out == "0\n"
+        where = ["--server", daemon.url, "--token-file", tmp_path / "token"]
+        assert run.fine("count", queue, *where).out == "0\n"
         monkeypatch.setenv("TIERCEL_SERVER", daemon.url)
         monkeypatch.setenv("TIERCEL_TOKEN", daemon.tokens["send"])
         run.fine("send", queue, "hello")
@@ -64,8 +64,8 @@ class TestElsewhere:
     ) -> None:
         monkeypatch.setenv("TIERCEL_SERVER", daemon.url)
         monkeypatch.setenv("TIERCEL_TOKEN", daemon.tokens["read"])
-        for words in (["send", queue, "hello"], ["receive", queue], ["purge", "--yes", queue], ["rm", "-y", queue]):
-            line = run.refused(4, *words)
+        for words in ("send", "receive", "purge --yes", "rm --yes"):
+            line = run.refused(4, *words.split(), queue)
             assert "MQ_ERROR_ACCESS_DENIED" in line
             assert "read" in line  # what the token may do
         assert run.fine("count", queue).out == "0\n"

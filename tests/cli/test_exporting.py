@@ -4,10 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Daemon, Run
-from test_receiving import start
 
 from tiercel.http.message_json import READ_ONLY
+
+from .running_verbs import Daemon, Run, start
 
 OPTIONS = (
     ["--label", "order 7", "-p", "7", "--recoverable", "--ttl", "10m", "--journal", "--dead-letter"],

@@ -6,17 +6,18 @@ import sys
 
 import pytest
 import typer
-from conftest import Daemon, Run
 from typer.main import get_command
 
 from tiercel.cli import app
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.group import PANELS
 
+from .running_verbs import Daemon, Run
+
 VERBS = [verb for verbs in PANELS.values() for verb in verbs]
 OF_THE_ISSUE = (
-    "ls create set rm send receive peek tail grep count cp mv purge export import journal dead discards outgoing "
-    "connections transactions claims pause resume user check decode pipeline serve bench"
+    "ls create set rm send receive peek tail grep count cp mv purge export import journal dead discards "
+    "outgoing connections transactions claims pause resume user check decode pipeline serve bench"
 )
 
 

@@ -23,7 +23,9 @@ def test_a_pipe_has_whole_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert first == f"a     {'x' * 300}"
 
 
-def test_a_terminal_is_not_overrun(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_is_not_overrun(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("NO_COLOR", "1")

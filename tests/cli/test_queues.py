@@ -2,7 +2,8 @@ import json
 from collections.abc import Callable
 
 import pytest
-from conftest import Run
+
+from .running_verbs import Run
 
 
 class TestList:
@@ -96,7 +97,7 @@ class TestEnding:
     def test_a_terminal_is_asked(self, run: Run, queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
         answers = iter([False, True])
         monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-        monkeypatch.setattr("typer.confirm", lambda _question, err: next(answers))
+        monkeypatch.setattr("typer.confirm", lambda _question, **_options: next(answers))
         assert run.refused(1, "rm", queue) == "tiercel rm: nothing was done\n"
         run.fine("rm", queue)
 

@@ -1,17 +1,8 @@
 import os
 import subprocess
-import sys
 from pathlib import Path
 
-from conftest import Daemon, Run
-
-
-def start(daemon: Daemon, *words: str, **options: object) -> "subprocess.Popen[str]":
-    """The program as a process of its own."""
-    environment = {**os.environ, "TIERCEL_DATA": str(daemon.data)}
-    return subprocess.Popen(  # type: ignore[call-overload,no-any-return]  # noqa: S603  # our own program
-        [sys.executable, "-m", "tiercel", *words], env=environment, text=True, **options
-    )
+from .running_verbs import Daemon, Run, start
 
 
 class TestReceive:
@@ -79,7 +70,7 @@ class TestNothingIsLost:
 
     def test_a_disk_that_is_full(self, run: Run, queue: str, daemon: Daemon) -> None:
         run.fine("send", queue, "hello")
-        with open("/dev/full", "w") as full:  # noqa: PLW1514, PTH123  # nothing is written there
+        with open("/dev/full", "w") as full:  # noqa: PTH123  # nothing is written there
             receiving = start(daemon, "receive", queue, stdout=full, stderr=subprocess.PIPE)
             _, err = receiving.communicate()
         assert receiving.returncode == 1

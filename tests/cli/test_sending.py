@@ -5,9 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Run
 
 from tiercel.model.limits import MAX_PACKET_SIZE
+
+from .running_verbs import Run
 
 
 def sent(run: Run, queue: str, *options: str) -> dict[str, object]:

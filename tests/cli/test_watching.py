@@ -1,8 +1,7 @@
 import subprocess
 from pathlib import Path
 
-from conftest import Daemon, Run
-from test_receiving import start
+from .running_verbs import Daemon, Run, start
 
 
 class TestTail:

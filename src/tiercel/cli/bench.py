@@ -55,8 +55,8 @@ _COLUMNS: Final = (
 @verbs.command(
     "bench",
     epilog="""
-It makes a queue of its own and removes it again. One connection asks, and waits for each answer: programs that
-send through port 1801, or with many connections, are quicker. `make bench` of the source measures those.
+It makes a queue of its own and removes it again. One connection asks, and waits for each answer: programs
+that send through port 1801, or with many connections, are quicker. `make bench` of the source measures those.
 
 Examples:
 
@@ -123,7 +123,8 @@ def _parts(api: Api, queue: str, body: str) -> Iterator[tuple[str, Step]]:
 
 def _measure(what: str, step: Step, seconds: float) -> Measured:
     """Again and again for so long, at least once; stops when there is nothing left to receive."""
-    messages, latencies_ms = 0, []
+    messages = 0
+    latencies_ms: list[float] = []
     start = now = time.perf_counter()
     while now - start < seconds or not latencies_ms:
         count = step()

@@ -34,8 +34,8 @@ Match = Annotated[
 @verbs.command(
     "mv",
     epilog=r"""
-A thousand at a time are taken and sent in one transaction: whatever is killed, each message is in one queue, and
-in one only. What comes into FROM meanwhile stays there.
+A thousand at a time are taken and sent in one transaction: whatever is killed, each message is in one queue,
+and in one only. What comes into FROM meanwhile stays there.
 
 Examples:
 
@@ -64,7 +64,8 @@ def move(
 @verbs.command(
     "cp",
     epilog=r"""
-What is in FROM now is copied, in its order. A copy has an id of its own; all that a sender may set is the same.
+What is in FROM now is copied, in its order. A copy has an id of its own; all that a sender may set is the
+same.
 
 Examples:
 
@@ -136,16 +137,17 @@ def _ask(
     dry_run: bool,
 ) -> int:
     """One request after the other, until there is nothing left; gives how many messages it was."""
-    count, after = 0, None
+    count = 0
+    where: dict[str, str] = {}
     with bar(f"{verb} {source}", total) as advance:
         for request in requests:
-            where = {} if after is None else {"after": after}
             answer = session.api.post(
                 queue_path(source, verb), {"to": to, "dry_run": dry_run, **request, **where}
             )
             count += answer["count"]
             advance(answer["count"])
             after = answer.get("next")
+            where = {} if after is None else {"after": after}
             if "limit" in request and (not answer["count"] or dry_run or (verb == "copy" and after is None)):
                 break
     return count
