@@ -1,6 +1,7 @@
 """`tiercel cp` and `tiercel mv`: messages from one queue to another, all their properties with them."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import typer
@@ -25,6 +26,9 @@ Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="
 LookupIds = Annotated[
     list[str] | None, typer.Option("--lookup-id", metavar="ID", help="Only this message; may be repeated.")
 ]
+Transactional = Annotated[
+    bool, typer.Option("--transactional", "-t", help="For a transactional queue of another computer.")
+]
 Match = Annotated[
     str | None,
     typer.Option("--match", metavar="PATTERN", help="Only messages that `tiercel grep PATTERN` would find."),
@@ -34,8 +38,8 @@ Match = Annotated[
 @verbs.command(
     "mv",
     epilog=r"""
-A thousand at a time are taken and sent in one transaction: whatever is killed, each message is in one queue,
-and in one only. What comes into FROM meanwhile stays there.
+Each message is taken and sent in one commit: whatever is killed, it is in one queue, and in one only. Within
+this computer it stays what it is, its id too. What somebody else has leased stays where it is.
 
 Examples:
 
@@ -55,10 +59,12 @@ def move(
     limit: Limit = None,
     lookup_id: LookupIds = None,
     match: Match = None,
+    transactional: Transactional = False,
     dry_run: DryRun = False,
 ) -> ExitCode | None:
     """Move messages to another queue."""
-    return _carry(session, "move", source, to, limit, _ids(session, source, lookup_id, match), dry_run)
+    chosen = _ids(session, source, lookup_id, match)
+    return _carry(session, _Errand("move", source, to, limit, chosen, transactional, dry_run))
 
 
 @verbs.command(
@@ -84,10 +90,12 @@ def copy(
     limit: Limit = None,
     lookup_id: LookupIds = None,
     match: Match = None,
+    transactional: Transactional = False,
     dry_run: DryRun = False,
 ) -> ExitCode | None:
     """Copy messages to another queue."""
-    return _carry(session, "copy", source, to, limit, _ids(session, source, lookup_id, match), dry_run)
+    chosen = _ids(session, source, lookup_id, match)
+    return _carry(session, _Errand("copy", source, to, limit, chosen, transactional, dry_run))
 
 
 def _ids(
@@ -99,66 +107,60 @@ def _ids(
     return found if lookup_ids is None else [each for each in found if each in lookup_ids]
 
 
-def _carry(
-    session: Session,
-    verb: str,
-    source: str,
-    to: str,
-    limit: int | None,
-    lookup_ids: list[str] | None,
-    dry_run: bool,
-) -> ExitCode | None:
-    if lookup_ids is None:
-        total = session.api.get(queue_path(source))["count"]
-        total = total if limit is None else min(total, limit)
-        requests = _stretches(total)
-    else:
-        chosen = lookup_ids[:limit]
-        total = len(chosen)
-        requests = _named(chosen)
-    count = _ask(session, verb, source, to, requests, total, dry_run=dry_run)
-    done = "copied" if verb == "copy" else "moved"
-    if session.out.as_json:
-        session.out.record({"from": source, "to": to, "count": count, "dry_run": dry_run})
-    else:
-        what = f"would be {done}" if dry_run else done
-        session.out.say(f"{plural(count, 'message')} of {source} {what} to {to}")
-    return None if count else ExitCode.NOTHING
+@dataclass(frozen=True, slots=True)
+class _Errand:
+    verb: str
+    source: str
+    to: str
+    limit: int | None
+    lookup_ids: list[str] | None
+    transactional: bool
+    dry_run: bool
 
-
-def _ask(
-    session: Session,
-    verb: str,
-    source: str,
-    to: str,
-    requests: Iterator[dict[str, Any]],
-    total: int,
-    *,
-    dry_run: bool,
-) -> int:
-    """One request after the other, until there is nothing left; gives how many messages it was."""
-    count = 0
-    where: dict[str, str] = {}
-    with bar(f"{verb} {source}", total) as advance:
-        for request in requests:
-            answer = session.api.post(
-                queue_path(source, verb), {"to": to, "dry_run": dry_run, **request, **where}
-            )
-            count += answer["count"]
-            advance(answer["count"])
-            after = answer.get("next")
-            where = {} if after is None else {"after": after}
-            if "limit" in request and (not answer["count"] or dry_run or (verb == "copy" and after is None)):
-                break
-    return count
+    def requests(self, session: Session) -> tuple[int, Iterator[dict[str, Any]]]:
+        """How many messages it is, and what to ask for, piece by piece."""
+        if self.lookup_ids is not None:
+            chosen = self.lookup_ids[: self.limit]
+            return len(chosen), _named(chosen)
+        total = session.api.get(queue_path(self.source))["count"]
+        total = total if self.limit is None else min(total, self.limit)
+        return total, _stretches(total)
 
 
 def _stretches(total: int) -> Iterator[dict[str, Any]]:
-    while total > 0:
-        yield {"limit": min(total, _AT_ONCE)}
-        total -= _AT_ONCE
+    for start in range(0, total, _AT_ONCE):
+        yield {"limit": min(total - start, _AT_ONCE)}
 
 
 def _named(lookup_ids: list[str]) -> Iterator[dict[str, Any]]:
     for start in range(0, len(lookup_ids), _AT_ONCE):
         yield {"lookup_ids": lookup_ids[start : start + _AT_ONCE]}
+
+
+def _carry(session: Session, errand: _Errand) -> ExitCode | None:
+    count = _run(session, errand)
+    done = "copied" if errand.verb == "copy" else "moved"
+    if session.out.as_json:
+        record = {"from": errand.source, "to": errand.to, "count": count, "dry_run": errand.dry_run}
+        session.out.record(record)
+    else:
+        what = f"would be {done}" if errand.dry_run else done
+        session.out.say(f"{plural(count, 'message')} of {errand.source} {what} to {errand.to}")
+    return None if count else ExitCode.NOTHING
+
+
+def _run(session: Session, errand: _Errand) -> int:
+    """One request after the other; gives how many messages it was."""
+    total, requests = errand.requests(session)
+    common: dict[str, Any] = {"to": errand.to, "dry_run": errand.dry_run}
+    common |= {"transactional": True} if errand.transactional else {}
+    count = 0
+    with bar(f"{errand.verb} {errand.source}", total) as advance:
+        for request in requests:
+            answer = session.api.post(queue_path(errand.source, errand.verb), common | request)
+            count += answer["count"]
+            advance(answer["count"])
+            if "limit" in request and answer["next"] is None:  # there are fewer than there were
+                break
+            common |= {"after": answer["next"]} if "limit" in request else {}
+    return count
