@@ -10,7 +10,9 @@ from .running_verbs import Run
 def filled(run: Run, new_queue: Callable[..., str], tmp_path: Path) -> str:
     """A queue with 25 messages."""
     queue = new_queue()
-    lines = (f'{{"label": "message {number}", "text": "body {number}", "priority": 5}}\n' for number in range(25))
+    lines = (
+        f'{{"label": "message {number}", "text": "body {number}", "priority": 5}}\n' for number in range(25)
+    )
     (tmp_path / "messages").write_text("".join(lines), "utf-8")
     run.fine("import", queue, tmp_path / "messages")
     return queue
