@@ -76,8 +76,8 @@ def dead(session: Session, count: Count = 20, full: Full = False) -> None:
     reasons = {line["id"]: line["reason"] for line in reversed(lines)}
     messages: list[Record] = []
     for queue in _DEAD:
-        for message in newest(session, queue, count)[0]:
-            messages.append({"queue": queue, "reason": reasons.get(message["id"], ""), **message})
+        found = newest(session, queue, count)[0]
+        messages += ({"queue": queue, "reason": reasons.get(each["id"], ""), **each} for each in found)
     messages.sort(key=lambda each: each.get("arrival_time", ""))
     _show(session, messages[-count:], full=full, columns=_DEAD_COLUMNS, empty="There are no dead letters.")
 
