@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+from http_api.served import PATIENCE_S
 from tiercel.engine.engine import Engine
 from tiercel.http.commands import SLICE, Commands
 from tiercel.http.waits import Waits
@@ -92,10 +93,11 @@ async def wait_and_stop(folder: Path) -> None:
             )
 
         waiting = asyncio.create_task(wait())
-        await asyncio.sleep(0.1)
-        assert not waiting.done()
         queue = daemon.engine.queue_state(named(QUEUE))
-        assert len(queue.waiters) == 1
+        async with asyncio.timeout(PATIENCE_S):
+            while not queue.waiters:  # noqa: ASYNC110  # nobody tells us
+                await asyncio.sleep(0.001)
+        assert not waiting.done()
         waits.stop()
         assert (await waiting)["hi"] == 0
         await daemon.call(lambda _: None)

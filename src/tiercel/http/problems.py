@@ -51,6 +51,7 @@ _STATUS: Final[dict[type[BaseException], HTTPStatus]] = {
     errors.StoreInUseError: HTTPStatus.CONFLICT,
     errors.ClaimLostError: HTTPStatus.GONE,
     errors.ConsumerFencedError: HTTPStatus.CONFLICT,
+    errors.TransactionSequenceError: HTTPStatus.CONFLICT,
     errors.StageRefusedError: HTTPStatus.CONFLICT,
     errors.SharingViolationError: HTTPStatus.CONFLICT,
     errors.QueueExistsError: HTTPStatus.CONFLICT,
