@@ -74,7 +74,9 @@ def manner(page: Path) -> str:
 
 def indented_blocks(page: Path) -> list[int]:
     """Lines that Markdown takes for code because they are indented: nobody could tell what they are."""
-    text = re.sub(r"(?ms)^( *)(`{3,}).*?^\1\2$", lambda match: "\n" * match[0].count("\n"), page.read_text("utf-8"))
+    text = re.sub(
+        r"(?ms)^( *)(`{3,}).*?^\1\2$", lambda match: "\n" * match[0].count("\n"), page.read_text("utf-8")
+    )
     lines = text.splitlines()
     return [
         number

@@ -48,7 +48,9 @@ class Session:
 
     def run(self, **environment: str) -> None:
         script = self._notes / "session.sh"
-        script.write_text(_PRELUDE + "".join(map(self._step, range(len(self._blocks)), self._blocks)), "utf-8")
+        script.write_text(
+            _PRELUDE + "".join(map(self._step, range(len(self._blocks)), self._blocks)), "utf-8"
+        )
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         ended = subprocess.run(  # noqa: S603  # what we have written ourselves
             [*own_network(), "bash", str(script)],
@@ -100,7 +102,9 @@ def first_difference(shown: str, printed: str) -> str | None:
     """The first line shown that was not printed, in this order; `...` stands for anything."""
     rest = iter(printed.splitlines())
     for line in filter(None, map(str.strip, shown.splitlines())):
-        pattern = re.compile(r"\s+".join(".*".join(map(re.escape, word.split("..."))) for word in line.split()))
+        pattern = re.compile(
+            r"\s+".join(".*".join(map(re.escape, word.split("..."))) for word in line.split())
+        )
         if not any(pattern.fullmatch(each.strip()) for each in rest):
             return line
     return None
@@ -109,7 +113,13 @@ def first_difference(shown: str, printed: str) -> str | None:
 @cache
 def own_network() -> tuple[str, ...]:
     """The beginning of a command that runs in a network of its own; nothing, where that cannot be."""
-    command = ("unshare", "--map-root-user", "--net", sys.executable, str(Path(__file__).with_name("own_network.py")))
+    command = (
+        "unshare",
+        "--map-root-user",
+        "--net",
+        sys.executable,
+        str(Path(__file__).with_name("own_network.py")),
+    )
     try:
         tried = subprocess.run([*command, "true"], capture_output=True, check=False)  # noqa: S603
     except FileNotFoundError:

@@ -1,20 +1,16 @@
 """Each block of code in README and docs/ is run; what cannot be run says why."""
 
-import asyncio
 import os
 import runpy
-import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
-from spark.served import Served
 from tiercel.pipeline import config as pipelines
 from tiercel.server import config as daemons
 
 from .pages import PAGES, READ, ROOT, RUN, SHOWN, Block, blocks, indented_blocks, manner
-from .session import Session, first_difference, own_network, ports_in_use
+from .session import Session, own_network, ports_in_use
 
 ALL = [block for page in PAGES for block in blocks(page)]
 ALONE = [block for block in ALL if manner(block.page) == "alone" and block.is_run]
@@ -34,7 +30,9 @@ class TestForm:
     @pytest.mark.parametrize("page", PAGES, ids=name)
     def test_blocks_are_fenced_and_of_a_known_kind(self, page: Path) -> None:
         assert indented_blocks(page) == []
-        assert {block.kind for block in blocks(page) if not block.note.startswith("not run")} <= RUN | READ | SHOWN
+        assert {
+            block.kind for block in blocks(page) if not block.note.startswith("not run")
+        } <= RUN | READ | SHOWN
 
     def test_few_are_not_run(self) -> None:
         kept = [block for block in ALL if block.note.startswith("not run")]

@@ -16,7 +16,13 @@ from tiercel.model.errors import MqError
 
 # Every verb by the panel of `tiercel --help` that shows it, and the module that has it as one of its `verbs`.
 PANELS: Mapping[str, Mapping[str, str]] = {
-    "Running a queue manager": {"serve": "serve", "check": "check", "user": "user", "token": "token"},
+    "Running a queue manager": {
+        "serve": "serve",
+        "check": "check",
+        "backup": "backup",
+        "user": "user",
+        "token": "token",
+    },
     "Data": {"decode": "decode", "pipeline": "pipeline"},
 }
 

@@ -18,8 +18,8 @@ it. Options that are left out have their defaults, unknown ones are refused.
 """
 _KINDS = {int: "number", str: "text", bool: "true or false"}
 _FREE = {
-    "hosts": "computers that the DNS does not know, or knows otherwise: `name = \"address\"` or `\"address:port\"`",
-    "machines": "where queue managers live that are known by their GUID only: `\"guid\" = [\"name\", ...]`",
+    "hosts": 'computers that the DNS does not know, or knows otherwise: `name = "address"` or `"address:port"`',
+    "machines": 'where queue managers live that are known by their GUID only: `"guid" = ["name", ...]`',
 }
 
 
@@ -73,7 +73,9 @@ def _words() -> dict[tuple[str, str], str]:
     """The comments of the example, which the tests hold to be whole and true."""
     found: dict[tuple[str, str], str] = {}
     section, last = "", None
-    [example] = re.findall(r"```toml\n(\[node\].*?)```", (DOCS / "operating.md").read_text("utf-8"), re.DOTALL)
+    [example] = re.findall(
+        r"```toml\n(\[node\].*?)```", (DOCS / "operating.md").read_text("utf-8"), re.DOTALL
+    )
     for line in example.splitlines():
         if match := re.match(r"\[(\w+)\]", line):
             section, last = match[1], None

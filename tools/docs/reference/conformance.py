@@ -32,7 +32,9 @@ def page() -> str:
     for name, what in _TITLES.items():
         weights = requirements(ROOT / "conformance" / f"{name}.md")
         counts = [_share(weights, claimed, {weight}) for weight in _WEIGHTS]
-        rows.append((f"[{name}](../conformance/{name}.md)", what, *counts, _share(weights, claimed, set(_WEIGHTS))))
+        rows.append(
+            (f"[{name}](../conformance/{name}.md)", what, *counts, _share(weights, claimed, set(_WEIGHTS)))
+        )
     return HEAD + table(("specification", "what it is", *_WEIGHTS, "all"), rows)
 
 

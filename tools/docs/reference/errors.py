@@ -19,7 +19,13 @@ same problem, so that programs which know the codes of Windows know these. Over 
 
 def page() -> str:
     rows = [
-        (code(kind.__name__), f"{kind.name}<br>`0x{kind.code:08X}`", int(status_of(kind(""))), kind.meaning, kind.fix)
+        (
+            code(kind.__name__),
+            f"{kind.name}<br>`0x{kind.code:08X}`",
+            int(status_of(kind(""))),
+            kind.meaning,
+            kind.fix,
+        )
         for kind in sorted(set(_kinds(MqError)), key=lambda kind: (kind.code, kind.__name__))
         if kind.__module__ == errors.__name__
     ]

@@ -31,7 +31,8 @@ def page() -> str:
         ]
         parts.append(f"## {title}\n\n{table(('option', 'default', 'meaning'), rows)}\n")
     rows = [
-        (code(each.name), code(each.kind), each.group, "yes" if each.written else "") for each in columns.COLUMNS
+        (code(each.name), code(each.kind), each.group, "yes" if each.written else "")
+        for each in columns.COLUMNS
     ]
     parts.append(f"## Columns\n\n{table(('column', 'type', 'group', 'may be written'), rows)}")
     return "".join(parts)
