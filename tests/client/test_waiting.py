@@ -209,7 +209,7 @@ class TestEndOfAWait:
             raise InterruptedByUser
 
         def interrupt_the_wait() -> None:
-            wait_until(lambda: is_asleep(main, queue))
+            wait_until(lambda: waiting_on(queue) == 1 and is_asleep(main, queue))
             while not came.is_set():  # Python may overlook a signal that comes just before it falls asleep
                 signal.pthread_kill(main, signal.SIGALRM)
                 came.wait(1)

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import socket
 import ssl
 import subprocess
 import sys
@@ -52,11 +53,16 @@ class Client:
         path: str,
         body: bytes | None = None,
         headers: dict[str, str] | None = None,
+        *,
+        buffer_bytes: int | None = None,
         **query: Any,
     ) -> Iterator[http.client.HTTPResponse]:
-        """The response to a request, on a connection of its own."""
+        """The response to a request, on a connection of its own; the kernel keeps `buffer_bytes` of it."""
         text = urlencode(query, quote_via=quote)
         with closing(self.open()) as connection:
+            connection.connect()
+            if buffer_bytes is not None:
+                connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
             address = f"{V1}{path}{'?' if text else ''}{text}"
             connection.request(method, address, body, self._headers | (headers or {}))
             with connection.getresponse() as response:
@@ -146,9 +152,9 @@ def arrow(rows: list[dict[str, Any]]) -> bytes:
     return stream(pa.Table.from_pylist(rows, schema))
 
 
-def stream(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
+def stream(table: pa.Table, compression: str | None = None) -> bytes:
+    sink, options = pa.BufferOutputStream(), pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table)
     data: bytes = sink.getvalue().to_pybytes()
     return data

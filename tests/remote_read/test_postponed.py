@@ -92,6 +92,18 @@ def test_they_are_made_durable_together(site: Site, consumer: Consumer, box: Box
     assert box.bodies() == [b"%d" % MANY]
 
 
+def test_the_next_message_leaves_before_their_commit(site: Site, consumer: Consumer, box: Box) -> None:
+    box.send_all(*(b"%d" % number for number in range(MANY)))
+    consumer.ask(consumer.start(1))
+    number = 1
+    while not consumer.ended:
+        consumer.ask(consumer.end(number), consumer.start(number + 1))
+        number += 1
+    of_reads, of_ends = ([type(action.response) for action in each] for each in site.commits)
+    assert of_reads == [Received]
+    assert of_ends == [calls.Done] * consumer.ended
+
+
 def test_the_clock_ends_them(site: Site, consumer: Consumer, box: Box) -> None:
     box.send_all(b"1", b"2")
     consumer.read(2)

@@ -118,6 +118,16 @@ class Ledger:
             yield _decode_line(key, data)
         yield from self._new
 
+    def newest(self, before: int | None, limit: int) -> Iterator[tuple[int, Discard]]:
+        """Lines that are written already, the newest first, from below a number."""
+        below = _LAST + b"\0" if before is None else before.to_bytes(8, "big")
+        for _ in range(limit):
+            found = self._core.batch.last(Keyspace.DISCARDS, _FIRST, below)
+            if found is None:
+                return
+            below, data = found
+            yield int.from_bytes(below, "big"), _decode_line(below, data)
+
     def _last_number(self) -> int:
         if self._last is None:
             newest = self._core.batch.last(Keyspace.DISCARDS, _FIRST, _LAST)

@@ -9,6 +9,7 @@ many commands may run; their results count, and their effects leave, only when `
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -133,7 +134,7 @@ class Engine:
         self._transactions = Transactions(
             self._core, self._catalog, self._delivery, self._reading, self.outgoing
         )
-        self.browsing = Browsing(self._core)
+        self.browsing = Browsing(self._core, self._delivery)
         self.claims = Claims(self._core, self._catalog, self._delivery, self._expiry)
         self.peers = Peers(self._core)
         self.final_acks = FinalAcks(self._core, self.queue_manager, self._delivery, self.peers)
@@ -343,15 +344,17 @@ class Engine:
             record = state.get(self._core, lookup_id)
             if record is not None:
                 self._delivery.finish(state, lookup_id, record, MessageClass.NACK_Q_DELETED)
-        self._finish_available(state, MessageClass.NACK_Q_DELETED)
+        self._finish_available(state, MessageClass.NACK_Q_DELETED, self._delivery.newest_sequence)
         self.claims.queue_deleted(state)
 
-    def _finish_available(self, state: QueueState, reason: MessageClass) -> int:
+    def _finish_available(
+        self, state: QueueState, reason: MessageClass, newest: int, limit: float = inf
+    ) -> int:
         """Ends every message that can be had now, and none that comes of it; how many there were."""
         if state.is_outgoing:
             reason = MessageClass.NACK_DELETED
-        newest, count, at = self._delivery.newest_sequence, 0, START
-        while (found := state.next_available(self._core, at)) is not None:
+        count, at = 0, START
+        while count < limit and (found := state.next_available(self._core, at)) is not None:
             at = found[0]
             if lookup_id_sequence(at) <= newest:
                 self._delivery.finish(state, *found, reason)
@@ -392,8 +395,15 @@ class Engine:
         """Whether it is a queue of applications: not one of the system's, nor a part of another queue."""
         return self._catalog.is_visible(state)
 
+    def is_internal(self, state: QueueState) -> bool:
+        """Whether only the protocols use the queue: to others it is not there."""
+        return self._catalog.is_internal(state)
+
     def discards(self) -> Iterator[Discard]:
         return self._core.ledger.lines()
+
+    def newest_discards(self, before: int | None, limit: int) -> Iterator[tuple[int, Discard]]:
+        return self._core.ledger.newest(before, limit)
 
     # Handles.
 
@@ -598,17 +608,20 @@ class Engine:
         """Receive, peek, lookup, two-phase reads, cancel."""
         return self._reading
 
-    def purge(self, opened: OpenQueue) -> int:
+    def purge(self, opened: OpenQueue, *, newest: int | None = None, limit: float = inf) -> int:
         """Purge Queue: what is available ends now, what is taken ends when it is given back (DMPR T-22).
 
-        What a consumer has claimed it keeps, as a subqueue keeps what was moved there.
+        What a consumer has claimed it keeps, as a subqueue keeps what was moved there. A long queue can be
+        purged in parts, `limit` messages at a time, and nothing ends whose sequence is above `newest`.
         """
         state = opened.queue_for(QueueAccess.RECEIVE)
-        doomed = [each for each in state.locks.items() if each[1].doom is None]
+        newest = self._delivery.newest_sequence if newest is None else newest
+        taken = [each for each in state.locks.items() if lookup_id_sequence(each[0]) <= newest]
+        doomed = [each for each in taken if each[1].doom is None]
         for lookup_id, lock in doomed:
             lock.doom = MessageClass.NACK_DELETED if state.is_outgoing else MessageClass.NACK_Q_PURGED
             self._expiry.purge_later(state, lookup_id)
-        count = self._finish_available(state, MessageClass.NACK_Q_PURGED)
+        count = self._finish_available(state, MessageClass.NACK_Q_PURGED, newest, limit)
         if (count or doomed) and not state.is_deleted:  # a subqueue may go with its last message
             self._catalog.raise_epoch(state)
         return count

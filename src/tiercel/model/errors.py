@@ -976,4 +976,16 @@ class StageBusyError(MqError):
     fix = "ask again in a moment: the second publish tells what the first has done"
 
 
+class LeaseEndedError(MqError):
+    code, name = 0xE00E0030, "TIERCEL_ERROR_LEASE_ENDED"
+    meaning = "the lease has ended"
+    fix = "receive again: what was not acknowledged in time is in the queue"
+
+
+class TooLargeError(IllegalPropertySizeError):
+    code, name = 0xE00E0031, "TIERCEL_ERROR_TOO_LARGE"
+    meaning = "the request is too large"
+    fix = "send it in parts"
+
+
 _BY_CODE = _classes_by_code(MqError)

@@ -61,10 +61,13 @@ class Node:
                 self.remote_read.flush()
             effects += self.engine.commit()
             self._perform(self.protocol.take_actions())
+            is_due = False
             if self.remote_read is not None:
                 effects = self.remote_read.finish(effects)
                 self.answer(self.remote_read.take_actions())
-            if not self.engine.outgoing.has_ready:  # what ended with the batch itself may have to be told
+                is_due = self.remote_read.flush_due()
+            # What ended with the batch itself may have to be told.
+            if not is_due and not self.engine.outgoing.has_ready:
                 return effects
 
     @property
