@@ -50,6 +50,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     "Running a queue manager": {
         "serve": "serve",
         "check": "check",
+        "backup": "backup",
         "user": "user",
         "token": "token",
         "bench": "bench",

@@ -1,5 +1,6 @@
 """A real daemon, and what asks it: httpx on its Unix socket, or on TCP."""
 
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -69,6 +70,12 @@ class Asked(Running, Api):
         self.data = data
         transport = httpx.HTTPTransport(uds=str(data / "tiercel.sock"))
         Api.__init__(self, httpx.Client(transport=transport, base_url="http://local", timeout=PATIENCE_S))
+
+    def connection(self) -> socket.socket:
+        """A connection of its own, for those who break it off."""
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.connect(str(self.data / "tiercel.sock"))
+        return connection
 
     def by_tcp(self, token: str | None = None, **options: Any) -> Api:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}

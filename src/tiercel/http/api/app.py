@@ -49,6 +49,17 @@ _ROUTERS: Final = (
 
 
 def build(api: Api) -> ASGIApp:
+    app = _routes()
+    app.state.api = api
+    return _Segments(app)
+
+
+def description() -> dict[str, Any]:
+    """The whole API in the words of OpenAPI."""
+    return _openapi(_routes())
+
+
+def _routes() -> FastAPI:
     app = FastAPI(
         title="Tiercel",
         version=version("tiercel"),
@@ -59,7 +70,6 @@ def build(api: Api) -> ASGIApp:
         generate_unique_id_function=lambda route: route.name,
         redirect_slashes=False,
     )
-    app.state.api = api
     for kind, handler in {**problems.HANDLERS, RequestValidationError: _invalid}.items():
         app.add_exception_handler(kind, handler)
     for module in _ROUTERS:
@@ -67,7 +77,7 @@ def build(api: Api) -> ASGIApp:
         app.include_router(module.router, prefix=API, tags=[name], responses=_PROBLEMS)
     app.include_router(health.router, tags=["health"], responses=_PROBLEMS)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
-    return _Segments(app)
+    return app
 
 
 _PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
