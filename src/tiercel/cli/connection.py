@@ -51,6 +51,8 @@ def _problem(answer: httpx.Response) -> dict[str, Any]:
 
 def queue_path(queue: str, *rest: str) -> str:
     """The path of a queue, or of something of it: any name of a queue is one segment."""
+    if not queue:
+        raise Failure("QUEUE: a name is wanted, as orders", ExitCode.WRONG_USAGE)
     return "/".join(("queues", quote(queue, safe=""), *rest))
 
 
