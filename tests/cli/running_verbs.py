@@ -61,7 +61,7 @@ class Run:
 
     def fine(self, *words: object) -> Result:
         result = self(*words)
-        assert (result.code, result.err) == (0, "")
+        assert (result.code, result.err) == (0, ""), result.err
         return result
 
     def refused(self, code: int, *words: object) -> str:

@@ -31,7 +31,7 @@ class TestNobody:
 
     def test_no_daemon_elsewhere(self, run: Run) -> None:
         line = run.refused(69, "ls", "--server", "http://127.0.0.1:9")
-        assert "http://127.0.0.1:9: nobody answers" in line
+        assert "http://127.0.0.1:9: there is no connection" in line
 
     def test_no_address(self, run: Run) -> None:
         assert "write it as http://HOST:8801" in run.refused(2, "ls", "--server", "ftp://host")
@@ -64,7 +64,7 @@ class TestElsewhere:
     ) -> None:
         monkeypatch.setenv("TIERCEL_SERVER", daemon.url)
         monkeypatch.setenv("TIERCEL_TOKEN", daemon.tokens["read"])
-        for words in ("send", "receive", "purge --yes", "rm --yes"):
+        for words in ("send --text x", "receive", "purge --yes", "rm --yes"):
             line = run.refused(4, *words.split(), queue)
             assert "MQ_ERROR_ACCESS_DENIED" in line
             assert "read" in line  # what the token may do

@@ -21,14 +21,14 @@ def test_the_journal_of_the_computer(run: Run, queue: str) -> None:
 
 
 def test_dead_letters_and_why(run: Run, queue: str) -> None:
-    run.fine("send", queue, "hello", "--label", f"label of {queue}", "--dead-letter", "--recoverable")
-    run.fine("purge", "--yes", queue)
-    letter = next(each for each in run.fine("dead", "--json").records if each["label"] == f"label of {queue}")
-    assert (letter["queue"], letter["message_class"]) == (";deadletter", "nack_q_purged")
-    line = next(line for line in run.fine("dead").lines if f"label of {queue}" in line)
-    assert "the queue was purged before the message was received" in line
-    run.fine("mv", ";deadletter", queue, "--match", f"^label of {queue}$")
-    assert run.fine("count", queue).out == "1\n"
+    label = f"label of {queue}"
+    run.fine("send", queue, "hello", "--label", label, "--dead-letter", "--recoverable", "--ttl", "0")
+    run.fine("peek", ";deadletter", "--wait", "60")
+    letter = next(each for each in run.fine("dead", "--json").records if each["label"] == label)
+    assert (letter["queue"], letter["reason"]) == (";deadletter", "the message was not received in time")
+    line = next(line for line in run.fine("dead").lines if label in line)
+    assert "the message was not received in time" in line
+    assert run.fine("dead", "--full", "-n", "1").lines[0] == label
 
 
 def test_discards(run: Run, queue: str) -> None:

@@ -2,6 +2,13 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
+from tiercel.cli.connection import Api, connect
+from tiercel.cli.output import Output
+from tiercel.cli.receiving import Leased
+from tiercel.cli.session import Session
+
 from .running_verbs import Daemon, Run, start
 
 
@@ -76,6 +83,25 @@ class TestNothingIsLost:
         assert receiving.returncode == 1
         assert err == "tiercel receive: output: No space left on device\n"
         assert run.fine("count", queue).out == "1\n"
+
+    def test_leases_last_as_long_as_the_reader_takes(
+        self, run: Run, queue: str, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("tiercel.cli.receiving._EXTENDED_EVERY_S", 0.01)
+        run.fine("send", queue, "hello")
+        with connect(str(daemon.data), None, None) as api:
+            session = Session(api, Output(as_json=True))
+            with Leased(session, queue, None) as leased:
+                assert leased.next(1, 0) is not None
+                first = until = self.left(api, queue)
+                while until <= first:  # goes down, until somebody makes it longer
+                    first, until = until, self.left(api, queue)
+                leased.acknowledge()
+        assert run.fine("count", queue).out == "0\n"
+
+    def left(self, api: Api, queue: str) -> float:
+        leases = api.get("leases")["leases"]
+        return next(float(each["seconds_left"]) for each in leases if each["queue"].endswith(f"\\{queue}"))
 
 
 class TestPeek:

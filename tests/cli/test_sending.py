@@ -122,6 +122,7 @@ class TestRefused:
             (["x", "--as", "word"], "'word' is none of"),
             (["x", "--file", "y"], "give one of the two"),
             (["x", "--labl", "y"], "--label"),
+            ([], "a body is wanted"),
         ],
     )
     def test_wrong_usage(self, run: Run, queue: str, options: list[str], words: str) -> None:

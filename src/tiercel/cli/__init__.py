@@ -27,6 +27,18 @@ app = typer.Typer(
     name="tiercel",
     cls=LazyGroup,
     help="A queue manager that speaks Microsoft Message Queuing (MSMQ) natively on Linux.",
+    epilog="""\
+First steps:
+
+    tiercel serve --data data &        a queue manager, with its data in ./data
+    tiercel create orders
+    tiercel send orders hello
+    tiercel tail -f orders
+    tiercel receive orders
+
+`tiercel VERB --help` shows the options of a verb, and examples. What the exit codes mean, how to reach a
+daemon elsewhere, and everything else: docs/command-line.md.
+""",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,

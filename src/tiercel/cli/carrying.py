@@ -48,7 +48,7 @@ Examples:
     tiercel mv orders 'DIRECT=OS:server-b\private$\orders'
     tiercel mv --dry-run orders archive
 
-exit codes: 0 something was moved, 3 there was nothing to move
+exit codes: 0 it was done, 3 no message matched
 """,
 )
 @connected
@@ -79,7 +79,7 @@ Examples:
     tiercel cp orders test --limit 10
     tiercel cp 'orders;journal' orders --match 4711
 
-exit codes: 0 something was copied, 3 there was nothing to copy
+exit codes: 0 it was done, 3 no message matched
 """,
 )
 @connected
@@ -146,7 +146,7 @@ def _carry(session: Session, errand: _Errand) -> ExitCode | None:
     else:
         what = f"would be {done}" if errand.dry_run else done
         session.out.say(f"{plural(count, 'message')} of {errand.source} {what} to {errand.to}")
-    return None if count else ExitCode.NOTHING
+    return ExitCode.NOTHING if errand.lookup_ids is not None and not count else None
 
 
 def _run(session: Session, errand: _Errand) -> int:

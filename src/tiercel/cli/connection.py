@@ -110,7 +110,10 @@ class Api:
         try:
             yield
         except httpx.ConnectError as problem:
-            line = f"{self._where}: nobody answers ({problem}). Check the address, and that the daemon runs"
+            fix = "Check the address, and that the daemon runs with [api] enabled"
+            if "CERTIFICATE" in str(problem):
+                fix = "If its authority is one of your own, name the certificate of that with SSL_CERT_FILE"
+            line = f"{self._where}: there is no connection ({problem}). {fix}"
             raise Failure(line, ExitCode.NO_DAEMON) from problem
         except httpx.TransportError as problem:
             line = f"{self._where}: the connection broke off ({problem}). Look whether the daemon still runs"

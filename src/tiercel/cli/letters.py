@@ -7,17 +7,17 @@ from rich.text import Text
 
 from tiercel.cli.clean_text import one_line
 from tiercel.cli.completion import OptionalQueue
-from tiercel.cli.message_text import ARRIVED, BODY, COLUMNS, LABEL, property_of, whole
+from tiercel.cli.message_text import ARRIVED, BODY, COLUMNS, LABEL, whole
 from tiercel.cli.output import Column, Record, number, size, when
 from tiercel.cli.pages import newest
 from tiercel.cli.session import Session, connected
-from tiercel.model.codes import MessageClass
 
 verbs = typer.Typer()
 
 Count = Annotated[int, typer.Option("-n", "--count", metavar="N", min=1, help="How many of the last.")]
 Full = Annotated[bool, typer.Option("--full", help="Everything that is to say of each.")]
 
+_LOOKED_AT: Final = 1000  # lines of the ledger, where the reasons stand
 _DEAD: Final = (";deadletter", ";deadxact")
 
 
@@ -44,17 +44,11 @@ def journal(session: Session, queue: OptionalQueue = None, count: Count = 20, fu
     )
 
 
-def _reason(message: Record) -> Text:
-    name = str(property_of(message, "message_class"))
-    known = MessageClass.__members__.get(name.upper())
-    return Text(known.meaning if known and known is not MessageClass.NORMAL else name, style="red")
-
-
 _DEAD_COLUMNS: Final = (
     ARRIVED,
     Column("IN", lambda message: message["queue"]),
     Column("LOOKUP ID", lambda message: message["lookup_id"], "right"),
-    Column("WHY", _reason),
+    Column("WHY", lambda message: Text(message["reason"], style="red")),
     Column("FOR", lambda message: str(message.get("destination_queue", ""))),
     LABEL,
     BODY,
@@ -78,9 +72,12 @@ Examples:
 @connected
 def dead(session: Session, count: Count = 20, full: Full = False) -> None:
     """Show the dead letters: messages that could not be delivered or received in time, and why."""
+    lines = session.api.get("discards", limit=_LOOKED_AT)["discards"]
+    reasons = {line["id"]: line["reason"] for line in reversed(lines)}
     messages: list[Record] = []
     for queue in _DEAD:
-        messages += ({"queue": queue, **each} for each in newest(session, queue, count)[0])
+        found = newest(session, queue, count)[0]
+        messages += ({"queue": queue, "reason": reasons.get(each["id"], ""), **each} for each in found)
     messages.sort(key=lambda each: each.get("arrival_time", ""))
     _show(session, messages[-count:], full=full, columns=_DEAD_COLUMNS, empty="There are no dead letters.")
 
@@ -95,7 +92,7 @@ def _show(session: Session, messages: list[Record], *, full: bool, columns: Any,
 
 _DISCARD_COLUMNS: Final = (
     Column("TIME", lambda line: when(line["time"]), style="dim"),
-    Column("QUEUE", lambda line: line["queue"]),
+    Column("QUEUE", lambda line: line["queue"].removeprefix("queue ")),
     Column("LABEL", lambda line: Text(one_line(line["label"], 60), style="bold")),
     Column("SIZE", lambda line: size(line["size"]), "right"),
     Column("REASON", lambda line: Text(one_line(line["reason"], 200), style="red"), folds=True),

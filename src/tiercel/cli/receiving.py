@@ -3,9 +3,11 @@
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Annotated, Final
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Event, Thread
+from types import TracebackType
+from typing import Annotated, Final, Self
 
 import typer
 
@@ -21,7 +23,8 @@ from tiercel.cli.session import Session, connected
 verbs = typer.Typer()
 
 _LEASED_AT_ONCE: Final = 50
-_LEASE_S: Final = 60
+_LEASE_S: Final = 60  # after which the messages of a program that was killed are back
+_EXTENDED_EVERY_S: Final = 15.0
 _LONGEST_WAIT_MS: Final = 30_000  # of one request; who waits longer asks again
 
 Count = Annotated[int, typer.Option("-n", "--count", metavar="N", min=1, help="How many, at the most.")]
@@ -71,7 +74,7 @@ def receive(
     show = _printer(session, body=body, full=full or not sys.stdout.isatty())
     taken = 0
     limit = None if everything or follow else count
-    with _leasing(session, queue, lookup_id) as leased:
+    with Leased(session, queue, lookup_id) as leased:
         while limit is None or taken < limit:
             message = leased.next(
                 limit and limit - taken, float("inf") if follow else wait if not taken else 0
@@ -85,14 +88,30 @@ def receive(
     return None if taken else _nothing(session, queue, wait)
 
 
-class _Leased:
-    """Messages that are ours until they are acknowledged, in the order of their queue."""
+class Leased:
+    """Messages that are ours until they are acknowledged, in the order of their queue.
+
+    Their leases are made longer all the while: whoever reads our output may take its time.
+    """
 
     def __init__(self, session: Session, queue: str, lookup_id: str | None) -> None:
         self._api = session.api
         self._queue = queue
         self._lookup_id = lookup_id
         self._messages: deque[Record] = deque()
+        self._ended = Event()
+        self._keeper = Thread(target=self._keep, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._keeper.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._keeper.join()
+        self._give_back()
 
     def next(self, limit: int | None, wait_s: float) -> Record | None:
         """The next message, or None when none came in time."""
@@ -112,30 +131,28 @@ class _Leased:
         return self._messages[0]
 
     def acknowledge(self) -> None:
+        """The first of them was written: it is received."""
         message = self._messages.popleft()
         try:
             self._api.post(f"leases/{message['lease']}/acknowledge")
         except Refused as refused:
-            line = f"message {message['lookup_id']} was printed, and is back in the queue: {refused}"
+            line = f"message {message['lookup_id']} was printed, and may come again: {refused}"
             raise Failure(line, refused.code) from refused
 
-    def give_back(self) -> None:
-        """Those that were not printed; what cannot be returned now returns by itself when its lease ends."""
+    def _keep(self) -> None:
+        while not self._ended.wait(_EXTENDED_EVERY_S):
+            for message in list(self._messages):
+                with suppress(Failure):  # whoever acknowledges it will hear of it
+                    self._api.post(f"leases/{message['lease']}/extend", {"lease_s": _LEASE_S})
+
+    def _give_back(self) -> None:
+        """Those that were not printed; what cannot be returned now returns when its lease ends."""
         while self._messages:
             message = self._messages.popleft()
             try:
                 self._api.post(f"leases/{message['lease']}/return")
             except Failure:
                 return
-
-
-@contextmanager
-def _leasing(session: Session, queue: str, lookup_id: str | None) -> Iterator[_Leased]:
-    leased = _Leased(session, queue, lookup_id)
-    try:
-        yield leased
-    finally:
-        leased.give_back()
 
 
 @verbs.command(

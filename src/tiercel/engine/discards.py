@@ -43,8 +43,10 @@ class Ledger:
         self._core = core
         self._new: deque[Discard] = deque(maxlen=LEDGER_LINES)
         self._last: int | None = None
+        self.counts: Counter[int] = Counter()  # by class, since the start; 0 is a damaged record
 
     def add(self, queue: str, packet: UserMessage, reason: int, detail: str = "") -> None:
+        self.counts[int(reason)] += 1
         meaning = reason.meaning if isinstance(reason, MessageClass) else f"class 0x{reason:04x}"
         self._new.append(
             Discard(
@@ -63,6 +65,7 @@ class Ledger:
         self.add_sentence(str(queue), size, sentence)
 
     def add_sentence(self, what: str, size: int, sentence: str) -> None:
+        self.counts[0] += 1
         self._new.append(Discard(self._core.seconds, what, "", "", size, 0, sentence))
 
     def flush(self) -> None:

@@ -7,7 +7,7 @@ Commands check before they change anything: one that raises has done nothing. Be
 many commands may run; their results count, and their effects leave, only when `commit` has returned.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -197,6 +197,11 @@ class Engine:
     def set_aside(self, space: Keyspace, key: bytes, data: bytes, what: str, problem: object) -> None:
         """Takes a damaged row of a protocol away and says so."""
         self._core.set_aside_row(space, key, data, what, problem)
+
+    @property
+    def total_bytes(self) -> int:
+        """Of all messages: what the quota of the queue manager limits."""
+        return self._core.total_bytes
 
     @property
     def seconds(self) -> int:
@@ -401,6 +406,16 @@ class Engine:
 
     def discards(self) -> Iterator[Discard]:
         return self._core.ledger.lines()
+
+    @property
+    def discard_counts(self) -> Mapping[int, int]:
+        """How many messages ended without being received since the start, by class."""
+        return self._core.ledger.counts
+
+    @property
+    def dead_letter_counts(self) -> Mapping[int, int]:
+        """How many of them became dead letters here."""
+        return self._delivery.dead_letters
 
     def newest_discards(self, before: int | None, limit: int) -> Iterator[tuple[int, Discard]]:
         return self._core.ledger.newest(before, limit)
@@ -646,6 +661,38 @@ class Engine:
         goal.pending_moves += 1  # keeps a subqueue that is still empty
         kind = TransactionalOperationType.MOVE
         transaction.operations.append(Operation(kind, queue, record, lookup_id, goal))
+
+    def hand_over(self, opened: OpenQueue, lookup_id: int, target: OpenQueue) -> bool:
+        """Takes a message to another queue of this computer as it is, and its sender hears nothing of it.
+
+        False when it would have to become another message there: it is to be sent anew, and then taken.
+        """
+        queue, goal = opened.queue_for(QueueAccess.RECEIVE), target.queue_for(_SEND)
+        record = None if lookup_id in queue.locks else queue.get(self._core, lookup_id)
+        if record is None:
+            raise MessageNotFoundError(f"message {lookup_id} of {queue}")
+        packet = UserMessage(record.packet)
+        is_misfit = self._delivery.check_transaction(goal, is_transactional=packet.is_transactional)
+        if queue.is_outgoing or goal.is_outgoing or is_misfit is not None:
+            return False
+        self._delivery.check_goal(goal, packet)
+        if packet.is_recoverable:
+            self._core.reserve(len(record.packet))
+        self._transactions.move(queue, lookup_id, record, goal)
+        return True
+
+    def take_away(self, opened: OpenQueue, lookup_id: int) -> None:
+        """Ends a message that was sent anew elsewhere in this very batch: its sender hears that it was
+        received; of one that was still on its way, nothing.
+        """
+        queue = opened.queue_for(QueueAccess.RECEIVE)
+        record = None if lookup_id in queue.locks else queue.get(self._core, lookup_id)
+        if record is None:
+            raise MessageNotFoundError(f"message {lookup_id} of {queue}")
+        if queue.is_outgoing:
+            self._delivery.detach(queue, lookup_id, record)
+        else:
+            self._delivery.finish(queue, lookup_id, record, MessageClass.ACK_RECEIVE)
 
     # Transactions.
 

@@ -6,6 +6,7 @@ meanwhile the event loop goes on.
 
 import asyncio
 import socket
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -67,6 +68,7 @@ class Doors:
         self._host = host
         self._options = options
         self._waits = Waits()
+        self._started = time.time()
         self._audit: Audit | None = None
         self._loading: asyncio.Task[None] | None = None
         self._servings: list[Serving] = []
@@ -118,7 +120,7 @@ class Doors:
 
         commands = Commands(self._host, self._waits)
         self._audit = Audit(self._options.audit, messages=self._options.audit_messages)
-        app = build(Api(self._host, commands, self._waits, self._audit))
+        app = build(Api(self._host, commands, self._waits, self._audit, self._started))
         gate = Gate(self._options.tokens, "HTTP API", "api")
         return Entrance(app, OwnerGate(), DaemonApp(commands).app), Entrance(app, gate)
 

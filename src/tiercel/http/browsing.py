@@ -103,7 +103,7 @@ class Messages:
         asker: Asker,
     ) -> Page:
         at = await self._host.call(
-            lambda engine: _start(engine, names.find(engine, queue), shape, after, last)
+            lambda engine: start_of(engine, names.find(engine, queue), shape, after, last)
         )
         page = await self._page(queue, shape, at, limit)
         if page.messages or not wait_s:
@@ -156,7 +156,7 @@ class Messages:
 
         def begin(engine: Engine) -> tuple[int, int]:
             state = names.find(engine, queue)
-            return engine.browsing.newest, _start(engine, state, shape, START, None)
+            return engine.browsing.newest, start_of(engine, state, shape, START, None)
 
         newest, start = await self._host.call(begin)
 
@@ -177,7 +177,7 @@ def _lines(rows: list[Json]) -> Iterator[bytes]:
         yield b"\n"
 
 
-def _start(engine: Engine, state: QueueState, shape: Shape, after: str, last: int | None) -> int:
+def start_of(engine: Engine, state: QueueState, shape: Shape, after: str, last: int | None) -> int:
     """The place behind which a page begins: a lookup id, or in order of arrival a sequence."""
     if last is not None:
         if shape.order is not Order.ARRIVAL:

@@ -96,6 +96,10 @@ class Leases:
         self._ended: OrderedDict[str, End] = OrderedDict()
         self._bytes = 0
 
+    @property
+    def count(self) -> int:
+        return len(self._living)
+
     # Receiving.
 
     async def receive(self, queue: str, wish: Wish, who: str, asker: Asker) -> list[Json]:

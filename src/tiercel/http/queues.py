@@ -116,12 +116,14 @@ class Queues:
         return counts
 
     async def purge(self, queue: str, *, dry_run: bool) -> Json:
-        """What is there now ends, and nothing that comes meanwhile."""
+        """What is there now ends, and nothing that comes meanwhile; what is locked, when it is given back."""
         size = 0
 
-        def begin(engine: Engine) -> tuple[int, int, int]:
+        def begin(engine: Engine) -> tuple[Json, int]:
             state = names.find(engine, queue)
-            return state.count, state.size_bytes, engine.browsing.newest
+            locked = len(state.locks)
+            counts = {"count": state.count - locked, "bytes": state.size_bytes, "locked": locked}
+            return counts, engine.browsing.newest
 
         def command(engine: Engine) -> tuple[int, int]:
             state = names.find(engine, queue)
@@ -132,15 +134,15 @@ class Queues:
             finally:
                 engine.close_queue(opened)
 
-        count, size_bytes, newest = await self._host.call(begin)
+        before, newest = await self._host.call(begin)
         if dry_run:
-            return {"count": count, "bytes": size_bytes}
+            return before
         count = 0
         while True:
             ended, freed = await self._host.call(command)
             count, size = count + ended, size + freed
             if ended < _ENDED:
-                return {"count": count, "bytes": size}
+                return {"count": count, "bytes": size, "locked": before["locked"]}
             await asyncio.sleep(0)  # others have a turn
 
 

@@ -5,7 +5,7 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -21,11 +21,11 @@ class Server(uvicorn.Server):
         yield
 
 
-def new_server(app: ASGIApp, http: Any = "httptools", **options: Any) -> Server:
+def new_server(app: ASGIApp, http: type[asyncio.Protocol] | None = None, **options: Any) -> Server:
     return Server(
         uvicorn.Config(
             app,
-            http=http,
+            http=http or PunctualHttp,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -52,7 +52,41 @@ class Serving:
             await self._task
 
 
-class LocalHttp(HttpToolsProtocol):
+class PunctualHttp(HttpToolsProtocol):
+    """HTTP for clients that say something: uvicorn waits for the rest of a request for ever, and connections
+    that ask nothing would fill every place.
+    """
+
+    silence_s: ClassVar[float] = 60
+    _hangs_up: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait_for_more()
+
+    def data_received(self, data: bytes) -> None:
+        self._wait_for_more()
+        super().data_received(data)
+
+    def on_message_complete(self) -> None:
+        self._stop_waiting()  # now the answer is our business
+        super().on_message_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _wait_for_more(self) -> None:
+        self._stop_waiting()
+        self._hangs_up = asyncio.get_running_loop().call_later(self.silence_s, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        if self._hangs_up is not None:
+            self._hangs_up.cancel()
+            self._hangs_up = None
+
+
+class LocalHttp(PunctualHttp):
     """HTTP on a Unix socket: the client is named by the user it runs as, which the kernel tells."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

@@ -384,6 +384,11 @@ class IllegalPropertySizeError(MqError):
     fix = "pass a value of the right size"
 
 
+class MessageTooLargeError(IllegalPropertySizeError):
+    meaning = "the message is too large"
+    fix = "send it in parts"
+
+
 class IllegalPropertyIdError(MqError):
     code, name = 0xC00E0039, "MQ_ERROR_ILLEGAL_PROPID"
     meaning = "there is no such property"

@@ -12,37 +12,72 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tiercel.http import message_json, problems
-from tiercel.http.api import discards, leases, messages, models, queues
+from tiercel.http.api import (
+    consumers,
+    discards,
+    health,
+    leases,
+    messages,
+    models,
+    outgoing,
+    page,
+    queue_manager,
+    queues,
+    transactions,
+    transfers,
+)
 from tiercel.http.api.context import Api
 from tiercel.http.paths import API
 from tiercel.model.errors import InvalidParameterError
 
 _DESCRIPTION: Final = """\
 Everything that the command line does, for scripts and other languages. Every operation says which role its
-token needs (`x-role`). Errors are `application/problem+json` with the code of MSMQ and what to do.
+token needs (`x-roles`). Errors are `application/problem+json` with the code of MSMQ and what to do.
 """
-_ROUTERS: Final = (queues, messages, leases, discards)
+_ROUTERS: Final = (
+    queues,
+    messages,
+    leases,
+    transfers,
+    outgoing,
+    transactions,
+    consumers,
+    discards,
+    queue_manager,
+    page,
+)
 
 
 def build(api: Api) -> ASGIApp:
+    app = _routes()
+    app.state.api = api
+    return _Segments(app)
+
+
+def description() -> dict[str, Any]:
+    """The whole API in the words of OpenAPI."""
+    return _openapi(_routes())
+
+
+def _routes() -> FastAPI:
     app = FastAPI(
         title="Tiercel",
         version=version("tiercel"),
         description=_DESCRIPTION,
-        openapi_url=f"{API}/openapi.json",
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         generate_unique_id_function=lambda route: route.name,
         redirect_slashes=False,
     )
-    app.state.api = api
     for kind, handler in {**problems.HANDLERS, RequestValidationError: _invalid}.items():
         app.add_exception_handler(kind, handler)
     for module in _ROUTERS:
         name = module.__name__.rpartition(".")[2].replace("_", " ")
         app.include_router(module.router, prefix=API, tags=[name], responses=_PROBLEMS)
+    app.include_router(health.router, tags=["health"], responses=_PROBLEMS)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
-    return _Segments(app)
+    return app
 
 
 _PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {

@@ -1,7 +1,8 @@
 """What the routes share."""
 
-import time
-from typing import Annotated, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, Final
 
 from fastapi import Depends, Request
 from fastapi.responses import Response
@@ -12,14 +13,18 @@ from tiercel.http.commands import Commands
 from tiercel.http.host import Host
 from tiercel.http.leases import Leases
 from tiercel.http.message_json import dumps
+from tiercel.http.problems import BusyError
 from tiercel.http.queues import Queues
 from tiercel.http.sending import Sender
+from tiercel.http.transfer import Transfer
 from tiercel.http.waits import Waits
 from tiercel.server.daemon import Daemon
 
+_MAX_INTAKE_BYTES: Final = 256 << 20
+
 
 class Api:
-    def __init__(self, host: Host, commands: Commands, waits: Waits, audit: Audit) -> None:
+    def __init__(self, host: Host, commands: Commands, waits: Waits, audit: Audit, started: float) -> None:
         self.host = host
         self.daemon = host if isinstance(host, Daemon) else None  # None: a store that nobody runs
         self.commands = commands
@@ -29,8 +34,29 @@ class Api:
         self.messages = Messages(host, waits)
         self.sender = Sender(host)
         self.leases = Leases(host, waits)
-        self.started = time.time()
+        self.started = started
         self.streams = 0
+        self.intake = Intake()
+        self.transfer = Transfer(host)
+
+
+class Intake:
+    """The bodies of requests that are being read or worked on: all of them together have a limit."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    @contextmanager
+    def hold(self, size: int) -> Iterator[None]:
+        if self._bytes and self._bytes + size > _MAX_INTAKE_BYTES:
+            present, limit = f"{self._bytes} bytes", f"{_MAX_INTAKE_BYTES} bytes"
+            problem = "too many large requests at once"
+            raise BusyError("HTTP API", problem=problem, present=present, limit=limit)
+        self._bytes += size
+        try:
+            yield
+        finally:
+            self._bytes -= size
 
 
 def _api(request: Request) -> Api:

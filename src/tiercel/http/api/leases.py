@@ -16,14 +16,18 @@ async def list_leases(api: Context) -> Response:
 
 
 @router.post(
-    "/leases/{lease}/acknowledge", **needs(Role.RECEIVE, "acknowledge", messages=True), response_model=Ended
+    "/leases/{lease}/acknowledge",
+    **needs(Role.RECEIVE, audit="acknowledge", messages=True),
+    response_model=Ended,
 )
 async def acknowledge_lease(api: Context, lease: LeaseId) -> Response:
     """The message is received for good. Asking twice is asking once; 410 when the lease ended otherwise."""
     return answer(await api.leases.acknowledge(lease))
 
 
-@router.post("/leases/{lease}/return", **needs(Role.RECEIVE, "return", messages=True), response_model=Ended)
+@router.post(
+    "/leases/{lease}/return", **needs(Role.RECEIVE, audit="return", messages=True), response_model=Ended
+)
 async def return_lease(api: Context, lease: LeaseId) -> Response:
     """The message goes back to its place in the queue at once."""
     return answer(await api.leases.give_back(lease))

@@ -82,7 +82,7 @@ _RECEIVED: Final[dict[int | str, dict[str, Any]]] = {
 
 @router.post(
     "/queues/{queue}/messages",
-    **needs(Role.SEND, "send", messages=True, max_bytes=_MAX_LINES_BYTES, **_SENDS),
+    **needs(Role.SEND, audit="send", messages=True, max_bytes=_MAX_LINES_BYTES, **_SENDS),
     status_code=201,
     response_model=models.Sent | SentMany,
 )
@@ -204,7 +204,7 @@ async def get_message(
 
 
 @router.delete(
-    "/queues/{queue}/messages/{lookup_id}", **needs(Role.RECEIVE, "delete message"), responses=_ONE
+    "/queues/{queue}/messages/{lookup_id}", **needs(Role.RECEIVE, audit="delete message"), responses=_ONE
 )
 async def delete_message(api: Context, queue: QueueName, lookup_id: LookupId) -> Response:
     """Receives this message and gives it back to you alone; one on its way is taken off it."""
@@ -222,7 +222,9 @@ async def delete_message(api: Context, queue: QueueName, lookup_id: LookupId) ->
     return answer(await api.host.call(command))
 
 
-@router.post("/queues/{queue}/receive", **needs(Role.RECEIVE, "receive", messages=True), responses=_RECEIVED)
+@router.post(
+    "/queues/{queue}/receive", **needs(Role.RECEIVE, audit="receive", messages=True), responses=_RECEIVED
+)
 async def receive_messages(
     api: Context, request: Request, queue: QueueName, wanted: models.Receive | None = None
 ) -> Response:

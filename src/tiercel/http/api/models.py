@@ -15,7 +15,8 @@ QueueName = Annotated[
     str,
     Path(
         description=r"a queue in one percent-encoded segment: `orders`, `private$\orders`, "
-        r"`.\private$\orders`, `orders;subqueue`, `orders;journal`, `;deadletter`, `;deadxact`, `;journal`, or a format name",
+        r"`.\private$\orders`, `orders;subqueue`, `orders;journal`, "
+        r"`;deadletter`, `;deadxact`, `;journal`, or a format name",
         examples=["orders"],
         max_length=4000,
     ),
@@ -181,3 +182,177 @@ class Problem(Told):
     code: str
     number: int
     fix: str
+
+
+class ManagerProperties(Given):
+    queue_manager_quota_kib: int | None = Field(default=None, description="null: no limit")
+    journal_quota_kib: int | None = None
+    hardened_security: bool = False
+    send_insecure_nacks: bool = False
+    srmp_http_support: bool = False
+    srmp_pgm_support: bool = False
+    routing_server: bool = False
+    out_routing_server_identifier_list: list[str] = Field(default_factory=list)
+    in_routing_server_identifier_list: list[str] = Field(default_factory=list)
+
+
+class Totals(Told):
+    queues: int
+    messages: int
+    bytes: int
+
+
+class QueueManager(Told):
+    name: str
+    qualified_name: str
+    guid: str
+    version: str
+    data: str
+    is_running: bool
+    started: str | None
+    addresses: list[str]
+    properties: dict[str, Any]
+    totals: Totals
+
+
+class Errand(Given):
+    to: str = Field(max_length=4000, description="the queue that they go to", examples=["orders;poison"])
+    lookup_ids: list[str] | None = Field(
+        default=None, max_length=1000, description="these messages, and no others"
+    )
+    after: str = Field(default="start", max_length=40, description="what `next` said")
+    limit: int = Field(default=1000, ge=1, le=10_000)
+    transactional: bool | None = Field(
+        default=None, description="for queues of other computers; others know it themselves"
+    )
+    dry_run: bool = False
+
+
+class Carried(Told):
+    count: int
+    bytes: int
+    next: str | None
+    dry_run: bool
+
+
+class HistoryEntry(Told):
+    time: str | None
+    status: str
+    error: int
+    addresses: list[str]
+
+
+class OutgoingQueue(Told):
+    format_name: str
+    state: str
+    paused: bool
+    count: int
+    bytes: int
+    locked: int
+    oldest_arrival: str | None
+    next_hops: list[str]
+    unacknowledged: int
+    history: list[HistoryEntry]
+
+
+class OutgoingList(Told):
+    outgoing: list[OutgoingQueue]
+
+
+class Connection(Told):
+    connection: int
+    address: str
+    peer: str | None
+    state: str
+    direction: Literal["in", "out"]
+    in_flight: int
+    window: int
+
+
+class ConnectionList(Told):
+    connections: list[Connection]
+
+
+class Transaction(Told):
+    id: str
+    state: str
+    is_in_doubt: bool
+    sends: int
+    receives: int
+    moves: int
+    queues: list[str]
+
+
+class TransactionList(Told):
+    transactions: list[Transaction]
+
+
+class Decided(Told):
+    id: str
+    outcome: Literal["committed", "aborted"]
+
+
+class Claim(Told):
+    consumer: str
+    queue: str
+    guid: str
+    epoch: int
+    floor: int
+    hi: int
+    count: int
+    bytes: int
+    age: int | None
+    last_seen: int
+
+
+class ClaimList(Told):
+    claims: list[Claim]
+
+
+class Release(Given):
+    consumer: str = Field(max_length=200)
+    queue: str | None = Field(default=None, max_length=4000)
+
+
+class Released(Told):
+    released: int
+
+
+class Forgotten(Told):
+    forgotten: str
+
+
+class Stage(Told):
+    stage: str
+    created: int
+    changed: int
+    rows: int
+    bytes: int
+    chunks: int
+    age: int
+
+
+class StageList(Told):
+    stages: list[Stage]
+
+
+class Backup(Given):
+    directory: str = Field(
+        max_length=4000, description="where it goes: an empty folder, or one that is not there"
+    )
+
+
+class BackupMade(Told):
+    directory: str
+    size_bytes: int
+    queues: int
+    messages: int
+    problems: list[str]
+
+
+class Health(Told):
+    status: Literal["ok", "failed"]
+
+
+class Ready(Told):
+    status: Literal["ready", "stopping", "failed"]

@@ -39,7 +39,7 @@ def _kinds(text: str) -> tuple[QueueKind, ...]:
         raise InvalidParameterError("kind", present=repr(text[:60]), fix=fix) from problem
 
 
-@router.post("/queues", **needs(Role.ADMIN, "create queue"), response_model=Queue, status_code=201)
+@router.post("/queues", **needs(Role.ADMIN, audit="create queue"), response_model=Queue, status_code=201)
 async def create_queue(api: Context, request: Request, new: NewQueue) -> Response:
     """201 for a new queue; 200 for one that was there, with `exist_ok`."""
     about(request, subject=new.path_name)
@@ -54,7 +54,7 @@ async def get_queue(api: Context, queue: QueueName) -> Response:
     return answer(await api.queues.get(queue))
 
 
-@router.patch("/queues/{queue}", **needs(Role.ADMIN, "change queue"), response_model=Queue)
+@router.patch("/queues/{queue}", **needs(Role.ADMIN, audit="change queue"), response_model=Queue)
 async def change_queue(
     api: Context, request: Request, queue: QueueName, properties: QueueProperties
 ) -> Response:
@@ -63,14 +63,14 @@ async def change_queue(
     return answer(await api.queues.change(queue, changes))
 
 
-@router.delete("/queues/{queue}", **needs(Role.ADMIN, "delete queue"), response_model=Counts)
+@router.delete("/queues/{queue}", **needs(Role.ADMIN, audit="delete queue"), response_model=Counts)
 async def delete_queue(api: Context, request: Request, queue: QueueName, dry_run: DryRun = False) -> Response:
     counts = await api.queues.delete(queue, dry_run=dry_run)
     about(request, **counts, dry_run=dry_run)
     return answer(counts | {"dry_run": dry_run})
 
 
-@router.post("/queues/{queue}/purge", **needs(Role.ADMIN, "purge queue"), response_model=Counts)
+@router.post("/queues/{queue}/purge", **needs(Role.ADMIN, audit="purge queue"), response_model=Counts)
 async def purge_queue(api: Context, request: Request, queue: QueueName, dry_run: DryRun = False) -> Response:
     """Ends every message that is there now; each has a line in the discards."""
     counts = await api.queues.purge(queue, dry_run=dry_run)

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive
 
 from tiercel.http.api.context import Api
-from tiercel.http.parameters import read_body
+from tiercel.http.parameters import declared_size, read_body
 from tiercel.http.problems import status_of
 from tiercel.model.errors import InvalidParameterError, MqError
 from tiercel.security.tokens import Role
@@ -22,22 +22,21 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 GATE: Final = "tiercel.gate"  # in the scope: who may come in where the request came in
 MAX_JSON_BYTES: Final = 1 << 20
-_ROLE, _AUDIT, _MESSAGES, _BODY = "x-role", "x-audit", "x-audit-messages", "x-max-bytes"
+_ROLES, _AUDIT, _MESSAGES, _BODY = "x-roles", "x-audit", "x-audit-messages", "x-max-bytes"
 
 
 def needs(
-    role: Role,
+    *roles: Role,
     audit: str | None = None,
-    *,
     messages: bool = False,
     max_bytes: int = MAX_JSON_BYTES,
     **extra: Any,
 ) -> dict[str, Any]:
-    """For the decorator of a route: the role that it takes, and what it changes, in words.
+    """For the decorator of a route: the roles that it takes, and what it changes, in words.
 
     With `messages` it is audited only where sends and receives are.
     """
-    known = {_ROLE: str(role), _AUDIT: audit, _MESSAGES: messages, _BODY: max_bytes}
+    known = {_ROLES: [str(role) for role in roles], _AUDIT: audit, _MESSAGES: messages, _BODY: max_bytes}
     return {"openapi_extra": {**known, **extra}}
 
 
@@ -45,15 +44,18 @@ class ApiRoute(APIRoute):
     def get_route_handler(self) -> Handler:
         handler = super().get_route_handler()
         extra = self.openapi_extra or {}
-        role, known = extra.get(_ROLE), self._query_names()
+        roles, known = [Role(each) for each in extra.get(_ROLES, ())], self._query_names()
 
         async def guarded(request: Request) -> Response:
-            who = "" if role is None else request.scope[GATE].check(request, Role(role))
-            request.state.who = who
+            for role in roles:
+                request.state.who = request.scope[GATE].check(request, role)
             _refuse_unknown(request, known)
-            if request.method in {"POST", "PATCH", "PUT"}:
-                request = await _with_body(request, extra[_BODY])
-            return await handler(request)
+            if request.method not in {"POST", "PATCH"}:
+                return await handler(request)
+            api: Api = request.app.state.api
+            limit = extra[_BODY]
+            with api.intake.hold(min(declared_size(request) or limit, limit)):
+                return await handler(await _with_body(request, limit))
 
         return _audited(guarded, extra) if extra.get(_AUDIT) else guarded
 
