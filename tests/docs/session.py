@@ -7,10 +7,12 @@ namespace with nothing but a loopback. Where the system allows none, it runs her
 import os
 import re
 import shlex
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -28,11 +30,14 @@ trap 'code=$?; for job in $(jobs -p); do kill $job 2>/dev/null || true; done; wa
 # Somebody who types waits for the first line of the log.
 _WAIT = """\
 import socket, sys, time
+deadline = time.monotonic() + 60
 for door in sys.argv[1:]:
     while True:
         with socket.socket(socket.AF_UNIX) as probe:
             if probe.connect_ex(door) == 0:
                 break
+        if time.monotonic() > deadline:
+            sys.exit(f"{door}: nobody listens there")
         time.sleep(0.02)
 """
 
@@ -54,24 +59,34 @@ class Session:
         wait = self._notes / "wait.py"
         wait.write_text(_WAIT, "utf-8")
         quick = shlex.join([sys.executable, quick_program.__file__, "serve", str(self._program)])
-        begin = f"{quick} &\npython {wait} {self._program}\n"
+        begin = f"({quick} &)\npython {wait} {self._program}\n"  # no job of this shell, but of its session
         script.write_text("".join([_PRELUDE, begin, *steps]), "utf-8")
         quick_program.write(str(self._program), str(self._notes))
         path = f"{self._notes}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-        ended = subprocess.run(  # noqa: S603  # what we have written ourselves
-            [*own_network(), "bash", str(script)],
-            cwd=self._folder,
-            env=os.environ | {"PATH": path, "NO_COLOR": "1", "COLUMNS": "100"} | environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE_S,
-        )
-        if ended.returncode:
+        said = self._notes / "stderr"
+        with said.open("wb") as errors:
+            process = subprocess.Popen(  # noqa: S603  # what we have written ourselves
+                [*own_network(), "bash", str(script)],
+                cwd=self._folder,
+                env=os.environ | {"PATH": path, "NO_COLOR": "1", "COLUMNS": "100"} | environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+            )
+        try:
+            code = process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            with suppress(ProcessLookupError):  # nothing that a page has started outlives it
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if code != 0:
             reached = self._notes / "reached"
             at = self._blocks[int(reached.read_text())] if reached.exists() else "the beginning"
-            raise AssertionError(f"{at} ended with {ended.returncode}:\n{ended.stderr[-4000:]}")
+            how = f"takes longer than {PATIENCE_S} s" if code is None else f"ended with {code}"
+            raise AssertionError(f"{at} {how}:\n{said.read_text('utf-8')[-4000:]}")
         self._compare()
 
     def _step(self, number: int, block: Block) -> str:
