@@ -30,6 +30,7 @@ from tiercel import aio
 from tiercel.client import remote_aio
 from tiercel.remote_read import calls
 from tiercel.remote_read.calls import RR_ACK, RR_NACK
+from tiercel.rpc.client import ClientConnection
 from tiercel.rpc.ndr import ContextHandle
 from tiercel.rpc.status import NCA_S_FAULT_CONTEXT_MISMATCH, RpcFault
 
@@ -249,6 +250,26 @@ class TestAcknowledging:
 
         play(scene())
 
+    def test_reads_of_one_turn_leave_together(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        written: list[int] = []
+        data_to_send = ClientConnection.data_to_send
+
+        def recorded(connection: ClientConnection) -> bytes:
+            data = data_to_send(connection)
+            written.extend([len(data)] if data else [])
+            return data
+
+        async def scene() -> None:
+            async with reading({calls.StartReceive: found()}) as (fake, orders):
+                await orders.receive(0)
+                await fake.until(calls.EndReceive)
+                written.clear()
+                await asyncio.gather(*(orders.receive(0) for _ in range(8)))
+                assert written[1] == 7 * written[0]  # the first one as if it were alone
+
+        monkeypatch.setattr(ClientConnection, "data_to_send", recorded)
+        play(scene())
+
     def test_a_server_that_never_answers_is_left_in_the_end(self) -> None:
         async def scene() -> None:
             script = {calls.StartReceive: found(), calls.EndReceive: never}
@@ -261,6 +282,21 @@ class TestAcknowledging:
                 assert asyncio.get_running_loop().time() - began > 55
                 await orders.receive(0)
                 assert fake.connections == 2
+
+        play_virtually(scene())
+
+    def test_each_read_has_its_own_time(self) -> None:
+        async def scene() -> None:
+            async with reading({calls.StartReceive: never}, rpc_cancel_minutes=1) as (fake, orders):
+                patient = asyncio.create_task(orders.receive(3600))
+                await fake.until(calls.StartReceive)
+                began = asyncio.get_running_loop().time()
+                with pytest.raises(tiercel.QueueNotAvailableError, match="not answered within 70 s"):
+                    await orders.receive(10)
+                assert 70 <= asyncio.get_running_loop().time() - began < 71
+                with pytest.raises(tiercel.QueueNotAvailableError, match="not answered within"):
+                    await patient
+                assert 3660 <= asyncio.get_running_loop().time() - began < 3662
 
         play_virtually(scene())
 

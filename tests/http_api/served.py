@@ -96,21 +96,16 @@ class Client:
             return table
 
 
-class Served(Client):
-    """A daemon that runs, and its client; its log is read meanwhile."""
+class Running:
+    """A daemon that runs; its log is read meanwhile."""
 
-    def __init__(self, process: "subprocess.Popen[str]", ca: Path | None = None) -> None:
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
         self.events: list[dict[str, Any]] = []
         self._news = threading.Condition()
         self._reader = threading.Thread(target=self._read_log, daemon=True)
         self._reader.start()
-        self._batches = count()
         self.start = self.event("start")
-        super().__init__(self.start["data_endpoint"], ca=ca)
-
-    def client(self, token: str, ca: Path | None = None) -> Client:
-        return Client(self.start["data_endpoint"], token, ca)
 
     def _read_log(self) -> None:
         assert self.process.stderr is not None
@@ -128,6 +123,18 @@ class Served(Client):
         with self._news:
             assert self._news.wait_for(lambda: len(found()) > number, PATIENCE_S), self.events
             return found()[number]
+
+
+class Served(Running, Client):
+    """A daemon with a data endpoint, and its client."""
+
+    def __init__(self, process: "subprocess.Popen[str]", ca: Path | None = None) -> None:
+        Running.__init__(self, process)
+        Client.__init__(self, self.start["data_endpoint"], ca=ca)
+        self._batches = count()
+
+    def client(self, token: str, ca: Path | None = None) -> Client:
+        return Client(self.start["data_endpoint"], token, ca)
 
     @property
     def data_pid(self) -> int:

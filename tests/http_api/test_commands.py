@@ -6,6 +6,7 @@ from pathlib import Path
 from http_api.served import PATIENCE_S
 from tiercel.engine.engine import Engine
 from tiercel.http.commands import SLICE, Commands
+from tiercel.http.waits import Waits
 from tiercel.model.codes import QueueAccess
 from tiercel.model.format_name import named
 from tiercel.model.message import Message
@@ -53,7 +54,7 @@ async def claim_and_acknowledge(folder: Path) -> None:
     node, listen = NodeOptions(data=str(folder / "data"), computer_name="HOST"), ListenOptions(port=0)
     async with Daemon(Config(node=node, listen=listen)) as daemon:
         await fill(daemon, COUNT)
-        commands = Commands(daemon)
+        commands = Commands(daemon, Waits())
         epoch = (await commands.attach("c", [QUEUE], create=True, epoch=None))["epoch"]
         slices = COUNT // SLICE
         others = Others(daemon)
@@ -82,7 +83,8 @@ async def wait_and_stop(folder: Path) -> None:
     node, listen = NodeOptions(data=str(folder / "data"), computer_name="HOST"), ListenOptions(port=0)
     async with Daemon(Config(node=node, listen=listen)) as daemon:
         await fill(daemon, 0)
-        commands = Commands(daemon)
+        waits = Waits()
+        commands = Commands(daemon, waits)
         epoch = (await commands.attach("c", [QUEUE], create=True, epoch=None))["epoch"]
 
         async def wait() -> dict[str, object]:
@@ -96,7 +98,7 @@ async def wait_and_stop(folder: Path) -> None:
             while not queue.waiters:  # noqa: ASYNC110  # nobody tells us
                 await asyncio.sleep(0.001)
         assert not waiting.done()
-        commands.stop()
+        waits.stop()
         assert (await waiting)["hi"] == 0
         await daemon.call(lambda _: None)
         assert not queue.waiters

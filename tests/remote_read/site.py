@@ -76,11 +76,16 @@ class Site(World):
         try:
             return command()
         finally:
-            self.service.flush()
-            self.effects = self.service.finish(self.engine.commit())
-            self.actions = self.service.take_actions()
-            for action in self.actions:
-                self._perform(action)
+            self.commits: list[list[Action]] = []
+            self.effects = []
+            is_due = True
+            while is_due:
+                self.service.flush()
+                self.effects = self.service.finish(self.effects + self.engine.commit())
+                self.commits.append(self.service.take_actions())
+                for action in self.commits[-1]:
+                    self._perform(action)
+                is_due = self.service.flush_due()
 
     def _perform(self, action: Action) -> None:
         if isinstance(action.call, tuple):  # it came over a connection

@@ -407,7 +407,7 @@ class TestContextHandles:
     def test_waits_are_answered_before_the_close(self, site: Site, a: Remote) -> None:
         wait = a.wait()
         a.close()
-        assert [action.call for action in site.actions] == [wait.id, wait.id + 1]
+        assert [action.call for action in site.commits[-1]] == [wait.id, wait.id + 1]
 
 
 class TestOpenQueueForMove:

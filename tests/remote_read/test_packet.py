@@ -1,7 +1,6 @@
 """[MS-MQRR] 2.2.5 and 2.2.6: the served packet, its sections, and the message that a reader makes of them."""
 
 import contextlib
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -252,7 +251,7 @@ class TestRebuilding:
     def test_a_server_that_does_not_count_the_padding(self) -> None:
         """MQRR trap 22"""
         first, second = split(serve(stored(bytes(998)), Record(b"", 0, abort_count=4)), 100, 0)
-        assert rebuild((replace(first, size_alloc=first.size_alloc - 2), second)).subqueue.abort_counter == 4
+        assert rebuild((first._replace(size_alloc=first.size_alloc - 2), second)).subqueue.abort_counter == 4
 
     def test_a_packet_size_without_the_headers_that_follow(self) -> None:
         packet = stored()
@@ -282,8 +281,8 @@ class TestRebuilding:
 
     def test_sizes_that_cannot_be(self, cut: tuple[Section, ...]) -> None:
         first, second = cut
-        less = replace(first, size_alloc=len(first.data) - 1)
-        for sections in ((less, second), (first, replace(second, size_alloc=189))):
+        less = first._replace(size_alloc=len(first.data) - 1)
+        for sections in ((less, second), (first, second._replace(size_alloc=189))):
             with pytest.raises(DecodeError, match="SectionSizeAlloc"):
                 rebuild(sections)
         served = serve(stored(), NOTHING)
@@ -308,8 +307,8 @@ class TestRebuilding:
     def test_a_kind_that_the_message_is_not(self, cut: tuple[Section, ...]) -> None:
         first, second = cut
         wrong = (
-            replace(first, type=SectionType.SRMP_FIRST_SECTION),
-            replace(second, type=SectionType.SRMP_SECOND_SECTION),
+            first._replace(type=SectionType.SRMP_FIRST_SECTION),
+            second._replace(type=SectionType.SRMP_SECOND_SECTION),
         )
         with pytest.raises(DecodeError, match="does not fit to the kind"):
             rebuild(wrong)
@@ -326,4 +325,4 @@ class TestRebuilding:
         trailer = bytearray(second.data)
         trailer[data.draw(st.integers(0, len(trailer) - 1))] ^= data.draw(st.integers(0, 255))
         with contextlib.suppress(DecodeError):
-            rebuild((replace(first, data=bytes(damaged)), replace(second, data=bytes(trailer))))
+            rebuild((first._replace(data=bytes(damaged)), second._replace(data=bytes(trailer))))

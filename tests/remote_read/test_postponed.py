@@ -8,6 +8,7 @@ from engine.harness import Box
 from rpc.scripted import request, whole_stub
 from tiercel.model.codes import DeliveryGuarantee
 from tiercel.remote_read import calls
+from tiercel.remote_read.actions import Reply
 from tiercel.remote_read.calls import RR_ACK, RR_NACK, Received, Request
 from tiercel.remote_read.packet import rebuild
 from tiercel.rpc.ndr import ContextHandle
@@ -90,6 +91,20 @@ def test_they_are_made_durable_together(site: Site, consumer: Consumer, box: Box
     assert (consumer.ended, box.state.count) == (MANY, 1)
     site.kill()
     assert box.bodies() == [b"%d" % MANY]
+
+
+def test_the_next_message_leaves_before_their_commit(site: Site, consumer: Consumer, box: Box) -> None:
+    box.send_all(*(b"%d" % number for number in range(MANY)))
+    consumer.ask(consumer.start(1))
+    number = 1
+    while not consumer.ended:
+        consumer.ask(consumer.end(number), consumer.start(number + 1))
+        number += 1
+    of_reads, of_ends = (
+        [type(action.response) for action in each if isinstance(action, Reply)] for each in site.commits
+    )
+    assert of_reads == [Received]
+    assert of_ends == [calls.Done] * consumer.ended
 
 
 def test_the_clock_ends_them(site: Site, consumer: Consumer, box: Box) -> None:

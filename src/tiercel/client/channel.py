@@ -58,6 +58,10 @@ class Answer(asyncio.Future[bytes]):
         return super().cancel(msg)
 
 
+Tell = Callable[[Exception | None], None]
+"""Hears how a call ended for which nobody waits: that costs neither a future nor a turn of the loop."""
+
+
 class Channel(asyncio.Protocol):
     """One connection to one interface."""
 
@@ -67,7 +71,10 @@ class Channel(asyncio.Protocol):
         self.port = port
         self._loop = asyncio.get_running_loop()
         self._bound: asyncio.Future[None] = self._loop.create_future()
-        self._calls: dict[int, Answer] = {}
+        self._calls: dict[int, Answer | Tell] = {}
+        self._room = 0  # for so many calls at a time; none before the bind and after the end
+        self._awaited = 0  # how many of the calls somebody waits for
+        self._is_flush_due = False
         self._transport: asyncio.Transport | None = None
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._is_last_call = False
@@ -111,12 +118,11 @@ class Channel(asyncio.Protocol):
     @property
     def is_free(self) -> bool:
         """Whether a call would go out at once."""
-        count = self._connection.outstanding_calls
-        return self.is_open and (count < _CALLS_MAX if self._connection.is_multiplexed else not count)
+        return len(self._calls) < self._room
 
     @property
     def is_multiplexed(self) -> bool:
-        return self._connection.is_multiplexed
+        return self._room > 1
 
     @property
     def group_id(self) -> int:
@@ -128,23 +134,35 @@ class Channel(asyncio.Protocol):
         assert self._transport is not None
         return str(self._transport.get_extra_info("peername")[0])
 
-    def call(self, opnum: int, stub: bytes, *, at_once: bool = True) -> Answer:
+    def call(self, opnum: int, stub: bytes) -> Answer:
         """The stub of the answer; an RpcFault, or a LinkLostError when none can come any more.
 
-        A call that need not leave at once goes with the next one, if that is made in this turn of the loop.
+        Of many calls in one turn of the loop the first leaves at once, the others leave together.
         """
         answer = Answer(loop=self._loop)
-        if not self.is_open or self._transport is None or not self._connection.is_bound:
+        if not self._room:
             answer.set_exception(self._lost())
             return answer
         self._calls[self._connection.call(opnum, stub)] = answer
-        if at_once:
+        self._awaited += 1
+        if self._awaited == 1:
             self._flush()
         else:
-            self._loop.call_soon(self._flush)
+            self._flush_soon()
         return answer
 
+    def tell(self, opnum: int, stub: bytes, tell: Tell) -> None:
+        """A call that nobody waits for: it goes with the next one, if that is made in this turn."""
+        self._calls[self._connection.call(opnum, stub)] = tell
+        self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            self._loop.call_soon(self._flush)
+
     def _flush(self) -> None:
+        self._is_flush_due = False
         data = self._connection.data_to_send()
         if data and self._transport is not None:
             self._transport.write(data)
@@ -175,19 +193,24 @@ class Channel(asyncio.Protocol):
                 case Answered() | Faulted():
                     self._answered(event)
                 case Bound():
+                    self._room = _CALLS_MAX if self._connection.is_multiplexed else 1
                     _set(self._bound)
                 case Failed():
                     self._fail(event.error)
                 case ShutdownRequested():
                     self._is_last_call = True
         self._flush()
-        if self._is_last_call and not self._connection.outstanding_calls:
+        if self._is_last_call and not self._calls:
             self._transport.close()
 
     def _answered(self, event: Answered | Faulted) -> None:
         asked = self._calls.pop(event.call_id, None)
         if asked is None:
             return
+        if not isinstance(asked, Answer):
+            asked(None if isinstance(event, Answered) else event.fault)
+            return
+        self._awaited -= 1
         answer = asked.late if asked.cancelled() else asked
         if answer.done():  # there was no time to wait for it
             return
@@ -202,6 +225,7 @@ class Channel(asyncio.Protocol):
 
     def _fail(self, error: PeerError) -> None:
         self.problem = error
+        self._room = 0
         if not self._bound.done():
             self._bound.set_exception(error)
             self._bound.exception()
@@ -212,9 +236,14 @@ class Channel(asyncio.Protocol):
         if self._ended.done():
             return
         self._ended.set_result(None)
+        self._room = 0
         calls, self._calls = self._calls, {}
-        answers = [call.late if call.cancelled() else call for call in calls.values()]
-        everything: list[asyncio.Future[Any]] = [self._bound, *answers]
+        everything: list[asyncio.Future[Any]] = [self._bound]
+        for call in calls.values():
+            if isinstance(call, Answer):
+                everything.append(call.late if call.cancelled() else call)
+            else:
+                call(self._lost())
         for waiting in everything:
             if not waiting.done():
                 waiting.set_exception(self._lost())
@@ -252,12 +281,13 @@ class Link:
                 return channel.call(opnum, stub)
         return None
 
-    def call_along(self, opnum: int, stub: bytes) -> Answer | None:
-        """Calls together with the next call; None where the server takes only one call at a time."""
+    def tell(self, opnum: int, stub: bytes, tell: Tell) -> bool:
+        """Calls together with the next call, and nobody waits; False where only one can be made at a time."""
         for channel in self._channels:
             if channel.is_free and channel.is_multiplexed:
-                return channel.call(opnum, stub, at_once=False)
-        return None
+                channel.tell(opnum, stub, tell)
+                return True
+        return False
 
     async def call(self, opnum: int, stub: bytes) -> Answer:
         """Sends a call; the future of its answer."""

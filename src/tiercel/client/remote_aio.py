@@ -13,10 +13,10 @@ import weakref
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 from uuid import UUID, uuid4
 
 from tiercel.client.channel import Link, LinkLostError
@@ -54,7 +54,9 @@ from tiercel.remote_read.calls import (
 )
 from tiercel.remote_read.reader import Read
 
-_CURRENT = MessageSeekAction.SEEK_CURRENT
+_CURRENT = MessageSeekAction.SEEK_CURRENT  # naming a member of an enum costs a call
+_RECEIVE = QueueAccess.RECEIVE
+_TAKE = ReceiveAction.RECEIVE
 _LONGEST_MS: Final = INFINITE - 1
 _LAST: Final = 0xFFFF_FFFF_FFFF_FFFF  # the message before this one is the last (MQRR trap 16)
 
@@ -72,8 +74,7 @@ _RECEIVES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(NamedTuple):
     """A read as the caller wants it."""
 
     action: int
@@ -85,8 +86,7 @@ class _Plan:
     is_first: bool = False  # the first message, by lookup id: one that is not there was not found
 
 
-@dataclass(slots=True, eq=False)
-class _Held:
+class _Held(NamedTuple):
     """A message and the read that has brought it."""
 
     opened: Opened
@@ -240,7 +240,7 @@ class RemoteQueue:
             return await self.take(_seeking(_RECEIVES, lookup_id, seek, transaction))
         if self._left and transaction is None:
             return self._left.popleft()
-        return await self.take(_Plan(ReceiveAction.RECEIVE, check_timeout(timeout), transaction=transaction))
+        return await self.take(_Plan(_TAKE, check_timeout(timeout), transaction=transaction))
 
     @asynccontextmanager
     async def receiving(self, timeout: float | None = None) -> AsyncIterator[RemoteMessage]:  # noqa: ASYNC109
@@ -272,7 +272,7 @@ class RemoteQueue:
             plan = _seeking(_PEEKS, lookup_id, seek)
         else:
             plan = _Plan(ReceiveAction.PEEK_CURRENT, check_timeout(timeout))
-        held = await self._read(replace(plan, max_body_size=_limit(max_body_size)), self._to_peek)
+        held = await self._read(plan._replace(max_body_size=_limit(max_body_size)), self._to_peek)
         return held.message
 
     async def cursor(self) -> "RemoteCursor":
@@ -331,13 +331,18 @@ class RemoteQueue:
 
     # For cursors and threads.
 
-    async def opened(self, access: QueueAccess) -> Opened:
+    def _opened_now(self, access: QueueAccess) -> Opened | None:
+        """What is open already, and of use."""
         opened = self._opened.get(access)
-        if opened is not None and opened.link.is_open and opened.handle.is_open:
+        return opened if opened is not None and opened.link.is_open and opened.handle.is_open else None
+
+    async def opened(self, access: QueueAccess) -> Opened:
+        opened = self._opened_now(access)
+        if opened is not None:
             return opened
         async with self._opening:
-            opened = self._opened.get(access)
-            if opened is None or not (opened.link.is_open and opened.handle.is_open):
+            opened = self._opened_now(access)
+            if opened is None:
                 subject = str(self.format_name)
                 opened = await self._session.open(self.format_name, access, self._share, subject)
                 self._opened[access] = opened
@@ -349,10 +354,10 @@ class RemoteQueue:
         return QueueAccess.RECEIVE if self._share is ShareMode.DENY_RECEIVE else QueueAccess.PEEK
 
     async def hold(self, timeout: float | None) -> _Held:  # noqa: ASYNC109
-        return await self._read(_Plan(ReceiveAction.RECEIVE, check_timeout(timeout)), QueueAccess.RECEIVE)
+        return await self._read(_Plan(_TAKE, check_timeout(timeout)), _RECEIVE)
 
     async def take(self, plan: _Plan) -> RemoteMessage:
-        return await self.keep(await self._read(plan, QueueAccess.RECEIVE))
+        return await self.keep(await self._read(plan, _RECEIVE))
 
     def leave(self, message: RemoteMessage) -> None:
         """A message whose receiver has gone; the next one gets it."""
@@ -406,24 +411,31 @@ class RemoteQueue:
 
     async def _read(self, plan: _Plan, access: QueueAccess) -> _Held:
         session, seconds = self._session, plan.timeout
-        deadline = None if seconds is None else session.time + seconds
-
-        async def attempt() -> _Held:
-            return await self.read_at(await self.opened(access), plan, deadline)
-
+        began = session.time
+        deadline = None if seconds is None else began + seconds
+        patience = None
         while True:
             try:
-                return await session.retrying(attempt, deadline)
+                opened = self._opened_now(access) or await self.opened(access)
+                return await self.read_at(opened, plan, deadline)
+            except LinkLostError:
+                patience = patience or session.patience(deadline)
+                if not await patience.wait(began):
+                    raise
             except IoTimeoutError:
                 if plan.is_first:
                     raise MessageNotFoundError(str(self.format_name)) from None
                 if deadline is None or session.time + 1 > deadline:
                     raise  # otherwise it was longer than the protocol can say
+                patience = None
+            began = session.time
 
     async def read_at(self, opened: Opened, plan: _Plan, deadline: float | None) -> _Held:
         """One read on an open queue; the message, which has still to be ended if it was a receive."""
         handle, session = opened.handle, self._session
-        identifier = await self._enlisted(opened.link, plan.transaction)
+        identifier = NULL_GUID
+        if plan.transaction is not None:
+            identifier = await self._enlisted(opened.link, plan.transaction)
         remaining = None if deadline is None else max(deadline - session.time, 0)
         read = handle.start(
             plan.action,

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
+from math import inf
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -54,9 +56,68 @@ class Opened:
 
     link: Link
     handle: QueueHandle
-    # The answers to acknowledgements for which nobody waits, and when each has taken too long.
-    acknowledging: dict["asyncio.Future[bytes]", float] = field(default_factory=dict)
+    # Reads whose acknowledgements are not answered yet, and when each has taken too long.
+    acknowledging: dict[Read, float] = field(default_factory=dict)
     watch: asyncio.TimerHandle | None = None
+    # Who closes the queue waits until there are none of them.
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Deadlines:
+    """Ends waits that take too long, with one timer for all: one for each would cost as much as its call."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._due: dict[asyncio.Future[bytes], float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._look_at = inf
+
+    def add(self, answer: "asyncio.Future[bytes]", seconds: float) -> None:
+        due = self._due[answer] = self._loop.time() + seconds
+        if due < self._look_at:
+            self._arm(due)
+
+    def remove(self, answer: "asyncio.Future[bytes]") -> None:
+        del self._due[answer]
+
+    def _arm(self, due: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._look_at, self._timer = due, self._loop.call_at(due, self._look)
+
+    def _look(self) -> None:
+        now, self._look_at, self._timer = self._loop.time(), inf, None
+        for answer, due in self._due.items():
+            if due <= now and not answer.done():
+                answer.set_exception(TimeoutError())
+        waiting = [due for due in self._due.values() if due > now]
+        if waiting:
+            self._arm(min(waiting))
+
+
+class Patience:
+    """Who has lost a connection tries again for a while."""
+
+    def __init__(self, session: "Session", allowed_s: float, deadline: float | None) -> None:
+        self._session = session
+        self._allowed_s = allowed_s
+        self._deadline = deadline
+        self._pause = 0.0
+        self._lost_at: float | None = None
+
+    async def wait(self, began: float) -> bool:
+        """Waits before the next attempt; False when it is time to give up. The last one began at `began`."""
+        now = self._session.time
+        if self._lost_at is None or now - began > self._allowed_s:  # it went well for long
+            self._pause, self._lost_at = 0.0, now
+        give_up = self._lost_at + self._allowed_s
+        if self._deadline is not None:
+            give_up = min(give_up, max(self._deadline, self._lost_at + _GRACE_S))
+        if self._session.is_closed or now + self._pause >= give_up:
+            return False
+        await asyncio.sleep(self._pause)
+        self._pause = min(max(2 * self._pause, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
+        return True
 
 
 class RemoteTransaction:
@@ -81,7 +142,8 @@ class Session:
         self._ids = RequestIds()
         self._opened: set[Opened] = set()
         self._tidying: set[asyncio.Task[None]] = set()
-        self._is_closed = False
+        self._deadlines = Deadlines(self._loop)
+        self.is_closed = False
         self.sender = Sender(options, self.retrying)
 
     @property
@@ -94,7 +156,7 @@ class Session:
 
     async def close(self) -> None:
         """Ends every wait, gives back what was not acknowledged, and lets go of the connection."""
-        self._is_closed = True
+        self.is_closed = True
         await self.sender.close()
         link = self._link
         if link is None or not link.is_open:
@@ -111,10 +173,10 @@ class Session:
 
     async def link(self) -> Link:
         link = self._link
-        if link is not None and link.is_open and not self._is_closed:
+        if link is not None and link.is_open and not self.is_closed:
             return link
         async with self._dialing:
-            if self._is_closed:
+            if self.is_closed:
                 raise ServiceNotAvailableError(
                     self.host, problem="the connection was closed", fix="connect again"
                 )
@@ -177,7 +239,7 @@ class Session:
 
     async def _close_handle(self, opened: Opened) -> None:
         if opened.acknowledging:  # a server may take calls in any order, and a close gives messages back
-            await asyncio.wait(list(opened.acknowledging))
+            await opened.settled.wait()
         await self.call_all(opened, opened.handle.close())
         self._opened.discard(opened)
 
@@ -200,7 +262,9 @@ class Session:
         limit = None if wait_s is None else wait_s + self._options.rpc_timeout_s
         future = None
         try:
-            future = await self.send(link, read.request)
+            request = read.request
+            stub = request.encode()
+            future = link.call_now(request.OPNUM, stub) or await link.call(request.OPNUM, stub)
             response = await self.answer(link, future, read.request, subject, limit)
         except asyncio.CancelledError:
             if future is None:
@@ -225,20 +289,21 @@ class Session:
         if len(opened.acknowledging) >= _UNANSWERED_MAX or not read.is_delivered:
             return False
         request = read.end(RR_ACK)
-        answer = opened.link.call_along(request.OPNUM, request.encode())
-        if answer is None:
+        if not opened.link.tell(request.OPNUM, request.encode(), partial(self._acknowledged, opened, read)):
             read.state = ReadState.DELIVERED
             return False
-        opened.acknowledging[answer] = self._loop.time() + self._options.rpc_timeout_s
-        answer.add_done_callback(lambda _: self._acknowledged(opened, read, answer))
+        opened.acknowledging[read] = self._loop.time() + self._options.rpc_timeout_s
+        opened.settled.clear()
         if opened.watch is None:
             self._watch(opened)
         return True
 
-    def _acknowledged(self, opened: Opened, read: Read, answer: "asyncio.Future[bytes]") -> None:
-        del opened.acknowledging[answer]
+    @staticmethod
+    def _acknowledged(opened: Opened, read: Read, fault: Exception | None) -> None:
+        del opened.acknowledging[read]
+        if not opened.acknowledging:
+            opened.settled.set()
         read.forget()
-        fault = answer.exception()
         if isinstance(fault, RpcFault):
             error = error_of_fault(fault, read.request, opened.handle.subject)
             if isinstance(error, StaleHandleError):  # whatever it has forgotten, we start afresh
@@ -263,8 +328,8 @@ class Session:
     async def answer(
         self, link: Link, future: "asyncio.Future[bytes]", request: Request, subject: str, limit: float | None
     ) -> Response:
-        # Not `asyncio.timeout`, which costs several times as much, and this comes with every message.
-        timer = None if limit is None else self._loop.call_later(limit, _time_out, future)
+        if limit is not None:
+            self._deadlines.add(future, limit)
         try:
             stub = await future
         except RpcFault as fault:
@@ -278,8 +343,8 @@ class Session:
             problem = f"{type(request).__name__} was not answered within {limit:g} s"
             raise QueueNotAvailableError(subject, problem=problem) from None
         finally:
-            if timer is not None:
-                timer.cancel()
+            if limit is not None:
+                self._deadlines.remove(future)
         return request.RESPONSE.decode(stub)
 
     async def _withdraw(self, opened: Opened, read: Read, future: "asyncio.Future[bytes]") -> None:
@@ -324,28 +389,23 @@ class Session:
             self._tidying.add(task)
             task.add_done_callback(self._tidying.discard)
 
-        if handles and not self._is_closed:
+        if handles and not self.is_closed:
             with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(begin)
 
     async def retrying(self, attempt: Callable[[], Awaitable[T]], deadline: float | None = None) -> T:
         """Tries again over a new connection when the old one is lost, for a while."""
-        pause, lost_at = 0.0, None
+        patience = self.patience(deadline)
         while True:
             began = self._loop.time()
             try:
                 return await attempt()
             except LinkLostError:
-                now, allowed = self._loop.time(), self._options.reconnect_s
-                if lost_at is None or now - began > allowed:  # it went well for long
-                    pause, lost_at = 0.0, now
-                give_up = lost_at + allowed
-                if deadline is not None:
-                    give_up = min(give_up, max(deadline, lost_at + _GRACE_S))
-                if self._is_closed or now + pause >= give_up:
+                if not await patience.wait(began):
                     raise
-            await asyncio.sleep(pause)
-            pause = min(max(2 * pause, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
+
+    def patience(self, deadline: float | None) -> Patience:
+        return Patience(self, self._options.reconnect_s, deadline)
 
     async def enlist(self, link: Link, transaction: RemoteTransaction, name: FormatName) -> None:
         """Once for each transaction and server: R_QMEnlistRemoteTransaction, 3.2.4.2."""
@@ -359,8 +419,3 @@ class Session:
 def _late(answer: Answer) -> "asyncio.Future[bytes]":
     """The answer, for who was cancelled while waiting for it."""
     return answer.late if answer.cancelled() else answer
-
-
-def _time_out(future: "asyncio.Future[bytes]") -> None:
-    if not future.done():
-        future.set_exception(TimeoutError())

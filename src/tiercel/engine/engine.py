@@ -7,8 +7,9 @@ Commands check before they change anything: one that raises has done nothing. Be
 many commands may run; their results count, and their effects leave, only when `commit` has returned.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -133,7 +134,7 @@ class Engine:
         self._transactions = Transactions(
             self._core, self._catalog, self._delivery, self._reading, self.outgoing
         )
-        self.browsing = Browsing(self._core)
+        self.browsing = Browsing(self._core, self._delivery)
         self.claims = Claims(self._core, self._catalog, self._delivery, self._expiry)
         self.peers = Peers(self._core)
         self.final_acks = FinalAcks(self._core, self.queue_manager, self._delivery, self.peers)
@@ -196,6 +197,11 @@ class Engine:
     def set_aside(self, space: Keyspace, key: bytes, data: bytes, what: str, problem: object) -> None:
         """Takes a damaged row of a protocol away and says so."""
         self._core.set_aside_row(space, key, data, what, problem)
+
+    @property
+    def total_bytes(self) -> int:
+        """Of all messages: what the quota of the queue manager limits."""
+        return self._core.total_bytes
 
     @property
     def seconds(self) -> int:
@@ -343,15 +349,17 @@ class Engine:
             record = state.get(self._core, lookup_id)
             if record is not None:
                 self._delivery.finish(state, lookup_id, record, MessageClass.NACK_Q_DELETED)
-        self._finish_available(state, MessageClass.NACK_Q_DELETED)
+        self._finish_available(state, MessageClass.NACK_Q_DELETED, self._delivery.newest_sequence)
         self.claims.queue_deleted(state)
 
-    def _finish_available(self, state: QueueState, reason: MessageClass) -> int:
+    def _finish_available(
+        self, state: QueueState, reason: MessageClass, newest: int, limit: float = inf
+    ) -> int:
         """Ends every message that can be had now, and none that comes of it; how many there were."""
         if state.is_outgoing:
             reason = MessageClass.NACK_DELETED
-        newest, count, at = self._delivery.newest_sequence, 0, START
-        while (found := state.next_available(self._core, at)) is not None:
+        count, at = 0, START
+        while count < limit and (found := state.next_available(self._core, at)) is not None:
             at = found[0]
             if lookup_id_sequence(at) <= newest:
                 self._delivery.finish(state, *found, reason)
@@ -392,8 +400,25 @@ class Engine:
         """Whether it is a queue of applications: not one of the system's, nor a part of another queue."""
         return self._catalog.is_visible(state)
 
+    def is_internal(self, state: QueueState) -> bool:
+        """Whether only the protocols use the queue: to others it is not there."""
+        return self._catalog.is_internal(state)
+
     def discards(self) -> Iterator[Discard]:
         return self._core.ledger.lines()
+
+    @property
+    def discard_counts(self) -> Mapping[int, int]:
+        """How many messages ended without being received since the start, by class."""
+        return self._core.ledger.counts
+
+    @property
+    def dead_letter_counts(self) -> Mapping[int, int]:
+        """How many of them became dead letters here."""
+        return self._delivery.dead_letters
+
+    def newest_discards(self, before: int | None, limit: int) -> Iterator[tuple[int, Discard]]:
+        return self._core.ledger.newest(before, limit)
 
     # Handles.
 
@@ -598,17 +623,20 @@ class Engine:
         """Receive, peek, lookup, two-phase reads, cancel."""
         return self._reading
 
-    def purge(self, opened: OpenQueue) -> int:
+    def purge(self, opened: OpenQueue, *, newest: int | None = None, limit: float = inf) -> int:
         """Purge Queue: what is available ends now, what is taken ends when it is given back (DMPR T-22).
 
-        What a consumer has claimed it keeps, as a subqueue keeps what was moved there.
+        What a consumer has claimed it keeps, as a subqueue keeps what was moved there. A long queue can be
+        purged in parts, `limit` messages at a time, and nothing ends whose sequence is above `newest`.
         """
         state = opened.queue_for(QueueAccess.RECEIVE)
-        doomed = [each for each in state.locks.items() if each[1].doom is None]
+        newest = self._delivery.newest_sequence if newest is None else newest
+        taken = [each for each in state.locks.items() if lookup_id_sequence(each[0]) <= newest]
+        doomed = [each for each in taken if each[1].doom is None]
         for lookup_id, lock in doomed:
             lock.doom = MessageClass.NACK_DELETED if state.is_outgoing else MessageClass.NACK_Q_PURGED
             self._expiry.purge_later(state, lookup_id)
-        count = self._finish_available(state, MessageClass.NACK_Q_PURGED)
+        count = self._finish_available(state, MessageClass.NACK_Q_PURGED, newest, limit)
         if (count or doomed) and not state.is_deleted:  # a subqueue may go with its last message
             self._catalog.raise_epoch(state)
         return count
@@ -633,6 +661,38 @@ class Engine:
         goal.pending_moves += 1  # keeps a subqueue that is still empty
         kind = TransactionalOperationType.MOVE
         transaction.operations.append(Operation(kind, queue, record, lookup_id, goal))
+
+    def hand_over(self, opened: OpenQueue, lookup_id: int, target: OpenQueue) -> bool:
+        """Takes a message to another queue of this computer as it is, and its sender hears nothing of it.
+
+        False when it would have to become another message there: it is to be sent anew, and then taken.
+        """
+        queue, goal = opened.queue_for(QueueAccess.RECEIVE), target.queue_for(_SEND)
+        record = None if lookup_id in queue.locks else queue.get(self._core, lookup_id)
+        if record is None:
+            raise MessageNotFoundError(f"message {lookup_id} of {queue}")
+        packet = UserMessage(record.packet)
+        is_misfit = self._delivery.check_transaction(goal, is_transactional=packet.is_transactional)
+        if queue.is_outgoing or goal.is_outgoing or is_misfit is not None:
+            return False
+        self._delivery.check_goal(goal, packet)
+        if packet.is_recoverable:
+            self._core.reserve(len(record.packet))
+        self._transactions.move(queue, lookup_id, record, goal)
+        return True
+
+    def take_away(self, opened: OpenQueue, lookup_id: int) -> None:
+        """Ends a message that was sent anew elsewhere in this very batch: its sender hears that it was
+        received; of one that was still on its way, nothing.
+        """
+        queue = opened.queue_for(QueueAccess.RECEIVE)
+        record = None if lookup_id in queue.locks else queue.get(self._core, lookup_id)
+        if record is None:
+            raise MessageNotFoundError(f"message {lookup_id} of {queue}")
+        if queue.is_outgoing:
+            self._delivery.detach(queue, lookup_id, record)
+        else:
+            self._delivery.finish(queue, lookup_id, record, MessageClass.ACK_RECEIVE)
 
     # Transactions.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from tiercel.remote_read.calls import Response
@@ -10,10 +11,12 @@ CallId = Hashable
 """How the RPC layer knows a call: the service gives it back as it came."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
+    """Answer the call; where nobody waits for that, it may go together with the next answer."""
+
     call: CallId
     response: Response
+    is_awaited: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ the two methods that open a queue have none, and fail by a fault that carries th
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self, get_type_hints
 from uuid import UUID
 
@@ -23,7 +24,6 @@ from tiercel.rpc.ndr import (
     NdrReader,
     NdrWriter,
     decode_handle,
-    encode_handle,
 )
 from tiercel.rpc.status import NCA_S_OP_RNG_ERROR, RpcFault
 from tiercel.rpc.syntax import Interface, SyntaxId
@@ -38,7 +38,7 @@ RR_ACK: Final = 2
 TOKEN_MAX_BYTES: Final = 131_072
 MAX_SECTIONS: Final = 2
 
-_SECTION_TYPES = frozenset(SectionType)
+_SECTION_TYPES = {int(kind): kind for kind in SectionType}
 _SECTION_SIZE = 16  # of a SectionBuffer without what its pointer points to
 
 
@@ -49,7 +49,6 @@ class Kind(NamedTuple):
     write: Callable[[NdrWriter, Any], object]
     code: str = ""  # of the struct module
     unpacked: Callable[[Any], Any] | None = None  # makes the value of what the code gives
-    packed: Callable[[Any], Any] | None = None  # and the other way round
 
 
 def _check_ack(ack: int) -> int:
@@ -71,7 +70,6 @@ Handle = Annotated[
         NdrWriter.context_handle,
         f"{HANDLE_SIZE}s",
         decode_handle,
-        encode_handle,
     ),
 ]
 Ack = Annotated[
@@ -107,7 +105,7 @@ def _read_sections(reader: NdrReader) -> tuple[Section, ...]:
     for _ in range(count):
         # Sixteen bits, then two that mean nothing (MQRR trap 2).
         reader.align(4)
-        kind = SectionType(reader.enum16("SectionBufferType", _SECTION_TYPES))
+        kind = _SECTION_TYPES[reader.enum16("SectionBufferType", _SECTION_TYPES)]
         alloc, size = reader.u32("SectionSizeAlloc"), reader.u32("SectionSize")
         heads.append((kind, alloc, size, reader.pointer("pSectionBuffer", size)))
     return tuple(
@@ -133,9 +131,12 @@ Sections = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Call:
-    """Arguments or results: the fields in wire order, each with its kind."""
+    """Arguments or results: the fields in wire order, each with its kind.
+
+    Not frozen, which would cost three times as much for every message.
+    """
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
@@ -168,7 +169,7 @@ class Call:
 class _FixedFields:
     """A call whose fields all have fixed sizes."""
 
-    __slots__ = ("_names", "_packed", "_struct", "_unpacked")
+    __slots__ = ("_struct", "_unpacked", "_values")
 
     def __init__(self, fields: Sequence[tuple[str, Kind]]) -> None:
         codes, size = ["<"], 0
@@ -178,9 +179,10 @@ class _FixedFields:
             codes.append(f"{gap}x{kind.code}")
             size += gap + own_size
         self._struct = struct.Struct("".join(codes))
-        self._names = [name for name, _ in fields]
+        names = [name for name, _ in fields]
+        values = attrgetter(*names)
+        self._values = values if len(names) > 1 else lambda call: (values(call),)
         self._unpacked = [(at, kind.unpacked) for at, (_, kind) in enumerate(fields) if kind.unpacked]
-        self._packed = [(at, kind.packed) for at, (_, kind) in enumerate(fields) if kind.packed]
 
     def unpack(self, reader: NdrReader) -> list[Any] | None:
         if reader.at or reader.end < self._struct.size:
@@ -195,10 +197,7 @@ class _FixedFields:
         return values
 
     def pack(self, call: "Call") -> bytes | None:
-        values = [getattr(call, name) for name in self._names]
-        for at, packed in self._packed:
-            values[at] = packed(values[at])
-        return self._struct.pack(*values)
+        return self._struct.pack(*self._values(call))
 
 
 class _WholeMessage:
@@ -221,7 +220,7 @@ class _WholeMessage:
         if not is_one or size != there or kind not in _SECTION_TYPES or at + 4 > len(data):
             return None
         reader.at = at + 4
-        section = Section(SectionType(kind), alloc, data[start:end])
+        section = Section(_SECTION_TYPES[kind], alloc, data[start:end])
         return [arrival, sequence, (section,), int.from_bytes(data[at : at + 4], "little")]
 
     def pack(self, call: Call) -> bytes | None:
@@ -270,7 +269,7 @@ def _new_form(cls: type[Call]) -> _Form:
 # Responses.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Response(Call):
     @classmethod
     def failed(cls, status: int) -> "Response | None":  # noqa: ARG003
@@ -278,23 +277,23 @@ class Response(Call):
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ServerPort(Response):
     port: U32 = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class QueueOpened(Response):
     handle: Handle = NULL_HANDLE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class QueueOpenedForMove(Response):
     move_context: U64 = 0
     handle: Handle = NULL_HANDLE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class QueueClosed(Response):
     handle: Handle = NULL_HANDLE
     status: U32 = MQ_OK
@@ -304,7 +303,7 @@ class QueueClosed(Response):
         return cls(status=status)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CursorCreated(Response):
     cursor: U32 = 0
     status: U32 = MQ_OK
@@ -314,7 +313,7 @@ class CursorCreated(Response):
         return cls(status=status)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Received(Response):
     arrival_time: U32 = 0
     sequence_id: U64 = 0
@@ -326,7 +325,7 @@ class Received(Response):
         return cls(status=status)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Done(Response):
     """Of the methods that give nothing but whether they succeeded."""
 
@@ -340,26 +339,26 @@ class Done(Response):
 # Requests.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request(Call):
     OPNUM: ClassVar[int]
     RESPONSE: ClassVar[type[Response]] = Done
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class HandleRequest(Request):
     """A method on an open queue."""
 
     handle: Handle
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class GetServerPort(Request):
     OPNUM = 0
     RESPONSE = ServerPort
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OpenQueue(Request):
     """The client's id and version are of no importance any more (MQRR-054, MQRR-055)."""
 
@@ -377,31 +376,31 @@ class OpenQueue(Request):
     RESPONSE: ClassVar[type[Response]] = QueueOpened
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CloseQueue(HandleRequest):
     OPNUM = 3
     RESPONSE = QueueClosed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CreateCursor(HandleRequest):
     OPNUM = 4
     RESPONSE = CursorCreated
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CloseCursor(HandleRequest):
     cursor: U32
 
     OPNUM = 5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PurgeQueue(HandleRequest):
     OPNUM = 6
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StartReceive(HandleRequest):
     lookup_id: U64 = 0
     cursor: U32 = 0
@@ -415,14 +414,14 @@ class StartReceive(HandleRequest):
     RESPONSE = Received
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CancelReceive(HandleRequest):
     request_id: U32
 
     OPNUM = 8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EndReceive(HandleRequest):
     ack: Ack
     request_id: U32
@@ -430,7 +429,7 @@ class EndReceive(HandleRequest):
     OPNUM = 9
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MoveMessage(HandleRequest):
     move_context: U64
     lookup_id: U64
@@ -439,13 +438,13 @@ class MoveMessage(HandleRequest):
     OPNUM = 10
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OpenQueueForMove(OpenQueue):
     OPNUM = 11
     RESPONSE = QueueOpenedForMove
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EnlistRemoteTransaction(Request):
     transaction: UnitOfWork
     token: Token = b""
@@ -454,14 +453,14 @@ class EnlistRemoteTransaction(Request):
     OPNUM = 12
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StartTransactionalReceive(StartReceive):
     transaction: UnitOfWork = NULL_GUID
 
     OPNUM = 13
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SetUserAcknowledgementClass(HandleRequest):
     lookup_id: U64
     message_class: U16
@@ -469,7 +468,7 @@ class SetUserAcknowledgementClass(HandleRequest):
     OPNUM = 14
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EndTransactionalReceive(EndReceive):
     OPNUM = 15
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from itertools import count
-from typing import Self
+from typing import NamedTuple, Self
 
 from tiercel.engine.cursor import Cursor
 from tiercel.engine.handles import OpenQueue
@@ -26,8 +26,7 @@ _MOVE_CONTEXT_BYTES = 8
 _CURSORS = 0xFFFF_FFFF  # a cursor is a DWORD, and never 0
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(NamedTuple):
     """Who calls: the association group, who it proved to be, and how well the call is protected."""
 
     association: Association
@@ -56,13 +55,17 @@ def _is_loopback(peer: str) -> bool:
 
 @dataclass(slots=True, eq=False)
 class QueueHandle:
-    association: Association
+    opener: Caller
     user: SecurityIdentifier
     opened: OpenQueue
     is_workgroup: bool
     context: ContextHandle = NULL_HANDLE
     move_context: int = 0  # 0 when it was not opened for moving
     cursors: dict[int, Cursor] = field(default_factory=dict)
+
+    @property
+    def association(self) -> Association:
+        return self.opener.association
 
 
 class Handles:

@@ -5,6 +5,7 @@ where the message came from, and headers follow that tell what became of it here
 A body that is longer than the reader asked for is cut; then what stands before and after it travels apart.
 """
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -40,10 +41,12 @@ from tiercel.wire.user_header import UserHeader
 from tiercel.wire.user_message import UserMessage
 
 # In BaseHeader and UserHeader, which begin every packet.
-_PACKET_SIZE = slice(8, 12)
+_SIZE_AT, _ADDRESS_END = 8, 48
+_PACKET_SIZE = slice(_SIZE_AT, 12)
 _TIME_TO_REACH_QUEUE = slice(12, 16)
 _SOURCE = slice(16, 32)
-_ADDRESS = slice(32, 48)
+_ADDRESS = slice(32, _ADDRESS_END)
+_SIZE_AND_TIME = struct.Struct("<II")
 _USER_FLAGS = slice(60, 64)
 
 _SHORT_ADDRESS_SIZE = 8
@@ -60,8 +63,7 @@ _SECOND_OF = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """SectionBuffer, 2.2.6: a part of a packet, and how long it is with the whole body in it."""
 
     type: SectionType
@@ -206,8 +208,7 @@ def _find_compound_message(reader: Reader, base: BaseHeader) -> _Body:
 # Reading.
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteMessage:
+class RemoteMessage(NamedTuple):
     """What a remote reader got: the packet as its server stores it, and what the server says of it.
 
     Of a body that was cut, the packet has `body_received` bytes, and zeros in the place of the others.
@@ -260,23 +261,22 @@ def _read(data: bytes, received: int | None = None, body_size: int = 0) -> Remot
     # PacketSize counts the headers after the message; one that does not is understood as well.
     size = int.from_bytes(data[_PACKET_SIZE], "little")
     served = UserMessage(data[:size])
-    trailer = served.trailer + data[size:]
-    own = bytearray(data[: size - len(served.trailer)])
-    own[_PACKET_SIZE] = len(own).to_bytes(4, "little")
+    trailer = served.trailer
+    end = size - len(trailer)
+    trailer += data[size:]
     remaining = INFINITE
     if served.time_to_reach_queue != INFINITE:
         remaining = max(served.time_to_reach_queue - served.sent_time, 0)
-    own[_TIME_TO_REACH_QUEUE] = remaining.to_bytes(4, "little")
-    overlay = _NO_ADDRESS
+    overlay, own_address = _NO_ADDRESS, data[_ADDRESS]
     if served.flags >> user_header.DESTINATION_SHIFT & 7 == _DIRECT:
-        overlay = bytes(own[_ADDRESS])
-        own[_ADDRESS] = _NO_ADDRESS
+        overlay, own_address = own_address, overlay
     headers = _read_headers if len(trailer) <= _CACHED_TRAILER_BYTES else _read_headers.__wrapped__
     subqueue, dead_letters, address = headers(trailer, overlay)
     if received is None:
         is_srmp = served.flags & user_header.ARRIVED_OVER_HTTP
         received = body_size = _find_body(data).size if is_srmp else served.sent_body_size
-    served.rewrite(bytes(own))
+    sizes = _SIZE_AND_TIME.pack(end, remaining)
+    served.rewrite(b"".join((data[:_SIZE_AT], sizes, data[_SOURCE], own_address, data[_ADDRESS_END:end])))
     return RemoteMessage(served, received, body_size, subqueue, dead_letters, address)
 
 

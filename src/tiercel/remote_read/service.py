@@ -12,7 +12,6 @@ costs nothing but time: the reader's silence, its end or an orderly close give t
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from secrets import token_bytes
 from typing import Any
 from uuid import UUID
@@ -113,12 +112,21 @@ class RemoteReadService:
             self._give_back(request)
 
     def flush(self) -> None:
-        """Before the commit: acknowledgements that have waited long enough, or that now cost nothing."""
-        if self._postponed_until is None:
-            return
-        is_time = self._postponed_until <= self._now or len(self._postponed) >= _POSTPONED_MAX
-        if is_time or self._engine.has_changes:
+        """Before the commit: acknowledgements that have waited, if they now cost nothing."""
+        if self._postponed and self._engine.has_changes:
             self._end_postponed()
+
+    def flush_due(self) -> bool:
+        """After the answers have left: acknowledgements that have waited long enough.
+
+        Then the others are at work while these are made durable. Whether that needs a commit of its own.
+        """
+        if self._postponed_until is None:
+            return False
+        is_due = self._postponed_until <= self._now or len(self._postponed) >= _POSTPONED_MAX
+        if is_due:
+            self._end_postponed()
+        return is_due
 
     def finish(self, effects: list[Effect]) -> list[Effect]:
         """After the commit: answers the calls whose waits have ended; gives the effects for others."""
@@ -163,7 +171,7 @@ class RemoteReadService:
         """A call came; a reply or a fault with the same id answers it, now or later."""
         if self._postponed and not _leaves_alone(request):
             self._end_postponed()
-        self._answer(call, request, lambda: self._methods[type(request)](call, caller, request))
+        self._answer(call, request, self._methods[type(request)], call, caller, request)
 
     def postpone(self, call: CallId, caller: Caller, request: calls.EndReceive) -> None:
         """An acknowledgement whose reader asks for its next message without waiting for the answer.
@@ -171,7 +179,7 @@ class RemoteReadService:
         It may wait a little for others, so that one commit serves them all; meanwhile nobody else can have
         the message, and if we end, it comes once more: the same as if the acknowledgement were on its way.
         """
-        self._answer(call, request, lambda: self._postpone(call, caller, request))
+        self._answer(call, request, self._postpone, call, caller, request, is_awaited=False)
 
     def _postpone(self, call: CallId, caller: Caller, request: calls.EndReceive) -> Response | None:
         pending = self._find_delivered(caller, request)
@@ -185,11 +193,18 @@ class RemoteReadService:
     def _end_postponed(self) -> None:
         postponed, self._postponed, self._postponed_until = self._postponed, [], None
         for call, request, pending in postponed:
-            self._answer(call, request, partial(self._end, request, pending))
+            self._answer(call, request, self._end, request, pending, is_awaited=False)
 
-    def _answer(self, call: CallId, request: Request, method: Callable[[], Response | None]) -> None:
+    def _answer(
+        self,
+        call: CallId,
+        request: Request,
+        method: Callable[..., Response | None],
+        *arguments: Any,
+        is_awaited: bool = True,
+    ) -> None:
         try:
-            response = method()
+            response = method(*arguments)
         except RpcFault as fault:
             self._actions.append(Fault(call, fault.status))
             return
@@ -199,7 +214,7 @@ class RemoteReadService:
                 self._actions.append(Fault(call, error.code))
                 return
         if response is not None:
-            self._actions.append(Reply(call, response))
+            self._actions.append(Reply(call, response, is_awaited))
 
     def abandon(self, call: CallId) -> None:
         """Nobody waits for the answer any more: the call was orphaned, or its connection is gone."""
@@ -258,7 +273,7 @@ class RemoteReadService:
             token=token,
         )
         opened.remote_read_state = RemoteReadState.OPENED
-        handle = QueueHandle(caller.association, token.user, opened, is_workgroup)
+        handle = QueueHandle(caller, token.user, opened, is_workgroup)
         try:
             self._handles.add(handle)
         except RpcFault:
@@ -489,6 +504,9 @@ class RemoteReadService:
 
     def _handle(self, caller: Caller, request: calls.HandleRequest) -> QueueHandle:
         handle = self._handles.find(caller.association, request.handle)
+        opener = handle.opener
+        if caller.token is opener.token and caller.level is opener.level:  # nothing can have changed
+            return handle
         if self._identify(caller, is_workgroup=handle.is_workgroup).user != handle.user:
             raise RpcFault(ERROR_ACCESS_DENIED, "the queue was opened by somebody else")
         return handle

@@ -13,7 +13,7 @@ the others wait here. `Failed` is the last event: it ends the connection and eve
 from collections import deque
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from tiercel.model.errors import PeerError
@@ -87,8 +87,7 @@ class Bound:
     """Calls can be made."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(NamedTuple):
     call_id: int
     stub: bytes
 
@@ -132,11 +131,8 @@ EXPECTED: Final[dict[State, tuple[type[Pdu], ...]]] = {
 }
 
 
-@dataclass(slots=True)
-class _Outstanding:
-    """A call without its whole answer; `stub` is None before the first fragment of that."""
-
-    stub: bytearray | None = None
+_BOUND: Final = State.BOUND  # naming a member of an enum costs a call
+_CLOSED: Final = State.CLOSED
 
 
 class ClientConnection:
@@ -163,12 +159,13 @@ class ClientConnection:
         self._features = 0
         self._is_multiplexed = False
         self._next_call_id = _BIND_CALL_ID + 1
-        self._outstanding: dict[int, _Outstanding] = {}
+        # The calls without their whole answer, and what is there of it; None before its first fragment.
+        self._outstanding: dict[int, bytearray | None] = {}
         self._waiting: deque[tuple[Request, bytes]] = deque()
 
     @property
     def is_bound(self) -> bool:
-        return self._state is State.BOUND
+        return self._state is _BOUND
 
     @property
     def is_closing(self) -> bool:
@@ -217,13 +214,13 @@ class ClientConnection:
 
     def call(self, opnum: int, stub: bytes, *, target: UUID | None = None) -> int:
         """Make a call on an object, where one is named; the number by which its answer is known."""
-        if self._state is not State.BOUND:
+        if self._state is not _BOUND:
             raise ValueError("calls can be made once the connection is bound")
         call_id = self._next_call_id
         self._next_call_id += 1
         is_plain = target is None and self._protection is None
         if is_plain and len(stub) <= self._max_transmit - REQUEST_HEADER_SIZE and self._can_send:
-            self._outstanding[call_id] = _Outstanding()
+            self._outstanding[call_id] = None
             self._output.append(plain_request(call_id, _CONTEXT_ID, opnum, stub))
             return call_id
         flags = WHOLE if target is None else WHOLE | OBJECT_UUID
@@ -238,9 +235,10 @@ class ClientConnection:
 
     def orphan(self, call_id: int) -> None:
         """Give a call up; no answer comes. Where the server cannot take that, the connection is closing."""
-        if self._outstanding.pop(call_id, None) is None:
+        if call_id not in self._outstanding:
             self._waiting = deque(entry for entry in self._waiting if entry[0].call_id != call_id)
             return
+        del self._outstanding[call_id]
         self._send(Orphaned(call_id=call_id))
         if not self._features & KEEP_CONNECTION_ON_ORPHAN:
             self._state = State.CLOSED
@@ -252,24 +250,26 @@ class ClientConnection:
     def receive(self, data: bytes) -> list[Event]:
         """What the bytes mean; nothing comes after `Failed`."""
         events: list[Event] = []
-        if self._state is State.CLOSED:
+        if self._state is _CLOSED:
             return events
         self._framer.receive(data)
         try:
-            for pdu in self._framer.pdus():
-                self._take(decode_pdu(pdu), pdu, events)
+            for whole in self._framer.pdus():
+                pdu = decode_pdu(whole)
+                if type(pdu) is Response and self._state is _BOUND:  # first: nearly all are this
+                    self._response(pdu, whole, events)
+                else:
+                    self._take(pdu, events)
         except PeerError as error:
             self._state = State.CLOSED
             events.append(Failed(error))
         return events
 
-    def _take(self, pdu: Pdu, data: bytes, events: list[Event]) -> None:
+    def _take(self, pdu: Pdu, events: list[Event]) -> None:
         # An AlterContextResp is a kind of BindAck, so the type must be one of the expected ones exactly.
         if type(pdu) not in EXPECTED[self._state]:
             raise ProtocolError(f"a {pdu.TYPE.name} came, the connection is {self._state.name}")
         match pdu:
-            case Response():
-                self._response(pdu, data, events)
             case Fault():
                 self._fault(pdu, events)
             case AlterContextResp():
@@ -372,46 +372,48 @@ class ClientConnection:
     def _send_calls(self) -> None:
         while self._waiting and (self._is_multiplexed or not self._outstanding):
             request, stub = self._waiting.popleft()
-            self._outstanding[request.call_id] = _Outstanding()
+            self._outstanding[request.call_id] = None
             self._output += cut(request, stub, self._max_transmit, self._protection)
 
     def _response(self, response: Response, data: bytes, events: list[Event]) -> None:
-        stub = open_fragment(response, data, self._protection)
-        call = self._find(response)
-        if call is None:
+        stub, protection = response.stub, self._protection
+        if protection is not None or response.auth is not None:
+            stub = open_fragment(response, data, protection)
+        call_id, is_last = response.call_id, response.flags & LAST
+        if not self._is_awaited(call_id):
             return
-        if bool(response.flags & FIRST) == (call.stub is not None):
-            raise ProtocolError(f"the fragments of the answer to call {response.call_id} are out of order")
-        is_last = response.flags & LAST
-        if call.stub is not None:
-            call.stub += stub
+        gathered = self._outstanding[call_id]
+        if bool(response.flags & FIRST) == (gathered is not None):
+            raise ProtocolError(f"the fragments of the answer to call {call_id} are out of order")
+        if gathered is not None:
+            gathered += stub
         elif not is_last:
-            call.stub = bytearray(stub)
-        whole = stub if call.stub is None else call.stub
+            gathered = self._outstanding[call_id] = bytearray(stub)
+        whole = stub if gathered is None else gathered
         if len(whole) > self._max_response_bytes:
-            raise ProtocolError(
-                f"the answer to call {response.call_id} is over {self._max_response_bytes} bytes"
-            )
+            raise ProtocolError(f"the answer to call {call_id} is over {self._max_response_bytes} bytes")
         if is_last:
-            del self._outstanding[response.call_id]
-            events.append(Answered(response.call_id, bytes(whole)))
-            self._send_calls()
+            del self._outstanding[call_id]
+            events.append(Answered(call_id, bytes(whole)))
+            if self._waiting:
+                self._send_calls()
 
     def _fault(self, fault: Fault, events: list[Event]) -> None:
         """A fault carries no signature, whatever the level: 2.2.2.12 names only responses."""
         if self._state is not State.BOUND:
             raise BindError(f"{self._subject} was refused: {RpcFault(fault.status)}")
-        if self._find(fault) is not None:
+        if self._is_awaited(fault.call_id):
             del self._outstanding[fault.call_id]
             events.append(Faulted(fault.call_id, RpcFault(fault.status)))
             self._send_calls()
 
-    def _find(self, pdu: Response | Fault) -> _Outstanding | None:
-        """The call that is answered; None for one that was given up."""
-        call = self._outstanding.get(pdu.call_id)
-        if call is None and not _BIND_CALL_ID < pdu.call_id < self._next_call_id:
-            raise ProtocolError(f"an answer came to call {pdu.call_id}, which was never made")
-        return call
+    def _is_awaited(self, call_id: int) -> bool:
+        """Whether an answer is wanted: not that to a call that was given up."""
+        if call_id in self._outstanding:
+            return True
+        if not _BIND_CALL_ID < call_id < self._next_call_id:
+            raise ProtocolError(f"an answer came to call {call_id}, which was never made")
+        return False
 
     def _send(self, pdu: Pdu) -> None:
         self._output.append(pdu.encode())

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tiercel.model.errors import DecodeError
-from tiercel.rpc.pdu import FRAGMENT_MAX, HEADER_SIZE, read_header
+from tiercel.rpc.pdu import FRAGMENT_MAX, HEADER_SIZE, fragment_size
 
 
 class Framer:
@@ -59,7 +59,7 @@ class Framer:
         self._data, self._at, self._wanted = b"", 0, wanted
 
     def _size(self, at: int) -> int:
-        size = read_header(self._data, at).frag_length
+        size = fragment_size(self._data, at)
         if size > self.max_fragment:
             raise DecodeError("Pdu", "frag_length", 8, f"is {size}, negotiated were {self.max_fragment}")
         return size

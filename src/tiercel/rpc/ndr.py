@@ -12,9 +12,8 @@ Whatever is not right is an `NdrError`, and its `status` is what the fault says.
 
 import struct
 from collections.abc import Container
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Self
 from uuid import UUID
 
 from tiercel.model.errors import DecodeError
@@ -29,7 +28,6 @@ _U16 = struct.Struct("<H")
 _U32 = struct.Struct("<I")
 _I32 = struct.Struct("<i")
 _U64 = struct.Struct("<Q")
-HANDLE_SIZE: Final = 20
 _HANDLES_CACHED = 1024
 
 # Windows counts its referents from here, four by four ([C706] wants nothing but distinct non-zero numbers).
@@ -42,29 +40,37 @@ class NdrError(DecodeError):
     status: ClassVar[int] = RPC_X_BAD_STUB_DATA
 
 
-@dataclass(frozen=True, slots=True)
-class ContextHandle:
-    """ndr_context_handle, [C706] appendix N: opaque to the client."""
+class ContextHandle(bytes):
+    """ndr_context_handle, [C706] appendix N: opaque to the client, so it stays as it is on the wire."""
 
-    attributes: int = 0
-    uuid: UUID = NULL_GUID
+    __slots__ = ()
+
+    def __new__(cls, attributes: int = 0, uuid: UUID = NULL_GUID) -> Self:
+        return super().__new__(cls, _U32.pack(attributes) + encode_guid(uuid))
+
+    def __repr__(self) -> str:
+        return f"ContextHandle({self.attributes}, {self.uuid!r})"
+
+    @property
+    def attributes(self) -> int:
+        return int.from_bytes(self[:4], "little")
+
+    @property
+    def uuid(self) -> UUID:
+        return decode_guid(self[4:])
 
     @property
     def is_null(self) -> bool:
         return self == NULL_HANDLE
 
 
+HANDLE_SIZE: Final = 20
 NULL_HANDLE: Final = ContextHandle()
 
 
 @lru_cache(_HANDLES_CACHED)  # the same few come with every call
 def decode_handle(data: bytes) -> ContextHandle:
-    return ContextHandle(_U32.unpack_from(data)[0], decode_guid(data[4:]))
-
-
-@lru_cache(_HANDLES_CACHED)
-def encode_handle(handle: ContextHandle) -> bytes:
-    return _U32.pack(handle.attributes) + encode_guid(handle.uuid)
+    return bytes.__new__(ContextHandle, data)
 
 
 class NdrReader:
@@ -265,7 +271,7 @@ class NdrWriter:
         return self.align(4).raw(encode_guid(value))
 
     def context_handle(self, handle: ContextHandle) -> "NdrWriter":
-        return self.align(4).raw(encode_handle(handle))
+        return self.align(4).raw(handle)
 
     def pointer(self, *, is_there: bool = True) -> "NdrWriter":
         """A unique, full or embedded reference pointer; what it points to is written after the structure."""

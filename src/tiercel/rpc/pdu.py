@@ -18,7 +18,9 @@ from tiercel.wire.structure import Layout, Reader, Structure, encode_guid
 
 VERSION: Final = 5
 VERSION_MINOR: Final = 0
+_VERSIONS: Final = VERSION | VERSION_MINOR << 8
 LITTLE_ENDIAN: Final = b"\x10\0\0\0"  # and ASCII, and IEEE floating point: [C706] 14.1
+_LITTLE: Final = LITTLE_ENDIAN[0]
 
 # pfc_flags, [C706] 12.6.3.1
 FIRST: Final = 0x01
@@ -38,6 +40,7 @@ FRAGMENT_MIN: Final = 1432  # MustRecvFragSize: every implementation takes as mu
 FRAGMENT_MAX: Final = 0xFFF8  # frag_length has 16 bits; a multiple of 8 keeps stub data aligned
 
 _HEAD = struct.Struct("<BBBB4sHHI")
+_SIZE = struct.Struct("<H2xB3xH")  # of the header, what tells how long the PDU is
 _REQUEST = struct.Struct("<IHH")
 _RESPONSE = struct.Struct("<IHBB")
 _FAULT = struct.Struct("<II")
@@ -116,13 +119,21 @@ def read_header(data: bytes, at: int = 0) -> Header:
     if header.rpc_vers != VERSION or header.rpc_vers_minor != VERSION_MINOR:
         version = f"{header.rpc_vers}.{header.rpc_vers_minor}"
         raise DecodeError("Pdu", "rpc_vers", 0, f"is {version}, known is {VERSION}.{VERSION_MINOR}")
-    if header.packed_drep[0] != LITTLE_ENDIAN[0]:
+    if header.packed_drep[0] != _LITTLE:
         raise DecodeError(
             "Pdu", "packed_drep", 4, f"is {header.packed_drep.hex()}, known is little-endian ASCII"
         )
     if header.frag_length < HEADER_SIZE:
         raise DecodeError("Pdu", "frag_length", 8, f"is {header.frag_length}, the least is {HEADER_SIZE}")
     return header
+
+
+def fragment_size(data: bytes, at: int) -> int:
+    """The size of the PDU whose header is at `at`; raises what `read_header` does."""
+    version, byte_order, size = _SIZE.unpack_from(data, at)
+    if version != _VERSIONS or byte_order != _LITTLE or size < HEADER_SIZE:
+        read_header(data, at)
+    return int(size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +172,9 @@ class Common(NamedTuple):
     auth: Verifier | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Pdu(ABC):
-    """What all PDUs have in common."""
+    """What all PDUs have in common. Not frozen, which would cost three times as much for every call."""
 
     call_id: int = 0
     flags: int = WHOLE
@@ -216,7 +227,7 @@ class ContextAnswer:
     transfer_syntax: SyntaxId = NO_SYNTAX
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Bind(Pdu):
     """[C706] 12.6.4.3"""
 
@@ -261,7 +272,7 @@ class AlterContext(Bind):
     TYPE = PduType.ALTER_CONTEXT
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BindAck(Pdu):
     """[C706] 12.6.4.4"""
 
@@ -311,7 +322,7 @@ class AlterContextResp(BindAck):
     TYPE = PduType.ALTER_CONTEXT_RESP
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BindNak(Pdu):
     """[C706] 12.6.4.5, [MS-RPCE] 2.2.2.9; extended error information after the versions is not read."""
 
@@ -335,7 +346,7 @@ class BindNak(Pdu):
         return data + bytes(-len(data) % 4)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Auth3(Pdu):
     """[MS-RPCE] 2.2.2.10: the last token of an odd number of them; nobody answers it."""
 
@@ -352,7 +363,7 @@ class Auth3(Pdu):
         return bytes(4)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request(Pdu):
     """[C706] 12.6.4.9"""
 
@@ -377,7 +388,7 @@ class Request(Pdu):
         return _REQUEST.pack(self.alloc_hint, self.context_id, self.opnum) + target + self.stub
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Response(Pdu):
     """[C706] 12.6.4.10"""
 
@@ -397,7 +408,7 @@ class Response(Pdu):
         return _RESPONSE.pack(self.alloc_hint, self.context_id, self.cancel_count, 0) + self.stub
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Fault(Pdu):
     """[C706] 12.6.4.7, [MS-RPCE] 2.2.2.8: the error is the status; stub data is ignored and never sent."""
 
@@ -458,7 +469,6 @@ class Shutdown(_Bare):
 # As plain numbers: naming a member of an enum costs a call.
 _IS_REQUEST: Final = int(PduType.REQUEST)
 _IS_RESPONSE: Final = int(PduType.RESPONSE)
-_LITTLE: Final = LITTLE_ENDIAN[0]
 
 _PDUS: Final[dict[int, type[Pdu]]] = {
     cls.TYPE: cls

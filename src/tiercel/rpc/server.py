@@ -149,6 +149,9 @@ class State(Enum):
     CLOSED = auto()
 
 
+_BOUND: Final = State.BOUND
+_CLOSED: Final = State.CLOSED
+
 # What a client may send in each state; all else is a protocol error.
 EXPECTED: Final[Mapping[State, frozenset[PduType]]] = {
     State.NEW: frozenset({PduType.BIND}),
@@ -178,7 +181,7 @@ class _Partial:
     request: Request
     context: _Context
     protection: Protection | None
-    stub: bytes | bytearray = b""  # the only fragment of most calls, or what was gathered of several
+    stub: bytearray = field(default_factory=bytearray)
     fragments: int = 0
     is_cancelled: bool = False
 
@@ -213,7 +216,7 @@ class ServerConnection:
     @property
     def is_closing(self) -> bool:
         """Whether to close the socket after the last bytes are sent; `problem` says why."""
-        return self._state is State.CLOSED
+        return self._state is _CLOSED
 
     @property
     def pending_calls(self) -> int:
@@ -227,7 +230,7 @@ class ServerConnection:
     def receive(self, data: bytes) -> list[Event]:
         """What the bytes mean. What comes after a protocol error is ignored."""
         events: list[Event] = []
-        if self._state is State.CLOSED:
+        if self._state is _CLOSED:
             return events
         self._framer.receive(data)
         try:
@@ -294,19 +297,19 @@ class ServerConnection:
     def _take(self, data: bytes, events: list[Event]) -> None:
         try:
             pdu = decode_pdu(data)
-            if pdu.TYPE not in EXPECTED[self._state]:
+            if type(pdu) is Request and self._state is _BOUND:  # first: nearly all are this
+                self._request(pdu, data, events)
+            elif pdu.TYPE in EXPECTED[self._state]:
+                self._act(pdu, events)
+            else:
                 self._refuse(data, Refusal(f"a {pdu.TYPE.name} came, the connection is {self._state.name}"))
-                return
-            self._act(pdu, data, events)
         except DecodeError as error:
             self._refuse(data, Refusal(str(error)))
         except Refusal as refusal:
             self._refuse(data, refusal)
 
-    def _act(self, pdu: Pdu, data: bytes, events: list[Event]) -> None:
+    def _act(self, pdu: Pdu, events: list[Event]) -> None:
         match pdu:
-            case Request():  # first: nearly all are this
-                self._request(pdu, data, events)
             case AlterContext():  # before Bind, of which it is a kind
                 self._alter_context(pdu)
             case Bind():
@@ -342,7 +345,7 @@ class ServerConnection:
             return False
         del self._pending[call.call_id]
         self._pending_bytes -= len(call.stub)
-        return not self.is_closing
+        return self._state is not _CLOSED
 
     # Binding
 
@@ -414,14 +417,19 @@ class ServerConnection:
     def _request(self, request: Request, data: bytes, events: list[Event]) -> None:
         if len(data) > self._max_receive:
             raise Refusal(f"a fragment has {len(data)} bytes, negotiated were {self._max_receive}")
-        protection = self._security.find(request.auth)
-        try:
-            stub = open_fragment(request, data, protection)
-        except AuthenticationError as error:
-            raise Refusal(str(error), status.ERROR_ACCESS_DENIED) from None
+        protection, stub = self._security.find(request.auth), request.stub
+        if protection is not None or request.auth is not None:
+            try:
+                stub = open_fragment(request, data, protection)
+            except AuthenticationError as error:
+                raise Refusal(str(error), status.ERROR_ACCESS_DENIED) from None
         if request.flags & FIRST:
             context = self._begin(request)
             if context is None:
+                return
+            if request.flags & LAST and len(stub) <= self._limits.max_request_bytes:  # nearly all are whole
+                is_cancelled = bool(request.flags & PENDING_CANCEL)
+                self._dispatch(request, context, protection, stub, events, is_cancelled=is_cancelled)
                 return
             self._partial = _Partial(request, context, protection)
         elif not self._is_wanted(request, protection):
@@ -429,7 +437,14 @@ class ServerConnection:
         partial = self._partial
         if partial is not None and self._add(partial, request, stub) and request.flags & LAST:
             self._partial = None
-            self._dispatch(partial, events)
+            self._dispatch(
+                partial.request,
+                partial.context,
+                protection,
+                bytes(partial.stub),
+                events,
+                is_cancelled=partial.is_cancelled,
+            )
 
     def _begin(self, request: Request) -> _Context | None:
         """The first fragment: the context of a call that may go on; one that may not is refused now."""
@@ -477,12 +492,7 @@ class ServerConnection:
             self._partial = None
             self._drop(request, status.ERROR_ACCESS_DENIED)
             return False
-        if partial.fragments == 1:
-            partial.stub = stub
-        elif partial.fragments == 2:
-            partial.stub = bytearray(partial.stub) + stub
-        else:
-            partial.stub += stub
+        partial.stub += stub
         return True
 
     def _drop(self, request: Request, code: int) -> None:
@@ -491,26 +501,34 @@ class ServerConnection:
         self._send(Fault(call_id=request.call_id, context_id=request.context_id, flags=flags, status=code))
         self._dropped = None if request.is_last else request.call_id
 
-    def _dispatch(self, partial: _Partial, events: list[Event]) -> None:
-        request, protection = partial.request, partial.protection
+    def _dispatch(
+        self,
+        request: Request,
+        context: _Context,
+        protection: Protection | None,
+        stub: bytes,
+        events: list[Event],
+        *,
+        is_cancelled: bool,
+    ) -> None:
         assert self._association is not None
         call = Call(
             request.call_id,
             request.context_id,
-            partial.context.interface,
-            partial.context.abstract_syntax,
+            context.interface,
+            context.abstract_syntax,
             request.opnum,
             request.object,
-            bytes(partial.stub),
+            stub,
             _NO_LEVEL if protection is None else protection.level.effective,
             None if protection is None else protection.context.identity,
             self._association,
             protection,
         )
         self._pending[call.call_id] = call
-        self._pending_bytes += len(call.stub)
+        self._pending_bytes += len(stub)
         events.append(call)
-        if partial.is_cancelled:
+        if is_cancelled:
             events.append(Cancelled(call))
 
     def _co_cancel(self, call_id: int, events: list[Event]) -> None:

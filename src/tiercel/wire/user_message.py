@@ -66,6 +66,7 @@ H = TypeVar("H", bound=Structure)
 
 # BaseHeader and the fixed part of UserHeader in one go: the codec is the hot path of the whole product.
 FIXED = struct.Struct("<BBHIII16s16sIIII")
+_REWRITTEN = struct.Struct("<8xII16s16s")  # of it, what others may write anew
 PROPERTIES = struct.Struct("<BBH20sIIIIIIII")
 # Of the properties, what tells where the parts are; of the security header, the sizes.
 _PROPERTY_SIZES = struct.Struct("<BBH28xII12xI")
@@ -182,9 +183,7 @@ class UserMessage:
         followed the last header may be gone.
         """
         self.data = data
-        _, _, _, _, self.packet_size, self.time_to_reach_queue, self._source, self._address, *_ = (
-            FIXED.unpack_from(data)
-        )
+        self.packet_size, self.time_to_reach_queue, self._source, self._address = _REWRITTEN.unpack_from(data)
 
     def _walk(self, data: bytes, end: int) -> None:
         """Finds where each header starts and that it ends inside the packet."""
