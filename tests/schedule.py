@@ -35,6 +35,6 @@ def place(test: str) -> int:
     return next((at for at, long in enumerate(_LONG) if test.startswith(long)), len(_LONG))
 
 
-class Scheduler(LoadScopeScheduling):
+class Scheduler(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     def _split_scope(self, nodeid: str) -> str:
         return scope(nodeid)
