@@ -26,6 +26,7 @@ from pyspark.sql.types import StructType
 import pyspark_msmq
 from pyspark_msmq import schema
 from tiercel import columns
+from tiercel.model.limits import INFINITE
 from tiercel.model.message import Message
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -73,6 +74,7 @@ class Bench:
         self._folder = folder
         self._rounds = rounds
         self.daemon = Served(folder / "daemon").start()
+        self.daemon.set_properties(queue_manager_quota_kib=INFINITE)  # a million are more than usual
 
     def fill(self, name: str, messages: int) -> str:
         queue = self.daemon.make_queue(name)
@@ -128,7 +130,8 @@ class Bench:
 
     def partitions(self, queue: str, messages: int) -> None:
         for parts in (1, 2, 4):
-            options = {"minPartitions": parts, "maxMessagesPerPartition": -(-messages // parts)}
+            whole = -(-messages // parts)
+            options = {"maxMessagesPerPartition": whole, "maxBytesPerPartition": "16g"}
             frame = self.messages(queue, **options)
             found = frame.rdd.getNumPartitions()
             took = self.time_of(queue, **options)

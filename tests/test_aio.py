@@ -16,7 +16,7 @@ import tiercel
 from tiercel import aio
 
 RECOVERABLE = tiercel.DeliveryGuarantee.RECOVERABLE
-PATIENCE_S = 10.0  # only a test that fails waits that long
+PATIENCE_S = 60.0  # only a test that fails waits that long
 
 Scene = Callable[[aio.QueueManager, aio.Queue], Awaitable[None]]
 
@@ -221,7 +221,8 @@ class TestWaiting:
             late = await started(queue.receive(PATIENCE_S))
             with pytest.raises(tiercel.IoTimeoutError):
                 await queue.receive(0.05)
-            assert 0.04 < loop.time() - start < 2
+            assert loop.time() - start > 0.04
+            assert not late.done()
             await queue.send(b"x")
             assert (await late).body == b"x"
 

@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 _PAUSE_S: Final = 0.5
 _ATTEMPTS: Final = 5
 _ERROR: Final = "decode_error"
+_NUMBER: Final = "claim_seq"
 
 
 class DataLossError(RuntimeError):
@@ -34,13 +35,16 @@ def read_piece(
     options: ReadOptions, names: Sequence[str], piece: Piece, consumer: str | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The messages of a piece. A claim is read on from where a connection broke; its numbers tell where."""
-    rows, failures, is_done = 0, 0, False
+    asked = [*names, *_besides(options, names, consumer)]
+    rows, failures, reached, is_done = 0, 0, piece.lo, False
     with Endpoint(options) as endpoint:
         while not is_done:
             try:
-                for batch in endpoint.range(_query(options, names, piece, consumer, rows)):
+                for batch in endpoint.range(_query(options, asked, piece, consumer, reached)):
                     rows, failures = rows + batch.num_rows, 0
-                    yield _readable(batch) if options.bad_message_mode == "skip" else batch
+                    if consumer is not None and batch.num_rows:
+                        reached = batch.column(_NUMBER)[-1].as_py()
+                    yield (_readable(batch) if options.bad_message_mode == "skip" else batch).select(names)
                 is_done = True
             except EndpointLostError:
                 failures += 1
@@ -51,31 +55,36 @@ def read_piece(
         lose(_missing(piece, rows, consumer), fail=options.fail_on_data_loss)
 
 
+def _besides(options: ReadOptions, names: Sequence[str], consumer: str | None) -> list[str]:
+    """Columns that only we need: which messages cannot be read, and where to read on."""
+    besides = [_ERROR] if options.bad_message_mode == "skip" else []
+    return besides if consumer is None or _NUMBER in names else [*besides, _NUMBER]
+
+
 def _query(
-    options: ReadOptions, names: Sequence[str], piece: Piece, consumer: str | None, rows: int
+    options: ReadOptions, asked: Sequence[str], piece: Piece, consumer: str | None, reached: int
 ) -> dict[str, object]:
     place = {"consumer": consumer} if consumer else {"from": options.source}
     # To skip a message is for us, who count them all.
     mode = options.bad_message_mode
-    is_skipping = mode == "skip"
-    bad = {} if options.source == "discards" else {"badMessageMode": "column" if is_skipping else mode}
+    bad = {} if options.source == "discards" else {"badMessageMode": "column" if mode == "skip" else mode}
     return {
         "queue": piece.queue,
         **place,
-        "lo": piece.lo + rows,
+        "lo": reached,
         "hi": piece.hi,
-        "columns": ",".join([*names, *([_ERROR] if is_skipping else [])]),
+        "columns": ",".join(asked),
         **bad,
         **options.filters,
     }
 
 
 def _readable(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The messages that could be decoded, without the column that says so."""
-    errors = batch.column(batch.num_columns - 1)
+    """The messages that could be decoded."""
+    errors = batch.column(_ERROR)
     for error in errors.drop_null().to_pylist():
         log.warning("badMessageMode=skip: %s", error)
-    return batch.filter(errors.is_null()).select(batch.schema.names[:-1])
+    return batch.filter(errors.is_null())
 
 
 def _missing(piece: Piece, rows: int, consumer: str | None) -> str:

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -134,6 +135,7 @@ class TestStart:
         ) as served:
             while not (file.exists() and "event=start" in file.read_text("utf-8")):
                 assert served.process.poll() is None
+                time.sleep(0.01)
             served.signal(signal.SIGTERM)
             code, rest = served.ended()
         assert (code, rest) == (0, [])

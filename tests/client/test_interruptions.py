@@ -60,7 +60,7 @@ class TestACallThatEndsHalfWay:
 
             def wait() -> None:
                 try:
-                    queue.receive(30)
+                    queue.receive(60)
                 except tiercel.TiercelError as error:
                     errors.append(error)
 
@@ -71,7 +71,7 @@ class TestACallThatEndsHalfWay:
             monkeypatch.setattr(qm.driver.engine, "send", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 queue.send(b"x")
-            thread.join(10)
+            thread.join(60)
         assert [type(error) for error in errors] == [tiercel.StoreFailedError]
 
 

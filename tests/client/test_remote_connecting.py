@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -30,17 +31,13 @@ from tiercel.rpc.endpoint_mapper import Endpoint
 from tiercel.rpc.security import AuthenticationLevel, AuthenticationType
 
 
-def unused_port() -> int:
-    with socket.socket() as sock:
-        sock.bind((HOST, 0))
-        port: int = sock.getsockname()[1]
-    return port
-
-
 @pytest.fixture(autouse=True)
-def _nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dialing, "MAPPER_PORT", unused_port())
-    monkeypatch.setattr(dialing, "SERVER_PORT", unused_port())
+def _nobody_listens(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with socket.socket() as mapper_port, socket.socket() as server_port:  # taken, so that nobody else does
+        for sock, name in ((mapper_port, "MAPPER_PORT"), (server_port, "SERVER_PORT")):
+            sock.bind((HOST, 0))
+            monkeypatch.setattr(dialing, name, sock.getsockname()[1])
+        yield
 
 
 class TestPort:

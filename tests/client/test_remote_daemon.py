@@ -4,7 +4,6 @@
 
 import asyncio
 import random
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 import tiercel
+from addresses import own_address
 from client.fake_server import HOST, ORDERS, play
 from tiercel import aio
 from tiercel.client import dialing, remote_aio
@@ -29,13 +29,13 @@ FOR_ALL = SecurityDescriptor.parse("O:WDG:WDD:(A;;0xf003f;;;WD)(A;;0xf003f;;;AN)
 
 @asynccontextmanager
 async def daemon(
-    folder: Path, port: int = 0, accounts: str = "", **options: Any
+    folder: Path, port: int = 0, accounts: str = "", host: str = HOST, **options: Any
 ) -> AsyncIterator[tuple[aio.QueueManager, int]]:
     config = replace(
         Config(),
         accounts=AccountOptions(file=accounts),
-        remote_read=RemoteReadOptions(enabled=True, port=port, **options),
-        listen=ListenOptions(port=0),
+        remote_read=RemoteReadOptions(enabled=True, host=host, port=port, **options),
+        listen=ListenOptions(host=host, port=0),
     )
     async with await aio.open(folder, config=config, computer_name="SRV") as qm:
         manager: Any = qm._manager
@@ -170,10 +170,11 @@ class TestLosses:
 
     def test_a_daemon_that_restarts_is_found_again(self, tmp_path: Path) -> None:
         async def scene() -> None:
-            async with daemon(tmp_path / "data") as (qm, port):
+            host = own_address()  # where the port is still free afterwards
+            async with daemon(tmp_path / "data", host=host) as (qm, port):
                 queue = await qm.create_queue(rf".\{ORDERS}", security=FOR_ALL)
                 await fill(queue, b"1", b"2")
-                remote = await aio.connect(HOST, port=port)
+                remote = await aio.connect(host, port=port)
                 orders = remote.queue(ORDERS)
                 assert (await orders.receive(0)).body == b"1"
                 held = orders.receiving(0)
@@ -181,9 +182,9 @@ class TestLosses:
             lost = (tiercel.InvalidHandleError, tiercel.RemoteMachineNotAvailableError)
             with pytest.raises(lost, match=r"given back|may come again"):
                 await held.__aexit__(None, None, None)
-            async with remote, daemon(tmp_path / "data", port) as (_, again):
+            async with remote, daemon(tmp_path / "data", port, host=host) as (_, again):
                 assert again == port
-                assert (await orders.receive(5)).body == b"2"
+                assert (await orders.receive(60)).body == b"2"
 
         play(scene())
 
@@ -235,18 +236,16 @@ class TestLoggingOn:
 
 class TestPort:
     def test_of_the_mapper(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        with socket.socket() as sock:
-            sock.bind((HOST, 0))
-            mapper_port = sock.getsockname()[1]
+        host, mapper_port = own_address(), 11135
         monkeypatch.setattr(dialing, "MAPPER_PORT", mapper_port)
 
         async def scene() -> None:
-            options = {"endpoint_mapper": True, "endpoint_mapper_port": mapper_port}
-            async with daemon(tmp_path / "data", **options) as (qm, _):
+            options: dict[str, Any] = {"endpoint_mapper": True, "endpoint_mapper_port": mapper_port}
+            async with daemon(tmp_path / "data", host=host, **options) as (qm, _):
                 queue = await qm.create_queue(rf".\{ORDERS}", security=FOR_ALL)
                 await fill(queue, b"1")
                 for rebind in (False, True):
-                    async with await aio.connect(HOST, rebind=rebind) as remote:
+                    async with await aio.connect(host, rebind=rebind) as remote:
                         assert (await remote.queue(ORDERS).peek(0)).body == b"1"
 
         play(scene())

@@ -14,6 +14,7 @@ import tiercel
 from client.fake_server import (
     HOST,
     ORDERS,
+    PATIENCE_S,
     Answer,
     Asked,
     FakeServer,
@@ -74,6 +75,15 @@ async def reading(
         await aio.connect(HOST, port=fake.port, **options) as remote,
     ):
         yield fake, remote.queue(ORDERS)
+
+
+async def until_lost(orders: remote_aio.RemoteQueue) -> None:
+    """Until the reader knows that its connection is no more."""
+    link = orders.session._link
+    assert link is not None
+    async with asyncio.timeout(PATIENCE_S):
+        while link.is_open:  # noqa: ASYNC110  # nobody tells us
+            await asyncio.sleep(0.001)
 
 
 def acks(fake: FakeServer) -> list[int]:
@@ -146,14 +156,15 @@ class TestCancelling:
     def test_in_a_block_it_goes_back(self) -> None:
         async def scene() -> None:
             async with reading({calls.StartReceive: found()}) as (fake, orders):
+                is_inside = asyncio.Event()
 
                 async def work() -> None:
                     async with orders.receiving(5):
+                        is_inside.set()
                         await asyncio.sleep(60)
 
                 task = asyncio.create_task(work())
-                await fake.until(calls.StartReceive)
-                await asyncio.sleep(0.05)
+                await is_inside.wait()
                 task.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await task
@@ -199,12 +210,12 @@ class TestCancelling:
         async def scene() -> None:
             waiting = Waiting()
             async with reading(waiting.script) as (fake, orders):
-                holding = asyncio.Event()
+                holding, closed = asyncio.Event(), asyncio.Event()
 
                 async def hold() -> None:
                     async with orders.receiving(60):
                         holding.set()
-                        await asyncio.sleep(0.1)
+                        await closed.wait()
 
                 holder = asyncio.create_task(hold())
                 await fake.until(calls.StartReceive)
@@ -213,6 +224,7 @@ class TestCancelling:
                 waiter = asyncio.create_task(orders.receive(60))
                 await fake.until(calls.StartReceive, count=2)
                 await orders.close()
+                closed.set()
                 assert fake.transcript()[-3:] == ["CancelReceive", "EndReceive", "CloseQueue"]
                 assert acks(fake) == [RR_NACK]
                 with pytest.raises(tiercel.OperationCancelledError):
@@ -327,8 +339,7 @@ class TestAcknowledging:
             }
             async with reading(script) as (fake, orders):
                 await orders.receive(0)
-                await fake.until(calls.EndReceive)
-                await asyncio.sleep(0.05)
+                await until_lost(orders)
                 await orders.receive(0)
                 assert fake.connections == 2
 
@@ -376,7 +387,7 @@ class TestLostConnections:
                 for _ in range(3):
                     await orders.purge()
                     fake.hang_up()
-                    await asyncio.sleep(0.02)
+                    await until_lost(orders)
                 assert fake.transcript() == ["OpenQueue", "PurgeQueue"] * 3
 
         play(scene())
@@ -438,7 +449,7 @@ class TestLostConnections:
                 cursor = await orders.cursor()
                 await cursor.peek()
                 fake.hang_up()
-                await asyncio.sleep(0.02)
+                await until_lost(orders)
                 for _ in range(2):
                     with pytest.raises(tiercel.StaleHandleError, match="new cursor"):
                         await cursor.peek()
@@ -453,7 +464,7 @@ class TestLostConnections:
                 with pytest.raises(tiercel.InvalidHandleError, match="given back"):
                     async with orders.receiving(5):
                         fake.hang_up()
-                        await asyncio.sleep(0.02)
+                        await until_lost(orders)
                 assert not acks(fake)
 
         play(scene())
@@ -500,14 +511,14 @@ class TestThreads:
             orders = remote.queue(ORDERS)
             readers = [Running(lambda: orders.receive(60)) for _ in range(4)]
             work = asyncio.run_coroutine_threadsafe(fake.until(calls.StartReceive, count=4), loop)
-            work.result(10)
+            work.result(PATIENCE_S)
             orders.purge()  # is not kept waiting by them
             for _ in readers:
                 loop.call_soon_threadsafe(waiting.deliver, found(packet_of(b"tea")))
             assert [reader.result().body for reader in readers] == [b"tea"] * 4
             # `receive` does not wait until its message is acknowledged.
             work = asyncio.run_coroutine_threadsafe(fake.until(calls.EndReceive, count=4), loop)
-            work.result(10)
+            work.result(PATIENCE_S)
             assert acks(fake) == [RR_ACK] * 4
 
     def test_closing_ends_what_waits(self) -> None:
@@ -515,7 +526,7 @@ class TestThreads:
             remote = tiercel.connect(HOST, port=fake.port)
             orders = remote.queue(ORDERS)
             reader = Running(lambda: orders.receive(60))
-            asyncio.run_coroutine_threadsafe(fake.until(calls.StartReceive), loop).result(10)
+            asyncio.run_coroutine_threadsafe(fake.until(calls.StartReceive), loop).result(PATIENCE_S)
             remote.close()
             remote.close()
             with pytest.raises(tiercel.OperationCancelledError):
@@ -576,9 +587,9 @@ class TestThreads:
                     del timeout
                     if moment == "delivered":
                         with suppress(tiercel.MqError):
-                            result(10)
+                            result(PATIENCE_S)
                     else:
-                        real(fake.until(calls.StartReceive), loop).result(10)
+                        real(fake.until(calls.StartReceive), loop).result(PATIENCE_S)
                     future.result = result
                     raise KeyboardInterrupt
 
@@ -592,4 +603,4 @@ class TestThreads:
                 assert orders.receive(0).body == b"tea"
                 assert acks(fake) == [RR_ACK]
             else:
-                real(fake.until(calls.CancelReceive), loop).result(10)
+                real(fake.until(calls.CancelReceive), loop).result(PATIENCE_S)

@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 import tiercel
+from addresses import own_address
 from client.fake_server import HOST, ORDERS, play
 from client.test_remote_daemon import FOR_ALL, daemon
 from tiercel import aio
@@ -155,11 +155,11 @@ class TestSending:
 
     def test_in_a_thread(self, tmp_path: Path) -> None:
         """What `send` has acknowledged is there after a kill -9, if it is recoverable."""
-        port, message_port = free_port(), free_port()
+        host, port, message_port = own_address(), 2103, 1801
         config = tmp_path / "tiercel.toml"
         config.write_text(
-            f'[node]\ndata = "{tmp_path / "data"}"\n[listen]\nport = {message_port}\n'
-            f"[remote_read]\nenabled = true\nport = {port}\n"
+            f'[node]\ndata = "{tmp_path / "data"}"\n[listen]\nhost = "{host}"\nport = {message_port}\n'
+            f'[remote_read]\nenabled = true\nhost = "{host}"\nport = {port}\n'
         )
         with tiercel.open(tmp_path / "data") as qm:
             qm.create_queue(rf".\{ORDERS}", security=FOR_ALL)
@@ -168,7 +168,7 @@ class TestSending:
         try:
             assert served.stderr is not None
             assert b"start" in served.stderr.readline()
-            with tiercel.connect(HOST, port=port, message_port=message_port) as remote:
+            with tiercel.connect(host, port=port, message_port=message_port) as remote:
                 orders = remote.queue(ORDERS)
                 for number in range(20):
                     orders.send(tiercel.Message(b"%d" % number, delivery=RECOVERABLE))
@@ -181,13 +181,6 @@ class TestSending:
             assert [message.body for message in qm.queue(rf".\{ORDERS}").cursor()] == [
                 b"%d" % number for number in range(20)
             ]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class TestLosses:

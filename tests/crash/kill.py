@@ -124,7 +124,7 @@ class Killer:
     ) -> None:
         self._process.stdin.close()  # type: ignore[union-attr]
         self._process.stdout.close()  # type: ignore[union-attr]
-        self._process.wait(10)
+        self._process.wait(60)
 
     def kill(self) -> None:
         self.kills += 1

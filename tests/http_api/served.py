@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import socket
 import ssl
 import subprocess
 import sys
@@ -52,11 +53,16 @@ class Client:
         path: str,
         body: bytes | None = None,
         headers: dict[str, str] | None = None,
+        *,
+        buffer_bytes: int | None = None,
         **query: Any,
     ) -> Iterator[http.client.HTTPResponse]:
-        """The response to a request, on a connection of its own."""
+        """The response to a request, on a connection of its own; the kernel keeps `buffer_bytes` of it."""
         text = urlencode(query, quote_via=quote)
         with closing(self.open()) as connection:
+            connection.connect()
+            if buffer_bytes is not None:
+                connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
             address = f"{V1}{path}{'?' if text else ''}{text}"
             connection.request(method, address, body, self._headers | (headers or {}))
             with connection.getresponse() as response:
@@ -90,21 +96,16 @@ class Client:
             return table
 
 
-class Served(Client):
-    """A daemon that runs, and its client; its log is read meanwhile."""
+class Running:
+    """A daemon that runs; its log is read meanwhile."""
 
-    def __init__(self, process: "subprocess.Popen[str]", ca: Path | None = None) -> None:
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
         self.events: list[dict[str, Any]] = []
         self._news = threading.Condition()
         self._reader = threading.Thread(target=self._read_log, daemon=True)
         self._reader.start()
-        self._batches = count()
         self.start = self.event("start")
-        super().__init__(self.start["data_endpoint"], ca=ca)
-
-    def client(self, token: str, ca: Path | None = None) -> Client:
-        return Client(self.start["data_endpoint"], token, ca)
 
     def _read_log(self) -> None:
         assert self.process.stderr is not None
@@ -122,6 +123,18 @@ class Served(Client):
         with self._news:
             assert self._news.wait_for(lambda: len(found()) > number, PATIENCE_S), self.events
             return found()[number]
+
+
+class Served(Running, Client):
+    """A daemon with a data endpoint, and its client."""
+
+    def __init__(self, process: "subprocess.Popen[str]", ca: Path | None = None) -> None:
+        Running.__init__(self, process)
+        Client.__init__(self, self.start["data_endpoint"], ca=ca)
+        self._batches = count()
+
+    def client(self, token: str, ca: Path | None = None) -> Client:
+        return Client(self.start["data_endpoint"], token, ca)
 
     @property
     def data_pid(self) -> int:
@@ -146,9 +159,9 @@ def arrow(rows: list[dict[str, Any]]) -> bytes:
     return stream(pa.Table.from_pylist(rows, schema))
 
 
-def stream(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
+def stream(table: pa.Table, compression: str | None = None) -> bytes:
+    sink, options = pa.BufferOutputStream(), pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table)
     data: bytes = sink.getvalue().to_pybytes()
     return data

@@ -3,8 +3,10 @@
 import asyncio
 from pathlib import Path
 
+from http_api.served import PATIENCE_S
 from tiercel.engine.engine import Engine
 from tiercel.http.commands import SLICE, Commands
+from tiercel.http.waits import Waits
 from tiercel.model.codes import QueueAccess
 from tiercel.model.format_name import named
 from tiercel.model.message import Message
@@ -52,7 +54,7 @@ async def claim_and_acknowledge(folder: Path) -> None:
     node, listen = NodeOptions(data=str(folder / "data"), computer_name="HOST"), ListenOptions(port=0)
     async with Daemon(Config(node=node, listen=listen)) as daemon:
         await fill(daemon, COUNT)
-        commands = Commands(daemon)
+        commands = Commands(daemon, Waits())
         epoch = (await commands.attach("c", [QUEUE], create=True, epoch=None))["epoch"]
         slices = COUNT // SLICE
         others = Others(daemon)
@@ -81,7 +83,8 @@ async def wait_and_stop(folder: Path) -> None:
     node, listen = NodeOptions(data=str(folder / "data"), computer_name="HOST"), ListenOptions(port=0)
     async with Daemon(Config(node=node, listen=listen)) as daemon:
         await fill(daemon, 0)
-        commands = Commands(daemon)
+        waits = Waits()
+        commands = Commands(daemon, waits)
         epoch = (await commands.attach("c", [QUEUE], create=True, epoch=None))["epoch"]
 
         async def wait() -> dict[str, object]:
@@ -90,11 +93,12 @@ async def wait_and_stop(folder: Path) -> None:
             )
 
         waiting = asyncio.create_task(wait())
-        await asyncio.sleep(0.1)
-        assert not waiting.done()
         queue = daemon.engine.queue_state(named(QUEUE))
-        assert len(queue.waiters) == 1
-        commands.stop()
+        async with asyncio.timeout(PATIENCE_S):
+            while not queue.waiters:  # noqa: ASYNC110  # nobody tells us
+                await asyncio.sleep(0.001)
+        assert not waiting.done()
+        waits.stop()
         assert (await waiting)["hi"] == 0
         await daemon.call(lambda _: None)
         assert not queue.waiters

@@ -135,3 +135,10 @@ class TestBadRows:
 
     def test_a_chunk_that_is_missing(self, served: Served) -> None:
         assert served.put("/stages/bad/2/0/a", rows("x"), chunk=1).status == 400
+
+    @pytest.mark.parametrize("compression", ["lz4", "zstd"])
+    def test_a_compressed_stream_is_not_unpacked(self, served: Served, compression: str) -> None:
+        data = stream(pa.table({"body": pa.array([bytes(2**20)] * 64, pa.binary())}), compression)
+        answer = served.put("/stages/packed/1/0/a", data)
+        assert answer.status == 400
+        assert "write it without compression" in answer["detail"]

@@ -283,3 +283,18 @@ class Died(BaseException):
 
 def _die(*_: object) -> None:
     raise Died
+
+
+class TestDuckDb:
+    @pytest.mark.parametrize("kind", ["duckdb"])
+    def test_what_a_killed_driver_left_is_removed_after_a_day(
+        self, spark: SparkSession, make: Make, tmp_path: Path
+    ) -> None:
+        old, fresh = tmp_path / ".table-old", tmp_path / ".table-fresh"
+        for folder in (old, fresh):
+            folder.mkdir()
+            (folder / "part.parquet").touch()
+        os.utime(old, (0, 0))
+        make().write(rows(spark, 0, 5), {"app": 0})
+        assert (old.exists(), fresh.exists()) == (False, True)
+        assert numbers(make(), spark) == list(range(5))

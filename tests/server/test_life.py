@@ -57,10 +57,11 @@ def test_protocols_start_after_the_model_and_hear_of_its_end(tmp_path: Path) -> 
         writer.write(SET_UP)
         await reader.readexactly(len(SET_UP))
         assert len(protocol.sessions) == 1
-        await daemon.stop()
+        stopping = asyncio.ensure_future(daemon.stop())
         assert await ended(reader) == b""
+        writer.close()
+        await stopping
         assert (protocol.told[2:], protocol.sessions) == ([("stop", READY)], [])
         assert protocol.manager.queue_manager_state is STOPPED
-        writer.close()
 
     asyncio.run(main())

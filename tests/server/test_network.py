@@ -2,9 +2,12 @@
 
 import asyncio
 import errno
+import fcntl
 import logging
 import os
 import socket
+import sys
+import termios
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +39,13 @@ def play(tmp_path: Path) -> Play:
 async def do(daemon: Daemon, *actions: Action) -> None:
     protocol: Any = daemon.protocol
     await daemon.call(lambda _: protocol.do(*actions))
+
+
+def wait_for_bytes(sock: socket.socket, count: int) -> None:
+    """Until so many can be read; meanwhile the loop, which would read them, stands still."""
+    waiting = bytearray(4)
+    while int.from_bytes(waiting, sys.byteorder) < count:
+        fcntl.ioctl(sock.fileno(), termios.FIONREAD, waiting)
 
 
 class TestAccepted:
@@ -478,6 +488,8 @@ class TestTheEnd:
             reader, writer = await connect(daemon)
             await protocol.until_input("accepted", 1)
             writer.write(b"in the kernel")
+            [connection] = daemon.network.connections
+            wait_for_bytes(connection.transport.get_extra_info("socket"), 13)
             stopping = asyncio.ensure_future(daemon.stop())
             await ended(reader)
             writer.close()

@@ -1,7 +1,6 @@
 """[MS-MQQB] 2.1: the ports of the protocol, with real sockets, on addresses that no other test uses."""
 
 import asyncio
-import os
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from addresses import own_address
 from tiercel.engine.engine import Engine
 from tiercel.model.codes import QueueAccess
 from tiercel.model.format_name import FormatName
@@ -25,12 +25,6 @@ TCP_PORT, UDP_PORT = 1801, 3527
 
 Scene = Callable[[Daemon], Awaitable[None]]
 Play = Callable[..., None]
-
-
-def own_address(which: int) -> str:
-    """Of this process alone: every address that begins with 127 is this computer."""
-    number = 2 * os.getpid() + which
-    return f"127.{64 + (number >> 16) % 128}.{number >> 8 & 255}.{number & 255}"
 
 
 HERE, THERE = own_address(0), own_address(1)

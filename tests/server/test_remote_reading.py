@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from addresses import own_address
 from tiercel.engine.engine import Engine
 from tiercel.model.codes import OutgoingQueueState, QueueAccess
 from tiercel.model.errors import DecodeError
@@ -34,6 +35,8 @@ from tiercel.server.daemon import Daemon
 from .scripted import PATIENCE_S, configured
 
 SYSTEM = Token.local_system()
+HOST = own_address()  # where every port is free
+MAPPER_PORT = 11135  # the usual one needs root
 NAME = FormatName.parse(r"DIRECT=OS:.\private$\q")
 Scene = Callable[[Daemon], Awaitable[None]]
 Play = Callable[..., None]
@@ -42,7 +45,7 @@ Play = Callable[..., None]
 @pytest.fixture
 def play(tmp_path: Path) -> Play:
     async def main(scene: Scene, options: dict[str, Any]) -> None:
-        remote_read = {"enabled": True, "port": 0, "least_level_local": "none"} | options
+        remote_read = {"enabled": True, "host": HOST, "port": 0, "least_level_local": "none"} | options
         config = configured(tmp_path, remote_read=remote_read)
         async with asyncio.timeout(PATIENCE_S), Daemon(config) as daemon:
             if not daemon.engine.find(NAME):
@@ -72,7 +75,7 @@ class Reader:
         self.rpc = ClientConnection(interface)
         self.answers: dict[int, bytes | RpcFault] = {}
 
-    async def connect(self, port: int, host: str = "127.0.0.1") -> "Reader":
+    async def connect(self, port: int, host: str = HOST) -> "Reader":
         self.stream, self.sink = await asyncio.open_connection(host, port)
         READERS.append(self)
         self.rpc.bind()
@@ -279,11 +282,11 @@ async def mapped_ports(port: int) -> list[int]:
 
 @pytest.mark.conformance("MQRR-007")
 def test_readers_may_stay_where_the_mapper_sends_them_or_ask_for_the_port(
-    play: Play, unused_port: int
+    play: Play,
 ) -> None:
     async def scene(daemon: Daemon) -> None:
         await put(daemon, b"1", b"2")
-        [port] = await mapped_ports(unused_port)
+        [port] = await mapped_ports(MAPPER_PORT)
         staying = await Reader().connect(port)
         handle = await staying.open()
         assert body(await staying.call(calls.StartReceive(handle, request_id=1))) == b"1"
@@ -293,7 +296,7 @@ def test_readers_may_stay_where_the_mapper_sends_them_or_ask_for_the_port(
         handle = await rebound.open()
         assert body(await rebound.call(calls.StartReceive(handle, request_id=1))) == b"2"
 
-    play(scene, endpoint_mapper=True, endpoint_mapper_port=unused_port)
+    play(scene, endpoint_mapper=True, endpoint_mapper_port=MAPPER_PORT)
 
 
 def own_sockets(table: str) -> set[str]:
@@ -307,13 +310,13 @@ def own_sockets(table: str) -> set[str]:
 
 
 @pytest.mark.conformance("MQRR-003")
-def test_there_is_nothing_but_tcp(play: Play, unused_port: int) -> None:
+def test_there_is_nothing_but_tcp(play: Play) -> None:
     datagrams = own_sockets("udp") | own_sockets("udp6")
 
     async def scene(daemon: Daemon) -> None:
         assert (own_sockets("udp") | own_sockets("udp6")) <= datagrams
         assert len(own_sockets("tcp")) >= 3  # the binary protocol, remote reading and the mapper
-        mapper = await Reader(ENDPOINT_MAPPER).connect(unused_port)
+        mapper = await Reader(ENDPOINT_MAPPER).connect(MAPPER_PORT)
         everything = NdrWriter().u32(0).pointer(is_there=False).pointer(is_there=False).u32(1)
         question = everything.context_handle(NULL_HANDLE).u32(100).data
         number = mapper.rpc.call(EPT_LOOKUP, question)
@@ -322,7 +325,7 @@ def test_there_is_nothing_but_tcp(play: Play, unused_port: int) -> None:
         assert [tower.interface for tower in towers] == [REMOTE_READ.syntax]
         assert all(tower.is_tcp and tower.port == port_of(daemon) for tower in towers)
 
-    play(scene, endpoint_mapper=True, endpoint_mapper_port=unused_port)
+    play(scene, endpoint_mapper=True, endpoint_mapper_port=MAPPER_PORT)
 
 
 def read_towers(stub: bytes) -> list[Tower]:
@@ -339,36 +342,27 @@ def read_towers(stub: bytes) -> list[Tower]:
 @pytest.mark.conformance("MQRR-005")
 @pytest.mark.parametrize("taken", [0, 1, 2])
 def test_a_port_that_is_taken_is_passed_over(play: Play, taken: int) -> None:
-    host = f"127.21.3.{taken + 1}"  # where nobody else listens, so that the usual port is free
     default = RemoteReadOptions().port
 
     async def scene(daemon: Daemon) -> None:
         assert port_of(daemon) == 2103 + 11 * taken
-        reader = await Reader().connect(port_of(daemon), host)
+        reader = await Reader().connect(port_of(daemon))
         assert (await reader.call(calls.GetServerPort())).port == port_of(daemon)
 
     with ExitStack() as others:
         for number in range(taken):
-            others.enter_context(socket.create_server((host, default + 11 * number)))
-        play(scene, host=host, port=default)
+            others.enter_context(socket.create_server((HOST, default + 11 * number)))
+        play(scene, port=default)
 
 
 @pytest.mark.conformance("MQRR-004", "MQRR-006")
-def test_the_endpoint_mapper_leads_to_the_port(play: Play, unused_port: int) -> None:
+def test_the_endpoint_mapper_leads_to_the_port(play: Play) -> None:
     async def scene(daemon: Daemon) -> None:
-        assert await mapped_ports(unused_port) == [port_of(daemon)]
+        assert await mapped_ports(MAPPER_PORT) == [port_of(daemon)]
         reader = await Reader().connect(port_of(daemon))
         assert (await reader.call(calls.GetServerPort())).port == port_of(daemon)
 
-    play(scene, endpoint_mapper=True, endpoint_mapper_port=unused_port)
-
-
-@pytest.fixture
-def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    play(scene, endpoint_mapper=True, endpoint_mapper_port=MAPPER_PORT)
 
 
 @pytest.mark.conformance("DMPR-003")

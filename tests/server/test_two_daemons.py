@@ -1,7 +1,6 @@
-r"""Two queue managers that talk over real sockets: 127.7.0.1 and 127.7.0.2, or two ports of one address."""
+"""Two queue managers that talk over real sockets: on two addresses, or two ports of one address."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 import tiercel
+from addresses import own_address
 from tiercel import aio
 from tiercel.binary.settings import Settings
 from tiercel.model.codes import MessageClass
@@ -22,20 +22,8 @@ PATIENCE_S = 60.0  # only a test that fails waits that long
 RECOVERABLE = tiercel.DeliveryGuarantee.RECOVERABLE
 
 ORDERS = r".\private$\orders"
-BOTH = ("127.7.0.1", "127.7.0.2")
-
-
-def free_port(hosts: tuple[str, ...]) -> int:
-    """A port that is free at all the addresses."""
-    while True:
-        with socket.create_server((hosts[0], 0)) as first:
-            port = int(first.getsockname()[1])
-            try:
-                for host in hosts[1:]:
-                    socket.create_server((host, port)).close()
-            except OSError:
-                continue
-            return port
+HERE, THERE = BOTH = own_address(0), own_address(1)
+PORT, PING_PORT = 1801, 3527  # free, for these addresses are nobody else's
 
 
 class World:
@@ -43,15 +31,14 @@ class World:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.port = free_port(BOTH)
-        self.config = Config(binary=Settings(port=self.port, retry_ms=20, retry_max_ms=100))
+        self.config = Config(binary=Settings(port=PORT, retry_ms=20, retry_max_ms=100))
 
     @asynccontextmanager
     async def machine(self, name: str, **sections: Any) -> AsyncIterator[aio.QueueManager]:
         host = BOTH["AB".index(name)]
         config = replace(self.config, **sections)
         manager = await aio.open(
-            self.directory / name, computer_name=name, listen=f"{host}:{self.port}", config=config
+            self.directory / name, computer_name=name, listen=f"{host}:{PORT}", config=config
         )
         async with manager:
             yield manager
@@ -70,7 +57,7 @@ def play(tmp_path: Path) -> Callable[[Scene], None]:
 
 
 def remote(manager: aio.QueueManager, name: str = "orders") -> aio.Queue:
-    return manager.queue(rf"DIRECT=TCP:127.7.0.2\private$\{name}")
+    return manager.queue(rf"DIRECT=TCP:{THERE}\private$\{name}")
 
 
 async def received(queue: aio.Queue, count: int) -> list[bytes]:
@@ -111,7 +98,7 @@ class TestMessages:
         async def scene(world: World) -> None:
             async with world.machine("A") as a, world.machine("B") as b:
                 mine, theirs = await a.create_queue(ORDERS), await b.create_queue(ORDERS)
-                back = b.queue(r"DIRECT=TCP:127.7.0.1\private$\orders")
+                back = b.queue(rf"DIRECT=TCP:{HERE}\private$\orders")
                 for number in range(50):
                     await remote(a).send(b"%d" % number)
                     await back.send(b"%d" % number)
@@ -142,7 +129,7 @@ class TestMessages:
                 told = await a.create_queue(r".\private$\told")
                 there = await b.create_queue(ORDERS)
                 message = tiercel.Message(b"x", acknowledgements=tiercel.Acknowledgements.FULL_REACH_QUEUE)
-                message.administration_queue = tiercel.FormatName.parse(r"DIRECT=TCP:127.7.0.1\private$\told")
+                message.administration_queue = tiercel.FormatName.parse(rf"DIRECT=TCP:{HERE}\private$\told")
                 await remote(a, "nowhere").send(message)
                 await remote(a).send(message)
                 classes = [MessageClass.NACK_BAD_DST_Q] if insecure else []
@@ -236,7 +223,7 @@ class TestNames:
                 state = b._manager.driver.run(lambda: engine.queue_state(orders.format_name))
                 number = state.queue.private_queue_number
                 assert number is not None
-                async with world.machine("A", machines={guid: ("127.7.0.2",)}) as a:
+                async with world.machine("A", machines={guid: (THERE,)}) as a:
                     await a.queue(PrivateFormatName(guid, number)).send(b"found")
                     assert await received(orders, 1) == [b"found"]
 
@@ -244,7 +231,7 @@ class TestNames:
 
     def test_with_a_ping_before(self, play: Play) -> None:
         async def scene(world: World) -> None:
-            pinging = replace(world.config.binary, ping=True, ping_port=free_port(BOTH))
+            pinging = replace(world.config.binary, ping=True, ping_port=PING_PORT)
             async with world.machine("A", binary=pinging) as a, world.machine("B", binary=pinging) as b:
                 orders = await b.create_queue(ORDERS)
                 await remote(a).send(b"pinged")

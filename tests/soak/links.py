@@ -4,12 +4,13 @@ import asyncio
 import os
 import random
 import shutil
-import socket
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+
+from addresses import own_address
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class LoopbackLink(Link):
     """Every connection goes through a proxy, which can end it, stop in the middle, or end one half of it."""
 
     def __init__(self) -> None:
-        one, two, to_two, to_one = "127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"
-        self.port = _free_port(one, two, to_two, to_one)
+        one, two, to_two, to_one = map(own_address, range(4))
+        self.port = 1801
         self.sender = Site(one, f'"{two}" = "{to_two}:{self.port}"')
         self.receiver = Site(two, f'"{one}" = "{to_one}:{self.port}"')
         self._proxies = [Proxy(to_two, one, two, self.port), Proxy(to_one, two, one, self.port)]
@@ -165,20 +166,6 @@ class Proxy:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.sleep(0)
-
-
-def _free_port(*hosts: str) -> int:
-    while True:
-        with socket.socket() as first:
-            first.bind((hosts[0], 0))
-            port = int(first.getsockname()[1])
-        try:
-            for host in hosts:
-                with socket.socket() as probe:
-                    probe.bind((host, port))
-        except OSError:
-            continue
-        return port
 
 
 # Namespaces.

@@ -19,7 +19,7 @@ from .letters import COUNTER, ORDERS, number_of
 from .links import Link, Site
 
 _STUCK_S = 180.0  # without any progress; a peer that is silent is given up after 80
-_STOP_S = 30.0
+_STOP_S = 60.0
 _PRODUCER = Path(__file__).parent / "producer.py"
 
 Say = Callable[[str], None]

@@ -14,6 +14,7 @@ from typing import Any
 import tiercel
 from tiercel import aio
 from tiercel.security.descriptor import SecurityDescriptor
+from tiercel.server import garbage
 from tiercel.server.config import load
 
 FOR_ALL = SecurityDescriptor.parse("O:WDG:WDD:(A;;0xf003f;;;WD)(A;;0xf003f;;;AN)").encode()
@@ -24,6 +25,9 @@ class Desk:
 
     def __init__(self, qm: aio.QueueManager) -> None:
         self._qm = qm
+
+    async def set_properties(self, **properties: Any) -> None:
+        await self._qm.set_properties(**properties)
 
     async def create(self, queue: str, **properties: Any) -> str:
         made = await self._qm.create_queue(queue, security=FOR_ALL, **properties)
@@ -88,6 +92,7 @@ async def main(directory: str, config: str) -> None:
         reading = manager.daemon.remote_reading
         where = {"data_endpoint": qm.data_endpoint, "remote_read": reading.port if reading else None}
         _say(where)
+        garbage.search_seldom()  # as the daemon does
         desk, loop = Desk(qm), asyncio.get_running_loop()
         while line := await loop.run_in_executor(None, sys.stdin.buffer.readline):
             _say(await _answer(desk, json.loads(line)))
@@ -102,7 +107,7 @@ async def _answer(desk: Desk, call: dict[str, Any]) -> dict[str, Any]:
     try:
         return {"result": await getattr(desk, call["do"])(*call["arguments"], **call["more"])}
     except Exception as problem:  # noqa: BLE001  # the test is told
-        return {"error": repr(problem)}
+        return {"error": f"{type(problem).__name__}: {problem}"}
 
 
 if __name__ == "__main__":

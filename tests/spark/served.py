@@ -80,6 +80,9 @@ class Served:
 
     # What it can do.
 
+    def set_properties(self, **properties: Any) -> None:
+        self._call("set_properties", **properties)
+
     def make_queue(self, name: str, **properties: Any) -> str:
         self._call("create", full(name), **properties)
         return full(name)

@@ -57,14 +57,15 @@ class TestRefusals:
 
 
 @contextmanager
-def answering(*answers: bytes) -> Iterator[str]:
+def answering(*answers: bytes, requests: list[bytes] | None = None) -> Iterator[str]:
     """A server that gives these bytes, one after the other, and hangs up: no real one can be made to."""
+    heard = [] if requests is None else requests
 
     def serve() -> None:
         for answer in answers:
             connection, _ = listener.accept()
             with connection:
-                connection.recv(65536)
+                heard.append(connection.recv(65536))
                 connection.sendall(answer)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -88,10 +89,10 @@ def chunked(*chunks: bytes, whole: bool = True) -> bytes:
 
 def stream_of(*numbers: int) -> bytes:
     sink = pa.BufferOutputStream()
-    schema = pa.schema([("lookup_id", pa.int64())])
+    schema = pa.schema([("lookup_id", pa.int64()), ("claim_seq", pa.int64())])
     with pa.ipc.new_stream(sink, schema) as writer:
         for number in numbers:
-            writer.write_batch(pa.record_batch([[number]], schema))
+            writer.write_batch(pa.record_batch([[number], [number]], schema))
     return bytes(sink.getvalue())
 
 
@@ -128,6 +129,15 @@ class TestLosses:
             options = read_batch_options({"url": url, "queue": QUEUE})
             found = read_piece(options, ["lookup_id"], Piece(QUEUE, 0, 3, 3), "consumer")
             assert ids(found) == [1, 2, 3]
+
+    def test_a_number_that_is_missing_moves_no_other(self) -> None:
+        """A damaged record is set aside, and its number with it."""
+        requests: list[bytes] = []
+        broken = chunked(stream_of(1, 3)[:-8], whole=False)
+        with answering(broken, chunked(stream_of(4)), requests=requests) as url:
+            options = read_batch_options({"url": url, "queue": QUEUE})
+            assert ids(read_piece(options, ["lookup_id"], Piece(QUEUE, 0, 4, 3), "consumer")) == [1, 3, 4]
+        assert [b"lo=0&" in requests[0], b"lo=3&" in requests[1]] == [True, True]
 
     def test_a_browse_is_not(self) -> None:
         """What was there may have changed meanwhile."""

@@ -149,7 +149,7 @@ def test_a_killed_process_leaves_all_that_it_told_of(directory: Path) -> None:
         assert commits in {told, told + 1}  # the last may have been killed between commit and telling
         assert found[MESSAGES] == expected_after(commits)
         told = commits
-    assert told > KILLS
+    assert told >= KILLS  # each told of one at least
     assert LmdbStore.verify(directory) == []
 
 

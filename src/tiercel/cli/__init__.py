@@ -1,57 +1,84 @@
-"""The command line. Each command is a file with NAME, HELP, DESCRIPTION, EPILOG, `configure(parser)` and
-`run(arguments)`; here they are only listed and called.
+"""The command line: `app` is the program, with typer; each family of verbs is a module.
 
-Exit codes of every command: 0 fine, 1 the command says what went wrong, 2 wrong usage or a missing file; what
-else there is, its EPILOG says.
+A verb is a function in a module whose `verbs` has it, and a line in `group.PANELS`. Those that speak to a
+queue manager are made by `session.connected`. What the exit codes mean: `exit_codes`.
 """
 
-import argparse
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stdout
 from importlib.metadata import version
+from typing import Annotated, Any
 
-from tiercel.cli import check, decode, pipeline, serve, token, user
+import typer
+from typer.main import get_command
 
-COMMANDS = (check, decode, pipeline, serve, token, user)
+from tiercel.cli.exit_codes import ExitCode
+from tiercel.cli.group import LazyGroup
 
-# What a shell reports of a program that SIGINT or SIGPIPE has ended: 128 and the signal's number.
-INTERRUPTED = 130
-BROKEN_PIPE = 141
+__all__ = ["BROKEN_PIPE", "app", "main"]
+
+_COMPLETE = "_TIERCEL_COMPLETE"  # set by the shell that asks for completions
+BROKEN_PIPE = ExitCode.BROKEN_PIPE
+
+app = typer.Typer(
+    name="tiercel",
+    cls=LazyGroup,
+    help="A queue manager that speaks Microsoft Message Queuing (MSMQ) natively on Linux.",
+    epilog="""\
+First steps:
+
+    tiercel serve --data data &        a queue manager, with its data in ./data
+    tiercel create orders
+    tiercel send orders hello
+    tiercel tail -f orders
+    tiercel receive orders
+
+`tiercel VERB --help` shows the options of a verb, and examples. What the exit codes mean, how to reach a
+daemon elsewhere, and everything else: docs/command-line.md.
+""",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        print(f"tiercel {version('tiercel')}")
+        sys.exit(ExitCode.FINE)
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None: ...
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a label or file name may not fit the terminal's encoding
-        sys.stdout.reconfigure(errors="backslashreplace")
-    parsed = _parser().parse_args(arguments)
-    run: Callable[[argparse.Namespace], int] = parsed.run
+    """Runs the program and gives its exit code; wrong usage raises `SystemExit`, as `--version` does."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a label or file name may not fit the terminal's encoding
+            stream.reconfigure(errors="backslashreplace")
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        code = run(parsed)
-        sys.stdout.flush()
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:
-        # `tiercel ... | head` is no error. Nobody reads any more, so the last flush must go elsewhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
-    return code
+        with nullcontext() if words or _COMPLETE in os.environ else redirect_stdout(sys.stderr):  # the help
+            code = get_command(app).main(args=words, prog_name="tiercel", standalone_mode=False)
+    except typer.TyperException as error:
+        _explain(error)
+        sys.exit(ExitCode.WRONG_USAGE)
+    return int(code or ExitCode.FINE)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="tiercel", description="A queue manager that speaks Microsoft Message Queuing natively on Linux."
-    )
-    parser.add_argument("--version", action="version", version=f"tiercel {version('tiercel')}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in COMMANDS:
-        subparser = commands.add_parser(
-            command.NAME,
-            help=command.HELP,
-            description=command.DESCRIPTION,
-            epilog=command.EPILOG,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        command.configure(subparser)
-        subparser.set_defaults(run=command.run)
-    return parser
+def _explain(error: typer.TyperException) -> None:
+    context: Any = getattr(error, "ctx", None)
+    if context is None:
+        print(f"tiercel: {error.format_message()}", file=sys.stderr)
+        return
+    problem = error.format_message() or "a COMMAND is wanted"
+    usage = " ".join(context.get_usage().split())
+    print(f"u{usage[1:]}\n{context.command_path}: {problem}", file=sys.stderr)

@@ -1,11 +1,13 @@
 """`tiercel check`: verifies the store of a queue manager and names what is damaged."""
 
-import argparse
 import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from tiercel.engine.check import Checker, Counts
 from tiercel.engine.problem import Problem
@@ -19,45 +21,47 @@ from tiercel.model.errors import (
 from tiercel.store.lmdb_files import DATA_NAME
 from tiercel.store.lmdb_store import LmdbStore
 
-NAME = "check"
-HELP = "verify a store and name what is damaged"
-DESCRIPTION = """\
-Verifies the store in DIR: the pages of its file, and every record in it: messages against their checksums,
-and queues, counts, expiries, transactions, sequences, discards and stages against each other. Nothing is
-changed.
-
-A queue manager may have the store open meanwhile. Then its last commit is checked, but not the pages of the
-file, which stand still only while nobody writes: stop the queue manager to have them verified too.
-"""
-EPILOG = """\
-exit codes: 0 the store is sound, 1 something is damaged (one line each), 2 wrong usage or no store in DIR
-"""
-
 SOUND, DAMAGED, UNUSABLE = 0, 1, 2
 
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", metavar="DIR", type=Path, help="where the queue manager keeps its data")
-    parser.add_argument(
-        "--json", action="store_true", help="one JSON object per problem and line, then one with the counts"
-    )
+verbs = typer.Typer()
 
 
-def run(arguments: argparse.Namespace) -> int:
-    directory: Path = arguments.directory
+@verbs.command(
+    "check",
+    epilog="""\
+A queue manager may have the store open meanwhile. Then its last commit is checked, but not the pages of the
+file, which stand still only while nobody writes: stop the queue manager to have them verified too.
+
+    tiercel check data
+    tiercel check data --json | jq .
+
+exit codes: 0 the store is sound, 1 something is damaged (one line each), 2 wrong usage or no store in DIR
+""",
+)
+def check(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where the queue manager keeps its data.")],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object per problem and line, then one with the counts.")
+    ] = False,
+) -> int:
+    """Verify a store and name what is damaged.
+
+    Looks at the pages of its file, and at every record in it: messages against their checksums, and queues,
+    counts, expiries, transactions, sequences, discards and stages against each other. Nothing is changed.
+    """
     if not (directory / DATA_NAME).is_file():
         return _give_up(directory, "there is no store here")
-    check = _Check(directory)
+    found = _Check(directory)
     problems = 0
     try:
-        for problem in check.problems():
+        for problem in found.problems():
             problems += 1
-            print(json.dumps(problem._asdict()) if arguments.json else problem)
+            print(json.dumps(problem._asdict()) if as_json else problem)
     except (OSError, StoreFailedError) as error:
         return _give_up(directory, str(error))
-    for note in check.notes:
+    for note in found.notes:
         print(f"tiercel check: {directory}: {note}", file=sys.stderr)
-    print(_summary_json(check, problems) if arguments.json else _summary(check, problems))
+    print(_summary_json(found, problems) if as_json else _summary(found, problems))
     return DAMAGED if problems else SOUND
 
 

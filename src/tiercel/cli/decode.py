@@ -1,10 +1,12 @@
 """`tiercel decode`: prints the packets of files and captures, field by field."""
 
-import argparse
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from tiercel.cli.body import body_line, body_of, body_record
 from tiercel.cli.packets import Contents, Found, Note, Place, Problem, read_contents, verify
@@ -12,59 +14,85 @@ from tiercel.model.errors import DecodeError
 from tiercel.wire.capture import TCP_PORT, UDP_PORT
 from tiercel.wire.dump import as_json, list_packet, render, summary
 
-NAME = "decode"
-HELP = "print packets readably, field by field"
-DESCRIPTION = """\
-Prints the MSMQ packets of each FILE: every structure, every field with its offset, size and meaning.
-
-A FILE holds the raw bytes of packets, the same as hexadecimal text (plain, or a dump of xxd, hexdump -C,
-od -A x -t x1 or tshark -x), or a pcap or pcapng capture, whose TCP streams are put together.
-"""
-EPILOG = """\
-exit codes: 0 everything was decoded (and verified), 1 something was not, 2 wrong usage or an unreadable FILE
-"""
-
 FINE, FAILED, UNUSABLE = 0, 1, 2
 
+verbs = typer.Typer()
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", metavar="FILE", help="what to decode; - is the standard input")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="one JSON object per packet and line, for scripts")
-    form.add_argument("--summary", action="store_true", help="one line per packet")
-    parser.add_argument("--body", action="store_true", help="show bodies and other long fields whole")
-    parser.add_argument(
-        "--verify", action="store_true", help="encode each packet again and compare it byte by byte"
-    )
-    for name, port in ("tcp", TCP_PORT), ("udp", UDP_PORT):
-        parser.add_argument(
-            f"--{name}-port",
-            type=_port,
-            action="append",
-            metavar="PORT",
-            help=f"{name.upper()} port to look for in captures (default {port}); may be repeated",
-        )
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    json: bool
+    summary: bool
+    body: bool
+    verify: bool
+    tcp_ports: list[int]
+    udp_ports: list[int]
 
 
 def _port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 0 < int(text) < 65536:
-        raise argparse.ArgumentTypeError(f"{text!a} is no port: give a number from 1 to 65535")
+        raise typer.BadParameter(f"{text!a} is no port: give a number from 1 to 65535")
     return int(text)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    return max(_decode_file(name, arguments) for name in arguments.files)
+@verbs.command(
+    "decode",
+    epilog="""\
+A FILE holds the raw bytes of packets, the same as hexadecimal text (plain, or a dump of xxd, hexdump -C,
+od -A x -t x1 or tshark -x), or a pcap or pcapng capture, whose TCP streams are put together.
+
+    tiercel decode capture.pcapng
+    tiercel decode --summary capture.pcapng
+    tiercel decode --json capture.pcapng | jq .summary
+
+exit codes: 0 everything was decoded (and verified), 1 something was not, 2 wrong usage or an unreadable FILE
+""",
+)
+def decode(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="What to decode; - is the standard input.")
+    ],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object per packet and line, for scripts.")
+    ] = False,
+    summary: Annotated[bool, typer.Option("--summary", help="One line per packet.")] = False,
+    body: Annotated[bool, typer.Option("--body", help="Show bodies and other long fields whole.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Encode each packet again and compare it byte by byte.")
+    ] = False,
+    tcp_port: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="PORT",
+            parser=_port,
+            help=f"TCP port to look for in captures ({TCP_PORT}); may be repeated.",
+        ),
+    ] = None,
+    udp_port: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="PORT",
+            parser=_port,
+            help=f"UDP port to look for in captures ({UDP_PORT}); may be repeated.",
+        ),
+    ] = None,
+) -> int:
+    """Print MSMQ packets readably: every structure, every field with its offset, size and meaning."""
+    if as_json and summary:
+        raise typer.BadParameter("choose one of the two", param_hint=["--json", "--summary"])
+    options = _Options(as_json, summary, body, verify, tcp_port or [TCP_PORT], udp_port or [UDP_PORT])
+    return max(_decode_file(name, options) for name in files)
 
 
-def _decode_file(name: str, arguments: argparse.Namespace) -> int:
-    printer = _Printer("standard input" if name == "-" else name, arguments)
+def _decode_file(name: str, options: _Options) -> int:
+    printer = _Printer("standard input" if name == "-" else name, options)
     try:
         data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:
         printer.complain(error.strerror or str(error))
         return UNUSABLE
     try:
-        contents = read_contents(data, arguments.tcp_port or [TCP_PORT], arguments.udp_port or [UDP_PORT])
+        contents = read_contents(data, options.tcp_ports, options.udp_ports)
     except DecodeError as error:
         printer.complain(f"this is no usable hexadecimal text: {error.problem}")
         return FAILED
@@ -75,12 +103,12 @@ def _decode_file(name: str, arguments: argparse.Namespace) -> int:
 class _Printer:
     """Prints what one file holds: packets to the standard output, what is wrong to the standard error."""
 
-    def __init__(self, name: str, arguments: argparse.Namespace) -> None:
+    def __init__(self, name: str, options: _Options) -> None:
         self.packets = 0
         self.problems = 0
         self._name = name
-        self._arguments = arguments
-        self._is_json: bool = arguments.json
+        self._options = options
+        self._is_json = options.json
         self._stream: str | None = None
 
     def complain(self, text: str) -> None:
@@ -100,13 +128,13 @@ class _Printer:
                     self.complain(text)
         if self.packets == self.problems == 0:
             self.complain(f"nothing to decode in {contents.kind}, {contents.size} bytes")
-        elif not self._arguments.summary:
+        elif not self._options.summary:
             self._print_text("")
         self._print_text(self._result())
 
     def _result(self) -> str:
         words = [_plural(self.packets, "packet")]
-        if self._arguments.verify and self.packets and not self.problems:
+        if self._options.verify and self.packets and not self.problems:
             words.append("verified: encoded again, every byte is the same")
         if self.problems:
             words.append(_plural(self.problems, "problem"))
@@ -119,15 +147,15 @@ class _Printer:
     def _print_found(self, found: Found) -> None:
         self.packets += 1
         line = summary(found.packet, len(found.data))
-        difference = verify(found) if self._arguments.verify else None
+        difference = verify(found) if self._options.verify else None
         self._print_stream(found.place.stream)
         if self._is_json:
             self._print_json(found, line, difference)
-        elif self._arguments.summary:
+        elif self._options.summary:
             print(f"{_heading(found.place)}  {line}")
         else:
             print(f"\n{_heading(found.place)}  {line}")
-            print("\n".join(render(list_packet(found.packet), whole=self._arguments.body)))
+            print("\n".join(render(list_packet(found.packet), whole=self._options.body)))
             self._print_body(found)
         if difference is not None:
             self.problems += 1
@@ -136,12 +164,12 @@ class _Printer:
     def _print_body(self, found: Found) -> None:
         decoded = body_of(found.packet)
         if decoded is not None:
-            print(body_line(decoded, whole=self._arguments.body))
+            print(body_line(decoded, whole=self._options.body))
 
     def _print_stream(self, stream: str | None) -> None:
         if stream is not None and stream != self._stream:
             self._stream = stream
-            self._print_text(stream if self._arguments.summary else f"\n{stream}")
+            self._print_text(stream if self._options.summary else f"\n{stream}")
 
     def _print_json(self, found: Found, line: str, difference: str | None) -> None:
         record: dict[str, Any] = {
@@ -154,7 +182,7 @@ class _Printer:
         decoded = body_of(found.packet)
         if decoded is not None:
             record |= {"body": body_record(decoded)}
-        if self._arguments.verify:
+        if self._options.verify:
             record |= {"difference": difference}
         print(json.dumps(record))
 

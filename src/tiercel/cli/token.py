@@ -1,98 +1,112 @@
-"""`tiercel token`: who may use the data endpoint."""
+"""`tiercel token`: who may use the data endpoint and the API."""
 
-import argparse
-import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from tiercel.cli.exit_codes import ExitCode
+from tiercel.cli.failures import Failure
 from tiercel.security.tokens import Bearer, Role, TokenError, Tokens, digest_of, new_token, roles_of
 from tiercel.server import token_file
 from tiercel.server.config import ConfigError, load
 
-NAME = "token"
-HELP = "add, remove and list the tokens of the data endpoint"
-DESCRIPTION = """\
-Keeps the file of tokens that the data endpoint asks. A client sends its token in a header,
-`Authorization: Bearer TOKEN`; a running daemon sees a change at the next request.
-
-The roles: read looks at queues and messages, send publishes messages, receive claims and acknowledges (and
+verbs = typer.Typer()
+token = typer.Typer(
+    help="Keep the tokens of the data endpoint and of the API.",
+    epilog="""\
+A client sends its token in a header, `Authorization: Bearer TOKEN`; a running daemon sees a change at the
+next request. The roles: read looks at queues and messages, send sends messages, receive takes messages (and
 reads), admin does everything.
-"""
-EPILOG = """\
+
 `add` prints the token, this once: the file keeps its SHA-256 digest only. The file is for its owner alone
 (mode 0600), and is refused otherwise.
-"""
 
-FINE, FAILED, WRONG_USAGE = 0, 1, 2
+    tiercel token add --file tokens spark --role send,receive
+    tiercel token ls --file tokens
+""",
+)
+verbs.add_typer(token, name="token")
 
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    where = argparse.ArgumentParser(add_help=False)
-    either = where.add_mutually_exclusive_group(required=True)
-    either.add_argument("--file", metavar="FILE", type=Path, help="the file of tokens")
-    either.add_argument(
-        "--config", metavar="FILE", type=Path, help="a configuration that names the file in [data]"
-    )
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    add = actions.add_parser(
-        "add", help="make a token and print it; makes the file, if there is none", parents=[where]
-    )
-    add.add_argument("name", metavar="NAME", help="whose it is")
-    add.add_argument("--role", metavar="ROLES", required=True, help=f"one or more of {','.join(Role)}")
-    add.set_defaults(action=_add)
-    remove = actions.add_parser("rm", help="remove a token", parents=[where])
-    remove.add_argument("name", metavar="NAME")
-    remove.set_defaults(action=_remove)
-    listing = actions.add_parser("ls", help="print the names of all tokens and their roles", parents=[where])
-    listing.set_defaults(action=_list)
+File = Annotated[Path | None, typer.Option(metavar="FILE", help="The file of tokens.")]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", metavar="FILE", help="A configuration that names the file in \\[data] or \\[api]."
+    ),
+]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Whose it is.")]
 
 
-def run(arguments: argparse.Namespace) -> int:
-    try:
-        path = _path(arguments)
-    except ConfigError as problem:
-        print(f"tiercel token: {problem}", file=sys.stderr)
-        return WRONG_USAGE
-    try:
-        arguments.action(path, arguments)
-    except TokenError as problem:
-        print(f"tiercel token: {problem}", file=sys.stderr)
-        return FAILED
-    return FINE
+@token.command("add")
+def add(
+    name: Name,
+    role: Annotated[str, typer.Option(metavar="ROLES", help=f"One or more of {','.join(Role)}.")],
+    file: File = None,
+    config: ConfigFile = None,
+) -> None:
+    """Make a token and print it; makes the file, if there is none."""
+    path, new = _path(file, config), new_token()
+    with _refusals():
+        bearer = Bearer(name, roles_of(role), digest_of(new))
+
+        def edit(tokens: Tokens) -> Tokens:
+            if tokens.get(name) is not None:
+                raise TokenError(f"{name}: there is such a token; remove it first, or choose another name")
+            return tokens.with_bearer(bearer)
+
+        token_file.change(path, edit, create=True)
+    print(new)
 
 
-def _path(arguments: argparse.Namespace) -> Path:
-    if arguments.config is None:
-        path: Path = arguments.file
-        return path
-    named = load(arguments.config).data.tokens
-    if not named:
-        raise ConfigError(f"{arguments.config}: [data] names no tokens")
-    return Path(named)
-
-
-def _add(path: Path, arguments: argparse.Namespace) -> None:
-    token = new_token()
-    bearer = Bearer(arguments.name, roles_of(arguments.role), digest_of(token))
+@token.command("rm")
+def remove(name: Name, file: File = None, config: ConfigFile = None) -> None:
+    """Remove a token."""
 
     def edit(tokens: Tokens) -> Tokens:
-        if tokens.get(bearer.name) is not None:
-            raise TokenError(f"{bearer.name}: there is such a token; remove it first, or choose another name")
-        return tokens.with_bearer(bearer)
-
-    token_file.change(path, edit, create=True)
-    print(token)
-
-
-def _remove(path: Path, arguments: argparse.Namespace) -> None:
-    def edit(tokens: Tokens) -> Tokens:
-        bearer = tokens.get(arguments.name)
+        bearer = tokens.get(name)
         if bearer is None:
-            raise TokenError(f"{arguments.name}: there is no such token")
+            raise TokenError(f"{name}: there is no such token")
         return tokens.without(bearer)
 
-    token_file.change(path, edit)
+    path = _path(file, config)
+    with _refusals():
+        token_file.change(path, edit)
 
 
-def _list(path: Path, _arguments: argparse.Namespace) -> None:
-    for bearer in token_file.read(path):
-        print(f"{bearer.name} {','.join(sorted(bearer.roles))}")
+@token.command("ls")
+def list_all(file: File = None, config: ConfigFile = None) -> None:
+    """Print the names of all tokens and their roles."""
+    path = _path(file, config)
+    with _refusals():
+        for bearer in token_file.read(path):
+            print(f"{bearer.name} {','.join(sorted(bearer.roles))}")
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except TokenError as problem:
+        raise Failure(str(problem)) from problem
+
+
+def _path(file: Path | None, config: Path | None) -> Path:
+    if (file is None) == (config is None):
+        raise typer.BadParameter("give one of the two", param_hint=["--file", "--config"])
+    if config is None:
+        assert file is not None
+        return file
+    try:
+        found = load(config)
+    except ConfigError as problem:
+        raise Failure(str(problem), ExitCode.WRONG_USAGE) from problem
+    named = {face.tokens for face in (found.data, found.api) if face.tokens}
+    if len(named) > 1:
+        line = f"{config}: [data] and [api] have tokens of their own; say which with --file"
+        raise Failure(line, ExitCode.WRONG_USAGE)
+    if not named:
+        raise Failure(f"{config}: [data] names no tokens, and neither does [api]", ExitCode.WRONG_USAGE)
+    return Path(named.pop())

@@ -1,12 +1,16 @@
 """`tiercel user`: the accounts that may log on from afar."""
 
-import argparse
 import getpass
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from tiercel.cli.exit_codes import ExitCode
+from tiercel.cli.failures import Failure
 from tiercel.model.errors import DecodeError
 from tiercel.model.sid import SecurityIdentifier
 from tiercel.security.accounts import Account, AccountError, Accounts
@@ -14,95 +18,133 @@ from tiercel.security.nt_hash import nt_hash
 from tiercel.server import account_file
 from tiercel.server.config import ConfigError, load
 
-NAME = "user"
-HELP = "add, remove, list accounts and change their passwords"
-DESCRIPTION = """\
-Keeps the file of accounts that the daemon asks when somebody logs on with NTLM to read queues from afar. A
-running daemon sees a change at the next logon.
+verbs = typer.Typer()
+user = typer.Typer(
+    help="Keep the accounts that may log on from afar.",
+    epilog=r"""
+The daemon asks this file when somebody logs on with NTLM to read queues from afar, and sees a change at the
+next logon. NAME is DOMAIN\user, or user alone for an account that answers to every domain a client may name.
+Passwords are asked for, or read as one line from the standard input; they are no argument, for those show in
+`ps`.
 
-NAME is DOMAIN\\user, or user alone for an account that answers to every domain a client may name. Passwords
-are asked for, or read as one line from the standard input; they are no argument, for those show in `ps`.
-"""
-EPILOG = """\
-The file has a line DOMAIN\\user:SID:NT-hash for each account. A hash is as good as the password: the file is
+The file has a line DOMAIN\user:SID:NT-hash for each account. A hash is as good as the password: the file is
 for its owner alone (mode 0600), and is refused otherwise.
-"""
 
-FINE, FAILED, WRONG_USAGE = 0, 1, 2
+    tiercel user add --file accounts 'EXAMPLE\reader'
+    tiercel user list --file accounts
+""",
+)
+verbs.add_typer(user, name="user")
 
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    where = argparse.ArgumentParser(add_help=False)
-    either = where.add_mutually_exclusive_group(required=True)
-    either.add_argument("--file", metavar="FILE", type=Path, help="the file of accounts")
-    either.add_argument(
-        "--config", metavar="FILE", type=Path, help="a configuration that names the file in [accounts]"
-    )
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    add = _action(actions, "add", "add an account; makes the file, if there is none", where, _add)
-    add.add_argument("--sid", metavar="SID", help="who this is in security descriptors; made from the name")
-    add.add_argument("--no-password", action="store_true", help="Kerberos alone can prove this account")
-    _action(actions, "remove", "remove an account", where, _remove)
-    _action(actions, "passwd", "change the password of an account", where, _change_password)
-    listing = actions.add_parser("list", help="print all accounts with their SIDs", parents=[where])
-    listing.set_defaults(action=_list)
+File = Annotated[Path | None, typer.Option(metavar="FILE", help="The file of accounts.")]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help=r"A configuration that names the file in \[accounts]."),
+]
+Name = Annotated[str, typer.Argument(metavar="NAME", help=r"DOMAIN\user, or user.")]
 
 
-def _action(
-    actions: "argparse._SubParsersAction[argparse.ArgumentParser]",
-    name: str,
-    words: str,
-    where: argparse.ArgumentParser,
-    action: Callable[[Path, argparse.Namespace], None],
-) -> argparse.ArgumentParser:
-    parser = actions.add_parser(name, help=words, parents=[where])
-    parser.add_argument("name", metavar="NAME", help="DOMAIN\\user, or user")
-    parser.set_defaults(action=action)
-    return parser
+@user.command("add")
+def add(
+    name: Name,
+    sid: Annotated[
+        str | None,
+        typer.Option(metavar="SID", help="Who this is in security descriptors; made from the name."),
+    ] = None,
+    no_password: Annotated[
+        bool, typer.Option("--no-password", help="Kerberos alone can prove this account.")
+    ] = False,
+    file: File = None,
+    config: ConfigFile = None,
+) -> None:
+    """Add an account; makes the file, if there is none."""
+
+    def add_to(path: Path) -> None:
+        account = Account.named(name)
+        if path.exists():
+            _check_new(account_file.read(path), account)  # before a password is asked for
+        if sid is not None:
+            account = replace(account, given_sid=_sid(sid))
+        if not no_password:
+            account = replace(account, nt_hash=nt_hash(_ask(account)))
+
+        def edit(accounts: Accounts) -> Accounts:
+            _check_new(accounts, account)
+            return accounts.with_account(account)
+
+        account_file.change(path, edit, create=True)
+        print(f"{account} {account.sid}")
+
+    _run(add_to, file, config)
 
 
-def run(arguments: argparse.Namespace) -> int:
+@user.command("remove")
+def remove(name: Name, file: File = None, config: ConfigFile = None) -> None:
+    """Remove an account."""
+
+    def remove_from(path: Path) -> None:
+        account = Account.named(name)
+        account_file.change(path, lambda accounts: accounts.without(_existing(accounts, account)))
+
+    _run(remove_from, file, config)
+
+
+@user.command("passwd")
+def change_password(name: Name, file: File = None, config: ConfigFile = None) -> None:
+    """Change the password of an account."""
+
+    def change_in(path: Path) -> None:
+        account = Account.named(name)
+        _existing(account_file.read(path), account)
+        new_hash = nt_hash(_ask(account))
+
+        def edit(accounts: Accounts) -> Accounts:
+            return accounts.with_account(replace(_existing(accounts, account), nt_hash=new_hash))
+
+        account_file.change(path, edit)
+
+    _run(change_in, file, config)
+
+
+@user.command("list")
+def list_all(file: File = None, config: ConfigFile = None) -> None:
+    """Print all accounts with their SIDs."""
+
+    def list_of(path: Path) -> None:
+        for account in account_file.read(path):
+            print(f"{account} {account.sid}{'' if account.nt_hash else ' (no password)'}")
+
+    _run(list_of, file, config)
+
+
+def _run(action: Callable[[Path], None], file: Path | None, config: Path | None) -> None:
+    path = _path(file, config)
     try:
-        path = _path(arguments)
-    except ConfigError as problem:
-        print(f"tiercel user: {problem}", file=sys.stderr)
-        return WRONG_USAGE
-    try:
-        arguments.action(path, arguments)
+        action(path)
     except AccountError as problem:
-        print(f"tiercel user: {problem}", file=sys.stderr)
-        return FAILED
-    return FINE
+        raise Failure(str(problem)) from problem
 
 
-def _path(arguments: argparse.Namespace) -> Path:
-    if arguments.config is None:
-        path: Path = arguments.file
-        return path
-    named = load(arguments.config).accounts.file
+def _path(file: Path | None, config: Path | None) -> Path:
+    if (file is None) == (config is None):
+        raise typer.BadParameter("give one of the two", param_hint=["--file", "--config"])
+    if config is None:
+        assert file is not None
+        return file
+    try:
+        named = load(config).accounts.file
+    except ConfigError as problem:
+        raise Failure(str(problem), ExitCode.WRONG_USAGE) from problem
     if not named:
-        raise ConfigError(f"{arguments.config}: [accounts] names no file")
+        raise Failure(f"{config}: [accounts] names no file", ExitCode.WRONG_USAGE)
     return Path(named)
 
 
-def _add(path: Path, arguments: argparse.Namespace) -> None:
-    account = Account.named(arguments.name)
-    if path.exists():
-        _check_new(account_file.read(path), account)  # before a password is asked for
-    if arguments.sid is not None:
-        try:
-            account = replace(account, given_sid=SecurityIdentifier.parse(arguments.sid))
-        except DecodeError as problem:
-            raise AccountError(f"--sid: {problem.problem}") from problem
-    if not arguments.no_password:
-        account = replace(account, nt_hash=nt_hash(_ask(account)))
-
-    def edit(accounts: Accounts) -> Accounts:
-        _check_new(accounts, account)
-        return accounts.with_account(account)
-
-    account_file.change(path, edit, create=True)
-    print(f"{account} {account.sid}")
+def _sid(text: str) -> SecurityIdentifier:
+    try:
+        return SecurityIdentifier.parse(text)
+    except DecodeError as problem:
+        raise AccountError(f"--sid: {problem.problem}") from problem
 
 
 def _check_new(accounts: Accounts, account: Account) -> None:
@@ -110,36 +152,11 @@ def _check_new(accounts: Accounts, account: Account) -> None:
         raise AccountError(f"{account}: there is such an account; `tiercel user passwd` changes its password")
 
 
-def _remove(path: Path, arguments: argparse.Namespace) -> None:
-    account = Account.named(arguments.name)
-
-    def edit(accounts: Accounts) -> Accounts:
-        return accounts.without(_existing(accounts, account))
-
-    account_file.change(path, edit)
-
-
-def _change_password(path: Path, arguments: argparse.Namespace) -> None:
-    account = Account.named(arguments.name)
-    _existing(account_file.read(path), account)
-    new_hash = nt_hash(_ask(account))
-
-    def edit(accounts: Accounts) -> Accounts:
-        return accounts.with_account(replace(_existing(accounts, account), nt_hash=new_hash))
-
-    account_file.change(path, edit)
-
-
 def _existing(accounts: Accounts, account: Account) -> Account:
     found = accounts.get(account)
     if found is None:
         raise AccountError(f"{account}: there is no such account")
     return found
-
-
-def _list(path: Path, _arguments: argparse.Namespace) -> None:
-    for account in account_file.read(path):
-        print(f"{account} {account.sid}{'' if account.nt_hash else ' (no password)'}")
 
 
 def _ask(account: Account) -> str:

@@ -4,12 +4,15 @@ The sequence is the lower part of the lookup id, above it stands the priority. S
 (lo, hi] of sequences lie in eight ranges of keys, one for each priority.
 """
 
+import heapq
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from tiercel.engine.core import Core
+from tiercel.engine.delivery import Delivery
 from tiercel.engine.queue_state import QueueState
-from tiercel.engine.records import message_key
+from tiercel.engine.records import LAST_LOOKUP_ID, Record, message_key
 from tiercel.model.identifiers import LOOKUP_SEQUENCE_BITS, lookup_id_sequence
 
 LAST_SEQUENCE = (1 << LOOKUP_SEQUENCE_BITS) - 1
@@ -23,9 +26,58 @@ class Head(NamedTuple):
     hi: int
 
 
+class Seen(NamedTuple):
+    """A message that a browse came by; who has locked it has not yet kept it or given it back."""
+
+    lookup_id: int
+    record: Record
+    is_locked: bool
+
+    @property
+    def sequence(self) -> int:
+        return lookup_id_sequence(self.lookup_id)
+
+
 class Browsing:
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, delivery: Delivery) -> None:
         self._core = core
+        self._delivery = delivery
+
+    @property
+    def newest(self) -> int:
+        """The sequence that was given last, in whichever queue: what comes later is above it."""
+        return self._delivery.newest_sequence
+
+    def in_order(self, queue: QueueState, after: int) -> Iterator[Seen]:
+        """The messages behind a lookup id, in the order of the queue; those that are purged are not shown."""
+        return self._seen(queue, after + 1, LAST_LOOKUP_ID)
+
+    def by_arrival(self, queue: QueueState, after: int) -> Iterator[Seen]:
+        """The messages above a sequence, in the order in which they became visible."""
+        walks = [self._seen(queue, *ends) for ends in lookup_ids(after, LAST_SEQUENCE)]
+        return heapq.merge(*walks, key=lambda seen: seen.sequence)
+
+    def before_last(self, queue: QueueState, count: int) -> int:
+        """The sequence above which the last `count` messages are, by arrival."""
+        walks = [self._backwards(queue, *ends) for ends in lookup_ids(0, LAST_SEQUENCE)]
+        found = list(islice(heapq.merge(*walks, reverse=True), count))
+        return found[-1] - 1 if found else self.newest
+
+    def _seen(self, queue: QueueState, at: int, last: int) -> Iterator[Seen]:
+        while (found := queue.at_or_after(self._core, at)) is not None and found[0] <= last:
+            lookup_id, at = found[0], found[0] + 1
+            lock = queue.locks.get(lookup_id)
+            if lock is not None and lock.doom is not None:
+                continue
+            record = queue.decode(self._core, *found)
+            if record is not None:
+                yield Seen(lookup_id, record, lock is not None)
+
+    def _backwards(self, queue: QueueState, lowest: int, highest: int) -> Iterator[int]:
+        at = highest + 1
+        while (found := queue.before(self._core, at)) is not None and found[0] >= lowest:
+            at = found[0]
+            yield lookup_id_sequence(at)
 
     def head(self, queue: QueueState) -> Head:
         ends = [lookup_id_sequence(each) for stretch in self._stretches(queue) for each in stretch]
@@ -39,6 +91,11 @@ class Browsing:
                 last = queue.before(self._core, highest + 1)
                 assert last is not None
                 yield first[0], last[0]
+
+    def oldest_arrival(self, queue: QueueState) -> int | None:
+        """When the message arrived that has been here longest."""
+        firsts = (self._next(queue, first)[1] for first, _ in self._stretches(queue))
+        return min(firsts, default=None)
 
     def sequence_at(self, queue: QueueState, time: float) -> int:
         """Where to begin for what arrived at that time or later: (this, hi]; hi when nothing did."""

@@ -14,6 +14,7 @@ What a sender is told and what is kept of a message is decided here and nowhere 
     detach     leaves; the caller knows why no      leaves      nothing
 """
 
+import collections
 from collections.abc import Callable, Iterable, Sequence
 
 from tiercel.engine.catalog import Catalog
@@ -85,6 +86,7 @@ class Delivery:
         self._identifier = catalog.queue_manager.identifier
         self._sequential_id = Counter(core, "sequential_id")
         self._message_ordinal = Counter(core, "message_ordinal")
+        self.dead_letters: collections.Counter[int] = collections.Counter()  # by class, since the start
         # Set by the reading part: it serves whoever waits for a message of the queue.
         self.offer: Callable[[QueueState, int, Record], None] = lambda _queue, _lookup_id, _record: None
         # Set by the opening part: the queue, local or outgoing, that a format name leads to; who we are.
@@ -142,6 +144,14 @@ class Delivery:
         if queue.queue.privacy_level == (_NO_PRIVACY if is_encrypted else _BODY_PRIVACY):
             return MessageClass.NACK_BAD_ENCRYPTION
         return None
+
+    def check_goal(self, queue: QueueState, packet: UserMessage) -> None:
+        """Whether a queue takes a message of another queue of this computer: what it demands, its quota."""
+        is_encrypted = bool(packet.security_flags & ENCRYPTED_BODY)
+        reason = self.check_protection(queue, is_signed=False, is_encrypted=is_encrypted)
+        if reason is not None:
+            raise refusal_error(queue, reason)
+        self._check_queue_quota(queue, packet.packet_size)
 
     def check_quota(self, queue: QueueState, size: int) -> None:
         """The queue manager's own limits come first ([MS-MQDMPR] 3.1.7.1.9)."""
@@ -346,6 +356,7 @@ class Delivery:
         if not packet.flags & user_header.NEGATIVE_JOURNALING or not (is_ours or is_kept_here):
             return
         if _is_dead_letter(packet, reason):
+            self.dead_letters[int(reason)] += 1
             self.file(self._dead_letter_queue(packet, record, queue), record, packet)
 
     def file_final(self, queue: QueueState, packet: UserMessage, record: Record, code: int) -> None:
@@ -356,6 +367,7 @@ class Delivery:
             return
         self._core.ledger.add(str(queue), packet, message_class(code))
         if packet.flags & user_header.NEGATIVE_JOURNALING:
+            self.dead_letters[code] += 1
             self.file(self._dead_letter_queue(packet, record, queue), record, packet)
 
     def _dead_letter_queue(self, packet: UserMessage, record: Record, queue: QueueState | None) -> QueueState:

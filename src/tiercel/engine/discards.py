@@ -43,8 +43,10 @@ class Ledger:
         self._core = core
         self._new: deque[Discard] = deque(maxlen=LEDGER_LINES)
         self._last: int | None = None
+        self.counts: Counter[int] = Counter()  # by class, since the start; 0 is a damaged record
 
     def add(self, queue: str, packet: UserMessage, reason: int, detail: str = "") -> None:
+        self.counts[int(reason)] += 1
         meaning = reason.meaning if isinstance(reason, MessageClass) else f"class 0x{reason:04x}"
         self._new.append(
             Discard(
@@ -63,6 +65,7 @@ class Ledger:
         self.add_sentence(str(queue), size, sentence)
 
     def add_sentence(self, what: str, size: int, sentence: str) -> None:
+        self.counts[0] += 1
         self._new.append(Discard(self._core.seconds, what, "", "", size, 0, sentence))
 
     def flush(self) -> None:
@@ -117,6 +120,16 @@ class Ledger:
         for key, data in self._core.batch.range(Keyspace.DISCARDS, _FIRST, _LAST):
             yield _decode_line(key, data)
         yield from self._new
+
+    def newest(self, before: int | None, limit: int) -> Iterator[tuple[int, Discard]]:
+        """Lines that are written already, the newest first, from below a number."""
+        below = _LAST + b"\0" if before is None else before.to_bytes(8, "big")
+        for _ in range(limit):
+            found = self._core.batch.last(Keyspace.DISCARDS, _FIRST, below)
+            if found is None:
+                return
+            below, data = found
+            yield int.from_bytes(below, "big"), _decode_line(below, data)
 
     def _last_number(self) -> int:
         if self._last is None:

@@ -7,11 +7,13 @@ Commands check before they change anything: one that raises has done nothing. Be
 many commands may run; their results count, and their effects leave, only when `commit` has returned.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 from uuid import UUID, uuid4
 
+from tiercel.engine import restoring
 from tiercel.engine.access import Access, system_descriptor
 from tiercel.engine.attributes import (
     SETTABLE,
@@ -120,6 +122,7 @@ class Engine:
         """`outcome_of` asks a coordinator how a transaction ended; without one, what is in doubt stays so."""
         self._core = Core(store, new_guid)
         self._core.advance(now)
+        restoring.leap(self._core.batch)
         self._long_lived_s = long_lived_s
         self.queue_manager = self._load_queue_manager(identity)
         self.queue_manager.queue_manager_state = QueueManagerState.INITIALIZING
@@ -131,7 +134,7 @@ class Engine:
         self._transactions = Transactions(
             self._core, self._catalog, self._delivery, self._reading, self.outgoing
         )
-        self.browsing = Browsing(self._core)
+        self.browsing = Browsing(self._core, self._delivery)
         self.claims = Claims(self._core, self._catalog, self._delivery, self._expiry)
         self.peers = Peers(self._core)
         self.final_acks = FinalAcks(self._core, self.queue_manager, self._delivery, self.peers)
@@ -148,7 +151,7 @@ class Engine:
         self.claims.load()
         self._transactions.load()
         self.outgoing.load()
-        sending = Sending(self._core, self._transactions, self._opening, self.send)
+        sending = Sending(self._core, self._transactions, self._opening, self.send_many)
         self.stages = Stages(self._core, self._delivery, sending)
         if outcome_of is not None:
             self.resource_manager.reenlist(outcome_of)
@@ -194,6 +197,11 @@ class Engine:
     def set_aside(self, space: Keyspace, key: bytes, data: bytes, what: str, problem: object) -> None:
         """Takes a damaged row of a protocol away and says so."""
         self._core.set_aside_row(space, key, data, what, problem)
+
+    @property
+    def total_bytes(self) -> int:
+        """Of all messages: what the quota of the queue manager limits."""
+        return self._core.total_bytes
 
     @property
     def seconds(self) -> int:
@@ -341,15 +349,17 @@ class Engine:
             record = state.get(self._core, lookup_id)
             if record is not None:
                 self._delivery.finish(state, lookup_id, record, MessageClass.NACK_Q_DELETED)
-        self._finish_available(state, MessageClass.NACK_Q_DELETED)
+        self._finish_available(state, MessageClass.NACK_Q_DELETED, self._delivery.newest_sequence)
         self.claims.queue_deleted(state)
 
-    def _finish_available(self, state: QueueState, reason: MessageClass) -> int:
+    def _finish_available(
+        self, state: QueueState, reason: MessageClass, newest: int, limit: float = inf
+    ) -> int:
         """Ends every message that can be had now, and none that comes of it; how many there were."""
         if state.is_outgoing:
             reason = MessageClass.NACK_DELETED
-        newest, count, at = self._delivery.newest_sequence, 0, START
-        while (found := state.next_available(self._core, at)) is not None:
+        count, at = 0, START
+        while count < limit and (found := state.next_available(self._core, at)) is not None:
             at = found[0]
             if lookup_id_sequence(at) <= newest:
                 self._delivery.finish(state, *found, reason)
@@ -390,8 +400,25 @@ class Engine:
         """Whether it is a queue of applications: not one of the system's, nor a part of another queue."""
         return self._catalog.is_visible(state)
 
+    def is_internal(self, state: QueueState) -> bool:
+        """Whether only the protocols use the queue: to others it is not there."""
+        return self._catalog.is_internal(state)
+
     def discards(self) -> Iterator[Discard]:
         return self._core.ledger.lines()
+
+    @property
+    def discard_counts(self) -> Mapping[int, int]:
+        """How many messages ended without being received since the start, by class."""
+        return self._core.ledger.counts
+
+    @property
+    def dead_letter_counts(self) -> Mapping[int, int]:
+        """How many of them became dead letters here."""
+        return self._delivery.dead_letters
+
+    def newest_discards(self, before: int | None, limit: int) -> Iterator[tuple[int, Discard]]:
+        return self._core.ledger.newest(before, limit)
 
     # Handles.
 
@@ -442,22 +469,33 @@ class Engine:
         """Sends all the messages, in their order, or none of them."""
         if not messages:
             return []
-        if not opened.children and transaction is None:
+        if not opened.children and all(map(_is_ordinary, messages)):
             queue = opened.queue_for(_SEND)
-            if not queue.is_outgoing and not queue.waiters and all(map(_is_ordinary, messages)):
-                return self._send_ordinary(opened, queue, messages)
+            if transaction is not None or not (queue.is_outgoing or queue.waiters):
+                return self._send_ordinary(opened, queue, messages, transaction)
         return self._send_together(opened, messages, transaction)
 
     def _send_ordinary(
-        self, opened: OpenQueue, queue: QueueState, messages: Sequence[Message]
+        self,
+        opened: OpenQueue,
+        queue: QueueState,
+        messages: Sequence[Message],
+        transaction: Transaction | None,
     ) -> list[MessageId]:
+        if transaction is not None:
+            transaction.check_active()
         ids = self._delivery.new_message_ids(len(messages))
         for message, identifier in zip(messages, ids, strict=True):
-            self._address(opened, message, identifier, None)
+            self._address(opened, message, identifier, transaction)
         packets = [encode_message(message) for message in messages]
-        self._refuse_misfits(queue, None, messages, packets)
-        self._check_room(queue, sum(map(len, packets)), packets, recoverable=True)
-        self._delivery.accept_all_plain(queue, packets, [message.priority for message in messages])
+        self._refuse_misfits(queue, transaction, messages, packets)
+        size = sum(map(len, packets))
+        self._check_room(queue, size, packets, recoverable=True)
+        if transaction is None:
+            self._delivery.accept_all_plain(queue, packets, [message.priority for message in messages])
+        else:
+            queue.hold(self._core, size)
+            transaction.send(queue, packets, self._core.seconds)
         return ids
 
     def _send_together(
@@ -585,17 +623,20 @@ class Engine:
         """Receive, peek, lookup, two-phase reads, cancel."""
         return self._reading
 
-    def purge(self, opened: OpenQueue) -> int:
+    def purge(self, opened: OpenQueue, *, newest: int | None = None, limit: float = inf) -> int:
         """Purge Queue: what is available ends now, what is taken ends when it is given back (DMPR T-22).
 
-        What a consumer has claimed it keeps, as a subqueue keeps what was moved there.
+        What a consumer has claimed it keeps, as a subqueue keeps what was moved there. A long queue can be
+        purged in parts, `limit` messages at a time, and nothing ends whose sequence is above `newest`.
         """
         state = opened.queue_for(QueueAccess.RECEIVE)
-        doomed = [each for each in state.locks.items() if each[1].doom is None]
+        newest = self._delivery.newest_sequence if newest is None else newest
+        taken = [each for each in state.locks.items() if lookup_id_sequence(each[0]) <= newest]
+        doomed = [each for each in taken if each[1].doom is None]
         for lookup_id, lock in doomed:
             lock.doom = MessageClass.NACK_DELETED if state.is_outgoing else MessageClass.NACK_Q_PURGED
             self._expiry.purge_later(state, lookup_id)
-        count = self._finish_available(state, MessageClass.NACK_Q_PURGED)
+        count = self._finish_available(state, MessageClass.NACK_Q_PURGED, newest, limit)
         if (count or doomed) and not state.is_deleted:  # a subqueue may go with its last message
             self._catalog.raise_epoch(state)
         return count
@@ -620,6 +661,38 @@ class Engine:
         goal.pending_moves += 1  # keeps a subqueue that is still empty
         kind = TransactionalOperationType.MOVE
         transaction.operations.append(Operation(kind, queue, record, lookup_id, goal))
+
+    def hand_over(self, opened: OpenQueue, lookup_id: int, target: OpenQueue) -> bool:
+        """Takes a message to another queue of this computer as it is, and its sender hears nothing of it.
+
+        False when it would have to become another message there: it is to be sent anew, and then taken.
+        """
+        queue, goal = opened.queue_for(QueueAccess.RECEIVE), target.queue_for(_SEND)
+        record = None if lookup_id in queue.locks else queue.get(self._core, lookup_id)
+        if record is None:
+            raise MessageNotFoundError(f"message {lookup_id} of {queue}")
+        packet = UserMessage(record.packet)
+        is_misfit = self._delivery.check_transaction(goal, is_transactional=packet.is_transactional)
+        if queue.is_outgoing or goal.is_outgoing or is_misfit is not None:
+            return False
+        self._delivery.check_goal(goal, packet)
+        if packet.is_recoverable:
+            self._core.reserve(len(record.packet))
+        self._transactions.move(queue, lookup_id, record, goal)
+        return True
+
+    def take_away(self, opened: OpenQueue, lookup_id: int) -> None:
+        """Ends a message that was sent anew elsewhere in this very batch: its sender hears that it was
+        received; of one that was still on its way, nothing.
+        """
+        queue = opened.queue_for(QueueAccess.RECEIVE)
+        record = None if lookup_id in queue.locks else queue.get(self._core, lookup_id)
+        if record is None:
+            raise MessageNotFoundError(f"message {lookup_id} of {queue}")
+        if queue.is_outgoing:
+            self._delivery.detach(queue, lookup_id, record)
+        else:
+            self._delivery.finish(queue, lookup_id, record, MessageClass.ACK_RECEIVE)
 
     # Transactions.
 

@@ -6,6 +6,8 @@ before the commit leaves the stages as they were; after it they are gone and the
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import NamedTuple
 
 from tiercel.engine.core import Core
@@ -48,7 +50,7 @@ class Sending:
     core: Core
     transactions: Transactions
     opening: Opening
-    send: Callable[[OpenQueue, Message, Transaction], MessageId]
+    send_many: Callable[[OpenQueue, Sequence[Message], Transaction], list[MessageId]]
 
 
 class Publication:
@@ -93,18 +95,17 @@ class Publication:
             raise
 
     def _prepare(self, limit: int) -> bool:
-        core, send = self._sending.core, self._sending.send
-        enough = core.pending_bytes + _SLICE_BYTES
-        for _ in range(limit):
-            row = next(self._messages, None)
-            if row is None:
-                return True
-            name, message = row
-            send(self._queue(name), message, self._transaction)
-            self.prepared += 1
-            if core.pending_bytes > enough:
+        rows, size = [], 0
+        for row in islice(self._messages, limit):
+            rows.append(row)
+            size += len(row[1].body)
+            if size >= _SLICE_BYTES:
                 break
-        return False
+        for name, group in groupby(rows, itemgetter(0)):
+            messages = [message for _, message in group]
+            self._sending.send_many(self._queue(name), messages, self._transaction)
+        self.prepared += len(rows)
+        return len(rows) < limit and size < _SLICE_BYTES
 
     def commit(self) -> Published:
         """Puts the messages into their queues, and has it remembered; the stages of the batch are gone."""

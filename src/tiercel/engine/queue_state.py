@@ -72,6 +72,8 @@ class QueueState:
         self.express_bytes = 0
         self.held_bytes = 0  # of sends whose transaction has not ended
         self.pending_moves = 0  # into it, of transactions that have not ended
+        self.entered = 0  # messages that came in since the start, and that left: for whoever wants rates
+        self.left = 0
         self.claimed_count = 0  # of its messages that consumers hold: out of the list, but still the queue's
         self.claimed_bytes = 0
         self.consumers = 0  # that have claimed from it
@@ -139,6 +141,7 @@ class QueueState:
         else:
             self.express[lookup_id] = record
             self.express_bytes += size
+        self.entered += 1
         core.total_bytes += size
         self.publish()
         if lookup_id < self._available_from:  # noqa: PLR1730  # min() costs a call, and mostly for nothing
@@ -151,6 +154,7 @@ class QueueState:
         records = encode_arrivals(packets, core.seconds)
         core.batch.put_many(_MESSAGES, list(zip(keys, records, strict=True)))
         self.stored_count += len(packets)
+        self.entered += len(packets)
         self.stored_bytes += size
         core.total_bytes += size
         core.touch(self)
@@ -186,6 +190,7 @@ class QueueState:
             core.touch(self)
         else:
             return
+        self.left += 1
         core.total_bytes -= size
         self.publish()
 
@@ -198,6 +203,7 @@ class QueueState:
 
     def _count_out(self, core: Core, count: int, size: int) -> None:
         self.stored_count -= count
+        self.left += count
         if not self.stored_count or size > self.stored_bytes:
             size = self.stored_bytes
         self.stored_bytes -= size

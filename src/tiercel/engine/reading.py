@@ -135,6 +135,11 @@ class Reading:
         _check_cursor(opened, cursor)
         return self._peeked(opened, queue, cursor.peek_next(self._core), timeout, cursor, tag)
 
+    def wait_for_news(self, opened: OpenQueue, timeout: float | None) -> Waiter:
+        """Waits for the next message that comes, or comes back, whatever is there already."""
+        queue = opened.queue_for(_PEEK)
+        return self._wait(queue, Waiter(opened, False, self._deadline(timeout)))
+
     def read_by_lookup_id(
         self,
         opened: OpenQueue,

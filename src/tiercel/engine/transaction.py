@@ -13,7 +13,7 @@ from tiercel.wire.transaction_header import FIRST_IN_TRANSACTION, LAST_IN_TRANSA
 from tiercel.wire.user_message import UserMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from tiercel.engine.handles import Waiter
     from tiercel.engine.queue_state import QueueState
@@ -85,6 +85,13 @@ class Transaction:
                 f"it is {self.state.value}" if self.state is TransactionState.PREPARED else "it has ended"
             )
             raise TransactionSequenceError(f"transaction {self.id}", problem=problem, fix="begin a new one")
+
+    def send(self, queue: "QueueState", packets: "Iterable[bytes]", arrival_time: int) -> None:
+        """Messages that come into the queue with the commit."""
+        records = (Record(packet, arrival_time) for packet in packets)
+        self.operations += [
+            Operation(TransactionalOperationType.ENQUEUE, queue, record) for record in records
+        ]
 
 
 def give_places(operations: list[Operation], sequence: int, last: int) -> int:

@@ -74,6 +74,10 @@ class Transactions:
                 f"transaction {identifier}", problem=problem, fix="begin a new one"
             ) from None
 
+    def living(self) -> Iterator[Transaction]:
+        """Those that have begun and not ended."""
+        return iter(self._living.values())
+
     def in_doubt(self) -> Iterator[Transaction]:
         """The prepared transactions, whose outcome only their coordinator knows."""
         return (each for each in self._living.values() if each.state is TransactionState.PREPARED)

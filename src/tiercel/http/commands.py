@@ -18,10 +18,11 @@ from tiercel.engine.publication import Published, RowsOf
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.stage_records import Stage, StageId
 from tiercel.http import places
+from tiercel.http.host import Host
 from tiercel.http.places import Source
+from tiercel.http.waits import Waits
 from tiercel.model.codes import QueueAccess
 from tiercel.model.errors import ConsumerFencedError, IoTimeoutError, MqError, StoreFullError
-from tiercel.server.daemon import Daemon
 
 SLICE: Final = 1000  # messages in one turn: some 15 ms
 _PREPARED: Final = 250  # messages of a publish in one turn: each is encoded
@@ -33,19 +34,12 @@ Json = dict[str, Any]
 
 
 class Commands:
-    def __init__(self, daemon: Daemon) -> None:
-        self._daemon = daemon
-        self._waits: set[asyncio.Task[Any]] = set()
-        self._is_stopping = False
-
-    def stop(self) -> None:
-        """Ends the waits: what they were to bring, nobody will hear."""
-        self._is_stopping = True
-        for wait in self._waits:
-            wait.cancel()
+    def __init__(self, host: Host, waits: Waits) -> None:
+        self._host = host
+        self._waits = waits
 
     async def run(self, command: Callable[[Engine], T]) -> T:
-        return await self._daemon.call(command)
+        return await self._host.call(command)
 
     # Queues.
 
@@ -135,7 +129,7 @@ class Commands:
         while True:
             answer = await self._claim_now(consumer, epoch, queue, start, limit, byte_limit)
             left = deadline - loop.time()
-            if answer["hi"] > answer["lo"] or left <= 0 or self._is_stopping:
+            if answer["hi"] > answer["lo"] or left <= 0 or self._waits.are_over:
                 return answer
             await self._wait_for_message(queue, left)
 
@@ -197,30 +191,21 @@ class Commands:
                 lambda engine: engine.open_queue(
                     engine.format_name(places.find(engine, queue)),
                     QueueAccess.PEEK,
-                    token=self._daemon.driver.token,
+                    token=self._host.driver.token,
                 )
             )
             try:
                 started = asyncio.get_running_loop().time()
-                await self._daemon.read(lambda engine: engine.reading.peek(opened, seconds))
+                await self._host.read(lambda engine: engine.reading.peek(opened, seconds))
                 if asyncio.get_running_loop().time() - started < _UNFINISHED_S:
                     # It was there before, and could not be claimed: a transaction has not come to its end.
                     await asyncio.sleep(min(_UNFINISHED_S, seconds))
             except IoTimeoutError:
                 pass
             finally:
-                self._daemon.driver.close_later({QueueAccess.PEEK: opened})
+                self._host.driver.close_later({QueueAccess.PEEK: opened})
 
-        task = asyncio.get_running_loop().create_task(wait())
-        self._waits.add(task)
-        try:
-            await task
-        except asyncio.CancelledError:
-            if not self._is_stopping:
-                raise
-        finally:
-            task.cancel()
-            self._waits.discard(task)
+        await self._waits.until(wait())
 
     async def acknowledge(self, consumer: str, epoch: int, queue: str, up_to: int) -> Json:
         def command(engine: Engine) -> tuple[int, ClaimStatus]:
@@ -269,7 +254,7 @@ class Commands:
     async def publish(
         self, app: str, batch: str, stages: list[StageId], rows_of: RowsOf, *, transactional: bool
     ) -> Json:
-        token = self._daemon.driver.token
+        token = self._host.driver.token
         publication = await self.run(
             lambda engine: engine.stages.begin_publish(
                 app, batch, stages, rows_of, token, transactional=transactional

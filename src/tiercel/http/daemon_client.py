@@ -8,9 +8,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tiercel.http.daemon_app import express_rows
+from tiercel.http.door import Door
 from tiercel.http.parameters import MAX_JSON_BYTES, read_body
 from tiercel.http.paths import INTERNAL
-from tiercel.http.serving import Door
 from tiercel.model.errors import ServiceNotAvailableError
 
 _PASSED_ON = ("allow", "retry-after")

@@ -4,7 +4,6 @@ Its standard input brings one line of JSON, the settings, and ends when the daem
 """
 
 import asyncio
-import gc
 import json
 import logging
 import os
@@ -17,13 +16,13 @@ from typing import Any, Final
 
 from tiercel.http.daemon_client import DaemonClient
 from tiercel.http.data_app import DataApp
+from tiercel.http.door import Door
 from tiercel.http.gate import Gate
-from tiercel.http.serving import Door, new_server
-from tiercel.server import log
+from tiercel.http.serving import new_server
+from tiercel.server import garbage, log
 from tiercel.server.config import DataOptions
 from tiercel.store.lmdb_reader import LmdbReader
 
-_OBJECTS_BETWEEN_COLLECTIONS: Final = 200_000
 _NICE: Final = 5  # when the computer is busy, the queue manager goes first
 
 
@@ -33,11 +32,9 @@ def main() -> None:
     options = settings["log"]
     log.configure(level=options["level"], format_name=options["format"], file=options["file"])
     logging.getLogger("httpx").setLevel(logging.WARNING)  # else it tells of every request
-    # A piece has thousands of little objects that die with it: looking for cycles among them costs much.
     with suppress(OSError):  # a service may not be allowed to
         os.nice(_NICE)
-    gc.freeze()
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    garbage.search_seldom()
     asyncio.run(_serve(settings))
 
 
@@ -52,7 +49,7 @@ async def _serve(settings: dict[str, Any]) -> None:
     directory = Path(settings["directory"])
     listener = socket.socket(fileno=settings["descriptor"])
     with LmdbReader(directory) as reader:
-        app = DataApp(reader, DaemonClient(Door(directory)), Gate(options))
+        app = DataApp(reader, DaemonClient(Door(directory)), Gate(options.tokens, "data endpoint", "data"))
         server = new_server(
             app.app,
             ssl_certfile=options.tls_certificate or None,

@@ -1,6 +1,8 @@
 """Who may come in: the tokens of a file, or without one the programs of this computer."""
 
 from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
@@ -8,23 +10,29 @@ from tiercel.http.problems import NotAuthenticatedError
 from tiercel.model.errors import AccessDeniedError
 from tiercel.security.tokens import Role
 from tiercel.server import log
-from tiercel.server.config import DataOptions, Endpoint, is_loopback
+from tiercel.server.config import Endpoint, is_loopback
 from tiercel.server.token_file import TokenFile
+
+ANYBODY: Final = "anybody on this computer"
 
 
 class Gate:
-    def __init__(self, options: DataOptions) -> None:
-        self._tokens = TokenFile(Path(options.tokens), _report) if options.tokens else None
+    """`name` is what it is a gate to, `section` where the configuration has its tokens."""
 
-    def check(self, request: Request, role: Role) -> None:
-        """Raises an `AccessDeniedError` unless the request may do what takes this role."""
+    def __init__(self, tokens: str, name: str, section: str) -> None:
+        self._tokens = TokenFile(Path(tokens), _report) if tokens else None
+        self._name = name
+        self._section = section
+
+    def check(self, request: Request, role: Role) -> str:
+        """Who it is; raises an `AccessDeniedError` unless the request may do what takes this role."""
         if self._tokens is None:
-            _check_host(request)
-            return
+            self._check_host(request)
+            return ANYBODY
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         bearer = self._tokens.find(token.strip()) if kind.casefold() == "bearer" else None
         if bearer is None:
-            raise NotAuthenticatedError("data endpoint")
+            raise NotAuthenticatedError(self._name)
         if role not in bearer.grants:
             raise AccessDeniedError(
                 f"token {bearer.name}",
@@ -32,19 +40,26 @@ class Gate:
                 present=",".join(sorted(bearer.roles)),
                 fix=f"use a token that has the role {role}",
             )
+        return bearer.name
+
+    def _check_host(self, request: Request) -> None:
+        """Refuses what a browser sends for the page of a stranger: under a name that was made to lead here
+        (DNS rebinding), or straight across (the page cannot read the answer, but what it asks would be done).
+        """
+        host = request.headers.get("host", "localhost")
+        origin = request.headers.get("origin")
+        if not _is_ours(host) or (origin is not None and not _is_ours(urlsplit(origin).netloc)):
+            problem = "without tokens it answers to names of this computer only"
+            fix = f"use 127.0.0.1 or localhost, or set tokens in [{self._section}]"
+            present = (host if origin is None else origin)[:80]
+            raise AccessDeniedError(self._name, problem=problem, present=present, fix=fix)
 
 
-def _check_host(request: Request) -> None:
-    """Refuses what a browser sends for a page whose name was made to lead here (DNS rebinding)."""
-    given = request.headers.get("host", "localhost")
+def _is_ours(host: str) -> bool:
     try:
-        is_ours = is_loopback(Endpoint.parse(given).host)
+        return is_loopback(Endpoint.parse(host).host)
     except ValueError:
-        is_ours = False
-    if not is_ours:
-        problem = "without tokens it answers to names of this computer only"
-        fix = "use 127.0.0.1 or localhost, or set tokens in [data]"
-        raise AccessDeniedError("data endpoint", problem=problem, present=given[:80], fix=fix)
+        return False
 
 
 def _report(problem: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 
 from starlette.requests import Request
 
-from tiercel.model.errors import InvalidParameterError
+from tiercel.model.errors import InvalidParameterError, TooLargeError
 
 _MISSING: Final = object()
 MAX_JSON_BYTES: Final = 8 << 20  # the stages of a publish with a hundred thousand partitions
@@ -107,12 +107,21 @@ def _wrong(name: str, value: object, wanted: str) -> InvalidParameterError:
 async def read_body(request: Request, max_bytes: int) -> bytes:
     """The whole body, unless it is too large."""
     pieces, size = [], 0
+    _check_size(declared_size(request) or 0, max_bytes, "")
     async for piece in request.stream():
         size += len(piece)
-        if size > max_bytes:
-            limit = f"{max_bytes} bytes"
-            raise InvalidParameterError(
-                "body", problem="it is too large", limit=limit, fix="send it in parts"
-            )
+        _check_size(size, max_bytes, "more than ")
         pieces.append(piece)
     return b"".join(pieces)
+
+
+def declared_size(request: Request) -> int | None:
+    """How large the body is said to be; None when nobody says."""
+    declared = request.headers.get("content-length", "")
+    return int(declared) if declared.isascii() and declared.isdigit() and len(declared) < 20 else None
+
+
+def _check_size(size: int, max_bytes: int, about: str) -> None:
+    if size > max_bytes:
+        present = f"{about}{size if not about else max_bytes} bytes"
+        raise TooLargeError("body", present=present, limit=f"{max_bytes} bytes", fix="send it in parts")

@@ -4,3 +4,4 @@ from typing import Final
 
 V1: Final = "/data/v1"
 INTERNAL: Final = "/internal"
+API: Final = "/api/v1"

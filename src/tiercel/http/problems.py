@@ -15,7 +15,7 @@ MEDIA_TYPE: Final = "application/problem+json"
 
 
 class NotAuthenticatedError(errors.AccessDeniedError):
-    meaning = "a token is wanted that the data endpoint knows"
+    meaning = "a token is wanted that it knows"
     fix = "send `Authorization: Bearer TOKEN`; `tiercel token add` makes one"
 
 
@@ -26,12 +26,12 @@ class BusyError(errors.ServiceNotAvailableError):
 
 class UnknownPathError(errors.InvalidParameterError):
     meaning = "there is nothing here"
-    fix = "check the path: docs/data-endpoint.md has them all"
+    fix = "check the path: docs/http-api.md and docs/data-endpoint.md have them all"
 
 
 class UnknownMethodError(UnknownPathError):
     meaning = "this path takes other methods"
-    fix = "check the method: docs/data-endpoint.md has them all"
+    fix = "check the method: docs/http-api.md and docs/data-endpoint.md have them all"
 
 
 # The nearest class that an error derives from counts; what is not here is the caller's mistake.
@@ -45,8 +45,14 @@ _STATUS: Final[dict[type[BaseException], HTTPStatus]] = {
     errors.StageNotFoundError: HTTPStatus.NOT_FOUND,
     errors.MessageNotFoundError: HTTPStatus.NOT_FOUND,
     errors.QueueDeletedError: HTTPStatus.GONE,
+    errors.QueueNotAvailableError: HTTPStatus.GONE,
+    errors.LeaseEndedError: HTTPStatus.GONE,
+    errors.MessageTooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    errors.TooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    errors.StoreInUseError: HTTPStatus.CONFLICT,
     errors.ClaimLostError: HTTPStatus.GONE,
     errors.ConsumerFencedError: HTTPStatus.CONFLICT,
+    errors.TransactionSequenceError: HTTPStatus.CONFLICT,
     errors.StageRefusedError: HTTPStatus.CONFLICT,
     errors.SharingViolationError: HTTPStatus.CONFLICT,
     errors.QueueExistsError: HTTPStatus.CONFLICT,

@@ -1,5 +1,6 @@
 """Rows that a client has staged, as messages to send."""
 
+import struct
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
@@ -10,6 +11,7 @@ from tiercel.model.errors import InvalidParameterError, MqError
 from tiercel.model.format_name import FormatName, named
 from tiercel.model.message import Message
 
+_OFFSET, _BACK, _SHORT = struct.Struct("<I"), struct.Struct("<i"), struct.Struct("<H")  # of FlatBuffers
 _ANY = "any"  # the queue may still be named when the rows are published
 _named = lru_cache(maxsize=1024)(named)
 
@@ -43,11 +45,41 @@ def check(payload: bytes) -> int:
 
 def _batches(payload: bytes) -> Iterator[pa.RecordBatch]:
     try:
+        _refuse_compressed(payload)
         with pa.ipc.open_stream(payload) as stream:
             columns.check_writer_schema(stream.schema, _ANY)
             yield from list(stream)
     except (ValueError, OSError, pa.ArrowException) as problem:
         raise _wrong(problem) from problem
+
+
+def _refuse_compressed(payload: bytes) -> None:
+    """Sixty-four megabytes of it may be sixty-four gigabytes, and Arrow cannot be told where to stop."""
+    for message in pa.ipc.MessageReader.open_stream(payload):
+        if message.type == "record batch" and _is_compressed(bytes(message.metadata)):
+            raise ValueError("the stream is compressed; write it without compression")
+
+
+def _is_compressed(metadata: bytes) -> bool:
+    """Whether the RecordBatch of a Message has its field `compression` (Arrow's Message.fbs)."""
+    try:
+        header = _field(metadata, _table(metadata, 0), 2)
+        return header != 0 and _field(metadata, _table(metadata, header), 3) != 0
+    except struct.error as problem:
+        raise ValueError("its metadata are cut short") from problem
+
+
+def _table(data: bytes, at: int) -> int:
+    return at + int(_OFFSET.unpack_from(data, at)[0])
+
+
+def _field(data: bytes, table: int, number: int) -> int:
+    """Where a field of a table of FlatBuffers is; 0 when it is not there."""
+    virtual = table - int(_BACK.unpack_from(data, table)[0])
+    (size,) = _SHORT.unpack_from(data, virtual)
+    at = 4 + 2 * number
+    offset = int(_SHORT.unpack_from(data, virtual + at)[0]) if at < size else 0
+    return table + offset if offset else 0
 
 
 def _messages(batch: pa.RecordBatch) -> Iterator[tuple[str | None, Message]]:

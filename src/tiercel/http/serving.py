@@ -1,19 +1,18 @@
 """An application on sockets that are open already, on the event loop that runs; signals are left alone."""
 
 import asyncio
-import os
 import socket
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import uvicorn
-from starlette.applications import Starlette
-
-from tiercel.store.lmdb_files import SOCKET_NAME
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 _STOP_S: Final = 2  # for requests that have begun
+_CREDENTIALS: Final = struct.Struct("3i")  # struct ucred: process, user, group
 
 
 class Server(uvicorn.Server):
@@ -22,11 +21,11 @@ class Server(uvicorn.Server):
         yield
 
 
-def new_server(app: Starlette, **options: Any) -> Server:
+def new_server(app: ASGIApp, http: type[asyncio.Protocol] | None = None, **options: Any) -> Server:
     return Server(
         uvicorn.Config(
             app,
-            http="httptools",
+            http=http or PunctualHttp,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -43,8 +42,8 @@ def new_server(app: Starlette, **options: Any) -> Server:
 class Serving:
     """A server that runs beside other things."""
 
-    def __init__(self, app: Starlette, listener: socket.socket) -> None:
-        self._server = new_server(app)
+    def __init__(self, app: ASGIApp, listener: socket.socket, **options: Any) -> None:
+        self._server = new_server(app, **options)
         self._task = asyncio.get_running_loop().create_task(self._server.serve([listener]))
 
     async def stop(self) -> None:
@@ -53,32 +52,47 @@ class Serving:
             await self._task
 
 
-class Door:
-    """The Unix socket beside the store, for its owner alone.
-
-    Named through an open directory: the name of a socket may have 107 bytes only, and a path more.
+class PunctualHttp(HttpToolsProtocol):
+    """HTTP for clients that say something: uvicorn waits for the rest of a request for ever, and connections
+    that ask nothing would fill every place.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self._descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        self.name = f"/proc/self/fd/{self._descriptor}/{SOCKET_NAME}"
+    silence_s: ClassVar[float] = 60
+    _hangs_up: asyncio.TimerHandle | None = None
 
-    def listen(self) -> socket.socket:
-        self.remove()  # what a daemon left that was killed; ours is the store now
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        before = os.umask(0o177)
-        try:
-            listener.bind(self.name)
-        except BaseException:
-            listener.close()
-            raise
-        finally:
-            os.umask(before)
-        listener.listen(128)
-        return listener
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait_for_more()
 
-    def remove(self) -> None:
-        Path(self.name).unlink(missing_ok=True)
+    def data_received(self, data: bytes) -> None:
+        self._wait_for_more()
+        super().data_received(data)
 
-    def close(self) -> None:
-        os.close(self._descriptor)
+    def on_message_complete(self) -> None:
+        self._stop_waiting()  # now the answer is our business
+        super().on_message_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _wait_for_more(self) -> None:
+        self._stop_waiting()
+        self._hangs_up = asyncio.get_running_loop().call_later(self.silence_s, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        if self._hangs_up is not None:
+            self._hangs_up.cancel()
+            self._hangs_up = None
+
+
+class LocalHttp(PunctualHttp):
+    """HTTP on a Unix socket: the client is named by the user it runs as, which the kernel tells."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        peer = transport.get_extra_info("socket")
+        _pid, uid, _gid = _CREDENTIALS.unpack(
+            peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        )
+        self.client = (f"uid {uid}", 0)

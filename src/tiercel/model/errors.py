@@ -384,6 +384,11 @@ class IllegalPropertySizeError(MqError):
     fix = "pass a value of the right size"
 
 
+class MessageTooLargeError(IllegalPropertySizeError):
+    meaning = "the message is too large"
+    fix = "send it in parts"
+
+
 class IllegalPropertyIdError(MqError):
     code, name = 0xC00E0039, "MQ_ERROR_ILLEGAL_PROPID"
     meaning = "there is no such property"
@@ -974,6 +979,18 @@ class StageBusyError(MqError):
     code, name = 0xE00E0022, "TIERCEL_ERROR_STAGE_BUSY"
     meaning = "it is just being published"
     fix = "ask again in a moment: the second publish tells what the first has done"
+
+
+class LeaseEndedError(MqError):
+    code, name = 0xE00E0030, "TIERCEL_ERROR_LEASE_ENDED"
+    meaning = "the lease has ended"
+    fix = "receive again: what was not acknowledged in time is in the queue"
+
+
+class TooLargeError(IllegalPropertySizeError):
+    code, name = 0xE00E0031, "TIERCEL_ERROR_TOO_LARGE"
+    meaning = "the request is too large"
+    fix = "send it in parts"
 
 
 _BY_CODE = _classes_by_code(MqError)

@@ -162,6 +162,23 @@ class DataOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ApiOptions:
+    enabled: bool = False  # on TCP: on the Unix socket beside the store it is there in any case
+    host: str = DEFAULT_HOST
+    port: int = 8801
+    tls_certificate: str = ""
+    tls_key: str = ""
+    tokens: str = ""
+    connections: int = 256
+    audit: str = ""
+    audit_messages: bool = False
+
+    @property
+    def scheme(self) -> str:
+        return "https" if self.tls_certificate else "http"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
     level: str = "info"
     format: str = "text"
@@ -181,6 +198,7 @@ class Config:
     accounts: AccountOptions = field(default_factory=AccountOptions)
     remote_read: RemoteReadOptions = field(default_factory=RemoteReadOptions)
     data: DataOptions = field(default_factory=DataOptions)
+    api: ApiOptions = field(default_factory=ApiOptions)
     log: LogOptions = field(default_factory=LogOptions)
 
     @property
@@ -238,6 +256,8 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "data.port": (0, 65535),
     "data.processes": (1, 64),
     "data.connections": (1, 100_000),
+    "api.port": (0, 65535),
+    "api.connections": (1, 100_000),
 }
 _LEVELS: Final = ("none", "connect", "packet", "integrity", "privacy")
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -281,16 +301,17 @@ def parse(text: str) -> Config:
 
 
 def _check_together(config: Config) -> None:
-    _check_data(config.data)
+    _check_face("data", config.data)
+    _check_face("api", config.api)
     if config.binary.retry_max_ms < config.binary.retry_ms:
         raise _wrong("binary", "retry_max_ms", config.binary.retry_max_ms, "at least retry_ms is wanted")
 
 
-def _check_data(data: DataOptions) -> None:
-    if bool(data.tls_certificate) != bool(data.tls_key):
-        raise ConfigError("[data] tls_certificate, tls_key: both are wanted, or neither")
-    if data.enabled and not data.tokens and not is_loopback(data.host):
-        raise _wrong("data", "host", data.host, "without tokens only programs of this computer may reach it")
+def _check_face(section: str, face: DataOptions | ApiOptions) -> None:
+    if bool(face.tls_certificate) != bool(face.tls_key):
+        raise ConfigError(f"[{section}] tls_certificate, tls_key: both are wanted, or neither")
+    if face.enabled and not face.tokens and not is_loopback(face.host):
+        raise _wrong(section, "host", face.host, "without tokens only programs of this computer may reach it")
 
 
 def is_loopback(host: str) -> bool:
@@ -340,7 +361,7 @@ def _check_value(section: str, name: str, value: Any) -> None:
             raise _wrong(section, name, value, f"{lowest} to {highest} is wanted")
     elif key in _CHOICES and value not in _CHOICES[key]:
         raise _wrong(section, name, value, f"{' or '.join(_CHOICES[key])} is wanted")
-    elif key in {"listen.host", "remote_read.host", "data.host", "node.names", "routing.out_routing_servers"}:
+    elif key in _HOSTS:
         _check_host(section, name, value)
     elif key == "node.computer_name":
         try:
@@ -351,6 +372,16 @@ def _check_value(section: str, name: str, value: Any) -> None:
         raise _wrong(section, name, value, "the name of a file or folder is wanted")
 
 
+_HOSTS: Final = frozenset(
+    {
+        "listen.host",
+        "remote_read.host",
+        "data.host",
+        "api.host",
+        "node.names",
+        "routing.out_routing_servers",
+    }
+)
 _PATHS: Final = frozenset(
     {
         "node.data",
@@ -360,6 +391,10 @@ _PATHS: Final = frozenset(
         "data.tls_certificate",
         "data.tls_key",
         "data.tokens",
+        "api.tls_certificate",
+        "api.tls_key",
+        "api.tokens",
+        "api.audit",
     }
 )
 
@@ -421,5 +456,6 @@ _SECTIONS: Final[Mapping[str, Callable[[dict[str, Any]], Any]]] = {
     "accounts": _options("accounts", AccountOptions),
     "remote_read": _options("remote_read", RemoteReadOptions),
     "data": _options("data", DataOptions),
+    "api": _options("api", ApiOptions),
     "log": _options("log", LogOptions),
 }

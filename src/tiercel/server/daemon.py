@@ -154,7 +154,7 @@ class Daemon:
                 await face.start(self)
                 shown.append(face)
         except BaseException:
-            for face in shown:
+            for face in reversed(shown):
                 await face.stop()
             raise
 
@@ -168,7 +168,7 @@ class Daemon:
         """Takes no more connections, commits what has arrived, ends the sessions, and closes the store."""
         if self._is_stopped:
             return
-        for face in self.faces:  # first, for what they have begun needs a daemon that still answers
+        for face in reversed(self.faces):  # first: what they have begun needs a daemon that still answers
             await face.stop()
         self._is_stopped = True
         self.network.stop_listening()

@@ -72,7 +72,8 @@ class Driver:
     ) -> None:
         _check_arguments(directory, computer_name, max_bytes, clock)
         name = computer_name or socket.gethostname()
-        self._store = LmdbStore.open(Path(directory), max_bytes=max_bytes)
+        self.directory = Path(directory)
+        self._store = LmdbStore.open(self.directory, max_bytes=max_bytes)
         self._talk = talk
         self._clock = clock
         self._completed = completed

@@ -78,6 +78,7 @@ class Network:
         self._questions: _Datagrams | None = None  # where ours go out
         self._turned_away: Counter[tuple[str, str]] = Counter()
         self._none_left = asyncio.Event()
+        self.failures: Counter[str] = Counter()  # of connections, by reason, since the start
 
     # Listening.
 
@@ -164,6 +165,7 @@ class Network:
             self._none_left.set()
 
     def _turn_away(self, address: str, reason: str) -> None:
+        self.failures["turned_away"] += 1
         if not self._turned_away:
             asyncio.get_running_loop().call_later(_REPORT_S, self._report_turned_away)
         if len(self._turned_away) < 100 or (address, reason) in self._turned_away:
@@ -204,6 +206,7 @@ class Network:
         self.protocol.disconnected(connection.number, hresult(connection.problem))
 
     def _feed_refused(self, refusal: tuple[int, ConnectionStatus, int]) -> None:
+        self.failures[refusal[1].name.lower()] += 1
         self.protocol.connect_failed(*refusal)
 
     def _feed_resolved(self, answer: tuple[str, list[str]]) -> None:
@@ -278,6 +281,8 @@ class Network:
         except (OSError, RuntimeError) as problem:  # silence, or no thread to ask in
             log.debug("lookup_failed", host=host, reason=problem)
             addresses = []
+        if not addresses:
+            self.failures[ConnectionStatus.DNS_FAILURE.name.lower()] += 1
         self.put(self._feed_resolved, (host, addresses))
 
     def _dialled(self, number: int, _task: "asyncio.Task[None]") -> None:

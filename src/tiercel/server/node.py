@@ -9,6 +9,7 @@ from tiercel.engine.core import Effect
 from tiercel.engine.engine import Engine
 from tiercel.remote_read.actions import Action as Answer
 from tiercel.remote_read.service import RemoteReadService
+from tiercel.server.latencies import Latencies
 
 Clock = Callable[[], float]
 
@@ -42,6 +43,7 @@ class Node:
         self.answer: Callable[[list[Answer]], None] = lambda _answers: None
         self._wall_clock = wall_clock
         self._monotonic_clock = monotonic_clock
+        self.commits = Latencies()  # of those that change a queue
 
     def begin(self) -> None:
         self.engine.begin(self._wall_clock())
@@ -53,13 +55,13 @@ class Node:
     def commit(self) -> list[Effect]:
         """Makes the batch durable, then lets its outputs go; gives the effects that concern applications."""
         if self.protocol is None:
-            return self.engine.commit()
+            return self._committed()
         effects: list[Effect] = []
         while True:
             self.protocol.flush()
             if self.remote_read is not None:
                 self.remote_read.flush()
-            effects += self.engine.commit()
+            effects += self._committed()
             self._perform(self.protocol.take_actions())
             is_due = False
             if self.remote_read is not None:
@@ -69,6 +71,14 @@ class Node:
             # What ended with the batch itself may have to be told.
             if not is_due and not self.engine.outgoing.has_ready:
                 return effects
+
+    def _committed(self) -> list[Effect]:
+        if not self.engine.has_changes:
+            return self.engine.commit()
+        started = self._monotonic_clock()
+        effects = self.engine.commit()
+        self.commits.observe(self._monotonic_clock() - started)
+        return effects
 
     @property
     def deadlines(self) -> tuple[float | None, float | None]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from tiercel.model.errors import MqError
-from tiercel.server import log, systemd
+from tiercel.server import garbage, log, systemd
 from tiercel.server.config import Config, ConfigError, Endpoint
 from tiercel.server.daemon import Daemon, Face, changed_options
 
@@ -71,6 +71,7 @@ class _Service:
             return _say(explain(self._config, problem), NO_ADDRESS)
         except MqError as problem:
             return _say(str(problem), NO_STORE)
+        garbage.search_seldom()
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         systemd.notify("READY=1", f"MAINPID={os.getpid()}", f"STATUS=listens on {self._listens_on()}")
         beat = loop.create_task(_beat())

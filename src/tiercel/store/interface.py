@@ -11,6 +11,8 @@ from typing import Final, Protocol
 
 MAX_KEY_SIZE: Final = 511  # bytes; LMDB's limit, and no key of ours comes near it
 
+COPIED_KEY: Final = b"copied"  # in Keyspace.META of a backup: when it was made, in seconds as decimal digits
+
 
 class Keyspace(StrEnum):
     """One ordered map from bytes to bytes per kind of thing.

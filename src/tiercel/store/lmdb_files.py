@@ -1,6 +1,8 @@
 """The files of an LMDB store: made whole or not at all, and looked at before they are opened for writing."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -16,11 +18,12 @@ DATA_NAME: Final = "data.mdb"
 SOCKET_NAME: Final = "tiercel.sock"  # the daemon's own door, beside the store
 
 _NEW_NAME: Final = "data.mdb.new"
+_READERS_NAME: Final = "lock.mdb"
 _OURS: Final = frozenset(
     {
         LOCK_NAME,
         DATA_NAME,
-        "lock.mdb",
+        _READERS_NAME,
         _NEW_NAME,
         f"{_NEW_NAME}-lock",
         SOCKET_NAME,
@@ -63,6 +66,19 @@ def open_to_read(directory: Path, *, lock: bool = True) -> lmdb.Environment:
     )
 
 
+def open_alone(path: Path, map_size: int) -> lmdb.Environment:
+    """Open a data file under any name, which nobody else knows of; it is made if there is none."""
+    return lmdb.open(
+        str(path),
+        subdir=False,
+        map_size=map_size,
+        mode=0o600,
+        lock=False,
+        max_dbs=_MAX_DATABASES,
+        lib_version=_ENGINE,
+    )
+
+
 def used_bytes(environment: lmdb.Environment, page_size: int) -> int:
     """How far LMDB has ever written; pages that became free below that are not taken off."""
     return (environment.info()["last_pgno"] + 1) * page_size
@@ -90,23 +106,32 @@ def prepare(directory: Path, *, create: bool) -> None:
         )
 
 
-def make(directory: Path) -> None:
-    """Make an empty store under another name and rename it, so that no crash leaves half of one."""
+@contextmanager
+def made_whole(directory: Path) -> Iterator[Path]:
+    """Where to make a data file; it gets its name when the block ends well: no crash leaves half of one."""
     new = directory / _NEW_NAME
     _remove_new(new)
-    environment = lmdb.open(
-        str(new), subdir=False, map_size=2**20, mode=0o600, max_dbs=_MAX_DATABASES, lib_version=_ENGINE
-    )
     try:
+        yield new
+        new.rename(directory / DATA_NAME)
+    finally:
+        _remove_new(new)
+    _sync_directory(directory)
+
+
+def make(directory: Path) -> None:
+    """Make an empty store."""
+    with made_whole(directory) as new, open_alone(new, map_size=2**20) as environment:
         meta = environment.open_db(database_name(Keyspace.META))
         with environment.begin(write=True) as transaction:
             transaction.put(FORMAT_KEY, b"%d" % FORMAT_VERSION, db=meta)
         environment.sync(force=True)
-    finally:
-        environment.close()
-    new.rename(directory / DATA_NAME)
-    _remove_new(new)
-    _sync_directory(directory)
+
+
+def forget_readers(directory: Path) -> None:
+    """Leave nothing but the data file; nobody has it open, nor will in this moment."""
+    for name in (LOCK_NAME, _READERS_NAME):
+        (directory / name).unlink(missing_ok=True)
 
 
 def check(directory: Path) -> None:

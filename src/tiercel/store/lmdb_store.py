@@ -178,8 +178,10 @@ class LmdbStore:
 
     def committed(self, spent: int) -> None:
         self._last_spent = spent
-        used = self._used()
+        used, before = self._used(), self._file.allocated
         self._file.keep_ahead(used)
+        if self._file.allocated > before:
+            self.forget_dead_readers()
         self._room = max(self._room - spent, self._file.allocated - used)
 
     def fail(self, problem: str, error: Exception) -> Never:
@@ -195,6 +197,7 @@ class LmdbStore:
         """Allocate `missing` more bytes at the end of the file; False when limit or disk do not allow it."""
         if self._file.refusal is not None:
             return False  # asked again when the next batch begins: a refusal can take the disk a while
+        self.forget_dead_readers()
         before = self._file.allocated
         self._file.grow(before + missing)
         gained = self._file.allocated - before
@@ -206,7 +209,8 @@ class LmdbStore:
         return self._environment.info()["map_size"] <= self._file.allocated
 
     def forget_dead_readers(self) -> None:
-        self._environment.reader_check()  # a reader that was killed would keep its pages from us for ever
+        """One that was killed would keep its pages from us, and the file would grow without need."""
+        self._environment.reader_check()
 
     def begin_trial(self, batch: "lmdb.Transaction[bytes]") -> "lmdb.Transaction[bytes]":
         return self._environment.begin(write=True, parent=batch)

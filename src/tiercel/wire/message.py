@@ -13,6 +13,7 @@ from tiercel.model.codes import DeliveryGuarantee, PrivacyLevel, QueueFormatType
 from tiercel.model.errors import (
     IllegalFormatNameError,
     IllegalPropertySizeError,
+    MessageTooLargeError,
     UnsupportedFormatNameOperationError,
 )
 from tiercel.model.format_name import (
@@ -138,7 +139,7 @@ def _encode(message: Message) -> bytes:
     size = FIXED.size + len(rest)
     if size > MAX_PACKET_SIZE:
         fix = "split the body over several messages, or keep it elsewhere and send its address"
-        raise IllegalPropertySizeError("message packet", limit=MAX_PACKET_SIZE, present=size, fix=fix)
+        raise MessageTooLargeError("message packet", limit=MAX_PACKET_SIZE, present=size, fix=fix)
     flags = (
         delivery << user_header.DELIVERY_SHIFT
         | (user_header.NEGATIVE_JOURNALING if message.negative_journaling else 0)

@@ -5,8 +5,9 @@ DuckDB lets one process write at a time; whoever holds the file open keeps the p
 """
 
 import shutil
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
@@ -25,6 +26,8 @@ from tiercel.pipeline.tables.table import (
     is_applied,
     other_type,
 )
+
+_ABANDONED_S = 24 * 3600
 
 _MARKS = """create table if not exists tiercel_applied (
     table_name text, app text, batch bigint, rows bigint, applied_at timestamptz default now(),
@@ -56,6 +59,7 @@ class DuckDbTable:
         if is_applied(self, marks):
             return Written(already=True)
         self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._remove_abandoned()
         staging = mkdtemp(prefix=f".{self._path.name}-", dir=self._path.parent)
         try:
             files = write_files(rows, Layout(folder=staging, prefix=file_prefix(marks)))
@@ -66,6 +70,13 @@ class DuckDbTable:
             return Written(count) if self._take(paths, count, marks) else Written(already=True)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
+
+    def _remove_abandoned(self) -> None:
+        """What drivers left that were killed; one that is a day old belongs to nobody who still works."""
+        for folder in self._path.parent.glob(f".{self._path.name}-*/"):
+            with suppress(FileNotFoundError):  # another driver was quicker
+                if folder.stat().st_mtime < time.time() - _ABANDONED_S:
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def _take(self, paths: list[str], count: int, marks: Mapping[str, int]) -> bool:
         with self._open() as connection:

@@ -1,0 +1,144 @@
+"""The group of all verbs: it loads a verb when it is asked for, and tells what went wrong in one line."""
+
+import os
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from inspect import cleandoc
+from typing import Any
+
+from typer import Abort
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+from typer.main import get_group
+
+from tiercel.cli.exit_codes import ExitCode
+from tiercel.cli.failures import Failure, code_of
+from tiercel.model.errors import MqError
+
+# Every verb by the panel of `tiercel --help` that shows it, and the module that has it as one of its `verbs`.
+PANELS: Mapping[str, Mapping[str, str]] = {
+    "Messages": {
+        "send": "sending",
+        "receive": "receiving",
+        "peek": "receiving",
+        "tail": "watching",
+        "grep": "watching",
+        "cp": "carrying",
+        "mv": "carrying",
+        "export": "exporting",
+        "import": "exporting",
+    },
+    "Queues": {
+        "ls": "queues",
+        "create": "queues",
+        "set": "queues",
+        "count": "queues",
+        "purge": "queues",
+        "rm": "queues",
+    },
+    "What goes on": {
+        "outgoing": "states",
+        "pause": "queues",
+        "resume": "queues",
+        "connections": "states",
+        "transactions": "states",
+        "claims": "states",
+        "journal": "letters",
+        "dead": "letters",
+        "discards": "letters",
+    },
+    "Running a queue manager": {
+        "serve": "serve",
+        "check": "check",
+        "backup": "backup",
+        "user": "user",
+        "token": "token",
+        "bench": "bench",
+    },
+    "Data": {"decode": "decode", "pipeline": "pipeline"},
+}
+
+
+class LazyGroup(TyperGroup):
+    """Verbs are modules that are imported when they are used: `tiercel send` needs no Spark."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._modules = {verb: module for verbs in PANELS.values() for verb, module in verbs.items()}
+        self._panels = {verb: panel for panel, verbs in PANELS.items() for verb in verbs}
+        self._loaded: dict[str, TyperCommand | TyperGroup] = {}
+        # By these it says which verb was meant; they are no more than names.
+        self.commands.update({verb: TyperCommand(verb) for verb in self._modules})
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the name is typer's
+        return list(self._modules)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self._modules:
+            return None
+        if cmd_name not in self._loaded:
+            self._loaded[cmd_name] = self._load(ctx, cmd_name)
+        return self._loaded[cmd_name]
+
+    def _load(self, ctx: Any, name: str) -> TyperCommand | TyperGroup:
+        module = import_module(f"tiercel.cli.{self._modules[name]}")
+        command = get_group(module.verbs).commands[name]
+        assert isinstance(command, TyperCommand | TyperGroup)
+        command.rich_help_panel = self._panels[name]
+        _polish(command, ctx)
+        return command
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        _polish(self, ctx)
+        super().format_help(ctx, formatter)
+
+    def invoke(self, ctx: Any) -> int:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # `tiercel ... | head` is no error. Nobody reads any more, so the last flush must go elsewhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return ExitCode.BROKEN_PIPE
+        except KeyboardInterrupt:
+            return ExitCode.INTERRUPTED
+        except Abort:  # Ctrl-C or Ctrl-D instead of an answer
+            return _complain(ctx, "nothing was done", ExitCode.INTERRUPTED)
+        except Failure as failure:
+            return _complain(ctx, str(failure), failure.code)
+        except MqError as error:
+            return _complain(ctx, str(error), code_of(error))
+        except OSError as error:
+            code = ExitCode.FAILED if error.filename is None else ExitCode.WRONG_USAGE
+            return _complain(ctx, f"{error.filename or 'output'}: {error.strerror or error}", code)
+        return int(result or ExitCode.FINE)
+
+
+def _complain(ctx: Any, line: str, code: ExitCode) -> ExitCode:
+    # Without the flush a terminal shows the complaint before the output that it follows.
+    sys.stdout.flush()
+    print(f"tiercel {ctx.invoked_subcommand}: {line}", file=sys.stderr)
+    return code
+
+
+def _polish(command: TyperCommand | TyperGroup, ctx: Any) -> None:
+    """Helps say NAME and not NAME <str>, and paragraphs are as wide as the terminal."""
+    for parameter in command.get_params(ctx):
+        if isinstance(parameter, TyperArgument):
+            vars(parameter)["display_type_rich"] = lambda ctx: None  # noqa: ARG005
+        elif isinstance(parameter, TyperOption) and parameter.is_flag:
+            parameter.metavar = ""
+    command.help, command.epilog = _flowing(command.help), _flowing(command.epilog)
+    if isinstance(command, TyperGroup) and not isinstance(command, LazyGroup):
+        for each in command.commands.values():
+            assert isinstance(each, TyperCommand | TyperGroup)
+            _polish(each, ctx)
+
+
+def _flowing(text: str | None) -> str | None:
+    """Lines that are indented stay as they are: examples and tables."""
+    if text is None:
+        return None
+    paragraphs = cleandoc(text).split("\n\n")
+    flowing = (each if each.startswith("  ") else " ".join(each.split()) for each in paragraphs)
+    return "\n" + "\n\n".join(flowing)  # without a first line, typer would take the indentation away

@@ -1,0 +1,38 @@
+"""The way into a running daemon: the Unix socket beside its store."""
+
+import os
+import socket
+from pathlib import Path
+
+from tiercel.store.lmdb_files import SOCKET_NAME
+
+
+class Door:
+    """The Unix socket beside the store, for its owner alone.
+
+    Named through an open directory: the name of a socket may have 107 bytes only, and a path more.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.name = f"/proc/self/fd/{self._descriptor}/{SOCKET_NAME}"
+
+    def listen(self) -> socket.socket:
+        self.remove()  # what a daemon left that was killed; ours is the store now
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        before = os.umask(0o177)
+        try:
+            listener.bind(self.name)
+        except BaseException:
+            listener.close()
+            raise
+        finally:
+            os.umask(before)
+        listener.listen(128)
+        return listener
+
+    def remove(self) -> None:
+        Path(self.name).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        os.close(self._descriptor)

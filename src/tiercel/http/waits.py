@@ -1,0 +1,60 @@
+"""Waits of requests: they end when the queue manager stops, or when nobody is there to hear the answer."""
+
+import asyncio
+from collections.abc import Awaitable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Asker(Protocol):
+    """Who waits for the answer."""
+
+    async def gone(self) -> None:
+        """Comes back when the client is gone."""
+
+    async def is_gone(self) -> bool: ...
+
+
+class Waits:
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.are_over = False
+
+    def stop(self) -> None:
+        """Ends them all: what they were to bring, nobody will hear."""
+        self.are_over = True
+        for task in self._tasks:
+            task.cancel()
+
+    async def until(self, wait: Coroutine[Any, Any, T], asker: Asker | None = None) -> T | None:
+        """What the wait brings; None when it was ended before."""
+        if self.are_over:
+            wait.close()
+            return None
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(wait)
+        self._tasks.add(task)
+        watch = None if asker is None else loop.create_task(_cancel_when(asker.gone(), task))
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if not task.cancelled() or _is_cancelled():
+                raise
+            return None
+        finally:
+            task.cancel()
+            self._tasks.discard(task)
+            if watch is not None:
+                watch.cancel()
+
+
+async def _cancel_when(event: Awaitable[None], task: "asyncio.Task[Any]") -> None:
+    await event
+    task.cancel()
+
+
+def _is_cancelled() -> bool:
+    """Whether it is the caller itself that was cancelled."""
+    current = asyncio.current_task()
+    return current is not None and current.cancelling() > 0

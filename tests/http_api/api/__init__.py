@@ -1,0 +1,1 @@
+"""Tests of `tiercel.http.api`, with a daemon that runs."""
