@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 VENV := .venv
+export NO_MKDOCS_2_WARNING := 1
 VENV42 := .venv-spark42
 BIN := $(VENV)/bin
 JOBS ?= 2
@@ -13,7 +14,7 @@ SEED ?=
 DATA ?= data
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test format check unit bench bench-daemon bench-remote-read bench-data bench-api bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate fuzz interop lock clean
+.PHONY: help demo run test format check unit bench bench-daemon bench-remote-read bench-data bench-api bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate fuzz interop docs docs-serve docs-test package lock clean
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -53,7 +54,7 @@ check: $(VENV)/.ready
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.ready
-	$(BIN)/pytest --numprocesses $(JOBS) --dist loadgroup --quiet
+	$(BIN)/pytest --numprocesses $(JOBS) --quiet
 
 format: $(VENV)/.ready ## format the code and mend what ruff can mend
 	$(BIN)/ruff format .
@@ -102,7 +103,7 @@ bench-spark: $(VENV)/.ready ## measure format("msmq"): batch reads up to a milli
 
 conformance: $(VENV)/.ready ## run the suite and print which requirements it covers
 	@mkdir -p build
-	$(BIN)/pytest --numprocesses $(JOBS) --dist loadgroup --quiet --junitxml build/conformance.xml
+	$(BIN)/pytest --numprocesses $(JOBS) --quiet --junitxml build/conformance.xml
 	@$(BIN)/python tools/conformance build/conformance.xml
 
 crash: $(VENV)/.ready ## kill a working queue manager N times (1000) and check what is left
@@ -128,6 +129,19 @@ fuzz: $(VENV)/.ready ## fuzz each parser for SECONDS (60)
 interop: $(VENV)/.ready ## let impacket, Samba and Wine read from a daemon; installs them where it can
 	@sh tests/interop/prepare.sh $(PYTHON)
 	@TIERCEL_INTEROP=1 $(BIN)/pytest --verbose tests/interop
+
+docs: $(VENV)/.ready ## build the documentation in build/site, with its reference from the code; a warning is an error
+	$(BIN)/mkdocs build --quiet
+	@echo "build/site/index.html"
+
+docs-serve: docs ## the same at http://127.0.0.1:8000, where its search works
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site 8000
+
+docs-test: $(VENV)/.ready ## run every block of code in README and docs/, those that start Spark too
+	TIERCEL_SLOW_DOCS=1 $(BIN)/pytest --quiet tests/docs
+
+package: $(VENV)/.ready ## build the wheel and the source archive in dist/
+	$(BIN)/python -m hatchling build
 
 lock: $(VENV)/.ready ## make the lock files anew (names, versions and hashes only)
 	$(BIN)/pip install --quiet --disable-pip-version-check uv

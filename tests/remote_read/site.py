@@ -76,7 +76,8 @@ class Site(World):
         try:
             return command()
         finally:
-            self.commits, self.effects = [], []
+            self.commits: list[list[Action]] = []
+            self.effects = []
             is_due = True
             while is_due:
                 self.service.flush()

@@ -100,8 +100,9 @@ def test_the_next_message_leaves_before_their_commit(site: Site, consumer: Consu
     while not consumer.ended:
         consumer.ask(consumer.end(number), consumer.start(number + 1))
         number += 1
-    replies = [[each for each in commit if isinstance(each, Reply)] for commit in site.commits]
-    of_reads, of_ends = ([type(each.response) for each in commit] for commit in replies)
+    of_reads, of_ends = (
+        [type(action.response) for action in each if isinstance(action, Reply)] for each in site.commits
+    )
     assert of_reads == [Received]
     assert of_ends == [calls.Done] * consumer.ended
 

@@ -28,6 +28,7 @@ from tiercel.rpc.status import RpcFault
 from tiercel.rpc.syntax import Interface
 from tiercel.rpc.towers import Tower
 from tiercel.security.access import Token
+from tiercel.server import remote_reading
 from tiercel.server.config import RemoteReadOptions
 from tiercel.server.daemon import Daemon
 
@@ -78,10 +79,10 @@ class Reader:
         self.stream, self.sink = await asyncio.open_connection(host, port)
         READERS.append(self)
         self.rpc.bind()
-        assert await self._events() == [Bound()]
+        assert await self.events() == [Bound()]
         return self
 
-    async def _events(self) -> list[Any]:
+    async def events(self) -> list[Any]:
         self.sink.write(self.rpc.data_to_send())
         events: list[Any] = []
         while not events:
@@ -96,7 +97,7 @@ class Reader:
 
     async def answer(self, number: int) -> bytes:
         while number not in self.answers:
-            for event in await self._events():
+            for event in await self.events():
                 if isinstance(event, Answered):
                     self.answers[event.call_id] = event.stub
                 elif isinstance(event, Faulted):
@@ -168,6 +169,50 @@ def test_a_waiting_read_is_answered_when_a_message_comes_and_others_are_not_held
 
 
 @pytest.mark.conformance("MQRR-134", "MQRR-135")
+def test_an_acknowledgement_is_answered_although_nothing_else_is_to_be_said(play: Play) -> None:
+    async def scene(daemon: Daemon) -> None:
+        await put(daemon, b"only")
+        reader = await Reader().connect(port_of(daemon))
+        handle = await reader.open()
+        assert body(await reader.call(calls.StartReceive(handle, request_id=1))) == b"only"
+        end = calls.EndReceive(handle, RR_ACK, 1)
+        waiting = calls.StartReceive(handle, timeout_ms=600_000, request_id=2)
+        ended = reader.rpc.call(end.OPNUM, end.encode())
+        started = reader.start(waiting)  # both in one piece: it does not wait for the first answer
+        assert calls.Done.decode(await reader.answer(ended)) == calls.Done()
+        assert await count(daemon) == 0
+        await put(daemon, b"next")
+        assert body(calls.Received.decode(await reader.answer(started))) == b"next"
+
+    play(scene)
+
+
+def test_answers_that_nobody_waits_for_go_with_the_next_one(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(daemon: Daemon) -> None:
+        many = 40  # more than are made durable together
+        await put(daemon, *(b"%d" % number for number in range(many)))
+        reader = await Reader().connect(port_of(daemon))
+        handle = await reader.open()
+        start = calls.StartReceive(handle, request_id=1)
+        await reader.call(start)
+        pieces: list[list[int]] = []
+        for number in range(1, many):
+            end = calls.EndReceive(handle, RR_ACK, number)
+            reader.rpc.call(end.OPNUM, end.encode())
+            start = calls.StartReceive(handle, request_id=number + 1)
+            reader.rpc.call(start.OPNUM, start.encode())
+            events = await reader.events()
+            pieces.append([len(event.stub) for event in events])
+        done = len(calls.Done().encode())
+        assert any(done in piece for piece in pieces)
+        assert all(any(size > done for size in piece) for piece in pieces)
+
+    monkeypatch.setattr(remote_reading, "_UNHURRIED_S", 2 * PATIENCE_S)
+    play(scene)
+
+
 def test_a_reader_that_vanishes_keeps_nothing(play: Play) -> None:
     async def scene(daemon: Daemon) -> None:
         await put(daemon, b"held")

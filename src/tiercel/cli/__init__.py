@@ -5,6 +5,7 @@ queue manager are made by `session.connected`. What the exit codes mean: `exit_c
 """
 
 import io
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
@@ -19,12 +20,25 @@ from tiercel.cli.group import LazyGroup
 
 __all__ = ["BROKEN_PIPE", "app", "main"]
 
+_COMPLETE = "_TIERCEL_COMPLETE"  # set by the shell that asks for completions
 BROKEN_PIPE = ExitCode.BROKEN_PIPE
 
 app = typer.Typer(
     name="tiercel",
     cls=LazyGroup,
     help="A queue manager that speaks Microsoft Message Queuing (MSMQ) natively on Linux.",
+    epilog="""\
+First steps:
+
+    tiercel serve --data data &        a queue manager, with its data in ./data
+    tiercel create orders
+    tiercel send orders hello
+    tiercel tail -f orders
+    tiercel receive orders
+
+`tiercel VERB --help` shows the options of a verb, and examples. What the exit codes mean, how to reach a
+daemon elsewhere, and everything else: docs/command-line.md.
+""",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
@@ -52,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        with redirect_stdout(sys.stderr) if not words else nullcontext():  # somebody new sees the help
+        with nullcontext() if words or _COMPLETE in os.environ else redirect_stdout(sys.stderr):  # the help
             code = get_command(app).main(args=words, prog_name="tiercel", standalone_mode=False)
     except typer.TyperException as error:
         _explain(error)

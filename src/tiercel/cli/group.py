@@ -7,6 +7,7 @@ from importlib import import_module
 from inspect import cleandoc
 from typing import Any
 
+from typer import Abort
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_group
 
@@ -16,7 +17,44 @@ from tiercel.model.errors import MqError
 
 # Every verb by the panel of `tiercel --help` that shows it, and the module that has it as one of its `verbs`.
 PANELS: Mapping[str, Mapping[str, str]] = {
-    "Running a queue manager": {"serve": "serve", "check": "check", "user": "user", "token": "token"},
+    "Messages": {
+        "send": "sending",
+        "receive": "receiving",
+        "peek": "receiving",
+        "tail": "watching",
+        "grep": "watching",
+        "cp": "carrying",
+        "mv": "carrying",
+        "export": "exporting",
+        "import": "exporting",
+    },
+    "Queues": {
+        "ls": "queues",
+        "create": "queues",
+        "set": "queues",
+        "count": "queues",
+        "purge": "queues",
+        "rm": "queues",
+    },
+    "What goes on": {
+        "outgoing": "states",
+        "pause": "queues",
+        "resume": "queues",
+        "connections": "states",
+        "transactions": "states",
+        "claims": "states",
+        "journal": "letters",
+        "dead": "letters",
+        "discards": "letters",
+    },
+    "Running a queue manager": {
+        "serve": "serve",
+        "check": "check",
+        "backup": "backup",
+        "user": "user",
+        "token": "token",
+        "bench": "bench",
+    },
     "Data": {"decode": "decode", "pipeline": "pipeline"},
 }
 
@@ -56,7 +94,7 @@ class LazyGroup(TyperGroup):
 
     def invoke(self, ctx: Any) -> int:
         try:
-            code = super().invoke(ctx)
+            result = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
             # `tiercel ... | head` is no error. Nobody reads any more, so the last flush must go elsewhere.
@@ -64,15 +102,16 @@ class LazyGroup(TyperGroup):
             return ExitCode.BROKEN_PIPE
         except KeyboardInterrupt:
             return ExitCode.INTERRUPTED
+        except Abort:  # Ctrl-C or Ctrl-D instead of an answer
+            return _complain(ctx, "nothing was done", ExitCode.INTERRUPTED)
         except Failure as failure:
             return _complain(ctx, str(failure), failure.code)
         except MqError as error:
             return _complain(ctx, str(error), code_of(error))
         except OSError as error:
-            if error.filename is None:
-                raise
-            return _complain(ctx, f"{error.filename}: {error.strerror}", ExitCode.WRONG_USAGE)
-        return int(code or ExitCode.FINE)
+            code = ExitCode.FAILED if error.filename is None else ExitCode.WRONG_USAGE
+            return _complain(ctx, f"{error.filename or 'output'}: {error.strerror or error}", code)
+        return int(result or ExitCode.FINE)
 
 
 def _complain(ctx: Any, line: str, code: ExitCode) -> ExitCode:
@@ -101,4 +140,5 @@ def _flowing(text: str | None) -> str | None:
     if text is None:
         return None
     paragraphs = cleandoc(text).split("\n\n")
-    return "\n\n".join(each if each.startswith("  ") else " ".join(each.split()) for each in paragraphs)
+    flowing = (each if each.startswith("  ") else " ".join(each.split()) for each in paragraphs)
+    return "\n" + "\n\n".join(flowing)  # without a first line, typer would take the indentation away

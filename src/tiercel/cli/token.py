@@ -1,4 +1,4 @@
-"""`tiercel token`: who may use the data endpoint."""
+"""`tiercel token`: who may use the data endpoint and the API."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,7 +33,9 @@ verbs.add_typer(token, name="token")
 File = Annotated[Path | None, typer.Option(metavar="FILE", help="The file of tokens.")]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="A configuration that names the file in \\[data]."),
+    typer.Option(
+        "--config", metavar="FILE", help="A configuration that names the file in \\[data] or \\[api]."
+    ),
 ]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Whose it is.")]
 
@@ -98,9 +100,13 @@ def _path(file: Path | None, config: Path | None) -> Path:
         assert file is not None
         return file
     try:
-        named = load(config).data.tokens
+        found = load(config)
     except ConfigError as problem:
         raise Failure(str(problem), ExitCode.WRONG_USAGE) from problem
+    named = {face.tokens for face in (found.data, found.api) if face.tokens}
+    if len(named) > 1:
+        line = f"{config}: [data] and [api] have tokens of their own; say which with --file"
+        raise Failure(line, ExitCode.WRONG_USAGE)
     if not named:
-        raise Failure(f"{config}: [data] names no tokens", ExitCode.WRONG_USAGE)
-    return Path(named)
+        raise Failure(f"{config}: [data] names no tokens, and neither does [api]", ExitCode.WRONG_USAGE)
+    return Path(named.pop())

@@ -26,12 +26,12 @@ class BusyError(errors.ServiceNotAvailableError):
 
 class UnknownPathError(errors.InvalidParameterError):
     meaning = "there is nothing here"
-    fix = "check the path: docs/http-api.md and docs/data-endpoint.md have them all"
+    fix = "check the path: docs/http.md and docs/data-endpoint.md have them all"
 
 
 class UnknownMethodError(UnknownPathError):
     meaning = "this path takes other methods"
-    fix = "check the method: docs/http-api.md and docs/data-endpoint.md have them all"
+    fix = "check the method: docs/http.md and docs/data-endpoint.md have them all"
 
 
 # The nearest class that an error derives from counts; what is not here is the caller's mistake.

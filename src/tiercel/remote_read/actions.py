@@ -12,8 +12,11 @@ CallId = Hashable
 
 
 class Reply(NamedTuple):
+    """Answer the call; where nobody waits for that, it may go together with the next answer."""
+
     call: CallId
     response: Response
+    is_awaited: bool = True
 
 
 @dataclass(frozen=True, slots=True)

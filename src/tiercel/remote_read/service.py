@@ -16,7 +16,7 @@ from secrets import token_bytes
 from typing import Any
 from uuid import UUID
 
-from tiercel.engine.core import Answered, Completed, Effect
+from tiercel.engine.core import Answered, Completed, Effect, earliest
 from tiercel.engine.cursor import Cursor
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import Found, Waiter
@@ -151,10 +151,7 @@ class RemoteReadService:
     @property
     def next_deadline(self) -> float | None:
         """When a reader has been silent too long, or waits for an answer, on the clock of `begin`."""
-        silent, postponed = self._requests.next_deadline, self._postponed_until
-        if silent is None or postponed is None:
-            return silent if postponed is None else postponed
-        return min(silent, postponed)
+        return earliest(self._requests.next_deadline, self._postponed_until)
 
     @property
     def handle_count(self) -> int:
@@ -179,7 +176,7 @@ class RemoteReadService:
         It may wait a little for others, so that one commit serves them all; meanwhile nobody else can have
         the message, and if we end, it comes once more: the same as if the acknowledgement were on its way.
         """
-        self._answer(call, request, self._postpone, call, caller, request)
+        self._answer(call, request, self._postpone, call, caller, request, is_awaited=False)
 
     def _postpone(self, call: CallId, caller: Caller, request: calls.EndReceive) -> Response | None:
         pending = self._find_delivered(caller, request)
@@ -193,10 +190,15 @@ class RemoteReadService:
     def _end_postponed(self) -> None:
         postponed, self._postponed, self._postponed_until = self._postponed, [], None
         for call, request, pending in postponed:
-            self._answer(call, request, self._end, request, pending)
+            self._answer(call, request, self._end, request, pending, is_awaited=False)
 
     def _answer(
-        self, call: CallId, request: Request, method: Callable[..., Response | None], *arguments: Any
+        self,
+        call: CallId,
+        request: Request,
+        method: Callable[..., Response | None],
+        *arguments: Any,
+        is_awaited: bool = True,
     ) -> None:
         try:
             response = method(*arguments)
@@ -209,7 +211,7 @@ class RemoteReadService:
                 self._actions.append(Fault(call, error.code))
                 return
         if response is not None:
-            self._actions.append(Reply(call, response))
+            self._actions.append(Reply(call, response, is_awaited))
 
     def abandon(self, call: CallId) -> None:
         """Nobody waits for the answer any more: the call was orphaned, or its connection is gone."""

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import Final, cast
 
-from tiercel.remote_read.actions import Action, Enlist, Fault, Reply
+from tiercel.remote_read.actions import Action, Enlist, Fault
 from tiercel.remote_read.calls import REMOTE_READ
 from tiercel.remote_read.endpoint import RemoteReadEndpoint
 from tiercel.remote_read.service import RemoteReadService
@@ -20,6 +20,7 @@ from tiercel.server.config import Endpoint, RemoteReadOptions
 
 _NEXT_PORT: Final = 11  # [MS-MQRR] note 4: where to look when the port is taken
 _PORTS_TRIED: Final = 50
+_UNHURRIED_S: Final = 0.005  # how long an answer for which nobody waits is kept for the next one
 
 Put = Callable[..., None]
 
@@ -37,6 +38,7 @@ class RemoteReading:
     ) -> None:
         self.service = service
         self.put = put
+        self._loop = asyncio.get_running_loop()
         self.options = options
         self._host = options.host or host
         self._endpoint = RemoteReadEndpoint(service)
@@ -47,6 +49,8 @@ class RemoteReading:
         self._connections: set[RpcConnection] = set()
         self._by_rpc: dict[object, RpcConnection] = {}
         self._touched: dict[RpcConnection, None] = {}  # those that may have something to send
+        self._unhurried: dict[RpcConnection, None] = {}  # those with answers for which nobody waits
+        self._timer: asyncio.TimerHandle | None = None
         self._heard: set[RpcConnection] = set()  # those of which something came since the last batch
         self.port = 0
 
@@ -55,7 +59,7 @@ class RemoteReading:
     async def listen(self) -> list[Endpoint]:
         """Raises `OSError`; a port that is taken is passed over, as Windows does."""
         listener = self._free_socket()
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         self._servers.append(await loop.create_server(lambda: RpcConnection(self, self._rpc), sock=listener))
         self.port = self.service.port = listener.getsockname()[1]
         if self.options.endpoint_mapper:
@@ -88,6 +92,8 @@ class RemoteReading:
         raise AssertionError("the last attempt either listens or raises")
 
     def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         for server in self._servers:
             server.close()
         for connection in list(self._connections):
@@ -122,23 +128,33 @@ class RemoteReading:
         self._connections.discard(connection)
         self._by_rpc.pop(connection.rpc, None)
         self._touched.pop(connection, None)
+        self._unhurried.pop(connection, None)
 
     # What the service wants done, after the commit.
 
     def perform(self, actions: Iterable[Action]) -> None:
         for action in actions:
             self._endpoint.perform(action)
-            if not isinstance(action, Enlist) and (shell := self._by_rpc.get(_machine(action))) is not None:
-                self._touched[shell] = None
+            if isinstance(action, Enlist):
+                continue
+            shell = self._by_rpc.get(cast("tuple[object, object]", action.call)[0])
+            if shell is not None:
+                is_urgent = isinstance(action, Fault) or action.is_awaited
+                (self._touched if is_urgent else self._unhurried)[shell] = None
         for connection in self._touched:
             connection.flush()
+            self._unhurried.pop(connection, None)
         self._touched.clear()
         self._heard.clear()
+        if self._unhurried and self._timer is None:
+            self._timer = self._loop.call_later(_UNHURRIED_S, self._flush_unhurried)
 
-
-def _machine(action: Reply | Fault) -> object:
-    connection, _call = cast("tuple[object, object]", action.call)
-    return connection
+    def _flush_unhurried(self) -> None:
+        """The answers with which nothing else went."""
+        self._timer = None
+        for connection in self._unhurried:
+            connection.flush()
+        self._unhurried.clear()
 
 
 class RpcConnection(asyncio.Protocol):

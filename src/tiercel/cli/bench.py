@@ -1,0 +1,136 @@
+"""`tiercel bench`: how quick the daemon answers at this moment, through the API and one connection."""
+
+import base64
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from statistics import median, quantiles
+from typing import Annotated, Final, NamedTuple
+
+import typer
+
+from tiercel.cli.connection import Api, queue_path
+from tiercel.cli.output import Column, note, number
+from tiercel.cli.session import Session, connected
+
+verbs = typer.Typer()
+
+_MANY: Final = 1000  # messages of one request
+
+
+class Measured(NamedTuple):
+    what: str
+    messages: int
+    seconds: float
+    latencies_ms: list[float]
+
+    @property
+    def rate(self) -> float:
+        return self.messages / self.seconds
+
+    def record(self) -> dict[str, object]:
+        return {
+            "what": self.what,
+            "messages": self.messages,
+            "messages_per_s": round(self.rate, 1),
+            "latency_p50_ms": round(median(self.latencies_ms), 3),
+            "latency_p99_ms": round(_p99(self.latencies_ms), 3),
+        }
+
+
+def _p99(values: list[float]) -> float:
+    return quantiles(values, n=100)[-1] if len(values) > 1 else values[0]
+
+
+_COLUMNS: Final = (
+    Column("", lambda row: row["what"]),
+    Column("MESSAGES/S", lambda row: number(round(row["messages_per_s"])), "right", "bold"),
+    Column("MEDIAN", lambda row: f"{row['latency_p50_ms']:.2f} ms", "right"),
+    Column("99 %", lambda row: f"{row['latency_p99_ms']:.2f} ms", "right"),
+)
+
+
+@verbs.command(
+    "bench",
+    epilog="""
+It makes a queue of its own and removes it again. One connection asks, and waits for each answer: programs
+that send through port 1801, or with many connections, are quicker. `make bench` of the source measures those.
+
+Examples:
+
+    tiercel bench
+    tiercel bench --seconds 10 --size 100000
+""",
+)
+@connected
+def bench(
+    session: Session,
+    seconds: Annotated[float, typer.Option(metavar="S", min=0.05, help="How long each part takes.")] = 1.0,
+    size: Annotated[int, typer.Option(metavar="BYTES", min=0, max=1_000_000, help="Of each body.")] = 1000,
+) -> None:
+    """Measure the daemon: messages a second, and how long one takes."""
+    rows = []
+    with _queue(session.api) as queue:
+        for what, step in _parts(session.api, queue, base64.b64encode(bytes(size)).decode()):
+            if not session.out.as_json:
+                note(f"{what} ...")
+            rows.append(_measure(what, step, seconds).record())
+    session.out.table(rows, _COLUMNS, empty="")
+
+
+@contextmanager
+def _queue(api: Api) -> Iterator[str]:
+    queue = f"tiercel-bench-{secrets.token_hex(4)}"
+    api.post("queues", {"path_name": queue, "label": "of tiercel bench; may be deleted"})
+    try:
+        yield queue
+    finally:
+        api.delete(queue_path(queue))
+
+
+Step = Callable[[], int]
+
+
+def _parts(api: Api, queue: str, body: str) -> Iterator[tuple[str, Step]]:
+    path = queue_path(queue, "messages")
+    express, recoverable = {"body": body}, {"body": body, "delivery": "recoverable"}
+    many = b"\n".join([json.dumps(recoverable).encode()] * _MANY)
+
+    def send(message: dict[str, str]) -> int:
+        api.post(path, message)
+        return 1
+
+    def send_many() -> int:
+        return int(api.post_lines(path, many)["count"])
+
+    def receive() -> int:
+        messages = api.post(queue_path(queue, "receive"), {"limit": 1})["messages"]
+        for message in messages:
+            api.post(f"leases/{message['lease']}/acknowledge")
+        return len(messages)
+
+    def receive_many() -> int:
+        return len(api.post(queue_path(queue, "receive"), {"limit": _MANY, "acknowledge": "now"})["messages"])
+
+    yield "send, express", lambda: send(express)
+    yield "send, recoverable", lambda: send(recoverable)
+    yield f"send {_MANY} at a time, recoverable", send_many
+    yield "receive and acknowledge", receive
+    yield f"receive {_MANY} at a time", receive_many
+
+
+def _measure(what: str, step: Step, seconds: float) -> Measured:
+    """Again and again for so long, at least once; stops when there is nothing left to receive."""
+    messages = 0
+    latencies_ms: list[float] = []
+    start = now = time.perf_counter()
+    while now - start < seconds or not latencies_ms:
+        count = step()
+        before, now = now, time.perf_counter()
+        latencies_ms.append((now - before) * 1000)
+        messages += count
+        if not count:
+            break
+    return Measured(what, messages, now - start, latencies_ms)

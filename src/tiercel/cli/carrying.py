@@ -1,0 +1,168 @@
+"""`tiercel cp` and `tiercel mv`: messages from one queue to another, all their properties with them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+import typer
+
+from tiercel.cli.completion import queue_names
+from tiercel.cli.connection import queue_path
+from tiercel.cli.exit_codes import ExitCode
+from tiercel.cli.output import plural
+from tiercel.cli.progress import bar
+from tiercel.cli.receiving import lookup_id_of
+from tiercel.cli.session import DryRun, Session, connected
+from tiercel.cli.watching import expression, matches
+
+verbs = typer.Typer()
+
+_AT_ONCE: Final = 1000  # messages of one request, and of one transaction
+
+From = Annotated[
+    str, typer.Argument(metavar="FROM", help="The queue that has them.", autocompletion=queue_names)
+]
+To = Annotated[str, typer.Argument(metavar="TO", help="The queue to get them.", autocompletion=queue_names)]
+Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Only the first N.")]
+LookupIds = Annotated[
+    list[str] | None,
+    typer.Option("--lookup-id", metavar="ID", parser=lookup_id_of, help="Only this; may be repeated."),
+]
+Transactional = Annotated[
+    bool, typer.Option("--transactional", "-t", help="For a transactional queue of another computer.")
+]
+Match = Annotated[
+    str | None,
+    typer.Option("--match", metavar="PATTERN", help="Only messages that `tiercel grep PATTERN` would find."),
+]
+
+
+@verbs.command(
+    "mv",
+    epilog=r"""
+Each message is taken and sent in one commit: whatever is killed, it is in one queue, and in one only. Within
+this computer it stays what it is, its id too. What somebody else has leased stays where it is.
+
+Examples:
+
+    tiercel mv orders archive
+    tiercel mv ';deadxact' orders --match 4711
+    tiercel mv orders 'DIRECT=OS:server-b\private$\orders'
+    tiercel mv --dry-run orders archive
+
+exit codes: 0 it was done, 3 no message matched
+""",
+)
+@connected
+def move(
+    session: Session,
+    source: From,
+    to: To,
+    limit: Limit = None,
+    lookup_id: LookupIds = None,
+    match: Match = None,
+    transactional: Transactional = False,
+    dry_run: DryRun = False,
+) -> ExitCode | None:
+    """Move messages to another queue."""
+    chosen = _ids(session, source, lookup_id, match)
+    return _carry(session, _Errand("move", source, to, limit, chosen, transactional, dry_run))
+
+
+@verbs.command(
+    "cp",
+    epilog=r"""
+What is in FROM now is copied, in its order. A copy has an id of its own; all that a sender may set is the
+same.
+
+Examples:
+
+    tiercel cp orders test
+    tiercel cp orders test --limit 10
+    tiercel cp 'orders;journal' orders --match 4711
+
+exit codes: 0 it was done, 3 no message matched
+""",
+)
+@connected
+def copy(
+    session: Session,
+    source: From,
+    to: To,
+    limit: Limit = None,
+    lookup_id: LookupIds = None,
+    match: Match = None,
+    transactional: Transactional = False,
+    dry_run: DryRun = False,
+) -> ExitCode | None:
+    """Copy messages to another queue."""
+    chosen = _ids(session, source, lookup_id, match)
+    return _carry(session, _Errand("copy", source, to, limit, chosen, transactional, dry_run))
+
+
+def _ids(
+    session: Session, source: str, lookup_ids: list[str] | None, pattern: str | None
+) -> list[str] | None:
+    if pattern is None:
+        return lookup_ids
+    found = [message["lookup_id"] for message, _ in matches(session, source, expression(pattern, "--match"))]
+    return found if lookup_ids is None else [each for each in found if each in lookup_ids]
+
+
+@dataclass(frozen=True, slots=True)
+class _Errand:
+    verb: str
+    source: str
+    to: str
+    limit: int | None
+    lookup_ids: list[str] | None
+    transactional: bool
+    dry_run: bool
+
+    def requests(self, session: Session) -> tuple[int, Iterator[dict[str, Any]]]:
+        """How many messages it is, and what to ask for, piece by piece."""
+        if self.lookup_ids is not None:
+            chosen = self.lookup_ids[: self.limit]
+            return len(chosen), _named(chosen)
+        total = session.api.get(queue_path(self.source))["count"]
+        total = total if self.limit is None else min(total, self.limit)
+        return total, _stretches(total)
+
+
+def _stretches(total: int) -> Iterator[dict[str, Any]]:
+    for start in range(0, total, _AT_ONCE):
+        yield {"limit": min(total - start, _AT_ONCE)}
+
+
+def _named(lookup_ids: list[str]) -> Iterator[dict[str, Any]]:
+    for start in range(0, len(lookup_ids), _AT_ONCE):
+        yield {"lookup_ids": lookup_ids[start : start + _AT_ONCE]}
+
+
+def _carry(session: Session, errand: _Errand) -> ExitCode | None:
+    count = _run(session, errand)
+    done = "copied" if errand.verb == "copy" else "moved"
+    if session.out.as_json:
+        record = {"from": errand.source, "to": errand.to, "count": count, "dry_run": errand.dry_run}
+        session.out.record(record)
+    else:
+        what = f"would be {done}" if errand.dry_run else done
+        session.out.say(f"{plural(count, 'message')} of {errand.source} {what} to {errand.to}")
+    return ExitCode.NOTHING if errand.lookup_ids is not None and not count else None
+
+
+def _run(session: Session, errand: _Errand) -> int:
+    """One request after the other; gives how many messages it was."""
+    total, requests = errand.requests(session)
+    common: dict[str, Any] = {"to": errand.to, "dry_run": errand.dry_run}
+    common |= {"transactional": True} if errand.transactional else {}
+    count = 0
+    with bar(f"{errand.verb} {errand.source}", total) as advance:
+        for request in requests:
+            answer = session.api.post(queue_path(errand.source, errand.verb), common | request)
+            count += answer["count"]
+            advance(answer["count"])
+            if "limit" in request and answer["next"] is None:  # there are fewer than there were
+                break
+            common |= {"after": answer["next"]} if "limit" in request else {}
+    return count

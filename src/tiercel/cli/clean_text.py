@@ -1,0 +1,22 @@
+"""Texts of strangers on a terminal: what would move the cursor or hide words is shown as its code."""
+
+import re
+from typing import Final
+
+# C0 but tab and line feed, DEL, C1, and the marks that turn the direction of writing.
+_CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def clean(text: str) -> str:
+    return _CONTROLS.sub(_code, text)
+
+
+def one_line(text: str, limit: int) -> str:
+    """The beginning of a text, with spaces for all that is blank."""
+    line = clean(" ".join(text[: 4 * limit].split()))
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def _code(found: "re.Match[str]") -> str:
+    number = ord(found.group())
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"

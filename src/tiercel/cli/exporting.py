@@ -1,0 +1,245 @@
+"""`tiercel export` and `tiercel import`: messages with all their properties, one JSON object a line."""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Annotated, Any, Final
+
+import typer
+
+from tiercel.cli.completion import QueueName
+from tiercel.cli.connection import queue_path
+from tiercel.cli.failures import Failure
+from tiercel.cli.output import note, plural
+from tiercel.cli.progress import bar
+from tiercel.cli.session import DryRun, Session, connected
+from tiercel.model.errors import MqError
+
+verbs = typer.Typer()
+
+_REQUEST_MESSAGES: Final = 10_000
+_REQUEST_BYTES: Final = 48 << 20
+_IN_MEMORY: Final = 16 << 20  # of what the standard input brings; the rest goes to disk
+_SHOWN: Final = 60
+
+
+@verbs.command(
+    "export",
+    epilog=r"""
+What is in the queue now is written, and stays there. `tiercel import` reads it back.
+
+Examples:
+
+    tiercel export orders > orders.jsonl
+    tiercel export orders --out orders.jsonl
+    tiercel export orders | tiercel import other
+    tiercel export ';deadletter' | jq -r .label
+""",
+)
+@connected
+def export(
+    session: Session,
+    queue: QueueName,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Where to; the standard output, if left out."),
+    ] = None,
+) -> None:
+    """Print all messages of a queue with all their properties, one JSON object a line."""
+    total = session.api.get(queue_path(queue))["count"]
+    with _sink(out) as sink, bar(f"export {queue}", total) as advance:
+        count = 0
+        for lines in session.api.raw_lines(queue_path(queue, "messages")):
+            sink.write(lines)
+            count += lines.count(b"\n")
+            advance(lines.count(b"\n"))
+        sink.flush()
+    if out is not None:
+        note(f"{out}: {plural(count, 'message')} of {queue}")
+
+
+@contextmanager
+def _sink(path: Path | None) -> Iterator[IO[bytes]]:
+    """A file has all of it, or is as it was before."""
+    if path is None:
+        yield sys.stdout.buffer
+        return
+    new = path.with_name(f".{path.name}.new")
+    try:
+        with new.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except OSError as problem:
+        raise OSError(problem.errno, problem.strerror, str(path)) from problem
+    finally:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+
+
+@verbs.command(
+    "import",
+    epilog=r"""
+The whole file is checked before the first message is sent: a wrong line is named, and nothing is changed.
+What a sender may set is kept; id, lookup id, times and places in transactions are new. Messages go into the
+queue in the order of the file, 10,000 of them or 48 MiB at a time, each time all or none.
+
+Examples:
+
+    tiercel import orders orders.jsonl
+    tiercel import --dry-run orders orders.jsonl      check the file only
+    tiercel export orders | tiercel import other
+    zcat orders.jsonl.gz | tiercel import orders
+""",
+)
+@connected
+def import_(
+    session: Session,
+    queue: QueueName,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What to read; - is the standard input.")] = "-",
+    recoverable: Annotated[
+        bool, typer.Option("--recoverable", "-r", help="Make all of them recoverable.")
+    ] = False,
+    transactional: Annotated[
+        bool, typer.Option("--transactional", "-t", help="For a transactional queue of another computer.")
+    ] = False,
+    skip: Annotated[int, typer.Option("--skip", metavar="N", min=0, help="Leave out the first N lines.")] = 0,
+    dry_run: DryRun = False,
+) -> None:
+    """Send the messages of a file that `export` has written."""
+    with _source(file) as source:
+        name = "standard input" if file == "-" else file
+        found = _checked(source, name, skip)
+        if (
+            session.api.is_stopped
+            and found.express
+            and not (recoverable or _is_transactional(session, queue))
+        ):
+            problem = (
+                f"{plural(found.express, 'message')} would be express, and no daemon runs here to keep them"
+            )
+            raise Failure(f"{name}: {problem}. Say --recoverable, or start the daemon; nothing was sent")
+        if not dry_run:
+            source.seek(0)
+            _send_all(
+                session, queue, _Parts(source, skip, recoverable=recoverable), found, name, transactional
+            )
+    if session.out.as_json:
+        session.out.record({"queue": queue, "count": found.count, "dry_run": dry_run})
+    else:
+        what = "would be sent to" if dry_run else "sent to"
+        session.out.say(f"{name}: {plural(found.count, 'message')} {what} {queue}")
+
+
+def _is_transactional(session: Session, queue: str) -> bool:
+    return bool(session.api.get(queue_path(queue))["transactional"])
+
+
+@contextmanager
+def _source(file: str) -> Iterator[IO[bytes]]:
+    """A file that can be read twice: what the standard input brings is kept meanwhile."""
+    if file != "-":
+        with Path(file).open("rb") as opened:
+            yield opened
+        return
+    if sys.stdin.isatty():
+        note("reading messages from the standard input, one JSON object a line; Ctrl-D ends it")
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY) as spool:
+        shutil.copyfileobj(sys.stdin.buffer, spool)
+        spool.seek(0)
+        yield spool
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    count: int
+    express: int
+
+
+def _lines(source: IO[bytes], skip: int) -> Iterator[tuple[int, bytes]]:
+    for number, line in enumerate(source, 1):
+        if number > skip and line.strip():
+            yield number, line
+
+
+def _checked(source: IO[bytes], name: str, skip: int) -> _Found:
+    """Counts the messages of a file; raises `Failure` when one of them could not be sent."""
+    from tiercel.http.message_json import from_json  # noqa: PLC0415  # only here, and it takes its time
+
+    count = express = 0
+    for number, line in _lines(source, skip):
+        try:
+            message = from_json(_parsed(line))
+        except MqError as error:
+            raise Failure(f"{name}, line {number}: {error} Nothing was sent.") from error
+        except ValueError as problem:
+            wrong = f"it is no JSON object ({problem}); is the file whole? Nothing was sent"
+            raise Failure(f"{name}, line {number}: {wrong}") from problem
+        count += 1
+        express += not message.is_recoverable
+    return _Found(count, express)
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    record = json.loads(line)
+    if not isinstance(record, dict):
+        raise ValueError(f"it is {line[:_SHOWN].decode('utf-8', 'replace').strip()}")  # noqa: TRY004
+    return record
+
+
+class _Parts:
+    """The lines of a file in pieces that are small enough for one request."""
+
+    def __init__(self, source: IO[bytes], skip: int, *, recoverable: bool) -> None:
+        self._source = source
+        self._skip = skip
+        self._recoverable = recoverable
+
+    def __iter__(self) -> Iterator[tuple[int, int, bytes]]:
+        """How many messages, the last line, and the lines themselves."""
+        lines: list[bytes] = []
+        size = last = 0
+        for number, line in _lines(self._source, self._skip):
+            if lines and (len(lines) >= _REQUEST_MESSAGES or size + len(line) > _REQUEST_BYTES):
+                yield len(lines), last, b"\n".join(lines)
+                lines, size = [], 0
+            lines.append(self._ready(line))
+            size, last = size + len(line), number
+        if lines:
+            yield len(lines), last, b"\n".join(lines)
+
+    def _ready(self, line: bytes) -> bytes:
+        if not self._recoverable:
+            return line.strip()
+        return json.dumps({**json.loads(line), "delivery": "recoverable"}).encode()
+
+
+def _send_all(
+    session: Session, queue: str, parts: _Parts, found: _Found, name: str, transactional: bool
+) -> None:
+    sent, sent_lines = 0, 0
+    with bar(f"import into {queue}", found.count) as advance:
+        for count, last_line, lines in parts:
+            try:
+                session.api.post_lines(
+                    queue_path(queue, "messages"), lines, transactional=True if transactional else None
+                )
+            except Failure as failure:
+                raise _told(failure, name, sent, sent_lines) from failure
+            sent, sent_lines = sent + count, last_line
+            advance(count)
+
+
+def _told(failure: Failure, name: str, sent: int, lines: int) -> Failure:
+    """What has happened so far, and how to go on."""
+    if not sent:
+        return Failure(f"{name}: {failure} Nothing was sent.", failure.code)
+    done = f"{plural(sent, 'message')} had been sent; go on with --skip {lines}"
+    return Failure(f"{name}, after line {lines}: {failure} {done}", failure.code)

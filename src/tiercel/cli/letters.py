@@ -1,0 +1,119 @@
+"""Messages that are kept: `journal`, `dead`, and the ledger of what was dropped, `discards`."""
+
+from typing import Annotated, Any, Final
+
+import typer
+from rich.text import Text
+
+from tiercel.cli.clean_text import one_line
+from tiercel.cli.completion import OptionalQueue
+from tiercel.cli.message_text import ARRIVED, BODY, COLUMNS, LABEL, whole
+from tiercel.cli.output import Column, Record, number, size, when
+from tiercel.cli.pages import LAST_MAX, newest
+from tiercel.cli.session import Session, connected
+
+verbs = typer.Typer()
+
+Count = Annotated[
+    int, typer.Option("-n", "--count", metavar="N", min=1, max=LAST_MAX, help="How many of the last.")
+]
+Full = Annotated[bool, typer.Option("--full", help="Everything that is to say of each.")]
+
+_LOOKED_AT: Final = 1000  # lines of the ledger, where the reasons stand
+_DEAD: Final = (";deadletter", ";deadxact")
+
+
+@verbs.command(
+    "journal",
+    epilog=r"""
+Without QUEUE it is the journal of the computer: copies of messages that were sent with --journal and have
+arrived. The journal of a queue has what was received from it, if it was created with --journal.
+
+Examples:
+
+    tiercel journal
+    tiercel journal orders -n 100
+    tiercel export 'orders;journal' > received.jsonl
+    tiercel purge 'orders;journal'
+""",
+)
+@connected
+def journal(session: Session, queue: OptionalQueue = None, count: Count = 20, full: Full = False) -> None:
+    """Show the copies of messages that a queue, or the computer, has kept."""
+    place = f"{queue};journal" if queue else ";journal"
+    _show(
+        session, newest(session, place, count)[0], full=full, columns=COLUMNS, empty="The journal is empty."
+    )
+
+
+_DEAD_COLUMNS: Final = (
+    ARRIVED,
+    Column("IN", lambda message: message["queue"]),
+    Column("LOOKUP ID", lambda message: message["lookup_id"], "right"),
+    Column("WHY", lambda message: Text(message["reason"], style="red")),
+    Column("FOR", lambda message: str(message.get("destination_queue", ""))),
+    LABEL,
+    BODY,
+)
+
+
+@verbs.command(
+    "dead",
+    epilog=r"""
+There are two queues of dead letters, as with MSMQ: ;deadletter, and ;deadxact for transactional messages. A
+message is kept there if it was sent with --dead-letter.
+
+Examples:
+
+    tiercel dead
+    tiercel dead --full -n 1
+    tiercel mv ';deadxact' orders --match 4711     send one again
+    tiercel purge ';deadletter'
+""",
+)
+@connected
+def dead(session: Session, count: Count = 20, full: Full = False) -> None:
+    """Show the dead letters: messages that could not be delivered or received in time, and why."""
+    lines = session.api.get("discards", limit=_LOOKED_AT)["discards"]
+    reasons = {line["id"]: line["reason"] for line in reversed(lines)}
+    messages: list[Record] = []
+    for queue in _DEAD:
+        found = newest(session, queue, count)[0]
+        messages += ({"queue": queue, "reason": reasons.get(each["id"], ""), **each} for each in found)
+    messages.sort(key=lambda each: each.get("arrival_time", ""))
+    _show(session, messages[-count:], full=full, columns=_DEAD_COLUMNS, empty="There are no dead letters.")
+
+
+def _show(session: Session, messages: list[Record], *, full: bool, columns: Any, empty: str) -> None:
+    if full and not session.out.as_json:
+        for message in messages:
+            session.out.show(whole(message, is_full=True))
+    else:
+        session.out.table(messages, columns, empty=empty)
+
+
+_DISCARD_COLUMNS: Final = (
+    Column("TIME", lambda line: when(line["time"]), style="dim"),
+    Column("QUEUE", lambda line: line["queue"].removeprefix("queue ")),
+    Column("LABEL", lambda line: Text(one_line(line["label"], 60), style="bold")),
+    Column("SIZE", lambda line: size(line["size"]), "right"),
+    Column("REASON", lambda line: Text(one_line(line["reason"], 200), style="red"), folds=True),
+)
+
+
+@verbs.command(
+    "discards",
+    epilog="""
+Nothing is dropped silently: what nobody wanted back has a line here. The bodies are gone.
+
+Examples:
+
+    tiercel discards
+    tiercel discards -n 1000 --json | jq -r .reason | sort | uniq -c
+""",
+)
+@connected
+def discards(session: Session, count: Count = 20) -> None:
+    """Show the ledger of messages that were dropped, and why."""
+    lines = session.api.get("discards", limit=count)["discards"]
+    session.out.table(reversed(lines), _DISCARD_COLUMNS, empty=f"Nothing was dropped ({number(0)} lines).")

@@ -1,0 +1,228 @@
+"""Messages as people read them: a line of a table, or everything that is to say of one."""
+
+import base64
+import json
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from tiercel.bodies import Decoded, Kind, decode
+from tiercel.cli.clean_text import clean, one_line
+from tiercel.cli.output import Column, Record, number, seconds, size, when
+from tiercel.model.codes import BodyType, MessageClass
+from tiercel.model.errors import DecodeError
+from tiercel.model.sid import SecurityIdentifier
+
+_HEX_BYTES: Final = 16  # in a line
+_HEX_SHOWN: Final = 256  # of a body that nobody asked to see whole
+_TEXT_SHOWN: Final = 4000  # characters, the same
+_PREVIEW: Final = 200  # characters of a body in a table; the terminal cuts it further
+_BODY_TYPES: Final = {member.name.lower(): member.value for member in BodyType}
+_DEFAULTS: Final[Record] = {"label": "", "priority": 3, "message_class": "normal", "delivery": "express"}
+
+
+def property_of(message: Record, name: str) -> Any:
+    """What has its default is not in a message of the API."""
+    return message.get(name, _DEFAULTS.get(name))
+
+
+def body_of(message: Record) -> bytes:
+    return base64.b64decode(message.get("body", ""))
+
+
+def decoded_body(message: Record) -> Decoded:
+    if "symmetric_key" in message:
+        return Decoded(Kind.BINARY, error="it is encrypted")
+    body_type = message.get("body_type", 0)
+    number_of_type = _BODY_TYPES.get(body_type, 0) if isinstance(body_type, str) else body_type
+    return decode(body_of(message), number_of_type)
+
+
+def preview(message: Record) -> Text:
+    """The body in one line."""
+    found = decoded_body(message)
+    if found.text:
+        return Text(one_line(found.text, _PREVIEW))
+    if found.kind is Kind.EMPTY:
+        return Text("empty", style="dim")
+    return Text(f"{found.kind} {body_of(message)[:24].hex(' ')}", style="dim")
+
+
+# As a line of a table
+
+
+def _label(message: Record) -> Text:
+    return Text(one_line(property_of(message, "label"), _PREVIEW), style="bold")
+
+
+def _class(message: Record) -> Text:
+    name = str(property_of(message, "message_class"))
+    return Text("" if name == "normal" else name, style="red" if name.startswith("nack") else "green")
+
+
+def marks(message: Record) -> str:
+    """R recoverable, T transactional, J with a copy in the journal, D to be a dead letter, L locked."""
+    found = {
+        "R": property_of(message, "delivery") == "recoverable",
+        "T": "transaction_id" in message,
+        "J": "positive_journaling" in message,
+        "D": "negative_journaling" in message,
+        "L": "locked" in message,
+    }
+    return "".join(mark for mark, is_on in found.items() if is_on)
+
+
+ARRIVED: Final = Column("ARRIVED", lambda message: when(message.get("arrival_time")), style="dim")
+LABEL: Final = Column("LABEL", _label, folds=True)
+BODY: Final = Column("BODY", preview, folds=True)
+COLUMNS: Final = (
+    ARRIVED,
+    Column("LOOKUP ID", lambda message: message["lookup_id"], "right"),
+    Column("PRI", lambda message: str(property_of(message, "priority")), "right"),
+    Column("", marks),
+    Column("SIZE", lambda message: size(message["body_size"]), "right"),
+    Column("CLASS", _class),
+    LABEL,
+    BODY,
+)
+
+
+# Everything
+
+
+def whole(message: Record, *, is_full: bool = False) -> RenderableType:
+    """All properties that are not as usual, and the body decoded."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in _facts(message, is_full=is_full):
+        grid.add_row(name, clean(value))
+    found = decoded_body(message)
+    grid.add_row("body", _body_facts(message, found))
+    heading = Text(clean(property_of(message, "label")) or "(no label)", style="bold")
+    return Group(heading, Padding(grid, (0, 0, 0, 2)), _body(message, found, is_full=is_full))
+
+
+def _body_facts(message: Record, found: Decoded) -> str:
+    facts = [str(found.kind), f"{message['body_size']:,} bytes"]
+    if "body_type" in message:
+        facts.append(f"type {message['body_type']}")
+    return ", ".join(facts) + (f"; but {clean(found.error)}" if found.error else "")
+
+
+def _body(message: Record, found: Decoded, *, is_full: bool) -> RenderableType:
+    if not message["body_size"]:
+        return Text()
+    if found.text is None:
+        return _hex(body_of(message), is_full=is_full)
+    text, language = clean(found.text), "text"
+    if found.kind is Kind.JSON:
+        text, language = _indented(text), "json"
+    elif found.kind is Kind.XML:
+        language = "xml"
+    return _cut(text, language, is_full=is_full)
+
+
+def _indented(text: str) -> str:
+    try:
+        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _cut(text: str, language: str, *, is_full: bool) -> RenderableType:
+    more = 0 if is_full else len(text) - _TEXT_SHOWN
+    shown = text if more <= 0 else text[:_TEXT_SHOWN]
+    body: RenderableType = Text(shown)
+    if language != "text" and sys.stdout.isatty():
+        body = Syntax(shown, language, theme="ansi_dark", background_color="default", word_wrap=True)
+    return body if more <= 0 else Group(body, _more(f"{number(more)} more characters"))
+
+
+def _more(what: str) -> Text:
+    return Text(f"... and {what}; --full shows them", style="dim")
+
+
+def _hex(body: bytes, *, is_full: bool) -> RenderableType:
+    """As `hexdump -C` shows it."""
+    shown = body if is_full else body[:_HEX_SHOWN]
+    lines = [_hex_line(at, shown[at : at + _HEX_BYTES]) for at in range(0, len(shown), _HEX_BYTES)]
+    if len(shown) < len(body):
+        return Group(*lines, _more(f"{number(len(body) - len(shown))} more bytes"))
+    return Group(*lines)
+
+
+def _hex_line(at: int, data: bytes) -> Text:
+    letters = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in data)
+    return Text.assemble((f"{at:08x}  ", "dim"), f"{data.hex(' '):{3 * _HEX_BYTES}} ", (letters, "green"))
+
+
+_SHOWN_ELSEWHERE: Final = frozenset({"label", "body", "body_type", "body_size", "decoded", "lease"})
+_PLUMBING: Final = frozenset(
+    {
+        "tx_sequence_id",
+        "tx_sequence_number",
+        "previous_tx_sequence_number",
+        "first_in_transaction",
+        "last_in_transaction",
+        "final_ack_required",
+        "hash_algorithm",
+        "encryption_algorithm",
+    }
+)
+_TIMES: Final = frozenset({"sent_time", "arrival_time", "last_move_time"})
+_LIFETIMES: Final = frozenset({"time_to_reach_queue", "time_to_be_received"})
+_FIRST: Final = ("id", "lookup_id", "message_class", "priority", "delivery", "sent_time", "arrival_time")
+_BYTES: Final = frozenset(
+    {"extension", "sender_certificate", "signature", "symmetric_key", "soap_compound_message"}
+)
+
+
+def _facts(message: Record, *, is_full: bool) -> Iterable[tuple[str, str]]:
+    hidden = _SHOWN_ELSEWHERE if is_full else _SHOWN_ELSEWHERE | _PLUMBING
+    for name in (*_FIRST, *(each for each in message if each not in _FIRST)):
+        value = property_of(message, name)
+        if value is not None and name not in hidden:
+            yield name.replace("_", " "), _fact(name, value)
+
+
+def _fact(name: str, value: Any) -> str:
+    for names, words in _WORDS.items():
+        if name in names:
+            return words(value)
+    if value is True:
+        return "yes"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _class_words(name: Any) -> str:
+    known = MessageClass.__members__.get(str(name).upper())
+    return f"{name} ({known.meaning})" if known and known is not MessageClass.NORMAL else str(name)
+
+
+def _base64_words(value: str) -> str:
+    data = base64.b64decode(value)
+    return f"{len(data)} bytes: {data[:32].hex(' ')}{' ...' if len(data) > 32 else ''}"
+
+
+def _sender_words(value: str) -> str:
+    try:
+        return str(SecurityIdentifier.decode(base64.b64decode(value)))
+    except DecodeError:
+        return _base64_words(value)
+
+
+_WORDS: Final[dict[frozenset[str], Callable[[Any], str]]] = {
+    _TIMES: when,
+    _LIFETIMES: lambda value: value if isinstance(value, str) else f"{value} s ({seconds(value)})",
+    _BYTES: _base64_words,
+    frozenset({"message_class"}): _class_words,
+    frozenset({"sender_id"}): _sender_words,
+    frozenset({"acknowledgements"}): ", ".join,
+}

@@ -1,0 +1,173 @@
+"""What verbs print: tables for people, one JSON object a line for programs."""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tiercel.cli.clean_text import clean
+
+Record = dict[str, Any]
+
+_NARROWEST = 8  # what a column is cut to at the most
+_WIDE = 10_000  # what is not a terminal has no width: nothing is cut or wrapped
+
+
+class Column(NamedTuple):
+    title: str
+    cell: Callable[[Record], RenderableType]
+    justify: Any = "left"
+    style: str = ""
+    folds: bool = False  # what gives way when the terminal is narrow
+
+
+class Output:
+    """Colours and frames only where a person looks on."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json
+
+    @cached_property
+    def console(self) -> Console:
+        if sys.stdout.isatty():
+            return Console(highlight=False)
+        return Console(highlight=False, width=_WIDE, no_color=True)
+
+    def record(self, record: Any) -> None:
+        text = json.dumps(record, ensure_ascii=False)
+        print(clean(text) if sys.stdout.isatty() else text)
+
+    def say(self, line: str) -> None:
+        """What was done, for a person; a program has the exit code."""
+        if not self.as_json:
+            self.console.print(Text(clean(line)))
+
+    def table(self, records: Iterable[Record], columns: Sequence[Column], *, empty: str) -> None:
+        if self.as_json:
+            for record in records:
+                self.record(record)
+            return
+        rows = list(records)
+        if not rows:
+            note(empty)
+            return
+        self.show(_table(rows, _telling(columns, rows), self.console.width))
+
+    def show(self, what: RenderableType) -> None:
+        if sys.stdout.isatty():
+            self.console.print(what)
+            return
+        with self.console.capture() as capture:
+            self.console.print(what)
+        for line in capture.get().splitlines():
+            print(line.rstrip())
+
+    def line(self, text: Text) -> None:
+        """One line, whatever the width of the terminal."""
+        self.console.print(text, no_wrap=True, overflow="ellipsis", crop=True)
+
+
+def note(line: str) -> None:
+    """Beside the output, where it spoils no pipe."""
+    sys.stdout.flush()
+    Console(stderr=True, highlight=False).print(Text(line, style="dim"), soft_wrap=True)
+
+
+def _telling(columns: Sequence[Column], rows: Sequence[Record]) -> list[Column]:
+    """Leaves out the columns that say nothing of any row."""
+    return [each for each in columns if any(str(each.cell(row)) for row in rows)]
+
+
+def _table(rows: Sequence[Record], columns: Sequence[Column], width: int) -> Table:
+    is_terminal = sys.stdout.isatty()
+    table = Table(
+        box=box.SIMPLE_HEAD if is_terminal else None,
+        show_edge=False,
+        pad_edge=False,
+        header_style="bold",
+        padding=(0, 2, 0, 0),
+    )
+    cells = [[_cell(column.cell(row)) for row in rows] for column in columns]
+    natural = [
+        max(cell_len(str(cell)) for cell in (column.title, *values))
+        for column, values in zip(columns, cells, strict=True)
+    ]
+    for column, wide in zip(columns, _widths(columns, natural, width - 3 * len(columns)), strict=True):
+        table.add_column(
+            column.title, justify=column.justify, style=column.style, no_wrap=True, width=wide, max_width=wide
+        )
+    for row in zip(*cells, strict=True):
+        table.add_row(*row)
+    return table
+
+
+def _widths(columns: Sequence[Column], natural: Sequence[int], room: int) -> list[int]:
+    """As wide as they are, but for those that fold: they share what is left."""
+    left = room - sum(wide for column, wide in zip(columns, natural, strict=True) if not column.folds)
+    folding = sum(column.folds for column in columns)
+    widths = []
+    for column, wide in zip(columns, natural, strict=True):
+        given = wide
+        if column.folds:
+            given = min(wide, max(left // folding, _NARROWEST))
+            left, folding = left - given, folding - 1
+        widths.append(given)
+    return widths
+
+
+def _cell(value: RenderableType) -> RenderableType:
+    if isinstance(value, Text) and clean(value.plain) == value.plain:
+        return value
+    return Text(clean(str(value)), style=value.style if isinstance(value, Text) else "")
+
+
+# Cells.
+
+
+def number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def plural(value: int, noun: str) -> str:
+    return f"{value:,} {noun}{'' if value == 1 else 's'}"
+
+
+def size(value: float | None) -> str:
+    """Bytes, as a person reads them: 4 KiB = 4096."""
+    if value is None:
+        return ""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def when(text: str | None) -> str:
+    """A point in time of the API, on the clock of this computer."""
+    if not text:
+        return ""
+    return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def age(text: str | None) -> str:
+    if not text:
+        return ""
+    return seconds((datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds())
+
+
+def seconds(value: float | None) -> str:
+    if value is None:
+        return ""
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if value >= 2 * length:
+            return f"{value / length:.0f} {unit}"
+    return f"{max(value, 0):.0f} s"

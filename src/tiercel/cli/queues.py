@@ -1,0 +1,364 @@
+"""Verbs of queues: `ls`, `create`, `set`, `rm`, `count`, `purge`, `pause`, `resume`."""
+
+import json
+from typing import Annotated, Any, Final
+
+import typer
+from rich.text import Text
+
+from tiercel.cli.clean_text import clean
+from tiercel.cli.completion import QueueName, QueueNames, queue_names
+from tiercel.cli.connection import queue_path
+from tiercel.cli.exit_codes import ExitCode
+from tiercel.cli.failures import Failure
+from tiercel.cli.output import Column, Record, age, number, plural, size
+from tiercel.cli.session import DryRun, Session, Yes, connected
+
+verbs = typer.Typer()
+
+# What people write for what the API calls otherwise.
+_ALIASES: Final = {
+    "journal": "journaling",
+    "quota": "quota_kib",
+    "journal_quota": "journal_quota_kib",
+    "privacy": "privacy_level",
+    "authenticate": "authentication",
+}
+_TEXTS: Final = frozenset({"label", "type", "security", "multicast_address", "privacy_level"})
+_SETTABLE: Final = (
+    "label",
+    "journaling",
+    "quota_kib",
+    "journal_quota_kib",
+    "authentication",
+    "privacy_level",
+    "base_priority",
+    "type",
+    "multicast_address",
+    "security",
+)
+
+
+# ls
+
+
+def _name(queue: Record) -> Text:
+    style = {"outgoing": "cyan", "system": "magenta", "journal": "magenta", "subqueue": "blue"}
+    return Text(clean(_typed_name(queue)), style=style.get(queue["kind"], "bold"))
+
+
+def _typed_name(queue: Record) -> str:
+    """What one types: ;deadletter for the dead letters of the computer, orders;journal for a journal."""
+    name: str = queue["name"]
+    if queue["kind"] not in {"system", "journal"}:
+        return name
+    owner, _, what = name.rpartition(";")
+    return f"{'' if queue['kind'] == 'system' else owner};{what.lower()}"
+
+
+def _marks(queue: Record) -> Text:
+    marks = {
+        "transactional": queue["transactional"],
+        "journal": queue["journaling"],
+        "authenticated": queue["authentication"],
+        "encrypted": queue["privacy_level"] == "body",
+        "outgoing": queue["kind"] == "outgoing",
+    }
+    text = Text(" ".join(name for name, is_on in marks.items() if is_on))
+    if queue["paused"]:
+        text.append(" paused", style="yellow")
+    return text
+
+
+def _count(queue: Record) -> Text:
+    return Text(number(queue["count"]), style="bold" if queue["count"] else "dim")
+
+
+_COLUMNS: Final = (
+    Column("QUEUE", _name),
+    Column("MESSAGES", _count, "right"),
+    Column("SIZE", lambda queue: size(queue["bytes"]), "right"),
+    Column("OLDEST", lambda queue: age(queue["oldest_arrival"]), "right"),
+    Column(
+        "IN JOURNAL", lambda queue: number(queue["journal_count"]) if queue["journal_count"] else "", "right"
+    ),
+    Column("CLAIMED", lambda queue: number(queue["claimed"]) if queue["claimed"] else "", "right"),
+    Column("KIND", _marks),
+    Column("LABEL", lambda queue: queue["label"] if queue["kind"] != "outgoing" else "", folds=True),
+)
+_LONG_COLUMNS: Final = (
+    Column("QUEUE", _name),
+    Column("MESSAGES", _count, "right"),
+    Column("BYTES", lambda queue: number(queue["bytes"]), "right"),
+    Column("QUOTA", lambda queue: size(queue["quota_kib"] * 1024) if queue["quota_kib"] else "none", "right"),
+    Column("PATH NAME", lambda queue: queue["path_name"]),
+    Column("FORMAT NAME", lambda queue: queue["format_name"]),
+)
+
+
+@verbs.command(
+    "ls",
+    epilog=r"""
+Examples:
+
+    tiercel ls                        every queue, and what is on its way to other computers
+    tiercel ls 'order*'               those whose name fits
+    tiercel ls --all                  with journals and dead letters
+    tiercel ls --json | jq .count     for programs
+""",
+)
+@connected
+def list_queues(
+    session: Session,
+    pattern: Annotated[
+        str | None,
+        typer.Argument(metavar="PATTERN", help="A name, with * and ?.", autocompletion=queue_names),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", "-a", help="Journals and dead letters as well.")
+    ] = False,
+    long: Annotated[
+        bool, typer.Option("--long", "-l", help="With quota, path name and format name.")
+    ] = False,
+) -> None:
+    """List queues: how many messages, how large, how old."""
+    kind = "all" if everything else None
+    queues = session.api.get("queues", pattern=pattern, kind=kind)["queues"]
+    if pattern and not queues:
+        raise Failure(f"{pattern}: no queue has such a name. `tiercel ls` shows all", ExitCode.NOT_FOUND)
+    empty = "There are no queues yet. `tiercel create orders` makes one."
+    session.out.table(queues, _LONG_COLUMNS if long else _COLUMNS, empty=empty)
+
+
+# create, set, rm
+
+Properties = Annotated[
+    list[str] | None, typer.Argument(metavar="KEY=VALUE...", help=f"Of {', '.join(_SETTABLE)}.")
+]
+
+
+@verbs.command(
+    "create",
+    epilog=r"""
+Examples:
+
+    tiercel create orders
+    tiercel create orders --transactional --label 'Orders of the shop'
+    tiercel create '.\private$\orders' --journal quota_kib=1048576
+    tiercel create orders --exist-ok
+""",
+)
+@connected
+def create(
+    session: Session,
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help=r"As orders or .\private$\orders.")],
+    properties: Properties = None,
+    transactional: Annotated[
+        bool, typer.Option("--transactional", "-t", help="Exactly once, in order; cannot be changed later.")
+    ] = False,
+    label: Annotated[str | None, typer.Option(metavar="TEXT", help="What it is for.")] = None,
+    journal: Annotated[bool, typer.Option("--journal", help="Keep a copy of what is received.")] = False,
+    exist_ok: Annotated[
+        bool, typer.Option("--exist-ok", help="Take the queue as it is, if there is one.")
+    ] = False,
+) -> None:
+    """Make a queue."""
+    wanted = _properties(properties)
+    wanted |= {} if label is None else {"label": label}
+    wanted |= {"journaling": True} if journal else {}
+    body = {"path_name": queue, "transactional": transactional, "exist_ok": exist_ok, **wanted}
+    made = session.api.post("queues", body)
+    if session.out.as_json:
+        session.out.record(made)
+    else:
+        session.out.say(made["path_name"])
+
+
+@verbs.command(
+    "set",
+    epilog=r"""
+Without KEY=VALUE it shows what can be set, and what it is now. A quota is in KiB, or none.
+
+Examples:
+
+    tiercel set orders
+    tiercel set orders label='Orders of the shop' journaling=true
+    tiercel set orders quota_kib=none
+    tiercel set orders authentication=true privacy_level=body
+""",
+)
+@connected
+def set_properties(session: Session, queue: QueueName, properties: Properties = None) -> None:
+    """Change properties of a queue, or show them."""
+    wanted = _properties(properties)
+    path = queue_path(queue)
+    found = session.api.patch(path, wanted) if wanted else session.api.get(path)
+    if session.out.as_json:
+        session.out.record(found)
+        return
+    shown = wanted or {name: None for name in _SETTABLE if name in found}
+    rows = [{"key": name, "value": found[name]} for name in shown]
+    session.out.table(rows, _PROPERTY_COLUMNS, empty="")
+
+
+def _value(row: Record) -> str:
+    value = row["value"]
+    if value is None:
+        return "none"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+_PROPERTY_COLUMNS: Final = (
+    Column("PROPERTY", lambda row: row["key"], style="bold"),
+    Column("VALUE", _value, folds=True),
+)
+
+
+def _properties(words: list[str] | None) -> dict[str, Any]:
+    found = {}
+    for word in words or ():
+        key, equals, text = word.partition("=")
+        if not equals or not key:
+            raise Failure(f"{word}: write a property as KEY=VALUE, as label=Orders", ExitCode.WRONG_USAGE)
+        key = key.strip().lower().replace("-", "_")
+        key = _ALIASES.get(key, key)
+        found[key] = text if key in _TEXTS else _typed(text)
+    return found
+
+
+def _typed(text: str) -> Any:
+    """A number, true or false, or none; what looks like neither is a text, and the queue manager says so."""
+    words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+    if text.lower() in words:
+        return words[text.lower()]
+    if text.lower() in {"none", "null", "infinite", ""}:
+        return None
+    digits = text.removeprefix("-")
+    return int(text) if digits.isascii() and digits.isdigit() else text
+
+
+@verbs.command(
+    "rm",
+    epilog="""
+Examples:
+
+    tiercel rm --dry-run orders      says how many messages would go with it
+    tiercel rm orders
+    tiercel rm --yes orders invoices
+""",
+)
+@connected
+def remove(session: Session, queues: QueueNames, dry_run: DryRun = False, yes: Yes = False) -> None:
+    """Delete queues with all their messages."""
+    counts = {queue: session.api.delete(queue_path(queue), dry_run=True) for queue in queues}
+    if dry_run:
+        _tell(session, counts, "would be deleted")
+        return
+    session.confirm(f"Delete {_these(counts)}?", yes=yes)
+    done = {queue: session.api.delete(queue_path(queue)) for queue in queues}
+    _tell(session, done, "deleted")
+
+
+@verbs.command(
+    "purge",
+    epilog="""
+Senders who asked for it are told that their messages were purged, and dead letters are kept for those who
+asked for that, as with MSMQ.
+
+Examples:
+
+    tiercel purge --dry-run orders
+    tiercel purge orders
+    tiercel purge --yes ';deadletter'
+""",
+)
+@connected
+def purge(session: Session, queues: QueueNames, dry_run: DryRun = False, yes: Yes = False) -> None:
+    """Delete all messages of queues; the queues stay."""
+    counts = {queue: session.api.post(queue_path(queue, "purge"), dry_run=True) for queue in queues}
+    if dry_run:
+        _tell(session, counts, "would be purged")
+        return
+    session.confirm(f"Purge {_these(counts)}?", yes=yes)
+    done = {queue: session.api.post(queue_path(queue, "purge")) for queue in queues}
+    _tell(session, done, "purged")
+
+
+def _these(counts: dict[str, Record]) -> str:
+    messages, size_bytes = (sum(each[key] for each in counts.values()) for key in ("count", "bytes"))
+    return f"{', '.join(counts)} with {plural(messages, 'message')} ({size(size_bytes)})"
+
+
+def _tell(session: Session, counts: dict[str, Record], what: str) -> None:
+    for queue, found in counts.items():
+        if session.out.as_json:
+            session.out.record({"queue": queue, "what": what, **found})
+        else:
+            session.out.say(f"{queue}: {what}, {plural(found['count'], 'message')} ({size(found['bytes'])})")
+
+
+# count
+
+
+@verbs.command(
+    "count",
+    epilog="""
+Examples:
+
+    tiercel count orders
+    tiercel count orders ';deadletter' ';deadxact'
+    test "$(tiercel count orders)" -eq 0
+""",
+)
+@connected
+def count(session: Session, queues: QueueNames) -> None:
+    """Print how many messages queues have: a number, or one line for each queue."""
+    for queue in queues:
+        found = session.api.get(queue_path(queue))
+        if session.out.as_json:
+            session.out.record({"queue": queue, "count": found["count"], "bytes": found["bytes"]})
+        else:
+            session.out.say(str(found["count"]) if len(queues) == 1 else f"{found['count']:>8} {queue}")
+
+
+# pause, resume
+
+
+@verbs.command(
+    "pause",
+    epilog="""
+Messages for the other computer are taken and wait. What a restart forgets, as with MSMQ: a pause.
+
+Examples:
+
+    tiercel outgoing
+    tiercel pause 'DIRECT=OS:server-a\\private$\\orders'
+""",
+)
+@connected
+def pause(session: Session, queues: QueueNames) -> None:
+    """Hold outgoing queues: nothing leaves them until they are resumed."""
+    _hold(session, queues, "pause", "paused")
+
+
+@verbs.command(
+    "resume",
+    epilog="""
+Examples:
+
+    tiercel resume 'DIRECT=OS:server-a\\private$\\orders'
+""",
+)
+@connected
+def resume(session: Session, queues: QueueNames) -> None:
+    """Let outgoing queues send again."""
+    _hold(session, queues, "resume", "resumed")
+
+
+def _hold(session: Session, queues: list[str], verb: str, done: str) -> None:
+    for queue in queues:
+        found = session.api.post(queue_path(queue, verb))
+        if session.out.as_json:
+            session.out.record(found)
+        else:
+            session.out.say(f"{queue}: {done}")

@@ -1,0 +1,241 @@
+"""`tiercel receive` and `tiercel peek`: messages of a queue, taken or only looked at."""
+
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Event, Thread
+from types import TracebackType
+from typing import Annotated, Final, Self
+
+import typer
+
+from tiercel.cli.completion import QueueName
+from tiercel.cli.connection import Refused, queue_path
+from tiercel.cli.durations import seconds_of
+from tiercel.cli.exit_codes import ExitCode
+from tiercel.cli.failures import Failure
+from tiercel.cli.message_text import COLUMNS, body_of, whole
+from tiercel.cli.output import Record, note
+from tiercel.cli.session import Session, connected
+
+verbs = typer.Typer()
+
+_LEASED_AT_ONCE: Final = 50
+_LEASE_S: Final = 60  # after which the messages of a program that was killed are back
+_EXTENDED_EVERY_S: Final = 15.0
+_LONGEST_WAIT_MS: Final = 30_000  # of one request; who waits longer asks again
+
+Count = Annotated[int, typer.Option("-n", "--count", metavar="N", min=1, help="How many, at the most.")]
+Wait = Annotated[
+    float,
+    typer.Option(
+        "--wait", "-w", metavar="TIME", parser=seconds_of, help="Wait so long for the first: 30, 5m."
+    ),
+]
+Body = Annotated[bool, typer.Option("--body", help="Print the body alone, byte by byte.")]
+Full = Annotated[bool, typer.Option("--full", help="Long bodies whole.")]
+
+
+def lookup_id_of(text: str) -> str:
+    if not (text.isascii() and text.isdigit() and len(text) <= 20):
+        raise typer.BadParameter(f"{text!a} is no lookup id; `tiercel peek QUEUE -n 20` shows them")
+    return text
+
+
+LookupId = Annotated[
+    str | None,
+    typer.Option("--lookup-id", metavar="ID", parser=lookup_id_of, help="This one, wherever it is."),
+]
+
+
+@verbs.command(
+    "receive",
+    epilog=r"""
+A message is leased, printed, and only then acknowledged: when the output cannot be written, or the program is
+killed before, it goes back to its place. So a message may be printed twice, and is never lost.
+
+Examples:
+
+    tiercel receive orders
+    tiercel receive orders --wait 30
+    tiercel receive orders --all --json > orders.jsonl
+    tiercel receive orders --body > picture.png
+    tiercel receive orders --follow
+
+exit codes: 0 something was received, 3 nothing came in time
+""",
+)
+@connected
+def receive(
+    session: Session,
+    queue: QueueName,
+    count: Count = 1,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Until the queue is empty.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="For ever, until Ctrl-C.")] = False,
+    wait: Wait = 0.0,
+    lookup_id: LookupId = None,
+    body: Body = False,
+    full: Full = False,
+) -> ExitCode | None:
+    """Take messages from a queue and print them."""
+    show = _printer(session, body=body, full=full or not sys.stdout.isatty())
+    taken = 0
+    limit = None if everything or follow else count
+    with Leased(session, queue, lookup_id) as leased:
+        while limit is None or taken < limit:
+            message = leased.next(
+                limit and limit - taken, float("inf") if follow else wait if not taken else 0
+            )
+            if message is None:
+                break
+            show(message)
+            sys.stdout.flush()
+            leased.acknowledge()
+            taken += 1
+    return None if taken else _nothing(session, queue, wait)
+
+
+class Leased:
+    """Messages that are ours until they are acknowledged, in the order of their queue.
+
+    Their leases are made longer all the while: whoever reads our output may take its time.
+    """
+
+    def __init__(self, session: Session, queue: str, lookup_id: str | None) -> None:
+        self._api = session.api
+        self._queue = queue
+        self._lookup_id = lookup_id
+        self._messages: deque[Record] = deque()
+        self._ended = Event()
+        self._keeper = Thread(target=self._keep, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._keeper.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._keeper.join()
+        self._give_back()
+
+    def next(self, limit: int | None, wait_s: float) -> Record | None:
+        """The next message, or None when none came in time."""
+        deadline = time.monotonic() + wait_s
+        while not self._messages:
+            left_ms = max(0.0, deadline - time.monotonic()) * 1000
+            wish: Record = {
+                "limit": min(limit or _LEASED_AT_ONCE, _LEASED_AT_ONCE),
+                "wait_ms": int(min(left_ms, _LONGEST_WAIT_MS)),
+                "lease_s": _LEASE_S,
+            }
+            if self._lookup_id is not None:
+                wish["lookup_id"] = self._lookup_id
+            self._messages.extend(self._api.post(queue_path(self._queue, "receive"), wish)["messages"])
+            if not self._messages and left_ms <= _LONGEST_WAIT_MS:
+                return None
+        return self._messages[0]
+
+    def acknowledge(self) -> None:
+        """The first of them was written: it is received."""
+        message = self._messages.popleft()
+        try:
+            self._api.post(f"leases/{message['lease']}/acknowledge")
+        except Refused as refused:
+            line = f"message {message['lookup_id']} was printed, and may come again: {refused}"
+            raise Failure(line, refused.code) from refused
+
+    def _keep(self) -> None:
+        while not self._ended.wait(_EXTENDED_EVERY_S):
+            for message in list(self._messages):
+                with suppress(Failure):  # whoever acknowledges it will hear of it
+                    self._api.post(f"leases/{message['lease']}/extend", {"lease_s": _LEASE_S})
+
+    def _give_back(self) -> None:
+        """Those that were not printed; what cannot be returned now returns when its lease ends."""
+        while self._messages:
+            message = self._messages.popleft()
+            try:
+                self._api.post(f"leases/{message['lease']}/return")
+            except Failure:
+                return
+
+
+@verbs.command(
+    "peek",
+    epilog=r"""
+Examples:
+
+    tiercel peek orders                  the next message, with all that is to say of it
+    tiercel peek orders -n 20            the next twenty, a line each
+    tiercel peek orders --lookup-id 72057594037927937
+    tiercel peek orders --json | jq -r .label
+
+exit codes: 0 there was something, 3 nothing came in time
+""",
+)
+@connected
+def peek(
+    session: Session,
+    queue: QueueName,
+    count: Count = 1,
+    wait: Wait = 0.0,
+    lookup_id: LookupId = None,
+    body: Body = False,
+    full: Full = False,
+) -> ExitCode | None:
+    """Look at the next messages of a queue, and leave them there."""
+    if lookup_id is not None:
+        messages = [session.api.get(queue_path(queue, "messages", lookup_id))]
+    else:
+        messages = _first(session, queue, count, wait)
+    if not messages:
+        return _nothing(session, queue, wait)
+    if count == 1 or session.out.as_json or body or full:
+        show = _printer(session, body=body, full=full)
+        for message in messages:
+            show(message)
+    else:
+        session.out.table(messages, COLUMNS, empty="")
+    return None
+
+
+def _first(session: Session, queue: str, count: int, wait_s: float) -> list[Record]:
+    found: list[Record] = []
+    after: str | None = None
+    deadline = time.monotonic() + wait_s
+    while len(found) < count:
+        left_ms = 0 if found else max(0.0, deadline - time.monotonic()) * 1000
+        page = session.api.get(
+            queue_path(queue, "messages"),
+            after=after,
+            limit=min(count - len(found), 1000),
+            wait_ms=int(min(left_ms, _LONGEST_WAIT_MS)),
+            available_only=True,
+        )
+        found += page["messages"]
+        after = page["next"]
+        if after is None and (found or left_ms <= _LONGEST_WAIT_MS):
+            break
+    return found
+
+
+def _printer(session: Session, *, body: bool, full: bool) -> Callable[[Record], None]:
+    if body:
+        return lambda message: void(sys.stdout.buffer.write(body_of(message)))
+    if session.out.as_json:
+        return session.out.record
+    return lambda message: session.out.show(whole(message, is_full=full))
+
+
+def void(_result: object) -> None:
+    """For what is called for its effect."""
+
+
+def _nothing(session: Session, queue: str, wait_s: float) -> ExitCode:
+    if not session.out.as_json:
+        note(f"{queue}: no message{f' in {wait_s:g} s' if wait_s else ''}")
+    return ExitCode.NOTHING

@@ -1,0 +1,228 @@
+"""What goes on: `outgoing`, `connections`, `transactions`, `claims`."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+import typer
+from rich.text import Text
+
+from tiercel.cli.completion import queue_names
+from tiercel.cli.exit_codes import ExitCode
+from tiercel.cli.failures import Failure
+from tiercel.cli.output import Column, Record, age, number, plural, seconds, size
+from tiercel.cli.session import Session, Yes, connected
+from tiercel.model.errors import error_for_code
+
+verbs = typer.Typer()
+
+
+# outgoing
+
+
+def _state(queue: Record) -> Text:
+    name = "paused" if queue["paused"] else queue["state"].replace("_", " ")
+    styles = {"paused": "yellow", "connected": "green", "waiting": "red", "inactive": "dim"}
+    return Text(name, style=styles.get(name, ""))
+
+
+def _last_try(queue: Record) -> str:
+    if not queue["history"]:
+        return ""
+    last = queue["history"][-1]
+    what = last["status"].replace("_", " ")
+    why = f": {error_for_code(last['error']).meaning}" if last["error"] else ""
+    return f"{what}{why}, {age(last['time'])} ago"
+
+
+_OUTGOING: Final = (
+    Column("TO", lambda queue: Text(queue["format_name"], style="bold")),
+    Column("STATE", _state),
+    Column("MESSAGES", lambda queue: number(queue["count"]), "right"),
+    Column("SIZE", lambda queue: size(queue["bytes"]), "right"),
+    Column("OLDEST", lambda queue: age(queue["oldest_arrival"]), "right"),
+    Column("UNACKNOWLEDGED", lambda queue: _some(queue["unacknowledged"]), "right"),
+    Column("BY", lambda queue: ", ".join(queue["next_hops"])),
+    Column("LAST TRY", _last_try, folds=True),
+)
+
+
+def _some(value: int) -> str:
+    return number(value) if value else ""
+
+
+@verbs.command(
+    "outgoing",
+    epilog=r"""
+Examples:
+
+    tiercel outgoing
+    tiercel peek 'DIRECT=OS:server-a\private$\orders'
+    tiercel pause 'DIRECT=OS:server-a\private$\orders'
+    tiercel outgoing --json | jq '{format_name, count, history}'
+""",
+)
+@connected
+def outgoing(session: Session) -> None:
+    """Show what waits for other computers, and why."""
+    found = session.api.get("outgoing")["outgoing"]
+    session.out.table(found, _OUTGOING, empty="Nothing waits for other computers.")
+
+
+# connections
+
+_CONNECTIONS: Final = (
+    Column("ADDRESS", lambda each: Text(each["address"], style="bold")),
+    Column("", lambda each: "to them" if each["direction"] == "out" else "from them"),
+    Column("STATE", lambda each: each["state"].replace("_", " ")),
+    Column("QUEUE MANAGER", lambda each: each["peer"] or ""),
+    Column("IN FLIGHT", lambda each: number(each["in_flight"]), "right"),
+    Column("WINDOW", lambda each: number(each["window"]), "right"),
+)
+
+
+@verbs.command(
+    "connections",
+    epilog="""
+Examples:
+
+    tiercel connections
+    tiercel connections --json | jq -r .address
+""",
+)
+@connected
+def connections(session: Session) -> None:
+    """Show the sessions with other queue managers."""
+    found = session.api.get("connections")["connections"]
+    session.out.table(found, _CONNECTIONS, empty="There are no sessions with other queue managers.")
+
+
+# transactions
+
+_TRANSACTIONS: Final = (
+    Column("ID", lambda each: Text(each["id"], style="bold")),
+    Column("STATE", lambda each: "in doubt" if each["is_in_doubt"] else each["state"].lower()),
+    Column("SENDS", lambda each: _some(each["sends"]), "right"),
+    Column("RECEIVES", lambda each: _some(each["receives"]), "right"),
+    Column("MOVES", lambda each: _some(each["moves"]), "right"),
+    Column("QUEUES", lambda each: ", ".join(each["queues"]), folds=True),
+)
+
+
+@verbs.command(
+    "transactions",
+    epilog="""
+A transaction is in doubt when it was prepared, and its coordinator has not said how it ends. If the
+coordinator is gone for good, decide for it; what the others of the transaction did, you must know.
+
+Examples:
+
+    tiercel transactions
+    tiercel transactions --abort 0f3b8a52-2f6c-4d0e-9a53-64a1f8f9a1c1
+""",
+)
+@connected
+def transactions(
+    session: Session,
+    commit: Annotated[str | None, typer.Option(metavar="ID", help="Commit one that is in doubt.")] = None,
+    abort: Annotated[str | None, typer.Option(metavar="ID", help="Abort one that is in doubt.")] = None,
+    yes: Yes = False,
+) -> None:
+    """Show transactions that have not ended, and decide those that are in doubt."""
+    if commit is not None and abort is not None:
+        raise typer.BadParameter("give one of the two", param_hint=["--commit", "--abort"])
+    if commit is None and abort is None:
+        found = session.api.get("transactions")["transactions"]
+        session.out.table(found, _TRANSACTIONS, empty="There are no transactions that have not ended.")
+        return
+    _decide(session, commit or abort or "", "commit" if commit else "abort", yes=yes)
+
+
+def _decide(session: Session, wanted: str, how: str, *, yes: bool) -> None:
+    found = session.api.get("transactions")["transactions"]
+    known = next((each for each in found if each["id"] == wanted.strip("{}").lower()), None)
+    if known is None:
+        line = f"transaction {wanted}: there is no such transaction. `tiercel transactions` shows them"
+        raise Failure(line, ExitCode.NOT_FOUND)
+    work = f"{plural(known['sends'], 'send')}, {plural(known['receives'], 'receive')}"
+    session.confirm(f"{how.capitalize()} {known['id']} ({work})?", yes=yes)
+    done = session.api.post(f"transactions/{known['id']}/{how}")
+    if session.out.as_json:
+        session.out.record(done)
+    else:
+        session.out.say(f"{done['id']}: {done['outcome']}")
+
+
+# claims
+
+
+def _seen(claim: Record) -> str:
+    return f"{seconds(datetime.now(UTC).timestamp() - claim['last_seen'])} ago"
+
+
+_CLAIMS: Final = (
+    Column("CONSUMER", lambda claim: Text(claim["consumer"], style="bold")),
+    Column("QUEUE", lambda claim: claim["queue"]),
+    Column("CLAIMED", lambda claim: number(claim["count"]), "right"),
+    Column("SIZE", lambda claim: size(claim["bytes"]), "right"),
+    Column("OLDEST", lambda claim: seconds(claim["age"]), "right"),
+    Column("LAST SEEN", _seen, "right"),
+)
+
+
+@verbs.command(
+    "claims",
+    epilog=r"""
+A claim is what a consumer, such as a Spark job, has taken and not yet acknowledged. Of a job that will never
+run again, release the claims: the messages are in their queues again, and may have been landed already.
+
+Examples:
+
+    tiercel claims
+    tiercel claims --release lake
+    tiercel claims --release lake --queue orders
+    tiercel claims --forget lake
+""",
+)
+@connected
+def claims(
+    session: Session,
+    release: Annotated[
+        str | None, typer.Option(metavar="CONSUMER", help="Give back what it has claimed.")
+    ] = None,
+    queue: Annotated[
+        str | None, typer.Option(metavar="QUEUE", help="Only of this queue.", autocompletion=queue_names)
+    ] = None,
+    forget: Annotated[
+        str | None, typer.Option(metavar="CONSUMER", help="End one that has claimed nothing.")
+    ] = None,
+    yes: Yes = False,
+) -> None:
+    """Show what consumers have claimed, and give it back."""
+    if release is not None and forget is not None:
+        raise typer.BadParameter("give one of the two", param_hint=["--release", "--forget"])
+    if release is not None:
+        _release(session, release, queue, yes=yes)
+    elif forget is not None:
+        done = session.api.delete(f"consumers/{quote(forget, safe='')}")
+        _tell(session, done, f"{forget}: forgotten")
+    else:
+        found = session.api.get("claims")["claims"]
+        session.out.table(found, _CLAIMS, empty="No consumer has claimed anything.")
+
+
+def _release(session: Session, consumer: str, queue: str | None, *, yes: bool) -> None:
+    found = session.api.get("claims")["claims"]
+    count = sum(each["count"] for each in found if each["consumer"] == consumer and queue is None)
+    what = f"{plural(count, 'message')}" if queue is None else f"what it has of {queue}"
+    session.confirm(f"Give back {what} that {consumer} has claimed?", yes=yes)
+    wish: Record = {"consumer": consumer} | ({} if queue is None else {"queue": queue})
+    done = session.api.post("claims/release", wish)
+    _tell(session, done, f"{consumer}: {plural(done['released'], 'message')} given back")
+
+
+def _tell(session: Session, record: Any, line: str) -> None:
+    if session.out.as_json:
+        session.out.record(record)
+    else:
+        session.out.say(line)

@@ -1,0 +1,185 @@
+"""`tiercel tail` and `tiercel grep`: what comes into a queue, and what is in it."""
+
+import re
+import sys
+from collections.abc import Iterator
+from typing import Annotated, Final
+
+import typer
+from rich.text import Text
+
+from tiercel.cli.clean_text import clean, one_line
+from tiercel.cli.completion import QueueName, QueueNames
+from tiercel.cli.connection import queue_path
+from tiercel.cli.exit_codes import ExitCode
+from tiercel.cli.message_text import decoded_body, marks, preview, property_of
+from tiercel.cli.output import Record, note, size, when
+from tiercel.cli.pages import LAST_MAX, messages_of, newest
+from tiercel.cli.session import Session, connected
+
+verbs = typer.Typer()
+
+_WAIT_MS: Final = 30_000  # of one request
+_AROUND: Final = 60  # characters of a body before and behind a match
+
+
+@verbs.command(
+    "tail",
+    epilog="""
+Messages are shown in the order of their arrival, and stay where they are. With -f also those that somebody
+else receives at once.
+
+Examples:
+
+    tiercel tail orders              the last ten
+    tiercel tail -f orders           and whatever comes, until Ctrl-C
+    tiercel tail -n 0 -f orders      only what comes from now on
+    tiercel tail -f --json orders | jq -r .label
+""",
+)
+@connected
+def tail(
+    session: Session,
+    queue: QueueName,
+    count: Annotated[
+        int, typer.Option("-n", "--count", metavar="N", min=0, max=LAST_MAX, help="How many of the last.")
+    ] = 10,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with what comes.")] = False,
+) -> None:
+    """Show the last messages that came into a queue, and with -f those that come."""
+
+    def show(message: Record) -> None:
+        if session.out.as_json:
+            session.out.record(message)
+        else:
+            session.out.line(_line(message))
+
+    messages, after = newest(session, queue, count)
+    for message in messages:
+        show(message)
+    sys.stdout.flush()
+    if not follow:
+        return
+    if sys.stdout.isatty():
+        note(f"{queue}: waiting for messages; Ctrl-C ends it")
+    for message in _news(session, queue, after):
+        show(message)
+        sys.stdout.flush()
+
+
+def _news(session: Session, queue: str, after: str) -> Iterator[Record]:
+    while True:
+        page = session.api.get(
+            queue_path(queue, "messages"), order="arrival", after=after, wait_ms=_WAIT_MS, limit=500
+        )
+        yield from page["messages"]
+        after = page["next"]
+
+
+def _line(message: Record) -> Text:
+    name = str(property_of(message, "message_class"))
+    line = Text.assemble(
+        (when(message.get("arrival_time")), "dim"),
+        f"  {marks(message) or '-':<4}",
+        (f"{size(message['body_size']):>9}  ", "cyan"),
+    )
+    if name != "normal":
+        line.append(f"{name}  ", style="red" if name.startswith("nack") else "green")
+    line.append(one_line(property_of(message, "label"), 60) or "(no label)", style="bold")
+    return line.append("  ").append_text(preview(message))
+
+
+# grep
+
+
+@verbs.command(
+    "grep",
+    epilog=r"""
+PATTERN is a regular expression of Python. It is looked for in labels, and in bodies as `peek` shows them:
+XML, JSON, .NET objects and texts of any encoding are text.
+
+Examples:
+
+    tiercel grep 4711 orders
+    tiercel grep -i 'customer.*smith' orders ';deadletter'
+    tiercel grep --count '"state": *"new"' orders
+    tiercel grep --json 4711 orders | jq -r .lookup_id
+
+exit codes: 0 something was found, 3 nothing was found
+""",
+)
+@connected
+def grep(
+    session: Session,
+    pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="What to look for.")],
+    queues: QueueNames,
+    ignore_case: Annotated[
+        bool, typer.Option("-i", "--ignore-case", help="Large and small letters are equal.")
+    ] = False,
+    fixed: Annotated[
+        bool, typer.Option("-F", "--fixed-string", help="PATTERN is a text, no expression.")
+    ] = False,
+    only_count: Annotated[bool, typer.Option("-c", "--count", help="Print only how many there are.")] = False,
+) -> ExitCode | None:
+    """Find messages by their label or body."""
+    wanted = expression(re.escape(pattern) if fixed else pattern, "PATTERN", ignore_case=ignore_case)
+    total = 0
+    for queue in queues:
+        found = 0
+        for message, place in matches(session, queue, wanted):
+            found += 1
+            if session.out.as_json and not only_count:
+                session.out.record({"queue": queue, **message})
+            elif not only_count:
+                session.out.line(_match_line(message, place, queue if len(queues) > 1 else ""))
+        total += found
+        if only_count:
+            _tell_count(session, queue, found, is_only=len(queues) == 1)
+    return None if total else ExitCode.NOTHING
+
+
+def _tell_count(session: Session, queue: str, found: int, *, is_only: bool) -> None:
+    if session.out.as_json:
+        session.out.record({"queue": queue, "count": found})
+    else:
+        session.out.say(str(found) if is_only else f"{found:>8} {queue}")
+
+
+def expression(pattern: str, word: str, *, ignore_case: bool = False) -> "re.Pattern[str]":
+    try:
+        return re.compile(pattern, re.IGNORECASE if ignore_case else 0)
+    except re.error as problem:
+        line = f"{pattern!a} is no regular expression ({problem}); a \\ before a sign takes it as it is"
+        raise typer.BadParameter(line, param_hint=word) from None
+
+
+Place = tuple[str, "re.Match[str]"]
+
+
+def matches(session: Session, queue: str, wanted: "re.Pattern[str]") -> Iterator[tuple[Record, Place]]:
+    """Each message that has it, and where: in its label, or in the text of its body."""
+    for message in messages_of(session, queue):
+        for text in (property_of(message, "label"), decoded_body(message).text or ""):
+            found = wanted.search(text)
+            if found is not None:
+                yield message, (text, found)
+                break
+
+
+def _match_line(message: Record, place: Place, queue: str) -> Text:
+    text, found = place
+    start, end = found.span()
+    label = one_line(property_of(message, "label"), 60) or "(no label)"
+    return Text.assemble(
+        (f"{queue}  " if queue else "", "magenta"),
+        (f"{message['lookup_id']}  ", "dim"),
+        (label, "bold"),
+        "  ",
+        _blank(text[max(0, start - _AROUND) : start]),
+        (_blank(text[start:end]), "bold red"),
+        _blank(text[end : end + _AROUND]),
+    )
+
+
+def _blank(text: str) -> str:
+    return clean(re.sub(r"\s+", " ", text))

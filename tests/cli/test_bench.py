@@ -1,0 +1,9 @@
+from .running_verbs import Run
+
+
+def test_measures_and_leaves_nothing(run: Run) -> None:
+    rows = run("bench", "--seconds", "0.05", "--size", "10", "--json").records
+    assert [row["what"] for row in rows][:2] == ["send, express", "send, recoverable"]
+    assert all(row["messages"] > 0 and row["messages_per_s"] > 0 for row in rows)
+    assert all(row["latency_p50_ms"] <= row["latency_p99_ms"] for row in rows)
+    assert "bench" not in run.fine("ls", "--json").out

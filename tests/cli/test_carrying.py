@@ -1,0 +1,72 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .running_verbs import Run
+
+
+@pytest.fixture
+def filled(run: Run, new_queue: Callable[..., str], tmp_path: Path) -> str:
+    """A queue with 25 messages."""
+    queue = new_queue()
+    lines = (
+        f'{{"label": "message {number}", "text": "body {number}", "priority": 5}}\n' for number in range(25)
+    )
+    (tmp_path / "messages").write_text("".join(lines), "utf-8")
+    run.fine("import", queue, tmp_path / "messages")
+    return queue
+
+
+def labels(run: Run, queue: str) -> list[str]:
+    return [record["label"] for record in run.fine("peek", queue, "-n", "999", "--json").records]
+
+
+@pytest.fixture(autouse=True)
+def in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tiercel.cli.carrying._AT_ONCE", 10)
+
+
+def test_move_all(run: Run, filled: str, queue: str) -> None:
+    before = labels(run, filled)
+    assert run.fine("mv", filled, queue).out == f"25 messages of {filled} moved to {queue}\n"
+    assert labels(run, queue) == before
+    assert run.fine("count", filled).out == "0\n"
+    assert run.fine("mv", filled, queue).out == f"0 messages of {filled} moved to {queue}\n"
+
+
+def test_copy_some(run: Run, filled: str, queue: str) -> None:
+    assert run.fine("cp", filled, queue, "--limit", "12", "--json").record["count"] == 12
+    assert labels(run, queue) == labels(run, filled)[:12]
+    assert run.fine("count", filled).out == "25\n"
+
+
+def test_those_that_match(run: Run, filled: str, queue: str) -> None:
+    run.fine("mv", filled, queue, "--match", "body 1.")
+    assert labels(run, queue) == [f"message {number}" for number in range(10, 20)]
+    identifier = run.fine("peek", filled, "--json").record["lookup_id"]
+    run.fine("cp", filled, queue, "--lookup-id", identifier)
+    assert labels(run, queue)[-1] == "message 0"
+    assert run("mv", filled, queue, "--match", "nothing").code == 3
+
+
+def test_a_dry_run(run: Run, filled: str, queue: str) -> None:
+    assert run.fine("mv", "-n", filled, queue).out == f"25 messages of {filled} would be moved to {queue}\n"
+    assert run.fine("cp", "-n", filled, queue).out == f"25 messages of {filled} would be copied to {queue}\n"
+    assert run.fine("count", filled).out == "25\n"
+    assert run.fine("count", queue).out == "0\n"
+
+
+def test_refused(run: Run, filled: str) -> None:
+    assert "MQ_ERROR_QUEUE_NOT_FOUND" in run.refused(5, "mv", filled, f"{filled}x")
+    assert "MQ_ERROR_QUEUE_NOT_FOUND" in run.refused(5, "mv", f"{filled}x", filled)
+    assert "name another queue" in run.refused(1, "cp", filled, filled).casefold()
+    assert run.fine("count", filled).out == "25\n"
+
+
+def test_into_a_transactional_queue(run: Run, filled: str, new_queue: Callable[..., str]) -> None:
+    target = new_queue("--transactional")
+    run.fine("mv", filled, target)
+    messages = run.fine("peek", target, "-n", "999", "--json").records
+    assert len(messages) == 25
+    assert all("transaction_id" in each for each in messages)

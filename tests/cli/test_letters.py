@@ -1,0 +1,41 @@
+from collections.abc import Callable
+
+from .running_verbs import Run
+
+
+def test_the_journal_of_a_queue(run: Run, new_queue: Callable[..., str]) -> None:
+    queue = new_queue("--journal")
+    assert run("journal", queue).err == "The journal is empty.\n"
+    run.fine("send", queue, "hello", "--label", "kept", "--recoverable")
+    run.fine("receive", queue)
+    head, row = run.fine("journal", queue).lines
+    assert head.split()[0] == "ARRIVED"
+    assert row.endswith("kept   hello")
+    assert run.fine("journal", queue, "--full").lines[0] == "kept"
+    assert "no such queue" in run.refused(5, "journal", f"{queue}x")
+
+
+def test_the_journal_of_the_computer(run: Run, queue: str) -> None:
+    run.fine("send", queue, "hello", "--label", f"label of {queue}", "--journal", "--recoverable")
+    assert f"label of {queue}" in {each.get("label") for each in run.fine("journal", "--json").records}
+
+
+def test_dead_letters_and_why(run: Run, queue: str) -> None:
+    label = f"label of {queue}"
+    run.fine("send", queue, "hello", "--label", label, "--dead-letter", "--recoverable", "--ttl", "0")
+    run.fine("peek", ";deadletter", "--wait", "60")
+    letter = next(each for each in run.fine("dead", "--json").records if each["label"] == label)
+    assert (letter["queue"], letter["reason"]) == (";deadletter", "the message was not received in time")
+    line = next(line for line in run.fine("dead").lines if label in line)
+    assert "the message was not received in time" in line
+    assert run.fine("dead", "--full", "-n", "1").lines[0] == label
+
+
+def test_discards(run: Run, queue: str) -> None:
+    run.fine("send", queue, "hello", "--label", f"label of {queue}")
+    run.fine("purge", "--yes", queue)
+    last = run.fine("discards", "-n", "1", "--json").record
+    assert last["label"] == f"label of {queue}"
+    head, row = run.fine("discards", "-n", "1").lines
+    assert head.split() == ["TIME", "QUEUE", "LABEL", "SIZE", "REASON"]
+    assert "purged" in row

@@ -1,0 +1,168 @@
+"""Runs the blocks of a page as one session of a shell, in a network of its own.
+
+The pages use the real ports, which on a shared computer somebody else may have: so the session gets a network
+namespace with nothing but a loopback. Where the system allows none, it runs here if the ports are free.
+"""
+
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from . import quick_program
+from .pages import ROOT, Block
+
+PORTS = (1801, 8801, 8802, 2103)
+HOSTS = ("127.0.0.1", "127.0.0.2")
+PATIENCE_S = 120  # only a session that fails waits that long
+
+_PRELUDE = """\
+set -eu -o pipefail
+trap 'code=$?; for job in $(jobs -p); do kill $job 2>/dev/null || true; done; wait; exit $code' EXIT
+"""
+# Somebody who types waits for the first line of the log.
+_WAIT = """\
+import socket, sys, time
+deadline = time.monotonic() + 60
+for door in sys.argv[1:]:
+    while True:
+        with socket.socket(socket.AF_UNIX) as probe:
+            if probe.connect_ex(door) == 0:
+                break
+        if time.monotonic() > deadline:
+            sys.exit(f"{door}: nobody listens there")
+        time.sleep(0.02)
+"""
+
+
+class Session:
+    def __init__(self, blocks: Sequence[Block], folder: Path) -> None:
+        self._blocks = blocks
+        self._folder = folder / "work"
+        self._notes = folder / "notes"  # where the session itself keeps things
+        self._program = folder / "tiercel.sock"
+        self._folder.mkdir()
+        self._notes.mkdir()
+        for name in ("examples", "tests"):
+            (self._folder / name).symlink_to(ROOT / name)
+
+    def run(self, **environment: str) -> None:
+        script = self._notes / "session.sh"
+        steps = [self._step(number, block) for number, block in enumerate(self._blocks)]
+        wait = self._notes / "wait.py"
+        wait.write_text(_WAIT, "utf-8")
+        quick = shlex.join([sys.executable, quick_program.__file__, "serve", str(self._program)])
+        begin = f"({quick} &)\npython {wait} {self._program}\n"  # no job of this shell, but of its session
+        script.write_text("".join([_PRELUDE, begin, *steps]), "utf-8")
+        quick_program.write(str(self._program), str(self._notes))
+        path = f"{self._notes}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+        said = self._notes / "stderr"
+        with said.open("wb") as errors:
+            process = subprocess.Popen(  # noqa: S603  # what we have written ourselves
+                [*own_network(), "bash", str(script)],
+                cwd=self._folder,
+                env=os.environ | {"PATH": path, "NO_COLOR": "1", "COLUMNS": "100"} | environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+            )
+        try:
+            code = process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            with suppress(ProcessLookupError):  # nothing that a page has started outlives it
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if code != 0:
+            reached = self._notes / "reached"
+            at = self._blocks[int(reached.read_text())] if reached.exists() else "the beginning"
+            how = f"takes longer than {PATIENCE_S} s" if code is None else f"ended with {code}"
+            raise AssertionError(f"{at} {how}:\n{said.read_text('utf-8')[-4000:]}")
+        self._compare()
+
+    def _step(self, number: int, block: Block) -> str:
+        if not block.is_run:
+            return ""
+        lines = [f"echo {number} > {self._notes}/reached", f"exec > {self._notes}/{number}.out"]
+        if block.kind == "python":
+            program = self._notes / f"{number}.py"
+            program.write_text(block.code, "utf-8")
+            lines.append(f"python {program}")
+        else:
+            lines.append(typed(block) if block.kind == "console" else block.code)
+            if directories := served(block):
+                doors = [f"{each}/tiercel.sock" for each in directories]
+                lines.append(shlex.join(["python", str(self._notes / "wait.py"), *doors]))
+        return "\n".join(lines) + "\n"
+
+    def _compare(self) -> None:
+        """What a page shows as the output of the block before it, is."""
+        for number, block in enumerate(self._blocks):
+            if block.note == "prints":
+                printed = (self._notes / f"{number - 1}.out").read_text("utf-8")
+                missing = first_difference(block.code, printed)
+                assert missing is None, f"{block}: {missing!r} is not what was printed:\n{printed}"
+
+
+def served(block: Block) -> list[str]:
+    """The directories of the daemons that a block starts in the background."""
+    return re.findall(r"(?m)^(?:\$ )?tiercel serve [^&\n]*--data (\S+)[^&\n]*&", block.code)
+
+
+def typed(block: Block) -> str:
+    """What a person types, each line by itself: that there is no message or match is no failure (3)."""
+    commands = [line.removeprefix("$ ") for line in block.code.splitlines() if line.startswith("$ ")]
+    lines = [f"set +e\n{each}\ncode=$?\nset -e\ntest $code = 0 -o $code = 3" for each in commands]
+    return "\n".join(lines)
+
+
+def first_difference(shown: str, printed: str) -> str | None:
+    """The first line shown that was not printed, in this order; `...` stands for anything."""
+    rest = iter(printed.splitlines())
+    for line in filter(None, map(str.strip, shown.splitlines())):
+        pattern = re.compile(
+            r"\s+".join(".*".join(map(re.escape, word.split("..."))) for word in line.split())
+        )
+        if not any(pattern.fullmatch(each.strip()) for each in rest):
+            return line
+    return None
+
+
+@cache
+def own_network() -> tuple[str, ...]:
+    """The beginning of a command that runs in a network of its own; nothing, where that cannot be."""
+    command = (
+        "unshare",
+        "--map-root-user",
+        "--net",
+        sys.executable,
+        str(Path(__file__).with_name("own_network.py")),
+    )
+    try:
+        tried = subprocess.run([*command, "true"], capture_output=True, check=False)  # noqa: S603
+    except FileNotFoundError:
+        return ()
+    return command if tried.returncode == 0 else ()
+
+
+def ports_in_use() -> list[str]:
+    """What stands in the way of a session in this network."""
+    found = []
+    for host in HOSTS:
+        for port in PORTS:
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind((host, port))
+                except OSError:
+                    found.append(f"{host}:{port}")
+    return found
