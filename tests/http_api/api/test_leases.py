@@ -23,7 +23,9 @@ def locked(served: Asked, queue: str) -> int:
 
 class TestReceive:
     def test_leases_what_is_there(self, served: Asked, queue: str) -> None:
-        served.send(queue, {"label": "low", "priority": 1}, {"label": "high", "priority": 6}, {"label": "mid"})
+        served.send(
+            queue, {"label": "low", "priority": 1}, {"label": "high", "priority": 6}, {"label": "mid"}
+        )
         first = served.receive(queue, limit=2, lease_s=600)
         assert [each["label"] for each in first] == ["high", "mid"]
         assert [each["label"] for each in served.receive(queue, limit=2)] == ["low"]
@@ -91,7 +93,11 @@ class TestAcknowledge:
     def test_twice_is_once(self, served: Asked, queue: str) -> None:
         served.send(queue, {}, {})
         (message,) = served.receive(queue)
-        assert [end(served, message, "acknowledge").json()["already"] for _ in range(3)] == [False, True, True]
+        assert [end(served, message, "acknowledge").json()["already"] for _ in range(3)] == [
+            False,
+            True,
+            True,
+        ]
         assert served.count(queue) == 1
         returned = end(served, message, "return")
         assert (returned.status_code, returned.json()["code"]) == (410, "TIERCEL_ERROR_LEASE_ENDED")
@@ -112,7 +118,9 @@ class TestReturn:
         assert served.labels(queue, available_only="true") == ["a", "b"]
         (again,) = served.receive(queue)
         assert (again["label"], again["abort_count"]) == ("a", 1)
-        assert end(served, message, "acknowledge").status_code == 410  # the old lease has no say in the new one
+        assert (
+            end(served, message, "acknowledge").status_code == 410
+        )  # the old lease has no say in the new one
         assert locked(served, queue) == 1
 
     def test_goes_to_who_waits(self, served: Asked, queue: str) -> None:
@@ -197,7 +205,9 @@ class TestClientsThatGo:
         assert served.labels(queue, available_only="true") == ["safe"]
         until(lambda: served.get(at(queue)).json()["open_handles"] == 0)
 
-    def test_before_they_are_answered_keep_it_no_longer_than_the_lease(self, served: Asked, queue: str) -> None:
+    def test_before_they_are_answered_keep_it_no_longer_than_the_lease(
+        self, served: Asked, queue: str
+    ) -> None:
         served.send(queue, {"label": "back"})
         connection = served.connection()
         ask_to_receive(connection, queue, b'{"lease_s": 0.5}')
