@@ -145,14 +145,14 @@ class Call:
 
     @classmethod
     def read(cls, reader: NdrReader) -> Self:
-        form = _form(cls)
+        form = _FORMS[cls]
         values = form.piece.unpack(reader) if form.piece is not None else None
         if values is None:
             values = [kind.read(reader, name) for name, kind in form.fields]
         return cls(*values)
 
     def encode(self) -> bytes:
-        form = _form(type(self))
+        form = _FORMS[type(self)]
         data = form.piece.pack(self) if form.piece is not None else None
         if data is not None:
             return data
@@ -245,14 +245,15 @@ class _Form(NamedTuple):
     piece: _FixedFields | _WholeMessage | None
 
 
-_FORMS: dict[type[Call], _Form] = {}
+class _Forms(dict[type[Call], _Form]):
+    """The form of each call, found out when it is first asked for: then all fields are known."""
+
+    def __missing__(self, cls: type[Call]) -> _Form:
+        form = self[cls] = _new_form(cls)
+        return form
 
 
-def _form(cls: type[Call]) -> _Form:
-    form = _FORMS.get(cls)
-    if form is None:
-        form = _FORMS[cls] = _new_form(cls)
-    return form
+_FORMS = _Forms()
 
 
 def _new_form(cls: type[Call]) -> _Form:

@@ -20,6 +20,8 @@ from tiercel.rpc.server import Abandoned, Call, Cancelled, Event, ServerConnecti
 from tiercel.rpc.status import RpcFault
 from tiercel.rpc.verification import check_trailer
 
+_START = StartReceive.OPNUM
+
 
 class RemoteReadEndpoint:
     def __init__(self, service: RemoteReadService) -> None:
@@ -29,7 +31,8 @@ class RemoteReadEndpoint:
         """What came in one piece: who asks for more in the same breath does not wait for what is before."""
         for event, following in zip_longest(events, events[1:]):
             if isinstance(event, Call):
-                self._call(connection, event, is_waiting=not _begins_read(following))
+                is_waiting = not isinstance(following, Call) or following.opnum != _START
+                self._call(connection, event, is_waiting=is_waiting)
             else:
                 self.take(connection, event)
 
@@ -69,7 +72,3 @@ class RemoteReadEndpoint:
         else:
             connection.fault(call, action.status)
         return None
-
-
-def _begins_read(event: Event | None) -> bool:
-    return isinstance(event, Call) and event.opnum == StartReceive.OPNUM

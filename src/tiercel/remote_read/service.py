@@ -16,7 +16,7 @@ from secrets import token_bytes
 from typing import Any
 from uuid import UUID
 
-from tiercel.engine.core import Answered, Completed, Effect
+from tiercel.engine.core import Answered, Completed, Effect, earliest
 from tiercel.engine.cursor import Cursor
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import Found, Waiter
@@ -151,10 +151,7 @@ class RemoteReadService:
     @property
     def next_deadline(self) -> float | None:
         """When a reader has been silent too long, or waits for an answer, on the clock of `begin`."""
-        silent, postponed = self._requests.next_deadline, self._postponed_until
-        if silent is None or postponed is None:
-            return silent if postponed is None else postponed
-        return min(silent, postponed)
+        return earliest(self._requests.next_deadline, self._postponed_until)
 
     @property
     def handle_count(self) -> int:
