@@ -1,6 +1,6 @@
 """`tiercel cp` and `tiercel mv`: messages from one queue to another, all their properties with them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -37,7 +37,28 @@ Match = Annotated[
 ]
 
 
-@verbs.command(
+def _verb(verb: str, words: str) -> Callable[..., ExitCode | None]:
+    """`move` or `copy`: they take the same."""
+
+    @connected
+    def carry(
+        session: Session,
+        source: From,
+        to: To,
+        limit: Limit = None,
+        lookup_id: LookupIds = None,
+        match: Match = None,
+        transactional: Transactional = False,
+        dry_run: DryRun = False,
+    ) -> ExitCode | None:
+        chosen = _ids(session, source, lookup_id, match)
+        return _carry(session, _Errand(verb, source, to, limit, chosen, transactional, dry_run))
+
+    carry.__doc__ = words
+    return carry
+
+
+verbs.command(
     "mv",
     epilog=r"""
 Each message is taken and sent in one commit: whatever is killed, it is in one queue, and in one only. Within
@@ -52,24 +73,9 @@ Examples:
 
 exit codes: 0 it was done, 3 no message matched
 """,
-)
-@connected
-def move(
-    session: Session,
-    source: From,
-    to: To,
-    limit: Limit = None,
-    lookup_id: LookupIds = None,
-    match: Match = None,
-    transactional: Transactional = False,
-    dry_run: DryRun = False,
-) -> ExitCode | None:
-    """Move messages to another queue."""
-    chosen = _ids(session, source, lookup_id, match)
-    return _carry(session, _Errand("move", source, to, limit, chosen, transactional, dry_run))
+)(_verb("move", "Move messages to another queue."))
 
-
-@verbs.command(
+verbs.command(
     "cp",
     epilog=r"""
 What is in FROM now is copied, in its order. A copy has an id of its own; all that a sender may set is the
@@ -83,21 +89,7 @@ Examples:
 
 exit codes: 0 it was done, 3 no message matched
 """,
-)
-@connected
-def copy(
-    session: Session,
-    source: From,
-    to: To,
-    limit: Limit = None,
-    lookup_id: LookupIds = None,
-    match: Match = None,
-    transactional: Transactional = False,
-    dry_run: DryRun = False,
-) -> ExitCode | None:
-    """Copy messages to another queue."""
-    chosen = _ids(session, source, lookup_id, match)
-    return _carry(session, _Errand("copy", source, to, limit, chosen, transactional, dry_run))
+)(_verb("copy", "Copy messages to another queue."))
 
 
 def _ids(

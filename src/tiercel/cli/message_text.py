@@ -164,18 +164,6 @@ def _hex_line(at: int, data: bytes) -> Text:
 
 
 _SHOWN_ELSEWHERE: Final = frozenset({"label", "body", "body_type", "body_size", "decoded", "lease"})
-_PLUMBING: Final = frozenset(
-    {
-        "tx_sequence_id",
-        "tx_sequence_number",
-        "previous_tx_sequence_number",
-        "first_in_transaction",
-        "last_in_transaction",
-        "final_ack_required",
-        "hash_algorithm",
-        "encryption_algorithm",
-    }
-)
 _TIMES: Final = frozenset({"sent_time", "arrival_time", "last_move_time"})
 _LIFETIMES: Final = frozenset({"time_to_reach_queue", "time_to_be_received"})
 _FIRST: Final = ("id", "lookup_id", "message_class", "priority", "delivery", "sent_time", "arrival_time")
@@ -184,11 +172,16 @@ _BYTES: Final = frozenset(
 )
 
 
+def _is_plumbing(name: str) -> bool:
+    """What queue managers need to know, and people seldom: places in streams, names of algorithms."""
+    return "tx_" in name or name.endswith(("_in_transaction", "_ack_required", "_algorithm"))
+
+
 def _facts(message: Record, *, is_full: bool) -> Iterable[tuple[str, str]]:
-    hidden = _SHOWN_ELSEWHERE if is_full else _SHOWN_ELSEWHERE | _PLUMBING
     for name in (*_FIRST, *(each for each in message if each not in _FIRST)):
         value = property_of(message, name)
-        if value is not None and name not in hidden:
+        is_hidden = name in _SHOWN_ELSEWHERE or (not is_full and _is_plumbing(name))
+        if value is not None and not is_hidden:
             yield name.replace("_", " "), _fact(name, value)
 
 
