@@ -54,7 +54,7 @@ check: $(VENV)/.ready
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.ready
-	$(BIN)/pytest --numprocesses $(JOBS) --dist loadgroup --quiet
+	$(BIN)/pytest --numprocesses $(JOBS) --quiet
 
 format: $(VENV)/.ready ## format the code and mend what ruff can mend
 	$(BIN)/ruff format .
@@ -100,7 +100,7 @@ bench-spark: $(VENV)/.ready ## measure format("msmq"): batch reads up to a milli
 
 conformance: $(VENV)/.ready ## run the suite and print which requirements it covers
 	@mkdir -p build
-	$(BIN)/pytest --numprocesses $(JOBS) --dist loadgroup --quiet --junitxml build/conformance.xml
+	$(BIN)/pytest --numprocesses $(JOBS) --quiet --junitxml build/conformance.xml
 	@$(BIN)/python tools/conformance build/conformance.xml
 
 crash: $(VENV)/.ready ## kill a working queue manager N times (1000) and check what is left

@@ -1,18 +1,24 @@
-"""Turns `@pytest.mark.conformance("MQQB-012", ...)` into JUnit properties that tools/conformance reads."""
+"""What holds for all tests: their order, their random examples, and the rows of conformance that they prove.
+
+`@pytest.mark.conformance("MQQB-012", ...)` becomes a property in JUnit's XML, which tools/conformance reads.
+"""
 
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A busy machine is no bug, so nothing here has a time limit. In CI the examples are the same every time: a
-# landing must not hang on a draw; elsewhere they are new ones, and `make model` draws as many as one likes.
+import schedule
+
+# A busy machine is no bug, so nothing here has a time limit. The examples are the same every time: whether a
+# change is good must not hang on a draw. `make model` draws new ones, as many as one likes.
 settings.register_profile(
     "steady",
     deadline=None,
-    derandomize=bool(os.environ.get("CI")),
+    derandomize="TIERCEL_MODEL_EXAMPLES" not in os.environ,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("steady")
@@ -26,6 +32,17 @@ def known_rows() -> frozenset[str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: schedule.place(item.nodeid))
+    note_conformance(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> schedule.Scheduler:
+    config.option.loadscopereorder = False  # the order is ours
+    return schedule.Scheduler(config, log)
+
+
+def note_conformance(items: list[pytest.Item]) -> None:
     rows = known_rows()
     for item in items:
         for marker in item.iter_markers("conformance"):

@@ -601,6 +601,7 @@ class TestThreads:
                 orders.receive(60)
             if moment == "delivered":
                 assert orders.receive(0).body == b"tea"
+                real(fake.until(calls.EndReceive), loop).result(PATIENCE_S)
                 assert acks(fake) == [RR_ACK]
             else:
                 real(fake.until(calls.CancelReceive), loop).result(PATIENCE_S)

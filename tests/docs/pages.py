@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-RUN = frozenset({"sh", "python"})
+RUN = frozenset({"sh", "console", "python"})  # console: what is typed has "$ " before it
 READ = frozenset({"toml", "json"})  # by the program that they are for
 SHOWN = frozenset({"text", "ini"})  # what a program prints, and layouts: no code
 

@@ -2,27 +2,19 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 
 import pytest
 
+from addresses import own_address
 from spark.conftest import daemon, make_queue, queue, send, spark, url
 
-HERE = Path(__file__).parent
-
 __all__ = ["daemon", "make_queue", "queue", "send", "spark", "url"]  # the fixtures of tests/spark
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All of them in one worker: a second Spark would cost ten seconds and half a gigabyte."""
-    for item in items:
-        if HERE in item.path.parents and "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +29,7 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         for each in takewhile(lambda each: each != Path(tempfile.gettempdir()), (folder, *folder.parents)):
             each.chmod(0o755)
         shutil.chown(folder, user)
-    data, port = folder / "data", _free_port()
+    data, host, port = folder / "data", own_address(), 5432
     make: list[str | Path] = [programs / "initdb", "-D", data, "-U", "tiercel", "--auth=trust", "--no-sync"]
     made = subprocess.run(make, check=False, capture_output=True, text=True, user=user, cwd=folder)  # noqa: S603
     if made.returncode:
@@ -53,13 +45,14 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "-c",
         "fsync=off",
         "-h",
-        "127.0.0.1",
+        host,
     ]
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(serve, stdout=log, stderr=log, user=user, cwd=folder)  # noqa: S603  # ours
     try:
-        _wait_for(port, server)
-        yield f"postgresql://tiercel@127.0.0.1:{port}/postgres"
+        url = f"postgresql://tiercel@{host}:{port}/postgres"
+        _wait_for(url, server)
+        yield url
     finally:
         server.terminate()
         server.wait()
@@ -73,20 +66,14 @@ def _postgresql_programs() -> Path | None:
     )
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def _wait_for(port: int, server: "subprocess.Popen[bytes]") -> None:
+def _wait_for(url: str, server: "subprocess.Popen[bytes]") -> None:
     import psycopg  # noqa: PLC0415  # only where there is a server
 
     while server.poll() is None:
         try:
-            psycopg.connect(f"postgresql://tiercel@127.0.0.1:{port}/postgres").close()
+            psycopg.connect(url).close()
         except psycopg.OperationalError:
-            continue
-        return
+            time.sleep(0.05)
+        else:
+            return
     raise AssertionError("PostgreSQL did not start")

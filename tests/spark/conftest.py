@@ -1,6 +1,6 @@
 """One Spark session and one queue manager for all tests here; each test has queues of its own.
 
-A session costs ten seconds and half a gigabyte, so the tests that use it run in one worker of pytest-xdist.
+They run in one worker of pytest-xdist (tests/schedule.py).
 """
 
 import os
@@ -14,16 +14,11 @@ from pyspark.sql import DataFrameReader, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 import pyspark_msmq
+from spark.jvm import JAVA_OPTIONS
 from spark.served import Served
 
 FOLDER = Path(__file__).parent
 _numbers = count(1)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if FOLDER in item.path.parents and "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +30,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "tests",
         "local[2,2]",
         spark_driver_memory="1g",
+        spark_driver_extraJavaOptions=JAVA_OPTIONS,
         spark_ui_enabled=False,
         spark_sql_shuffle_partitions=2,
         spark_sql_warehouse_dir=folder / "warehouse",

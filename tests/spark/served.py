@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
+from addresses import own_address
+
 _DESK = Path(__file__).with_name("desk.py")
 PATIENCE_S = 120.0
 
@@ -16,21 +18,24 @@ PATIENCE_S = 120.0
 class Served:
     r"""Queues are named in short: `orders` for `.\private$\orders`. `data` is TOML for [data]."""
 
-    def __init__(self, folder: Path, data: str = "") -> None:
+    def __init__(self, folder: Path, data: str = "", host: str | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.data = folder / "data"
         self.log = folder / "serve.log"
         self.config = folder / "tiercel.toml"
         self._options = data
+        self._host = (
+            own_address() if host is None else host
+        )  # where the ports of one that was killed stay free
         self._ports = {"data": 0, "remote_read": 0}  # whichever are free, and after that the same again
         self._process: subprocess.Popen[str] | None = None
         self.url = ""
 
     def start(self) -> "Served":
         self.config.write_text(
-            '[listen]\nhost = "127.0.0.1"\nport = 0\n'
-            f"[data]\nenabled = true\nport = {self._ports['data']}\n{self._options}\n"
-            f"[remote_read]\nenabled = true\nport = {self._ports['remote_read']}\n"
+            f'[listen]\nhost = "{self._host}"\nport = 0\n'
+            f'[data]\nenabled = true\nhost = "{self._host}"\nport = {self._ports["data"]}\n{self._options}\n'
+            f'[remote_read]\nenabled = true\nhost = "{self._host}"\nport = {self._ports["remote_read"]}\n'
             f'[log]\nfile = "{self.log}"\n',
             "utf-8",
         )
@@ -51,7 +56,7 @@ class Served:
 
     @property
     def rpc_url(self) -> str:
-        return f"msmq-rpc://127.0.0.1:{self._ports['remote_read']}"
+        return f"msmq-rpc://{self._host}:{self._ports['remote_read']}"
 
     def kill(self) -> None:
         """SIGKILL, as a power cut would be."""

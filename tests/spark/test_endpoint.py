@@ -161,7 +161,7 @@ def served(folder: Path) -> Iterator[Served]:
     (folder / "token").write_text(f"{token}\n", "utf-8")
     options = {"tls_certificate": "cert.pem", "tls_key": "key.pem", "tokens": "tokens"}
     text = "\n".join(f'{name} = "{folder / file}"' for name, file in options.items())
-    served = Served(folder / "served", text).start()
+    served = Served(folder / "served", text, host="127.0.0.1").start()
     yield served
     served.stop()
 

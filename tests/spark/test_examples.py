@@ -10,6 +10,7 @@ import pytest
 
 from pyspark_msmq.options import BatchOptions, StreamOptions, WriteOptions, names
 from pyspark_msmq.schema import DISCARDS, MESSAGES
+from spark.jvm import JAVA_OPTIONS
 from spark.served import Served
 from tiercel import columns
 
@@ -40,7 +41,9 @@ def test_the_example(daemon: Served, tmp_path: Path) -> None:
     ended = subprocess.run(  # noqa: S603  # our own words
         (sys.executable, "-c", example(README)),
         cwd=tmp_path,
-        env=without_java | {"MSMQ_URL": daemon.url, "PATH": str(tools), "XDG_CACHE_HOME": str(tmp_path)},
+        env=without_java
+        | {"MSMQ_URL": daemon.url, "PATH": str(tools), "XDG_CACHE_HOME": str(tmp_path)}
+        | {"JDK_JAVA_OPTIONS": JAVA_OPTIONS},
         capture_output=True,
         text=True,
         check=False,
@@ -69,11 +72,15 @@ def test_every_column_is_on_the_page() -> None:
         assert f"{name} {spark_type.simpleString().replace('bigint', 'long')}" in PAGE
 
 
-@pytest.mark.xdist_group("spark")  # one JVM at a time
 def test_the_example_of_a_pipeline(tmp_path: Path) -> None:
     program = ROOT / "examples" / "spark_orders.py"
     ended = subprocess.run(  # noqa: S603  # our own program
-        [sys.executable, str(program)], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, str(program)],
+        cwd=tmp_path,
+        env=os.environ | {"JDK_JAVA_OPTIONS": JAVA_OPTIONS},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ended.returncode == 0, ended.stderr[-2000:]
     [sent] = re.findall(r"([\d,]+) messages were sent, one of them spoilt", ended.stdout)

@@ -75,10 +75,10 @@ class TestStream:
 
         writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path))
         with pytest.raises(PySparkException, match="before the commit log"):
-            writer.trigger(availableNow=True).start().awaitTermination(120)
+            end(writer.trigger(availableNow=True).start())
         assert daemon.bodies(f"{queue};again") == sent
         fail.append(False)
-        writer.trigger(availableNow=True).start().awaitTermination(120)
+        end(writer.trigger(availableNow=True).start())
         assert seen == [sent, sent]
         assert daemon.count(f"{queue};again") == 0
 

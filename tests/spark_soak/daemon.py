@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 import tiercel
+from addresses import own_address
 from pyspark_msmq.endpoint import Endpoint
 from pyspark_msmq.options import read_write_options
 from spark_soak.processes import PATIENCE_S, command, descendants, kill
@@ -36,7 +37,7 @@ class Daemon:
 
     def start(self) -> None:
         self._config.write_text(
-            f'[listen]\nhost = "127.0.0.1"\nport = 0\n[data]\nenabled = true\nport = {self._port}\n'
+            f'[listen]\nport = 0\n[data]\nenabled = true\nhost = "{own_address()}"\nport = {self._port}\n'
             '[log]\nformat = "json"\n',
             "utf-8",
         )

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from spark.jvm import JAVA_OPTIONS
 from spark_soak import gates
 from spark_soak.processes import at_port, command, descendants, is_alive, kill
 
@@ -22,6 +23,7 @@ class Driver:
         self._environment = {
             **os.environ,
             gates.LINE: line,
+            "JDK_JAVA_OPTIONS": JAVA_OPTIONS,
             "PYTHONPATH": path,
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",

@@ -11,6 +11,7 @@ from tiercel.cli.connection import queue_path
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.output import plural
 from tiercel.cli.progress import bar
+from tiercel.cli.receiving import lookup_id_of
 from tiercel.cli.session import DryRun, Session, connected
 from tiercel.cli.watching import expression, matches
 
@@ -24,7 +25,8 @@ From = Annotated[
 To = Annotated[str, typer.Argument(metavar="TO", help="The queue to get them.", autocompletion=queue_names)]
 Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Only the first N.")]
 LookupIds = Annotated[
-    list[str] | None, typer.Option("--lookup-id", metavar="ID", help="Only this message; may be repeated.")
+    list[str] | None,
+    typer.Option("--lookup-id", metavar="ID", parser=lookup_id_of, help="Only this; may be repeated."),
 ]
 Transactional = Annotated[
     bool, typer.Option("--transactional", "-t", help="For a transactional queue of another computer.")
@@ -103,7 +105,7 @@ def _ids(
 ) -> list[str] | None:
     if pattern is None:
         return lookup_ids
-    found = [message["lookup_id"] for message, _ in matches(session, source, expression(pattern))]
+    found = [message["lookup_id"] for message, _ in matches(session, source, expression(pattern, "--match"))]
     return found if lookup_ids is None else [each for each in found if each in lookup_ids]
 
 

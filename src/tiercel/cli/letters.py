@@ -9,12 +9,14 @@ from tiercel.cli.clean_text import one_line
 from tiercel.cli.completion import OptionalQueue
 from tiercel.cli.message_text import ARRIVED, BODY, COLUMNS, LABEL, whole
 from tiercel.cli.output import Column, Record, number, size, when
-from tiercel.cli.pages import newest
+from tiercel.cli.pages import LAST_MAX, newest
 from tiercel.cli.session import Session, connected
 
 verbs = typer.Typer()
 
-Count = Annotated[int, typer.Option("-n", "--count", metavar="N", min=1, help="How many of the last.")]
+Count = Annotated[
+    int, typer.Option("-n", "--count", metavar="N", min=1, max=LAST_MAX, help="How many of the last.")
+]
 Full = Annotated[bool, typer.Option("--full", help="Everything that is to say of each.")]
 
 _LOOKED_AT: Final = 1000  # lines of the ledger, where the reasons stand

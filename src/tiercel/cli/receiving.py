@@ -36,8 +36,17 @@ Wait = Annotated[
 ]
 Body = Annotated[bool, typer.Option("--body", help="Print the body alone, byte by byte.")]
 Full = Annotated[bool, typer.Option("--full", help="Long bodies whole.")]
+
+
+def lookup_id_of(text: str) -> str:
+    if not (text.isascii() and text.isdigit() and len(text) <= 20):
+        raise typer.BadParameter(f"{text!a} is no lookup id; `tiercel peek QUEUE -n 20` shows them")
+    return text
+
+
 LookupId = Annotated[
-    str | None, typer.Option("--lookup-id", metavar="ID", help="This one, wherever it is in the queue.")
+    str | None,
+    typer.Option("--lookup-id", metavar="ID", parser=lookup_id_of, help="This one, wherever it is."),
 ]
 
 
@@ -64,7 +73,7 @@ def receive(
     queue: QueueName,
     count: Count = 1,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Until the queue is empty.")] = False,
-    follow: Annotated[bool, typer.Option("--follow", "-F", help="For ever, until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="For ever, until Ctrl-C.")] = False,
     wait: Wait = 0.0,
     lookup_id: LookupId = None,
     body: Body = False,
