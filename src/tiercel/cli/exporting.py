@@ -16,9 +16,10 @@ import typer
 from tiercel.cli.completion import QueueName
 from tiercel.cli.connection import queue_path
 from tiercel.cli.failures import Failure
+from tiercel.cli.options import DryRun
 from tiercel.cli.output import note, plural
 from tiercel.cli.progress import bar
-from tiercel.cli.session import DryRun, Session, connected
+from tiercel.cli.session import Session, connected
 from tiercel.model.errors import MqError
 
 verbs = typer.Typer()
