@@ -1,7 +1,7 @@
 """The program `tiercel` for a session, without the half second that Python takes to load it each time.
 
-A process that has loaded everything waits on a socket; what stands first on the PATH as `tiercel` hands it the
-words, the folder, the environment and the three files of a command, and a fork of it runs that command.
+A process that has loaded everything waits on a socket; what stands first on the PATH as `tiercel` hands it
+the words, the folder, the environment and the three files of a command, and a fork of it runs that command.
 
     python quick_program.py serve SOCKET
     python quick_program.py write SOCKET DIRECTORY     the `tiercel` for the PATH

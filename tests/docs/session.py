@@ -40,6 +40,7 @@ for door in sys.argv[1:]:
             sys.exit(f"{door}: nobody listens there")
         time.sleep(0.02)
 """
+_SERVES = re.compile(r"(?m)^tiercel serve [^&\n]*--data (\S+)[^&\n]*&")  # in the background
 
 
 class Session:
@@ -98,11 +99,13 @@ class Session:
             program.write_text(block.code, "utf-8")
             lines.append(f"python {program}")
         else:
-            lines.append(typed(block) if block.kind == "console" else block.code)
-            if directories := served(block):
-                doors = [f"{each}/tiercel.sock" for each in directories]
-                lines.append(shlex.join(["python", str(self._notes / "wait.py"), *doors]))
+            code = typed(block) if block.kind == "console" else block.code
+            lines.append(_SERVES.sub(self._with_wait, code))
         return "\n".join(lines) + "\n"
+
+    def _with_wait(self, serve: re.Match[str]) -> str:
+        door = f"{serve[1]}/tiercel.sock"
+        return f"{serve[0]}\n{shlex.join(['python', str(self._notes / 'wait.py'), door])}"
 
     def _compare(self) -> None:
         """What a page shows as the output of the block before it, is."""
@@ -111,11 +114,6 @@ class Session:
                 printed = (self._notes / f"{number - 1}.out").read_text("utf-8")
                 missing = first_difference(block.code, printed)
                 assert missing is None, f"{block}: {missing!r} is not what was printed:\n{printed}"
-
-
-def served(block: Block) -> list[str]:
-    """The directories of the daemons that a block starts in the background."""
-    return re.findall(r"(?m)^(?:\$ )?tiercel serve [^&\n]*--data (\S+)[^&\n]*&", block.code)
 
 
 def typed(block: Block) -> str:
