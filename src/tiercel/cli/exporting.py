@@ -180,7 +180,7 @@ def _checked(source: IO[bytes], name: str, skip: int) -> _Found:
             message = from_json(_parsed(line))
         except MqError as error:
             raise Failure(f"{name}, line {number}: {error} Nothing was sent.") from error
-        except ValueError as problem:
+        except (ValueError, RecursionError) as problem:
             wrong = f"it is no JSON object ({problem}); is the file whole? Nothing was sent"
             raise Failure(f"{name}, line {number}: {wrong}") from problem
         count += 1
