@@ -1,5 +1,7 @@
 """Messages that an administrator takes from one queue to another, as they are or sent anew."""
 
+from typing import Any
+
 import pytest
 
 from tiercel.model.codes import Acknowledgements, MessageClass, QueueAccess, QueuePrivacyLevel
@@ -85,7 +87,7 @@ class TestHandOver:
         [{"quota_kib": 1}, {"authentication": True}, {"privacy_level": QueuePrivacyLevel.BODY}],
         ids=str,
     )
-    def test_the_other_queue_must_take_it(self, world: World, box: Box, goal: dict[str, object]) -> None:
+    def test_the_other_queue_must_take_it(self, world: World, box: Box, goal: dict[str, Any]) -> None:
         other = world.create("goal", **goal)
         box.send(bytes(2000))
         with pytest.raises(MqError):

@@ -9,12 +9,11 @@ from typing import Any, Final
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.syntax import Syntax
-from rich.table import Table
 from rich.text import Text
 
 from tiercel.bodies import Decoded, Kind, decode
 from tiercel.cli.clean_text import clean, one_line
-from tiercel.cli.output import Column, Record, number, seconds, size, when
+from tiercel.cli.output import Column, Record, facts, moment, number, seconds, size, when
 from tiercel.model.codes import BodyType, MessageClass
 from tiercel.model.errors import DecodeError
 from tiercel.model.sid import SecurityIdentifier
@@ -78,7 +77,7 @@ def marks(message: Record) -> str:
     return "".join(mark for mark, is_on in found.items() if is_on)
 
 
-ARRIVED: Final = Column("ARRIVED", lambda message: when(message.get("arrival_time")), style="dim")
+ARRIVED: Final = Column("ARRIVED", lambda message: moment(message.get("arrival_time")), style="dim")
 LABEL: Final = Column("LABEL", _label, folds=True)
 BODY: Final = Column("BODY", preview, folds=True)
 COLUMNS: Final = (
@@ -98,22 +97,17 @@ COLUMNS: Final = (
 
 def whole(message: Record, *, is_full: bool = False) -> RenderableType:
     """All properties that are not as usual, and the body decoded."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in _facts(message, is_full=is_full):
-        grid.add_row(name, clean(value))
     found = decoded_body(message)
-    grid.add_row("body", _body_facts(message, found))
+    grid = facts([*_facts(message, is_full=is_full), ("body", _body_facts(message, found))])
     heading = Text(clean(property_of(message, "label")) or "(no label)", style="bold")
     return Group(heading, Padding(grid, (0, 0, 0, 2)), _body(message, found, is_full=is_full))
 
 
 def _body_facts(message: Record, found: Decoded) -> str:
-    facts = [str(found.kind), f"{message['body_size']:,} bytes"]
+    words = [str(found.kind), f"{message['body_size']:,} bytes"]
     if "body_type" in message:
-        facts.append(f"type {message['body_type']}")
-    return ", ".join(facts) + (f"; but {clean(found.error)}" if found.error else "")
+        words.append(f"type {message['body_type']}")
+    return ", ".join(words) + (f"; but {clean(found.error)}" if found.error else "")
 
 
 def _body(message: Record, found: Decoded, *, is_full: bool) -> RenderableType:

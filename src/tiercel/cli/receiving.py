@@ -1,10 +1,12 @@
 """`tiercel receive` and `tiercel peek`: messages of a queue, taken or only looked at."""
 
+import math
+import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from types import TracebackType
 from typing import Annotated, Final, Self
@@ -81,13 +83,12 @@ def receive(
 ) -> ExitCode | None:
     """Take messages from a queue and print them."""
     show = _printer(session, body=body, full=full or not sys.stdout.isatty())
+    limit = 1 if lookup_id else None if everything or follow else count
     taken = 0
-    limit = None if everything or follow else count
-    with Leased(session, queue, lookup_id) as leased:
+    with ended_politely(), Leased(session, queue, lookup_id) as leased:
         while limit is None or taken < limit:
-            message = leased.next(
-                limit and limit - taken, float("inf") if follow else wait if not taken else 0
-            )
+            wait_s = math.inf if follow else 0 if taken else wait
+            message = leased.next(None if limit is None else limit - taken, wait_s)
             if message is None:
                 break
             show(message)
@@ -95,6 +96,16 @@ def receive(
             leased.acknowledge()
             taken += 1
     return None if taken else _nothing(session, queue, wait)
+
+
+@contextmanager
+def ended_politely() -> Iterator[None]:
+    """SIGTERM is as good as Ctrl-C: what was leased goes back at once."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class Leased:

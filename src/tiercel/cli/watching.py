@@ -13,7 +13,7 @@ from tiercel.cli.completion import QueueName, QueueNames
 from tiercel.cli.connection import queue_path
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.message_text import decoded_body, marks, preview, property_of
-from tiercel.cli.output import Record, note, size, when
+from tiercel.cli.output import Record, moment, note, size
 from tiercel.cli.pages import LAST_MAX, messages_of, newest
 from tiercel.cli.session import Session, connected
 
@@ -79,7 +79,7 @@ def _news(session: Session, queue: str, after: str) -> Iterator[Record]:
 def _line(message: Record) -> Text:
     name = str(property_of(message, "message_class"))
     line = Text.assemble(
-        (when(message.get("arrival_time")), "dim"),
+        (moment(message.get("arrival_time")), "dim"),
         f"  {marks(message) or '-':<4}",
         (f"{size(message['body_size']):>9}  ", "cyan"),
     )

@@ -11,11 +11,11 @@ from itertools import zip_longest
 from typing import cast
 
 from tiercel.remote_read.actions import Action, Enlist, Reply
-from tiercel.remote_read.calls import REMOTE_READ, EndReceive, StartReceive, read_request
+from tiercel.remote_read.calls import EndReceive, StartReceive, split_request
 from tiercel.remote_read.handles import Caller, QueueHandle
 from tiercel.remote_read.service import RemoteReadService
 from tiercel.rpc.associations import Rundown
-from tiercel.rpc.ndr import NdrError, NdrReader
+from tiercel.rpc.ndr import NdrError
 from tiercel.rpc.server import Abandoned, Call, Cancelled, Event, ServerConnection
 from tiercel.rpc.status import RpcFault
 from tiercel.rpc.verification import check_trailer
@@ -49,11 +49,10 @@ class RemoteReadEndpoint:
                 self._service.run_down(handle)
 
     def _call(self, connection: ServerConnection, call: Call, *, is_waiting: bool = True) -> None:
-        reader = NdrReader(call.stub, REMOTE_READ.name)
         try:
-            request = read_request(call.opnum, reader)
-            if reader.at < reader.end:
-                check_trailer(call, reader.rest)
+            request, rest = split_request(call.opnum, call.stub)
+            if rest:
+                check_trailer(call, rest)
         except (NdrError, RpcFault) as error:
             connection.fault(call, error.status)
             return

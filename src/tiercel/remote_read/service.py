@@ -364,12 +364,9 @@ class RemoteReadService:
             self._requests.forget(request)
         packet = found.packet or UserMessage(found.record.packet)
         path = found.queue.queue.pathname
-        data = serve(
-            packet,
-            found.record,
-            subqueue=(path.subqueue if path is not None else None) or "",
-            address=self._engine.peers.seen(packet.source_queue_manager) or "",
-        )
+        subqueue = (path.subqueue if path is not None else None) or ""
+        address = self._engine.peers.seen(packet.source_queue_manager) or ""
+        data = serve(packet, found.record, subqueue=subqueue, address=address)
         limits = request.arguments.max_body_size, request.arguments.max_compound_message_size
         # The priority is in the packet: the sequence goes without it (MQRR trap 15).
         sequence = lookup_id_sequence(found.lookup_id)

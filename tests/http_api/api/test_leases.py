@@ -145,6 +145,13 @@ class TestTime:
         assert served.count(queue) == 1
         assert served.get(at(queue)).json()["open_handles"] == 0
 
+    def test_runs_out_for_many_at_once(self, served: Asked, queue: str) -> None:
+        lines, headers = b'{"delivery":"recoverable"}\n' * 130, {"content-type": "application/x-ndjson"}
+        served.ask("POST", f"{at(queue)}/messages", content=lines, headers=headers)
+        assert len(served.receive(queue, limit=130, lease_s=0.01, bodies=False)) == 130
+        until(lambda: locked(served, queue) == 0)
+        assert len(served.receive(queue, limit=1000, bodies=False)) == 130
+
     def test_can_be_extended(self, served: Asked, queue: str) -> None:
         served.send(queue, {"label": "short"}, {"label": "long"})
         short, long = served.receive(queue, limit=2, lease_s=600)

@@ -254,8 +254,8 @@ class TestBrowse:
         body = base64.b64encode(bytes(3 << 20)).decode()
         served.send(queue, *({"label": f"{number}", "body": body} for number in range(5)))
         page = served.get(f"{at(queue)}/messages").json()
-        assert len(page["messages"]) == 3
-        assert served.labels(queue, after=page["next"]) == ["3", "4"]
+        assert len(page["messages"]) == 2
+        assert served.labels(queue, after=page["next"]) == ["2", "3"]
         assert [each["label"] for each in exported(served, queue)] == ["0", "1", "2", "3", "4"]
 
     def test_a_leased_message_is_shown_as_such(self, served: Asked, queue: str) -> None:
