@@ -14,7 +14,7 @@ SEED ?=
 DATA ?= data
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test format check unit bench bench-daemon bench-remote-read bench-data bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate fuzz interop docs docs-serve docs-test package lock clean
+.PHONY: help demo run test format check unit bench bench-daemon bench-remote-read bench-data bench-api bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate fuzz interop docs docs-serve docs-test package lock clean
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -82,6 +82,9 @@ bench-remote-read: $(VENV)/.ready ## measure remote readers: one, sixteen, and b
 
 bench-data: $(VENV)/.ready ## measure the data endpoint: rows a second, claims, memory, and beside a sender
 	@$(BIN)/python bench/bench_data.py
+
+bench-api: $(VENV)/.ready ## measure the HTTP API: what it does a second, and what it takes from port 1801
+	@$(BIN)/python bench/bench_api.py
 
 bench-growth: $(VENV)/.ready ## a backlog of up to a million messages: start, memory, speed
 	@$(BIN)/python bench/bench_engine.py growth 1000 10000 100000 1000000

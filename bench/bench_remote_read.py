@@ -6,6 +6,7 @@ One connection, then sixteen; recoverable messages and express ones; without pro
 and a sender at the same time, beside the speed that it has alone. The readers are Tiercel's own client, in a
 process of their own, and impacket, if `make interop` has installed it. All take their turns, and the median
 of the rounds is printed, beside what LMDB alone does: one durable commit after the other, one row in each.
+Both sides' processor time is that of all their processes, for each message.
 """
 
 import argparse
@@ -54,11 +55,13 @@ class Case(NamedTuple):
     at_a_time: int = 1  # receives under way on each connection
     is_waited_for: bool = False  # whether each acknowledgement is, before the next read
     logon: dict[str, Any] = {}  # noqa: RUF012  # nobody changes it
+    processes: int = 1  # that share the connections
 
     def __str__(self) -> str:
         parts = [
             "express" if self.delivery == EXPRESS else "recoverable",
             f"{self.connections} connection{'s' if self.connections > 1 else ''}",
+            *([f"{self.processes} processes"] if self.processes > 1 else []),
             *([f"{self.at_a_time} reads at a time"] if self.at_a_time > 1 else []),
             *(["every answer awaited"] if self.is_waited_for else []),
             *(["privacy"] if self.logon else []),
@@ -71,10 +74,12 @@ CASES = (
     Case(is_waited_for=True),
     Case(at_a_time=16),
     Case(connections=16),
+    Case(connections=16, processes=2),
     Case(EXPRESS),
     Case(EXPRESS, is_waited_for=True),
     Case(EXPRESS, at_a_time=16),
     Case(EXPRESS, connections=16),
+    Case(EXPRESS, connections=16, processes=2),
     Case(logon=LOGON),
     Case(connections=16, logon=LOGON),
 )
@@ -83,6 +88,15 @@ CASES = (
 class Speed(NamedTuple):
     a_second: float
     reader_us: float = 0.0  # of processor time, for each message
+    daemon_us: float = 0.0
+
+
+class Ran(NamedTuple):
+    """From when to when a process of readers was at work, on the clock of all processes."""
+
+    began: float
+    ended: float
+    processor_s: float
 
 
 def free_port() -> int:
@@ -129,6 +143,11 @@ class Daemon:
         sender.send(messages)
         sender.close()
 
+    @property
+    def processor_us(self) -> float:
+        """What it has used so far; the kernel counts in nanoseconds."""
+        return int(Path(f"/proc/{self.process.pid}/schedstat").read_text().split()[0]) / 1000
+
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
         self.process.wait()
@@ -149,11 +168,10 @@ def read(port: int, case: Case, messages: int, pipe: Any) -> None:
             queue = remote.queue(r"private$\q")
             await asyncio.gather(*(take(queue, share) for _ in range(case.at_a_time)))
 
-    async def main() -> Speed:
-        wall, cpu = time.perf_counter(), time.process_time()
+    async def main() -> Ran:
+        began, spent = time.monotonic(), time.process_time()
         await asyncio.gather(*(reader() for _ in range(case.connections)))
-        spent = (time.process_time() - cpu) / messages * 1e6
-        return Speed(messages / (time.perf_counter() - wall), spent)
+        return Ran(began, time.monotonic(), time.process_time() - spent)
 
     pipe.send(asyncio.run(main()))
 
@@ -170,6 +188,23 @@ def in_process(function: Callable[..., None], *arguments: Any) -> Callable[[], A
         return figure
 
     return result
+
+
+def start_readers(daemon: Daemon, case: Case, messages: int) -> Callable[[], Speed]:
+    """Starts them; their speed, when it is asked for: from the first connection to the last message."""
+    share = case._replace(connections=case.connections // case.processes, processes=1)
+    before = daemon.processor_us
+    readers = [
+        in_process(read, daemon.ports[1], share, messages // case.processes) for _ in range(case.processes)
+    ]
+
+    def speed() -> Speed:
+        runs = [reader() for reader in readers]
+        seconds = max(each.ended for each in runs) - min(each.began for each in runs)
+        spent = sum(each.processor_s for each in runs) * 1e6, daemon.processor_us - before
+        return Speed(messages / seconds, *(each / messages for each in spent))
+
+    return speed
 
 
 def send(port: int, messages: int, pipe: Any) -> None:
@@ -209,8 +244,8 @@ def commit_alone(place: Path) -> Speed:
 
 
 def row(name: str, speeds: list[Speed], bare: float) -> None:
-    a_second, spent = (median(each[at] for each in speeds) for at in (0, 1))
-    cost = f"{spent:14,.0f}" if spent else ""
+    a_second, *spent = (median(each[at] for each in speeds) for at in range(3))
+    cost = "".join(f"{each:14,.0f}" for each in spent if each)
     print(f"{name:58}{a_second:10,.0f}{a_second / bare:10.2f}{cost}", flush=True)
 
 
@@ -226,19 +261,20 @@ def measure_reading(daemon: Daemon, place: Path, messages: int, rounds: int) -> 
 
     port = daemon.ports[1]
     for case in CASES:
-        runs[str(case)] = filled(case.delivery, lambda case=case: in_process(read, port, case, messages)())  # type: ignore[misc]
+        runs[str(case)] = filled(case.delivery, lambda case=case: start_readers(daemon, case, messages)())  # type: ignore[misc]
     if IMPACKET.exists():
         for delivery, name in ((RECOVERABLE, "recoverable"), (EXPRESS, "express")):
             few = messages // 8
-            run = partial(read_with_impacket, port, few)
-            runs[f"{name}, 1 connection, impacket"] = filled(delivery, run, few)
+            reading = partial(read_with_impacket, port, few)
+            runs[f"{name}, 1 connection, impacket"] = filled(delivery, reading, few)
     bare, speeds = [], {name: list[Speed]() for name in runs}
     for _ in range(rounds):
         bare.append(commit_alone(place))
-        for name, measure in runs.items():
-            speeds[name].append(measure())
+        for name, run in runs.items():
+            speeds[name].append(run())
     alone = median(each.a_second for each in bare)
-    print(f"{'receive + acknowledge, 1 KiB':58}{'a second':>10}{'to LMDB':>10}{'reader us':>14}")
+    processor = f"{'reader us':>14}{'daemon us':>14}"
+    print(f"{'receive + acknowledge, 1 KiB':58}{'a second':>10}{'to LMDB':>10}{processor}")
     row("LMDB alone, one durable commit after the other", bare, alone)
     for name, each in speeds.items():
         row(name, each, alone)
@@ -250,7 +286,7 @@ def measure_beside_a_sender(daemon: Daemon, messages: int, rounds: int) -> None:
         daemon.fill(messages, RECOVERABLE)
         sending = partial(in_process, send, daemon.ports[0], 3 * messages)
         alone.append(sending()())
-        readers = in_process(read, daemon.ports[1], Case(connections=16), messages)
+        readers = start_readers(daemon, Case(connections=16), messages)
         beside.append(sending()())
         reading.append(readers().a_second)
     print(f"{'recoverable, 16 connections beside a sender':58}{median(reading):10,.0f}")

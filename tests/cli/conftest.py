@@ -1,6 +1,7 @@
 """A daemon for the tests of the verbs: one for all of them, each with queues of its own."""
 
 import json
+import logging
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,10 +13,23 @@ import pytest
 
 from tiercel.security.tokens import Bearer, digest_of, new_token, roles_of
 from tiercel.server import token_file
+from tiercel.server.log import JsonLines, TextLines
 
 from .running_verbs import Daemon, Run
 
 _NUMBERS = count(1)
+
+
+@pytest.fixture(autouse=True)
+def logs_end_with_their_test() -> Iterator[None]:
+    """`serve` sends the log of its process to the standard error, which here is that of all tests."""
+    root = logging.getLogger()
+    level = root.level
+    yield
+    for handler in list(root.handlers):
+        if isinstance(handler.formatter, TextLines | JsonLines):
+            root.removeHandler(handler)
+    root.setLevel(level)
 
 
 @pytest.fixture(scope="session")

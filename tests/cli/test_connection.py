@@ -1,13 +1,52 @@
 """With whom the verbs speak: a daemon that runs, one elsewhere, a store at rest, and nobody."""
 
 import os
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Thread
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 import tiercel
 
 from .running_verbs import Daemon, Run
+
+
+@contextmanager
+def a_stranger(folder: Path) -> Iterator[str]:
+    """A server with a certificate of its own making."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "stranger")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (folder / "pem").write_bytes(secret + certificate.public_bytes(Encoding.PEM))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "pem")
+
+    def answer() -> None:
+        connection, _ = listener.accept()
+        with suppress(OSError), context.wrap_socket(connection, server_side=True):
+            pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = Thread(target=answer)
+        thread.start()
+        yield f"https://127.0.0.1:{listener.getsockname()[1]}"
+        thread.join()
 
 
 class TestNobody:
@@ -32,6 +71,12 @@ class TestNobody:
     def test_no_daemon_elsewhere(self, run: Run) -> None:
         line = run.refused(69, "ls", "--server", "http://127.0.0.1:9")
         assert "http://127.0.0.1:9: there is no connection" in line
+
+    def test_a_certificate_that_nobody_knows(self, run: Run, tmp_path: Path) -> None:
+        with a_stranger(tmp_path) as url:
+            line = run.refused(69, "ls", "--server", url)
+        assert "CERTIFICATE_VERIFY_FAILED" in line
+        assert "SSL_CERT_FILE" in line
 
     def test_no_address(self, run: Run) -> None:
         assert "write it as http://HOST:8801" in run.refused(2, "ls", "--server", "ftp://host")

@@ -61,6 +61,11 @@ def test_into_a_file(run: Run, queue: str, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "messages").read_text("utf-8"))["body_size"] == 5
 
 
+def test_a_file_that_cannot_be_written(run: Run, queue: str, tmp_path: Path) -> None:
+    line = run.refused(2, "export", queue, "--out", tmp_path / "none" / "file")
+    assert line == f"tiercel export: {tmp_path}/none/file: No such file or directory\n"
+
+
 class TestRefused:
     """The whole file is looked at before anything is sent."""
 

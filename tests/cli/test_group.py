@@ -1,8 +1,10 @@
 """The program as a whole: its verbs, their help, and what it costs to start it."""
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -87,3 +89,9 @@ def test_the_shell_completes_names_of_queues(run: Run, queue: str, daemon: Daemo
 
 def test_the_app_is_a_typer() -> None:
     assert isinstance(app, typer.Typer)
+
+
+def test_the_page_has_the_same_exit_codes() -> None:
+    page = Path(__file__).parents[2] / "docs" / "command-line.md"
+    rows = re.findall(r"(?m)^\| (\d+) \| (.*) \|$", page.read_text("utf-8"))
+    assert rows == [(str(int(code)), code.meaning) for code in ExitCode]

@@ -66,6 +66,14 @@ class TestCreateAndSet:
         assert "MQ_ERROR_QUEUE_NOT_FOUND" in run.refused(5, "set", f"{queue}x")
         assert f"Perhaps {queue} is meant" in run.refused(5, "set", f"{queue}x")
         assert "MQ_ERROR_ILLEGAL" in run.refused(1, "create", "a+b")
+        assert "a name is wanted" in run.refused(2, "count", "")
+
+    def test_names_that_a_path_of_http_would_spoil(self, run: Run) -> None:
+        for name in ("a b", "ü%41x", "a/b", "a?b#c"):
+            run.fine("create", name)
+            run.fine("send", name, "hello")
+            assert run.fine("count", name).out == "1\n"
+            run.fine("rm", "--yes", name)
 
 
 class TestEnding:

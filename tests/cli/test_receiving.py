@@ -1,6 +1,7 @@
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,7 @@ class TestReceive:
         assert run.fine("count", queue).out == "2\n"
         line = run.refused(5, "receive", queue, "--lookup-id", wanted["lookup_id"])
         assert "MQ_ERROR_MESSAGE_NOT_FOUND" in line
+        assert "'x' is no lookup id" in run("receive", queue, "--lookup-id", "x").err
 
     def test_waits_for_a_message(self, run: Run, queue: str, daemon: Daemon) -> None:
         with start(daemon, "receive", queue, "--wait", "60", "--json", stdout=subprocess.PIPE) as waiting:
@@ -84,6 +86,24 @@ class TestNothingIsLost:
         assert err == "tiercel receive: output: No space left on device\n"
         assert run.fine("count", queue).out == "1\n"
 
+    def test_a_program_that_is_ended(self, run: Run, queue: str, daemon: Daemon, tmp_path: Path) -> None:
+        """While nobody reads its output; what it had leased is back when it has ended."""
+        (tmp_path / "large").write_bytes(bytes(1 << 20))
+        for label in "ab":
+            run.fine("send", queue, "--file", tmp_path / "large", "--label", label)
+        reader, writer = os.pipe()
+        with (
+            connect(str(daemon.data), None, None) as api,
+            start(daemon, "receive", queue, "--follow", "--json", stdout=writer) as receiving,
+        ):
+            assert os.read(reader, 1) == b"{"  # and no more: the pipe is full before the first is printed
+            receiving.terminate()
+            assert receiving.wait() == 130
+            assert self.leases(api, queue) == []
+        os.close(reader)
+        os.close(writer)
+        assert [each["label"] for each in run.fine("peek", queue, "-n", "9", "--json").records] == ["a", "b"]
+
     def test_leases_last_as_long_as_the_reader_takes(
         self, run: Run, queue: str, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -100,8 +120,11 @@ class TestNothingIsLost:
         assert run.fine("count", queue).out == "0\n"
 
     def left(self, api: Api, queue: str) -> float:
-        leases = api.get("leases")["leases"]
-        return next(float(each["seconds_left"]) for each in leases if each["queue"].endswith(f"\\{queue}"))
+        (lease,) = self.leases(api, queue)
+        return float(lease["seconds_left"])
+
+    def leases(self, api: Api, queue: str) -> list[dict[str, Any]]:
+        return [each for each in api.get("leases")["leases"] if each["queue"].endswith(f"\\{queue}")]
 
 
 class TestPeek:

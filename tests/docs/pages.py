@@ -1,7 +1,7 @@
 """The blocks of code in README and docs/, and the words that say how each is to be run.
 
-A page is a session: its blocks run one after the other in one folder, shell and Python alike, as somebody would
-type them. A line of its own before a block, or before the first heading of a page, changes that:
+A page is a session: its blocks run one after the other in one folder, shell and Python alike, as somebody
+would type them. A line of its own before a block, or before the first heading of a page, changes that:
 
     <!-- run: alone -->            each block of the page is a program of its own, in a folder of its own
     <!-- run: with Spark -->       the same in one program, with the Spark session of the tests
@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-RUN = frozenset({"sh", "python"})
+RUN = frozenset({"sh", "console", "python"})  # console: what is typed has "$ " before it
 READ = frozenset({"toml", "json"})  # by the program that they are for
 SHOWN = frozenset({"text", "ini"})  # what a program prints, and layouts: no code
 

@@ -7,18 +7,21 @@ namespace with nothing but a loopback. Where the system allows none, it runs her
 import os
 import re
 import shlex
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from . import quick_program
 from .pages import ROOT, Block
 
 PORTS = (1801, 8801, 8802, 2103)
 HOSTS = ("127.0.0.1", "127.0.0.2")
-PATIENCE_S = 240  # only a session that fails waits that long
+PATIENCE_S = 120  # only a session that fails waits that long
 
 _PRELUDE = """\
 set -eu -o pipefail
@@ -27,13 +30,17 @@ trap 'code=$?; for job in $(jobs -p); do kill $job 2>/dev/null || true; done; wa
 # Somebody who types waits for the first line of the log.
 _WAIT = """\
 import socket, sys, time
-for directory in sys.argv[1:]:
+deadline = time.monotonic() + 60
+for door in sys.argv[1:]:
     while True:
         with socket.socket(socket.AF_UNIX) as probe:
-            if probe.connect_ex(f"{directory}/tiercel.sock") == 0:
+            if probe.connect_ex(door) == 0:
                 break
+        if time.monotonic() > deadline:
+            sys.exit(f"{door}: nobody listens there")
         time.sleep(0.02)
 """
+_SERVES = re.compile(r"(?m)^tiercel serve [^&\n]*--data (\S+)[^&\n]*&")  # in the background
 
 
 class Session:
@@ -41,6 +48,7 @@ class Session:
         self._blocks = blocks
         self._folder = folder / "work"
         self._notes = folder / "notes"  # where the session itself keeps things
+        self._program = folder / "tiercel.sock"
         self._folder.mkdir()
         self._notes.mkdir()
         for name in ("examples", "tests"):
@@ -48,24 +56,38 @@ class Session:
 
     def run(self, **environment: str) -> None:
         script = self._notes / "session.sh"
-        script.write_text(
-            _PRELUDE + "".join(map(self._step, range(len(self._blocks)), self._blocks)), "utf-8"
-        )
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        ended = subprocess.run(  # noqa: S603  # what we have written ourselves
-            [*own_network(), "bash", str(script)],
-            cwd=self._folder,
-            env=os.environ | {"PATH": path, "NO_COLOR": "1", "COLUMNS": "100"} | environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE_S,
-        )
-        if ended.returncode:
+        steps = [self._step(number, block) for number, block in enumerate(self._blocks)]
+        wait = self._notes / "wait.py"
+        wait.write_text(_WAIT, "utf-8")
+        quick = shlex.join([sys.executable, quick_program.__file__, "serve", str(self._program)])
+        begin = f"({quick} &)\npython {wait} {self._program}\n"  # no job of this shell, but of its session
+        script.write_text("".join([_PRELUDE, begin, *steps]), "utf-8")
+        quick_program.write(str(self._program), str(self._notes))
+        path = f"{self._notes}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+        said = self._notes / "stderr"
+        with said.open("wb") as errors:
+            process = subprocess.Popen(  # noqa: S603  # what we have written ourselves
+                [*own_network(), "bash", str(script)],
+                cwd=self._folder,
+                env=os.environ | {"PATH": path, "NO_COLOR": "1", "COLUMNS": "100"} | environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+            )
+        try:
+            code = process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            with suppress(ProcessLookupError):  # nothing that a page has started outlives it
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if code != 0:
             reached = self._notes / "reached"
             at = self._blocks[int(reached.read_text())] if reached.exists() else "the beginning"
-            raise AssertionError(f"{at} ended with {ended.returncode}:\n{ended.stderr[-4000:]}")
+            how = f"takes longer than {PATIENCE_S} s" if code is None else f"ended with {code}"
+            raise AssertionError(f"{at} {how}:\n{said.read_text('utf-8')[-4000:]}")
         self._compare()
 
     def _step(self, number: int, block: Block) -> str:
@@ -77,12 +99,13 @@ class Session:
             program.write_text(block.code, "utf-8")
             lines.append(f"python {program}")
         else:
-            lines.append(block.code)
-            if directories := served(block.code):
-                wait = self._notes / "wait.py"
-                wait.write_text(_WAIT, "utf-8")
-                lines.append(shlex.join(["python", str(wait), *directories]))
+            code = typed(block) if block.kind == "console" else block.code
+            lines.append(_SERVES.sub(self._with_wait, code))
         return "\n".join(lines) + "\n"
+
+    def _with_wait(self, serve: re.Match[str]) -> str:
+        door = f"{serve[1]}/tiercel.sock"
+        return f"{serve[0]}\n{shlex.join(['python', str(self._notes / 'wait.py'), door])}"
 
     def _compare(self) -> None:
         """What a page shows as the output of the block before it, is."""
@@ -93,9 +116,11 @@ class Session:
                 assert missing is None, f"{block}: {missing!r} is not what was printed:\n{printed}"
 
 
-def served(code: str) -> list[str]:
-    """The directories of the daemons that a block starts in the background."""
-    return re.findall(r"(?m)^(?:\S*/)?tiercel serve [^&\n]*--data (\S+)[^&\n]*&", code)
+def typed(block: Block) -> str:
+    """What a person types, each line by itself: that there is no message or match is no failure (3)."""
+    commands = [line.removeprefix("$ ") for line in block.code.splitlines() if line.startswith("$ ")]
+    lines = [f"set +e\n{each}\ncode=$?\nset -e\ntest $code = 0 -o $code = 3" for each in commands]
+    return "\n".join(lines)
 
 
 def first_difference(shown: str, printed: str) -> str | None:

@@ -2,6 +2,7 @@
 
 import os
 import runpy
+import shutil
 from pathlib import Path
 
 import pytest
@@ -64,5 +65,8 @@ def test_session(page: Path, tmp_path: Path) -> None:
     if not own_network() and (taken := ports_in_use()):
         pytest.skip(f"the system makes no network namespace, and {', '.join(taken)} are in use")
     chosen = [block for block in blocks(page) if SLOW or not block.is_slow]
+    code = "".join(block.code for block in chosen if block.is_run)
+    if missing := [tool for tool in ("curl", "jq") if f"{tool} " in code and shutil.which(tool) is None]:
+        pytest.skip(f"{' and '.join(missing)} is not installed")
     if any(block.is_run for block in chosen):
         Session(chosen, tmp_path).run()

@@ -6,6 +6,8 @@ from tiercel.engine.browsing import LAST_SEQUENCE, Head, key_ranges, lookup_ids
 from tiercel.engine.records import message_key
 from tiercel.model.codes import DeliveryGuarantee
 from tiercel.model.identifiers import lookup_id, lookup_id_sequence
+from tiercel.wire.message import read_message
+from tiercel.wire.user_message import UserMessage
 
 from .harness import NOW, Box, World
 
@@ -98,3 +100,63 @@ def test_key_ranges_hold_exactly_the_stretch() -> None:
             assert is_in is (10 < sequence <= 12)
     assert key_ranges(7, 12, 12) == []
     assert lookup_ids(0, LAST_SEQUENCE)[0] == (1, LAST_SEQUENCE)
+
+
+class TestOrders:
+    def labels(self, box: Box, order: str, after: int) -> list[bytes]:
+        world = box.world
+        browse = getattr(world.engine.browsing, order)
+        return [
+            read_message(UserMessage(seen.record.packet)).body
+            for seen in world.run(lambda: list(browse(box.state, after)))
+        ]
+
+    def fill(self, box: Box) -> None:
+        for number in range(6):
+            delivery = EXPRESS if number % 2 else DeliveryGuarantee.RECOVERABLE
+            box.send(b"%d" % number, priority=number % 3, delivery=delivery)
+
+    def test_as_they_are_received(self, box: Box) -> None:
+        self.fill(box)
+        assert self.labels(box, "in_order", -1) == [b"2", b"5", b"1", b"4", b"0", b"3"]
+        assert self.labels(box, "in_order", lookup_id(1, 2)) == [b"4", b"0", b"3"]
+
+    def test_as_they_have_come(self, box: Box) -> None:
+        self.fill(box)
+        assert self.labels(box, "by_arrival", 0) == [b"0", b"1", b"2", b"3", b"4", b"5"]
+        assert self.labels(box, "by_arrival", 4) == [b"4", b"5"]
+        assert self.labels(box, "by_arrival", 6) == []
+
+    def test_the_last_ones(self, box: Box) -> None:
+        world = box.world
+        assert world.run(lambda: world.engine.browsing.before_last(box.state, 3)) == 0
+        self.fill(box)
+        world.create("other").send()
+        before_last = world.engine.browsing.before_last
+        assert world.run(lambda: [before_last(box.state, count) for count in (1, 3, 99)]) == [5, 3, 0]
+        assert world.engine.browsing.newest == 7
+
+    def test_what_somebody_holds_is_marked_and_what_is_purged_is_gone(self, box: Box) -> None:
+        world = box.world
+        box.send_all(b"1", b"2")
+        box.take()
+        seen = world.run(lambda: list(world.engine.browsing.in_order(box.state, -1)))
+        assert [each.is_locked for each in seen] == [True, False]
+        box.purge()
+        assert world.run(lambda: list(world.engine.browsing.in_order(box.state, -1))) == []
+
+    def test_the_oldest(self, box: Box) -> None:
+        world = box.world
+
+        def oldest() -> int | None:
+            return world.run(lambda: world.engine.browsing.oldest_arrival(box.state))
+
+        assert oldest() is None
+        box.send(priority=0)
+        world.sleep(10)
+        box.send(priority=7)
+        assert oldest() == NOW
+        box.receive()
+        assert oldest() == NOW
+        box.receive()
+        assert oldest() is None

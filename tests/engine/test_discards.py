@@ -185,3 +185,18 @@ class TestTheLedger:
                 reason="the queue was purged before the message was received",
             )
         ]
+
+    def test_the_newest_first(self, world: World) -> None:
+        box = world.create("q")
+        for number in range(5):
+            box.send(label=f"{number}")
+            box.purge()
+
+        def newest(before: int | None, limit: int) -> list[tuple[int, str]]:
+            found = world.run(lambda: list(world.engine.newest_discards(before, limit)))
+            return [(number, line.label) for number, line in found]
+
+        assert newest(None, 2) == [(5, "4"), (4, "3")]
+        assert newest(4, 9) == [(3, "2"), (2, "1"), (1, "0")]
+        assert newest(1, 9) == []
+        assert world.engine.discard_counts == {MessageClass.NACK_Q_PURGED: 5}

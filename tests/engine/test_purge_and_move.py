@@ -168,3 +168,28 @@ class TestMoveMessage:
         durable_world.kill()
         assert (box.bodies(), sub.bodies()) == ([b"2"], [b"1"])
         assert sub.messages()[0].move_count == 1
+
+
+class TestPurgeInParts:
+    def purge(self, box: Box, newest: int, limit: int) -> int:
+        opened = box.receiving
+        return box.world.run(lambda: box.world.engine.purge(opened, newest=newest, limit=limit))
+
+    def test_until_what_was_there_has_gone(self, world: World, box: Box) -> None:
+        box.send_all(b"1", b"2", b"3")
+        newest = world.engine.browsing.newest
+        assert self.purge(box, newest, 2) == 2
+        box.send(b"4", priority=7)
+        assert [self.purge(box, newest, 2), self.purge(box, newest, 2)] == [1, 0]
+        assert (box.bodies(), len(world.discards())) == ([b"4"], 3)
+
+    def test_what_was_taken_later_is_not_doomed(self, world: World, box: Box) -> None:
+        box.send(b"old")
+        old, newest = box.take(), world.engine.browsing.newest
+        self.purge(box, newest, 1)
+        box.send(b"new")
+        new = box.take()
+        self.purge(box, newest, 1)
+        box.end(old, delete=False)
+        box.end(new, delete=False)
+        assert box.bodies() == [b"new"]

@@ -4,7 +4,7 @@ import pytest
 
 from tiercel.engine.handles import Waiter
 from tiercel.model.codes import MessageClass, QueueAccess
-from tiercel.model.errors import OperationCancelledError
+from tiercel.model.errors import IoTimeoutError, OperationCancelledError
 from tiercel.model.message import Message
 
 from .harness import Box, Walk, World, refused, result_of
@@ -254,3 +254,34 @@ class TestNobodyIsLeftToWaitForNothing:
         for waiter in waits:
             with refused(CANCELLED):
                 waiter.result()
+
+
+class TestNews:
+    def wait(self, box: Box, timeout: float) -> Waiter:
+        opened = box.handle(QueueAccess.PEEK)
+        return box.world.run(lambda: box.world.engine.reading.wait_for_news(opened, timeout))
+
+    def test_comes_whatever_is_there_already(self, world: World) -> None:
+        box = world.create("q")
+        box.send(b"old")
+        waiter = self.wait(box, 60)
+        assert not waiter.is_done
+        box.send(b"new")
+        assert world.completed() == [waiter]
+        assert waiter.result().queue is box.state
+
+    def test_comes_with_what_is_given_back(self, world: World) -> None:
+        box = world.create("q")
+        box.send(b"1")
+        taken = box.take()
+        waiter = self.wait(box, 60)
+        box.end(taken, delete=False)
+        assert waiter.result().lookup_id == taken.lookup_id
+
+    def test_ends_in_time(self, world: World) -> None:
+        box = world.create("q")
+        box.send(b"old")
+        waiter = self.wait(box, 5)
+        world.sleep(6)
+        with pytest.raises(IoTimeoutError):
+            waiter.result()

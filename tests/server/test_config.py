@@ -60,7 +60,7 @@ def test_the_protocol_gets_machines_and_routes() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[limit]", r"\[limit\]: unknown section; there are access, accounts, binary"),
+        ("[limit]", r"\[limit\]: unknown section; there are access, accounts, api, binary"),
         ("[limits]\nconnection = 3", r"\[limits\] connection: unknown option; there are batch_bytes"),
         ('[limits]\nconnections = "3"', r"\[limits\] connections = '3': a whole number is wanted"),
         ("[limits]\nconnections = true", "a whole number is wanted"),
@@ -87,6 +87,10 @@ def test_the_protocol_gets_machines_and_routes() -> None:
         ('[data]\ntls_key = "k"', "both are wanted, or neither"),
         ("[data]\nport = 65536", "0 to 65535 is wanted"),
         ("[data]\nprocesses = 0", "1 to 64 is wanted"),
+        ('[api]\nenabled = true\nhost = "0.0.0.0"', r"\[api\] host.*without tokens only programs of this"),
+        ('[api]\ntls_certificate = "c"', r"\[api\] tls_certificate, tls_key: both are wanted"),
+        ('[api]\naudit = ""', "the name of a file or folder is wanted"),
+        ("[api]\nconnections = 0", "1 to 100000 is wanted"),
         ('[accounts]\nfile = ""', "the name of a file or folder is wanted"),
         ('[log]\nlevel = "loud"', "debug or info or warning or error is wanted"),
         ("limits = 3", r"limits: it is a section, written \[limits\]"),

@@ -1,6 +1,6 @@
 """`tiercel cp` and `tiercel mv`: messages from one queue to another, all their properties with them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -11,6 +11,7 @@ from tiercel.cli.connection import queue_path
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.output import plural
 from tiercel.cli.progress import bar
+from tiercel.cli.receiving import lookup_id_of
 from tiercel.cli.session import DryRun, Session, connected
 from tiercel.cli.watching import expression, matches
 
@@ -24,7 +25,8 @@ From = Annotated[
 To = Annotated[str, typer.Argument(metavar="TO", help="The queue to get them.", autocompletion=queue_names)]
 Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Only the first N.")]
 LookupIds = Annotated[
-    list[str] | None, typer.Option("--lookup-id", metavar="ID", help="Only this message; may be repeated.")
+    list[str] | None,
+    typer.Option("--lookup-id", metavar="ID", parser=lookup_id_of, help="Only this; may be repeated."),
 ]
 Transactional = Annotated[
     bool, typer.Option("--transactional", "-t", help="For a transactional queue of another computer.")
@@ -35,7 +37,28 @@ Match = Annotated[
 ]
 
 
-@verbs.command(
+def _verb(verb: str, words: str) -> Callable[..., ExitCode | None]:
+    """`move` or `copy`: they take the same."""
+
+    @connected
+    def carry(
+        session: Session,
+        source: From,
+        to: To,
+        limit: Limit = None,
+        lookup_id: LookupIds = None,
+        match: Match = None,
+        transactional: Transactional = False,
+        dry_run: DryRun = False,
+    ) -> ExitCode | None:
+        chosen = _ids(session, source, lookup_id, match)
+        return _carry(session, _Errand(verb, source, to, limit, chosen, transactional, dry_run))
+
+    carry.__doc__ = words
+    return carry
+
+
+verbs.command(
     "mv",
     epilog=r"""
 Each message is taken and sent in one commit: whatever is killed, it is in one queue, and in one only. Within
@@ -50,24 +73,9 @@ Examples:
 
 exit codes: 0 it was done, 3 no message matched
 """,
-)
-@connected
-def move(
-    session: Session,
-    source: From,
-    to: To,
-    limit: Limit = None,
-    lookup_id: LookupIds = None,
-    match: Match = None,
-    transactional: Transactional = False,
-    dry_run: DryRun = False,
-) -> ExitCode | None:
-    """Move messages to another queue."""
-    chosen = _ids(session, source, lookup_id, match)
-    return _carry(session, _Errand("move", source, to, limit, chosen, transactional, dry_run))
+)(_verb("move", "Move messages to another queue."))
 
-
-@verbs.command(
+verbs.command(
     "cp",
     epilog=r"""
 What is in FROM now is copied, in its order. A copy has an id of its own; all that a sender may set is the
@@ -81,21 +89,7 @@ Examples:
 
 exit codes: 0 it was done, 3 no message matched
 """,
-)
-@connected
-def copy(
-    session: Session,
-    source: From,
-    to: To,
-    limit: Limit = None,
-    lookup_id: LookupIds = None,
-    match: Match = None,
-    transactional: Transactional = False,
-    dry_run: DryRun = False,
-) -> ExitCode | None:
-    """Copy messages to another queue."""
-    chosen = _ids(session, source, lookup_id, match)
-    return _carry(session, _Errand("copy", source, to, limit, chosen, transactional, dry_run))
+)(_verb("copy", "Copy messages to another queue."))
 
 
 def _ids(
@@ -103,7 +97,7 @@ def _ids(
 ) -> list[str] | None:
     if pattern is None:
         return lookup_ids
-    found = [message["lookup_id"] for message, _ in matches(session, source, expression(pattern))]
+    found = [message["lookup_id"] for message, _ in matches(session, source, expression(pattern, "--match"))]
     return found if lookup_ids is None else [each for each in found if each in lookup_ids]
 
 

@@ -51,6 +51,8 @@ def _problem(answer: httpx.Response) -> dict[str, Any]:
 
 def queue_path(queue: str, *rest: str) -> str:
     """The path of a queue, or of something of it: any name of a queue is one segment."""
+    if not queue:
+        raise Failure("QUEUE: a name is wanted, as orders", ExitCode.WRONG_USAGE)
     return "/".join(("queues", quote(queue, safe=""), *rest))
 
 
@@ -148,7 +150,8 @@ def connect(
             stack.enter_context(serving(directory))
         descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         stack.callback(os.close, descriptor)
-        transport = httpx.HTTPTransport(uds=_socket_name(descriptor))
+        # Without TLS: to load the certificates of the world takes longer than most commands.
+        transport = httpx.HTTPTransport(uds=_socket_name(descriptor), verify=False)
         client = stack.enter_context(
             httpx.Client(transport=transport, base_url="http://localhost", timeout=httpx.Timeout(None))
         )
@@ -203,4 +206,5 @@ def _client_of(address: str, token_file: Path | None) -> httpx.Client:
         )
     token = token_file.read_text("utf-8").strip() if token_file else os.environ.get("TIERCEL_TOKEN", "")
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    return httpx.Client(base_url=url, headers=headers, timeout=httpx.Timeout(None, connect=_CONNECT_S))
+    timeout = httpx.Timeout(None, connect=_CONNECT_S)
+    return httpx.Client(base_url=url, headers=headers, timeout=timeout, verify=url.scheme == "https")

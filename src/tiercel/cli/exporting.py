@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Annotated, Any, Final
@@ -77,8 +77,11 @@ def _sink(path: Path | None) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         new.replace(path)
+    except OSError as problem:
+        raise OSError(problem.errno, problem.strerror, str(path)) from problem
     finally:
-        new.unlink(missing_ok=True)
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
 
 
 @verbs.command(

@@ -1,5 +1,6 @@
 """Messages that are kept: `journal`, `dead`, and the ledger of what was dropped, `discards`."""
 
+import re
 from typing import Annotated, Any, Final
 
 import typer
@@ -8,13 +9,15 @@ from rich.text import Text
 from tiercel.cli.clean_text import one_line
 from tiercel.cli.completion import OptionalQueue
 from tiercel.cli.message_text import ARRIVED, BODY, COLUMNS, LABEL, whole
-from tiercel.cli.output import Column, Record, number, size, when
-from tiercel.cli.pages import newest
+from tiercel.cli.output import Column, Record, moment, number, size
+from tiercel.cli.pages import LAST_MAX, newest
 from tiercel.cli.session import Session, connected
 
 verbs = typer.Typer()
 
-Count = Annotated[int, typer.Option("-n", "--count", metavar="N", min=1, help="How many of the last.")]
+Count = Annotated[
+    int, typer.Option("-n", "--count", metavar="N", min=1, max=LAST_MAX, help="How many of the last.")
+]
 Full = Annotated[bool, typer.Option("--full", help="Everything that is to say of each.")]
 
 _LOOKED_AT: Final = 1000  # lines of the ledger, where the reasons stand
@@ -44,12 +47,19 @@ def journal(session: Session, queue: OptionalQueue = None, count: Count = 20, fu
     )
 
 
+def _goal(message: Record) -> str:
+    """The queue that it did not reach; of a private one of this computer, the name that one types."""
+    return re.sub(
+        r"^DIRECT=OS:\.\\private\$\\", "", str(message.get("destination_queue", "")), flags=re.IGNORECASE
+    )
+
+
 _DEAD_COLUMNS: Final = (
     ARRIVED,
     Column("IN", lambda message: message["queue"]),
     Column("LOOKUP ID", lambda message: message["lookup_id"], "right"),
-    Column("WHY", lambda message: Text(message["reason"], style="red")),
-    Column("FOR", lambda message: str(message.get("destination_queue", ""))),
+    Column("WHY", lambda message: Text(message["reason"], style="red"), folds=True),
+    Column("FOR", _goal, folds=True),
     LABEL,
     BODY,
 )
@@ -91,7 +101,7 @@ def _show(session: Session, messages: list[Record], *, full: bool, columns: Any,
 
 
 _DISCARD_COLUMNS: Final = (
-    Column("TIME", lambda line: when(line["time"]), style="dim"),
+    Column("TIME", lambda line: moment(line["time"]), style="dim"),
     Column("QUEUE", lambda line: line["queue"].removeprefix("queue ")),
     Column("LABEL", lambda line: Text(one_line(line["label"], 60), style="bold")),
     Column("SIZE", lambda line: size(line["size"]), "right"),

@@ -9,12 +9,11 @@ from typing import Any, Final
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.syntax import Syntax
-from rich.table import Table
 from rich.text import Text
 
 from tiercel.bodies import Decoded, Kind, decode
 from tiercel.cli.clean_text import clean, one_line
-from tiercel.cli.output import Column, Record, number, seconds, size, when
+from tiercel.cli.output import Column, Record, facts, moment, number, seconds, size, when
 from tiercel.model.codes import BodyType, MessageClass
 from tiercel.model.errors import DecodeError
 from tiercel.model.sid import SecurityIdentifier
@@ -78,7 +77,7 @@ def marks(message: Record) -> str:
     return "".join(mark for mark, is_on in found.items() if is_on)
 
 
-ARRIVED: Final = Column("ARRIVED", lambda message: when(message.get("arrival_time")), style="dim")
+ARRIVED: Final = Column("ARRIVED", lambda message: moment(message.get("arrival_time")), style="dim")
 LABEL: Final = Column("LABEL", _label, folds=True)
 BODY: Final = Column("BODY", preview, folds=True)
 COLUMNS: Final = (
@@ -98,22 +97,17 @@ COLUMNS: Final = (
 
 def whole(message: Record, *, is_full: bool = False) -> RenderableType:
     """All properties that are not as usual, and the body decoded."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in _facts(message, is_full=is_full):
-        grid.add_row(name, clean(value))
     found = decoded_body(message)
-    grid.add_row("body", _body_facts(message, found))
+    grid = facts([*_facts(message, is_full=is_full), ("body", _body_facts(message, found))])
     heading = Text(clean(property_of(message, "label")) or "(no label)", style="bold")
     return Group(heading, Padding(grid, (0, 0, 0, 2)), _body(message, found, is_full=is_full))
 
 
 def _body_facts(message: Record, found: Decoded) -> str:
-    facts = [str(found.kind), f"{message['body_size']:,} bytes"]
+    words = [str(found.kind), f"{message['body_size']:,} bytes"]
     if "body_type" in message:
-        facts.append(f"type {message['body_type']}")
-    return ", ".join(facts) + (f"; but {clean(found.error)}" if found.error else "")
+        words.append(f"type {message['body_type']}")
+    return ", ".join(words) + (f"; but {clean(found.error)}" if found.error else "")
 
 
 def _body(message: Record, found: Decoded, *, is_full: bool) -> RenderableType:
@@ -164,18 +158,6 @@ def _hex_line(at: int, data: bytes) -> Text:
 
 
 _SHOWN_ELSEWHERE: Final = frozenset({"label", "body", "body_type", "body_size", "decoded", "lease"})
-_PLUMBING: Final = frozenset(
-    {
-        "tx_sequence_id",
-        "tx_sequence_number",
-        "previous_tx_sequence_number",
-        "first_in_transaction",
-        "last_in_transaction",
-        "final_ack_required",
-        "hash_algorithm",
-        "encryption_algorithm",
-    }
-)
 _TIMES: Final = frozenset({"sent_time", "arrival_time", "last_move_time"})
 _LIFETIMES: Final = frozenset({"time_to_reach_queue", "time_to_be_received"})
 _FIRST: Final = ("id", "lookup_id", "message_class", "priority", "delivery", "sent_time", "arrival_time")
@@ -184,11 +166,16 @@ _BYTES: Final = frozenset(
 )
 
 
+def _is_plumbing(name: str) -> bool:
+    """What queue managers need to know, and people seldom: places in streams, names of algorithms."""
+    return "tx_" in name or name.endswith(("_in_transaction", "_ack_required", "_algorithm"))
+
+
 def _facts(message: Record, *, is_full: bool) -> Iterable[tuple[str, str]]:
-    hidden = _SHOWN_ELSEWHERE if is_full else _SHOWN_ELSEWHERE | _PLUMBING
     for name in (*_FIRST, *(each for each in message if each not in _FIRST)):
         value = property_of(message, name)
-        if value is not None and name not in hidden:
+        is_hidden = name in _SHOWN_ELSEWHERE or (not is_full and _is_plumbing(name))
+        if value is not None and not is_hidden:
             yield name.replace("_", " "), _fact(name, value)
 
 

@@ -75,6 +75,16 @@ class Output:
         self.console.print(text, no_wrap=True, overflow="ellipsis", crop=True)
 
 
+def facts(pairs: Iterable[tuple[str, str]]) -> Table:
+    """Names and values, a line each; what is too long for the terminal goes on below."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in pairs:
+        grid.add_row(name, Text(clean(value)))
+    return grid
+
+
 def note(line: str) -> None:
     """Beside the output, where it spoils no pipe."""
     sys.stdout.flush()
@@ -156,6 +166,14 @@ def when(text: str | None) -> str:
     if not text:
         return ""
     return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def moment(text: str | None) -> str:
+    """The same, but short where a person looks on: today needs no date."""
+    if not text or not sys.stdout.isatty():
+        return when(text)
+    then, today = datetime.fromisoformat(text).astimezone(), datetime.now().astimezone()
+    return then.strftime("%H:%M:%S" if then.date() == today.date() else "%Y-%m-%d %H:%M")
 
 
 def age(text: str | None) -> str:

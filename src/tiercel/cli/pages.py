@@ -7,6 +7,7 @@ from tiercel.cli.connection import queue_path
 from tiercel.cli.output import Record
 from tiercel.cli.session import Session
 
+LAST_MAX: Final = 1000  # of `newest`
 _PAGE: Final = 500
 
 
@@ -26,7 +27,7 @@ def newest(session: Session, queue: str, count: int) -> tuple[list[Record], str]
     found: list[Record] = []
     options: dict[str, object] = {"last": count} if count else {"after": "end"}
     while True:
-        page = session.api.get(queue_path(queue, "messages"), order="arrival", limit=1000, **options)
+        page = session.api.get(queue_path(queue, "messages"), order="arrival", limit=LAST_MAX, **options)
         found += page["messages"]
         options = {"after": page["next"]}
         if not page["messages"] or len(found) >= count:

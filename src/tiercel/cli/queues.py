@@ -11,7 +11,7 @@ from tiercel.cli.completion import QueueName, QueueNames, queue_names
 from tiercel.cli.connection import queue_path
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.failures import Failure
-from tiercel.cli.output import Column, Record, age, number, plural, size
+from tiercel.cli.output import Column, Record, age, facts, number, plural, size
 from tiercel.cli.session import DryRun, Session, Yes, connected
 
 verbs = typer.Typer()
@@ -196,22 +196,14 @@ def set_properties(session: Session, queue: QueueName, properties: Properties = 
     if session.out.as_json:
         session.out.record(found)
         return
-    shown = wanted or {name: None for name in _SETTABLE if name in found}
-    rows = [{"key": name, "value": found[name]} for name in shown]
-    session.out.table(rows, _PROPERTY_COLUMNS, empty="")
+    shown = wanted or [name for name in _SETTABLE if name in found]
+    session.out.show(facts((name, _value(found[name])) for name in shown))
 
 
-def _value(row: Record) -> str:
-    value = row["value"]
+def _value(value: Any) -> str:
     if value is None:
         return "none"
     return value if isinstance(value, str) else json.dumps(value)
-
-
-_PROPERTY_COLUMNS: Final = (
-    Column("PROPERTY", lambda row: row["key"], style="bold"),
-    Column("VALUE", _value, folds=True),
-)
 
 
 def _properties(words: list[str] | None) -> dict[str, Any]:

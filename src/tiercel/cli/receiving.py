@@ -1,10 +1,12 @@
 """`tiercel receive` and `tiercel peek`: messages of a queue, taken or only looked at."""
 
+import math
+import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from types import TracebackType
 from typing import Annotated, Final, Self
@@ -36,8 +38,17 @@ Wait = Annotated[
 ]
 Body = Annotated[bool, typer.Option("--body", help="Print the body alone, byte by byte.")]
 Full = Annotated[bool, typer.Option("--full", help="Long bodies whole.")]
+
+
+def lookup_id_of(text: str) -> str:
+    if not (text.isascii() and text.isdigit() and len(text) <= 20):
+        raise typer.BadParameter(f"{text!a} is no lookup id; `tiercel peek QUEUE -n 20` shows them")
+    return text
+
+
 LookupId = Annotated[
-    str | None, typer.Option("--lookup-id", metavar="ID", help="This one, wherever it is in the queue.")
+    str | None,
+    typer.Option("--lookup-id", metavar="ID", parser=lookup_id_of, help="This one, wherever it is."),
 ]
 
 
@@ -64,7 +75,7 @@ def receive(
     queue: QueueName,
     count: Count = 1,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Until the queue is empty.")] = False,
-    follow: Annotated[bool, typer.Option("--follow", "-F", help="For ever, until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="For ever, until Ctrl-C.")] = False,
     wait: Wait = 0.0,
     lookup_id: LookupId = None,
     body: Body = False,
@@ -72,13 +83,12 @@ def receive(
 ) -> ExitCode | None:
     """Take messages from a queue and print them."""
     show = _printer(session, body=body, full=full or not sys.stdout.isatty())
+    limit = 1 if lookup_id else None if everything or follow else count
     taken = 0
-    limit = None if everything or follow else count
-    with Leased(session, queue, lookup_id) as leased:
+    with ended_politely(), Leased(session, queue, lookup_id) as leased:
         while limit is None or taken < limit:
-            message = leased.next(
-                limit and limit - taken, float("inf") if follow else wait if not taken else 0
-            )
+            wait_s = math.inf if follow else 0 if taken else wait
+            message = leased.next(None if limit is None else limit - taken, wait_s)
             if message is None:
                 break
             show(message)
@@ -86,6 +96,16 @@ def receive(
             leased.acknowledge()
             taken += 1
     return None if taken else _nothing(session, queue, wait)
+
+
+@contextmanager
+def ended_politely() -> Iterator[None]:
+    """SIGTERM is as good as Ctrl-C: what was leased goes back at once."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class Leased:

@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-from tiercel import http
-from tiercel.server import service
 from tiercel.server.config import DEFAULT_HOST, DEFAULT_PORT, Config, ConfigError, load
 
 verbs = typer.Typer()
@@ -39,6 +37,9 @@ def serve(
     ] = None,
 ) -> int:
     """Run the queue manager whose data is in DIR, and make it on first use."""
+    # A whole queue manager, which whoever asks for help does not need.
+    from tiercel import http  # noqa: PLC0415
+    from tiercel.server import service  # noqa: PLC0415
 
     def read() -> Config:
         return _read(config, data, listen)

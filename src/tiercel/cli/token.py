@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.failures import Failure
+from tiercel.cli.named_file import named_file
 from tiercel.security.tokens import Bearer, Role, TokenError, Tokens, digest_of, new_token, roles_of
 from tiercel.server import token_file
-from tiercel.server.config import ConfigError, load
+from tiercel.server.config import Config, ConfigError
 
 verbs = typer.Typer()
 token = typer.Typer(
@@ -94,19 +94,13 @@ def _refusals() -> Iterator[None]:
 
 
 def _path(file: Path | None, config: Path | None) -> Path:
-    if (file is None) == (config is None):
-        raise typer.BadParameter("give one of the two", param_hint=["--file", "--config"])
-    if config is None:
-        assert file is not None
-        return file
-    try:
-        found = load(config)
-    except ConfigError as problem:
-        raise Failure(str(problem), ExitCode.WRONG_USAGE) from problem
-    named = {face.tokens for face in (found.data, found.api) if face.tokens}
+    return named_file(file, config, _tokens_of)
+
+
+def _tokens_of(config: Config) -> str:
+    named = {face.tokens for face in (config.data, config.api) if face.tokens}
     if len(named) > 1:
-        line = f"{config}: [data] and [api] have tokens of their own; say which with --file"
-        raise Failure(line, ExitCode.WRONG_USAGE)
+        raise ConfigError("[data] and [api] have tokens of their own; say which with --file")
     if not named:
-        raise Failure(f"{config}: [data] names no tokens, and neither does [api]", ExitCode.WRONG_USAGE)
-    return Path(named.pop())
+        raise ConfigError("[data] names no tokens, and neither does [api]")
+    return named.pop()

@@ -9,14 +9,14 @@ from typing import Annotated
 
 import typer
 
-from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.failures import Failure
+from tiercel.cli.named_file import named_file
 from tiercel.model.errors import DecodeError
 from tiercel.model.sid import SecurityIdentifier
 from tiercel.security.accounts import Account, AccountError, Accounts
 from tiercel.security.nt_hash import nt_hash
 from tiercel.server import account_file
-from tiercel.server.config import ConfigError, load
+from tiercel.server.config import Config, ConfigError
 
 verbs = typer.Typer()
 user = typer.Typer(
@@ -118,26 +118,17 @@ def list_all(file: File = None, config: ConfigFile = None) -> None:
 
 
 def _run(action: Callable[[Path], None], file: Path | None, config: Path | None) -> None:
-    path = _path(file, config)
+    path = named_file(file, config, _accounts_of)
     try:
         action(path)
     except AccountError as problem:
         raise Failure(str(problem)) from problem
 
 
-def _path(file: Path | None, config: Path | None) -> Path:
-    if (file is None) == (config is None):
-        raise typer.BadParameter("give one of the two", param_hint=["--file", "--config"])
-    if config is None:
-        assert file is not None
-        return file
-    try:
-        named = load(config).accounts.file
-    except ConfigError as problem:
-        raise Failure(str(problem), ExitCode.WRONG_USAGE) from problem
-    if not named:
-        raise Failure(f"{config}: [accounts] names no file", ExitCode.WRONG_USAGE)
-    return Path(named)
+def _accounts_of(config: Config) -> str:
+    if not config.accounts.file:
+        raise ConfigError("[accounts] names no file")
+    return config.accounts.file
 
 
 def _sid(text: str) -> SecurityIdentifier:

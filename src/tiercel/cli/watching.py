@@ -13,8 +13,8 @@ from tiercel.cli.completion import QueueName, QueueNames
 from tiercel.cli.connection import queue_path
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.message_text import decoded_body, marks, preview, property_of
-from tiercel.cli.output import Record, note, size, when
-from tiercel.cli.pages import messages_of, newest
+from tiercel.cli.output import Record, moment, note, size
+from tiercel.cli.pages import LAST_MAX, messages_of, newest
 from tiercel.cli.session import Session, connected
 
 verbs = typer.Typer()
@@ -42,7 +42,7 @@ def tail(
     session: Session,
     queue: QueueName,
     count: Annotated[
-        int, typer.Option("-n", "--count", metavar="N", min=0, help="How many of the last.")
+        int, typer.Option("-n", "--count", metavar="N", min=0, max=LAST_MAX, help="How many of the last.")
     ] = 10,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with what comes.")] = False,
 ) -> None:
@@ -79,7 +79,7 @@ def _news(session: Session, queue: str, after: str) -> Iterator[Record]:
 def _line(message: Record) -> Text:
     name = str(property_of(message, "message_class"))
     line = Text.assemble(
-        (when(message.get("arrival_time")), "dim"),
+        (moment(message.get("arrival_time")), "dim"),
         f"  {marks(message) or '-':<4}",
         (f"{size(message['body_size']):>9}  ", "cyan"),
     )
@@ -122,7 +122,7 @@ def grep(
     only_count: Annotated[bool, typer.Option("-c", "--count", help="Print only how many there are.")] = False,
 ) -> ExitCode | None:
     """Find messages by their label or body."""
-    wanted = expression(pattern, is_fixed=fixed, ignore_case=ignore_case)
+    wanted = expression(re.escape(pattern) if fixed else pattern, "PATTERN", ignore_case=ignore_case)
     total = 0
     for queue in queues:
         found = 0
@@ -145,13 +145,12 @@ def _tell_count(session: Session, queue: str, found: int, *, is_only: bool) -> N
         session.out.say(str(found) if is_only else f"{found:>8} {queue}")
 
 
-def expression(pattern: str, *, is_fixed: bool = False, ignore_case: bool = False) -> "re.Pattern[str]":
+def expression(pattern: str, word: str, *, ignore_case: bool = False) -> "re.Pattern[str]":
     try:
-        return re.compile(re.escape(pattern) if is_fixed else pattern, re.IGNORECASE if ignore_case else 0)
+        return re.compile(pattern, re.IGNORECASE if ignore_case else 0)
     except re.error as problem:
-        raise typer.BadParameter(
-            f"{pattern!a} is no regular expression ({problem}); -F takes it as a text", param_hint="PATTERN"
-        ) from None
+        line = f"{pattern!a} is no regular expression ({problem}); a \\ before a sign takes it as it is"
+        raise typer.BadParameter(line, param_hint=word) from None
 
 
 Place = tuple[str, "re.Match[str]"]

@@ -45,6 +45,12 @@ class Answered(NamedTuple):
 Effect = Completed | Removed | Answered
 
 
+def earliest(*deadlines: float | None) -> float | None:
+    """The first of several times, some of which may not be known."""
+    known = [each for each in deadlines if each is not None]
+    return min(known) if known else None
+
+
 class Counter:
     """Numbers that never come twice, not even after a crash; a restart may leave a gap."""
 

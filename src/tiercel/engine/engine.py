@@ -26,7 +26,7 @@ from tiercel.engine.attributes import (
 from tiercel.engine.browsing import Browsing
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.claims import Claims
-from tiercel.engine.core import Core, Effect
+from tiercel.engine.core import Core, Effect, earliest
 from tiercel.engine.cursor import Cursor
 from tiercel.engine.delivery import Delivery, refusal_error
 from tiercel.engine.discards import Discard
@@ -90,6 +90,7 @@ _WRITE = QueueAccessMask.WRITE_MESSAGE
 _SEND = QueueAccess.SEND  # naming a member of an enum costs a call
 _SID = int(SenderIdType.SID)
 _RECOVERABLE = int(DeliveryGuarantee.RECOVERABLE)
+_READY = QueueManagerState.READY
 _TYPE_OF_KIND = {PathKind.PRIVATE: QueueType.PRIVATE, PathKind.PUBLIC: QueueType.PUBLIC}
 
 
@@ -168,7 +169,7 @@ class Engine:
         """Starts a batch."""
         if self._core.failure is not None:
             raise self._core.failure
-        if self.queue_manager.queue_manager_state is not QueueManagerState.READY:
+        if self.queue_manager.queue_manager_state is not _READY:
             state = self.queue_manager.queue_manager_state.value
             raise ServiceNotAvailableError(str(self.queue_manager), present=state)
         self._core.advance(now)
@@ -247,8 +248,7 @@ class Engine:
     @property
     def next_deadline(self) -> float | None:
         """When something will happen by itself; call `begin` and `commit` then."""
-        parts = (self._expiry, self._reading, self.stages)
-        return min((each for part in parts if (each := part.next_deadline) is not None), default=None)
+        return earliest(self._expiry.next_deadline, self._reading.next_deadline, self.stages.next_deadline)
 
     def _expire(self) -> None:
         self._reading.expire_waits()

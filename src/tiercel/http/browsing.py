@@ -23,7 +23,7 @@ from tiercel.wire.message import decode_message
 from tiercel.wire.user_message import UserMessage
 
 MAX_PAGE: Final = 1000  # messages
-_PAGE_BYTES: Final = 8 << 20  # of packets; one message may be more than that is left
+_PAGE_BYTES: Final = 4 << 20  # of packets: it is written in one turn; one message may be more than is left
 _SLICE: Final = 100  # messages in one turn: some 10 ms
 _SLICE_BYTES: Final = 1 << 20
 START: Final = "start"

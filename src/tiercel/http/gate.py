@@ -8,7 +8,7 @@ from starlette.requests import Request
 
 from tiercel.http.problems import NotAuthenticatedError
 from tiercel.model.errors import AccessDeniedError
-from tiercel.security.tokens import Role
+from tiercel.security.tokens import Bearer, Role
 from tiercel.server import log
 from tiercel.server.config import Endpoint, is_loopback
 from tiercel.server.token_file import TokenFile
@@ -24,13 +24,24 @@ class Gate:
         self._name = name
         self._section = section
 
-    def check(self, request: Request, role: Role) -> str:
-        """Who it is; raises an `AccessDeniedError` unless the request may do what takes this role."""
+    def who(self, request: Request) -> str:
+        """Whom the token names; nobody, if there is none that is known."""
+        if self._tokens is None:
+            return ANYBODY
+        bearer = self._bearer(self._tokens, request)
+        return "" if bearer is None else bearer.name
+
+    @staticmethod
+    def _bearer(tokens: TokenFile, request: Request) -> Bearer | None:
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        return tokens.find(token.strip()) if kind.casefold() == "bearer" else None
+
+    def check(self, request: Request, role: Role) -> None:
+        """Raises an `AccessDeniedError` unless the request may do what takes this role."""
         if self._tokens is None:
             self._check_host(request)
-            return ANYBODY
-        kind, _, token = request.headers.get("authorization", "").partition(" ")
-        bearer = self._tokens.find(token.strip()) if kind.casefold() == "bearer" else None
+            return
+        bearer = self._bearer(self._tokens, request)
         if bearer is None:
             raise NotAuthenticatedError(self._name)
         if role not in bearer.grants:
@@ -40,7 +51,6 @@ class Gate:
                 present=",".join(sorted(bearer.roles)),
                 fix=f"use a token that has the role {role}",
             )
-        return bearer.name
 
     def _check_host(self, request: Request) -> None:
         """Refuses what a browser sends for the page of a stranger: under a name that was made to lead here

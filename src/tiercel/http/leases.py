@@ -7,7 +7,7 @@ however it does, every leased message is back in its queue.
 
 import asyncio
 import secrets
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -29,7 +29,7 @@ MAX_LIMIT: Final = 1000  # messages of one request
 MAX_LEASE_S: Final = 12 * 3600
 _MAX_LEASES: Final = 10_000
 _MAX_BYTES: Final = 256 << 20  # what is leased is kept in memory
-_ANSWER_BYTES: Final = 8 << 20
+_ANSWER_BYTES: Final = 4 << 20  # of packets: an answer is written in one turn
 _SLICE: Final = 50  # messages that are taken and shown in one turn
 _REMEMBERED: Final = 10_000  # leases that have ended, of which we still know how
 _INSTANCE_BYTES: Final = 4
@@ -94,6 +94,8 @@ class Leases:
         self._instance = secrets.token_hex(_INSTANCE_BYTES)
         self._living: dict[str, _Lease] = {}
         self._ended: OrderedDict[str, End] = OrderedDict()
+        self._due: deque[_Lease] = deque()  # those whose time has run out
+        self._returning: asyncio.Task[None] | None = None
         self._bytes = 0
 
     @property
@@ -134,19 +136,20 @@ class Leases:
 
     async def _take(self, handle: _Handle, wish: Wish, taken: list[Found], asker: Asker) -> None:
         """Takes what is there, or waits for the first."""
+        size = 0
 
         def command(engine: Engine) -> int:
+            nonlocal size
             before = len(taken)
             room = min(wish.limit - before, _SLICE, _MAX_LEASES - len(self._living) - before)
-            for _ in range(room):
-                if sum(len(each.record.packet) for each in taken) >= _ANSWER_BYTES:
-                    break
+            while len(taken) - before < room and size < _ANSWER_BYTES:
                 try:
                     found = engine.reading.receive(handle.opened, 0, two_phase=True)
                 except IoTimeoutError:
                     break
                 assert isinstance(found, Found)
                 taken.append(found)
+                size += len(found.record.packet)
             return len(taken) - before
 
         while await self._host.call(command) == _SLICE:
@@ -213,11 +216,26 @@ class Leases:
         lease.timer = loop.call_at(lease.until, self._expire, lease)
 
     def _expire(self, lease: _Lease) -> None:
-        if lease.id in self._living:
-            task = asyncio.ensure_future(
-                self._host.call(lambda engine: self._give_back(engine, lease, End.EXPIRED))
-            )
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        """Thousands may run out at once, so they go back in slices."""
+        self._due.append(lease)
+        if self._returning is None:
+            self._returning = asyncio.get_running_loop().create_task(self._return_due())
+
+    async def _return_due(self) -> None:
+        try:
+            while self._due:
+                part = [self._due.popleft() for _ in range(min(len(self._due), _SLICE))]
+                await self._host.call(lambda engine: self._expired(engine, part))  # noqa: B023  # awaited here
+        except MqError:  # the queue manager ends, and gives everything back
+            self._due.clear()
+        finally:
+            self._returning = None
+
+    def _expired(self, engine: Engine, leases: list[_Lease]) -> None:
+        now = asyncio.get_running_loop().time()
+        for lease in leases:
+            if lease.until <= now:  # else it was extended in the last moment
+                self._give_back(engine, lease, End.EXPIRED)
 
     async def acknowledge(self, identifier: str) -> Json:
         """The message is received; saying so twice changes nothing."""

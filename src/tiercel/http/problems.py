@@ -26,12 +26,12 @@ class BusyError(errors.ServiceNotAvailableError):
 
 class UnknownPathError(errors.InvalidParameterError):
     meaning = "there is nothing here"
-    fix = "check the path: docs/http-api.md and docs/data-endpoint.md have them all"
+    fix = "check the path: docs/http.md and docs/data-endpoint.md have them all"
 
 
 class UnknownMethodError(UnknownPathError):
     meaning = "this path takes other methods"
-    fix = "check the method: docs/http-api.md and docs/data-endpoint.md have them all"
+    fix = "check the method: docs/http.md and docs/data-endpoint.md have them all"
 
 
 # The nearest class that an error derives from counts; what is not here is the caller's mistake.
@@ -100,8 +100,12 @@ async def _mq_error(_request: Request, error: Exception) -> Response:
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    """What Starlette itself refuses: no such path, no such method."""
+    """What Starlette itself refuses: no such path, no such method, a body that is no text."""
     assert isinstance(error, HTTPException)
+    if error.status_code == HTTPStatus.BAD_REQUEST:
+        return response_to(
+            errors.InvalidParameterError("body", problem="it is no JSON", fix="send JSON in UTF-8")
+        )
     is_method = error.status_code == HTTPStatus.METHOD_NOT_ALLOWED
     kind = UnknownMethodError if is_method else UnknownPathError
     response = response_to(kind(f"{request.method} {request.url.path}"))

@@ -106,11 +106,11 @@ class Queues:
 
     async def delete(self, queue: str, *, dry_run: bool) -> Json:
         """A long queue is purged first, for what ends at once is nothing that a turn could do."""
-        counts = await self._host.call(lambda engine: _counts_to_delete(engine, queue))
+        counts, parts = await self._host.call(lambda engine: _counts_to_delete(engine, queue))
         if dry_run:
             return counts
-        if counts["count"] > _ENDED:
-            await self.purge(queue, dry_run=False)
+        for part in parts:
+            await self.purge(part, dry_run=False)
         token = self._host.driver.token
         await self._host.call(lambda engine: engine.delete_queue(names.find(engine, queue), token))
         return counts
@@ -152,7 +152,8 @@ def open_to_take(engine: Engine, state: QueueState, host: Host) -> Any:
     return engine.open_queue(engine.format_name(state), access, token=host.driver.token)
 
 
-def _counts_to_delete(engine: Engine, queue: str) -> Json:
+def _counts_to_delete(engine: Engine, queue: str) -> tuple[Json, list[str]]:
+    """What would end with a queue, and which parts of it are too long to end in one turn."""
     state = names.find(engine, queue)
     if kind_of(state) in {QueueKind.OUTGOING, QueueKind.JOURNAL, QueueKind.SYSTEM}:
         fix = "purge it" if state.keeps_messages else "purge it: it goes by itself when it is empty"
@@ -161,7 +162,11 @@ def _counts_to_delete(engine: Engine, queue: str) -> Json:
         )
     journal = state.journal
     doomed = [state, *state.subqueues.values(), *([] if journal is None else [journal])]
-    return {"count": sum(each.count for each in doomed), "bytes": sum(each.size_bytes for each in doomed)}
+    if any(engine.transactions.is_in_doubt(each) for each in doomed):
+        problem = "a prepared transaction will still do something with it"
+        raise IllegalOperationError(str(state), problem=problem, fix="have it committed or aborted first")
+    counts = {"count": sum(each.count for each in doomed), "bytes": sum(each.size_bytes for each in doomed)}
+    return counts, [str(each.queue.pathname) for each in doomed if each.count > _ENDED]
 
 
 # As answers have them.

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 _STOP_S: Final = 2  # for requests that have begun
+_IDLE_S: Final = 75  # longer than clients keep idle connections, or they would send into one that just ends
 _CREDENTIALS: Final = struct.Struct("3i")  # struct ucred: process, user, group
 
 
@@ -34,6 +35,7 @@ def new_server(app: ASGIApp, http: type[asyncio.Protocol] | None = None, **optio
             server_header=False,
             date_header=False,
             timeout_graceful_shutdown=_STOP_S,
+            timeout_keep_alive=_IDLE_S,
             **options,
         )
     )

@@ -141,18 +141,21 @@ class Call:
     @classmethod
     def decode(cls, data: bytes) -> Self:
         """Of bytes that are not what they should be, an NdrError; what follows them is no part of it."""
-        return cls.read(NdrReader(data, cls.__name__))
+        return cls.split(data)[0]
 
     @classmethod
-    def read(cls, reader: NdrReader) -> Self:
-        form = _form(cls)
-        values = form.piece.unpack(reader) if form.piece is not None else None
-        if values is None:
-            values = [kind.read(reader, name) for name, kind in form.fields]
-        return cls(*values)
+    def split(cls, data: bytes) -> tuple[Self, bytes]:
+        """The same, and what follows."""
+        form = _FORMS[cls]
+        found = form.piece.unpack(data) if form.piece is not None else None
+        if found is not None:
+            values, end = found
+            return cls(*values), data[end:]
+        reader = NdrReader(data, cls.__name__)
+        return cls(*[kind.read(reader, name) for name, kind in form.fields]), reader.rest
 
     def encode(self) -> bytes:
-        form = _form(type(self))
+        form = _FORMS[type(self)]
         data = form.piece.pack(self) if form.piece is not None else None
         if data is not None:
             return data
@@ -163,7 +166,8 @@ class Call:
 
 
 # One field after the other is the way that serves all calls and tells what is wrong with one. The calls that
-# come with every message have a quicker one besides, in one piece; it gives None where it does not serve.
+# come with every message have a quicker one besides, in one piece: values and where they end, or None where
+# it does not serve.
 
 
 class _FixedFields:
@@ -184,17 +188,16 @@ class _FixedFields:
         self._values = values if len(names) > 1 else lambda call: (values(call),)
         self._unpacked = [(at, kind.unpacked) for at, (_, kind) in enumerate(fields) if kind.unpacked]
 
-    def unpack(self, reader: NdrReader) -> list[Any] | None:
-        if reader.at or reader.end < self._struct.size:
+    def unpack(self, data: bytes) -> tuple[list[Any], int] | None:
+        if len(data) < self._struct.size:
             return None
-        values = list(self._struct.unpack_from(reader.data))
+        values = list(self._struct.unpack_from(data))
         try:
             for at, unpacked in self._unpacked:
                 values[at] = unpacked(values[at])
         except ValueError:
             return None
-        reader.at = self._struct.size
-        return values
+        return values, self._struct.size
 
     def pack(self, call: "Call") -> bytes | None:
         return self._struct.pack(*self._values(call))
@@ -207,8 +210,8 @@ class _WholeMessage:
     _HEAD = struct.Struct("<I4xQIIIH2xIIII")  # to the conformance of the section's bytes
     _REFERENTS = (FIRST_REFERENT, FIRST_REFERENT + 4)
 
-    def unpack(self, reader: NdrReader) -> list[Any] | None:
-        data, start = reader.data, self._HEAD.size
+    def unpack(self, data: bytes) -> tuple[list[Any], int] | None:
+        start = self._HEAD.size
         if len(data) < start:
             return None
         arrival, sequence, count, pointer, max_count, kind, alloc, size, buffer, there = (
@@ -219,9 +222,8 @@ class _WholeMessage:
         is_one = count == max_count == 1 and pointer and buffer
         if not is_one or size != there or kind not in _SECTION_TYPES or at + 4 > len(data):
             return None
-        reader.at = at + 4
         section = Section(_SECTION_TYPES[kind], alloc, data[start:end])
-        return [arrival, sequence, (section,), int.from_bytes(data[at : at + 4], "little")]
+        return [arrival, sequence, (section,), int.from_bytes(data[at : at + 4], "little")], at + 4
 
     def pack(self, call: Call) -> bytes | None:
         assert isinstance(call, Received)
@@ -245,14 +247,15 @@ class _Form(NamedTuple):
     piece: _FixedFields | _WholeMessage | None
 
 
-_FORMS: dict[type[Call], _Form] = {}
+class _Forms(dict[type[Call], _Form]):
+    """The form of each call, found out when it is first asked for: then all fields are known."""
+
+    def __missing__(self, cls: type[Call]) -> _Form:
+        form = self[cls] = _new_form(cls)
+        return form
 
 
-def _form(cls: type[Call]) -> _Form:
-    form = _FORMS.get(cls)
-    if form is None:
-        form = _FORMS[cls] = _new_form(cls)
-    return form
+_FORMS = _Forms()
 
 
 def _new_form(cls: type[Call]) -> _Form:
@@ -497,12 +500,12 @@ REQUESTS: Final[dict[int, type[Request]]] = {
 
 def decode_request(opnum: int, stub: bytes) -> Request:
     """The arguments of a call; a number without a method, as 1 is, ends in a fault."""
-    return read_request(opnum, NdrReader(stub, REMOTE_READ.name))
+    return split_request(opnum, stub)[0]
 
 
-def read_request(opnum: int, reader: NdrReader) -> Request:
-    """The same for a caller that wants to know what follows them."""
+def split_request(opnum: int, stub: bytes) -> tuple[Request, bytes]:
+    """The same, and what follows them."""
     request = REQUESTS.get(opnum)
     if request is None:
         raise RpcFault(NCA_S_OP_RNG_ERROR, f"the interface has no operation {opnum}")
-    return request.read(reader)
+    return request.split(stub)

@@ -11,14 +11,16 @@ from itertools import zip_longest
 from typing import cast
 
 from tiercel.remote_read.actions import Action, Enlist, Reply
-from tiercel.remote_read.calls import REMOTE_READ, EndReceive, StartReceive, read_request
+from tiercel.remote_read.calls import EndReceive, StartReceive, split_request
 from tiercel.remote_read.handles import Caller, QueueHandle
 from tiercel.remote_read.service import RemoteReadService
 from tiercel.rpc.associations import Rundown
-from tiercel.rpc.ndr import NdrError, NdrReader
+from tiercel.rpc.ndr import NdrError
 from tiercel.rpc.server import Abandoned, Call, Cancelled, Event, ServerConnection
 from tiercel.rpc.status import RpcFault
 from tiercel.rpc.verification import check_trailer
+
+_START = StartReceive.OPNUM
 
 
 class RemoteReadEndpoint:
@@ -29,7 +31,8 @@ class RemoteReadEndpoint:
         """What came in one piece: who asks for more in the same breath does not wait for what is before."""
         for event, following in zip_longest(events, events[1:]):
             if isinstance(event, Call):
-                self._call(connection, event, is_waiting=not _begins_read(following))
+                is_waiting = not isinstance(following, Call) or following.opnum != _START
+                self._call(connection, event, is_waiting=is_waiting)
             else:
                 self.take(connection, event)
 
@@ -46,11 +49,10 @@ class RemoteReadEndpoint:
                 self._service.run_down(handle)
 
     def _call(self, connection: ServerConnection, call: Call, *, is_waiting: bool = True) -> None:
-        reader = NdrReader(call.stub, REMOTE_READ.name)
         try:
-            request = read_request(call.opnum, reader)
-            if reader.at < reader.end:
-                check_trailer(call, reader.rest)
+            request, rest = split_request(call.opnum, call.stub)
+            if rest:
+                check_trailer(call, rest)
         except (NdrError, RpcFault) as error:
             connection.fault(call, error.status)
             return
@@ -69,7 +71,3 @@ class RemoteReadEndpoint:
         else:
             connection.fault(call, action.status)
         return None
-
-
-def _begins_read(event: Event | None) -> bool:
-    return isinstance(event, Call) and event.opnum == StartReceive.OPNUM

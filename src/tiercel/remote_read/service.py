@@ -16,7 +16,7 @@ from secrets import token_bytes
 from typing import Any
 from uuid import UUID
 
-from tiercel.engine.core import Answered, Completed, Effect
+from tiercel.engine.core import Answered, Completed, Effect, earliest
 from tiercel.engine.cursor import Cursor
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import Found, Waiter
@@ -151,10 +151,7 @@ class RemoteReadService:
     @property
     def next_deadline(self) -> float | None:
         """When a reader has been silent too long, or waits for an answer, on the clock of `begin`."""
-        silent, postponed = self._requests.next_deadline, self._postponed_until
-        if silent is None or postponed is None:
-            return silent if postponed is None else postponed
-        return min(silent, postponed)
+        return earliest(self._requests.next_deadline, self._postponed_until)
 
     @property
     def handle_count(self) -> int:
@@ -367,12 +364,9 @@ class RemoteReadService:
             self._requests.forget(request)
         packet = found.packet or UserMessage(found.record.packet)
         path = found.queue.queue.pathname
-        data = serve(
-            packet,
-            found.record,
-            subqueue=(path.subqueue if path is not None else None) or "",
-            address=self._engine.peers.seen(packet.source_queue_manager) or "",
-        )
+        subqueue = (path.subqueue if path is not None else None) or ""
+        address = self._engine.peers.seen(packet.source_queue_manager) or ""
+        data = serve(packet, found.record, subqueue=subqueue, address=address)
         limits = request.arguments.max_body_size, request.arguments.max_compound_message_size
         # The priority is in the packet: the sequence goes without it (MQRR trap 15).
         sequence = lookup_id_sequence(found.lookup_id)

@@ -47,7 +47,10 @@ class Framer:
         while (left := len(self._data) - self._at) > 0:
             at, wanted = self._at, HEADER_SIZE
             if left >= HEADER_SIZE:
-                wanted = self._size(at)
+                wanted = fragment_size(self._data, at)
+                if wanted > self.max_fragment:
+                    problem = f"is {wanted}, negotiated were {self.max_fragment}"
+                    raise DecodeError("Pdu", "frag_length", 8, problem)
             if left < wanted:
                 self._gather(wanted)
                 return
@@ -57,9 +60,3 @@ class Framer:
     def _gather(self, wanted: int) -> None:
         self._gathered += self._data[self._at :]
         self._data, self._at, self._wanted = b"", 0, wanted
-
-    def _size(self, at: int) -> int:
-        size = fragment_size(self._data, at)
-        if size > self.max_fragment:
-            raise DecodeError("Pdu", "frag_length", 8, f"is {size}, negotiated were {self.max_fragment}")
-        return size

@@ -46,6 +46,7 @@ _RESPONSE = struct.Struct("<IHBB")
 _FAULT = struct.Struct("<II")
 _PLAIN_REQUEST = struct.Struct("<BBBB4sHHIIHH")
 _PLAIN_RESPONSE = struct.Struct("<BBBB4sHHIIHBB")
+_PLAIN = struct.Struct("<HBBB3xHHIIHH")  # either of them
 _LIMITS = struct.Struct("<HHI")
 _COUNT = struct.Struct("<BBH")
 _ELEMENT = struct.Struct("<HBB")
@@ -481,25 +482,19 @@ _PDUS: Final[dict[int, type[Pdu]]] = {
 
 def decode_pdu(data: bytes) -> Pdu:
     """The PDU that fills `data` exactly; anything else is a DecodeError."""
-    return _decode_plain(data) or _decode(data)
-
-
-def _decode_plain(data: bytes) -> Request | Response | None:
-    """A request or response without an object and a verifier, in one go: calls are mostly that."""
     size = len(data)
-    if size < _PLAIN_REQUEST.size:
-        return None
-    major, minor, ptype, flags, drep, frag_length, auth_length, call_id, hint, context_id, rest = (
-        _PLAIN_REQUEST.unpack_from(data)
-    )
-    is_known = major == VERSION and minor == VERSION_MINOR and drep[0] == _LITTLE and frag_length == size
-    if not is_known or auth_length:
-        return None
-    if ptype == _IS_REQUEST and not flags & OBJECT_UUID:
-        return Request(call_id, flags, None, hint, context_id, rest, None, data[_PLAIN_REQUEST.size :])
-    if ptype == _IS_RESPONSE:
-        return Response(call_id, flags, None, hint, context_id, rest & 0xFF, data[_PLAIN_REQUEST.size :])
-    return None
+    if size >= _PLAIN.size:
+        # A request or response without an object and a verifier, in one go: calls are mostly that.
+        version, ptype, flags, byte_order, frag_length, auth_length, call_id, hint, context_id, rest = (
+            _PLAIN.unpack_from(data)
+        )
+        is_known = version == _VERSIONS and byte_order == _LITTLE and frag_length == size
+        if is_known and not auth_length:
+            if ptype == _IS_REQUEST and not flags & OBJECT_UUID:
+                return Request(call_id, flags, None, hint, context_id, rest, None, data[_PLAIN.size :])
+            if ptype == _IS_RESPONSE:
+                return Response(call_id, flags, None, hint, context_id, rest & 0xFF, data[_PLAIN.size :])
+    return _decode(data)
 
 
 def plain_request(call_id: int, context_id: int, opnum: int, stub: bytes) -> bytes:

@@ -224,7 +224,7 @@ class Config:
 # The options of [binary] that have sections of their own.
 _ELSEWHERE: Final = frozenset({"machines", "out_routing_servers", "routing_server"})
 
-_RANGES: Final[Mapping[str, tuple[int, int]]] = {
+RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "node.max_bytes": (MIN_MAX_BYTES, MAX_MAX_BYTES),
     "listen.port": (0, 65535),
     "listen.backlog": (1, 65535),
@@ -260,7 +260,7 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "api.connections": (1, 100_000),
 }
 _LEVELS: Final = ("none", "connect", "packet", "integrity", "privacy")
-_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "remote_read.least_level": _LEVELS,
     "remote_read.least_level_local": _LEVELS,
     "log.level": ("debug", "info", "warning", "error"),
@@ -355,12 +355,12 @@ _WANTED: Final = {int: "a whole number", bool: "true or false", str: "a text in 
 
 def _check_value(section: str, name: str, value: Any) -> None:
     key = f"{section}.{name}"
-    if key in _RANGES:
-        lowest, highest = _RANGES[key]
+    if key in RANGES:
+        lowest, highest = RANGES[key]
         if not lowest <= value <= highest:
             raise _wrong(section, name, value, f"{lowest} to {highest} is wanted")
-    elif key in _CHOICES and value not in _CHOICES[key]:
-        raise _wrong(section, name, value, f"{' or '.join(_CHOICES[key])} is wanted")
+    elif key in CHOICES and value not in CHOICES[key]:
+        raise _wrong(section, name, value, f"{' or '.join(CHOICES[key])} is wanted")
     elif key in _HOSTS:
         _check_host(section, name, value)
     elif key == "node.computer_name":

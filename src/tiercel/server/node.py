@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from tiercel.binary.actions import Action
 from tiercel.binary.protocol import BinaryProtocol
-from tiercel.engine.core import Effect
+from tiercel.engine.core import Effect, earliest
 from tiercel.engine.engine import Engine
 from tiercel.remote_read.actions import Action as Answer
 from tiercel.remote_read.service import RemoteReadService
@@ -83,9 +83,9 @@ class Node:
     @property
     def deadlines(self) -> tuple[float | None, float | None]:
         """When something happens by itself: on the clock of the engine, and on that of the protocol."""
-        parts = (part for part in (self.protocol, self.remote_read) if part is not None)
-        deadlines = [deadline for part in parts if (deadline := part.next_deadline) is not None]
-        return self.engine.next_deadline, min(deadlines, default=None)
+        of_protocol = None if self.protocol is None else self.protocol.next_deadline
+        of_readers = None if self.remote_read is None else self.remote_read.next_deadline
+        return self.engine.next_deadline, earliest(of_protocol, of_readers)
 
     def seconds_to_deadline(self) -> float | None:
         """How long until something happens by itself: call `begin` and `commit` then."""

@@ -38,6 +38,7 @@ class RemoteReading:
     ) -> None:
         self.service = service
         self.put = put
+        self._loop = asyncio.get_running_loop()
         self.options = options
         self._host = options.host or host
         self._endpoint = RemoteReadEndpoint(service)
@@ -58,7 +59,7 @@ class RemoteReading:
     async def listen(self) -> list[Endpoint]:
         """Raises `OSError`; a port that is taken is passed over, as Windows does."""
         listener = self._free_socket()
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         self._servers.append(await loop.create_server(lambda: RpcConnection(self, self._rpc), sock=listener))
         self.port = self.service.port = listener.getsockname()[1]
         if self.options.endpoint_mapper:
@@ -146,7 +147,7 @@ class RemoteReading:
         self._touched.clear()
         self._heard.clear()
         if self._unhurried and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_UNHURRIED_S, self._flush_unhurried)
+            self._timer = self._loop.call_later(_UNHURRIED_S, self._flush_unhurried)
 
     def _flush_unhurried(self) -> None:
         """The answers with which nothing else went."""

@@ -48,7 +48,7 @@ class Api:
         return [each.get("label", "") for each in page["messages"]]
 
     def receive(self, queue: str, **wish: Any) -> list[dict[str, Any]]:
-        answer = self.post(f"{at(queue)}/receive", wish)
+        answer = self.post(f"{at(queue)}/receive", {"lease_s": 3600, **wish})
         assert answer.status_code == 200, answer.text
         messages: list[dict[str, Any]] = answer.json()["messages"]
         return messages

@@ -137,7 +137,10 @@ class TestSend:
         assert served.post(f"{at(far)}/messages", {"label": "plain"}).status_code == 201
         assert served.post(f"{at(far)}/messages", {"label": "tx"}, transactional="true").status_code == 201
         messages = served.get(f"{at(far)}/messages").json()["messages"]
-        assert [(each["label"], "transaction_id" in each) for each in messages] == [("plain", False), ("tx", True)]
+        assert [(each["label"], "transaction_id" in each) for each in messages] == [
+            ("plain", False),
+            ("tx", True),
+        ]
         row = next(each for each in served.get("/outgoing").json()["outgoing"] if each["format_name"] == far)
         assert (row["count"], row["paused"], row["unacknowledged"]) == (2, False, 1)
         assert served.post(f"{at(far)}/pause").json()["paused"]
@@ -168,7 +171,9 @@ class TestSendMany:
         assert labels == [str(number) for number in range(count)]
 
     @pytest.mark.parametrize("count", [3, 350])
-    @pytest.mark.parametrize("last", [b'{"label": "half', b'{"priority": 9}', b"7"], ids=["half", "wrong", "none"])
+    @pytest.mark.parametrize(
+        "last", [b'{"label": "half', b'{"priority": 9}', b"7"], ids=["half", "wrong", "none"]
+    )
     def test_or_none(self, served: Asked, queue: str, count: int, last: bytes) -> None:
         answer = send_lines(served, queue, b"{}\n" * count + last)
         assert (answer.status_code, f"line {count + 1}: " in answer.json()["detail"]) == (400, True)
@@ -187,7 +192,9 @@ class TestSendMany:
 
     def test_too_large(self, served: Asked, queue: str) -> None:
         connection = served.connection()
-        head = f"POST {V1}{at(queue)}/messages HTTP/1.1\r\nHost: x\r\nContent-Type: {LINES['content-type']}\r\n"
+        head = (
+            f"POST {V1}{at(queue)}/messages HTTP/1.1\r\nHost: x\r\nContent-Type: {LINES['content-type']}\r\n"
+        )
         with connection:  # nobody reads 65 MiB to find out
             connection.sendall(f"{head}Content-Length: {65 << 20}\r\n\r\n".encode())
             response = HTTPResponse(connection)
@@ -196,7 +203,9 @@ class TestSendMany:
 
     def test_who_goes_in_the_middle_has_sent_nothing(self, served: Asked, queue: str) -> None:
         connection = served.connection()
-        head = f"POST {V1}{at(queue)}/messages HTTP/1.1\r\nHost: x\r\nContent-Type: {LINES['content-type']}\r\n"
+        head = (
+            f"POST {V1}{at(queue)}/messages HTTP/1.1\r\nHost: x\r\nContent-Type: {LINES['content-type']}\r\n"
+        )
         connection.sendall(f"{head}Content-Length: 100\r\n\r\n".encode() + b"{}\n{}\n")
         connection.close()
         served.create(f"{queue}-after")  # later than what was cut off
@@ -245,8 +254,8 @@ class TestBrowse:
         body = base64.b64encode(bytes(3 << 20)).decode()
         served.send(queue, *({"label": f"{number}", "body": body} for number in range(5)))
         page = served.get(f"{at(queue)}/messages").json()
-        assert len(page["messages"]) == 3
-        assert served.labels(queue, after=page["next"]) == ["3", "4"]
+        assert len(page["messages"]) == 2
+        assert served.labels(queue, after=page["next"]) == ["2", "3"]
         assert [each["label"] for each in exported(served, queue)] == ["0", "1", "2", "3", "4"]
 
     def test_a_leased_message_is_shown_as_such(self, served: Asked, queue: str) -> None:
@@ -303,7 +312,9 @@ class TestWait:
 
     def test_sees_what_somebody_receives_at_once(self, served: Asked, queue: str) -> None:
         waiting = self.wait(served, queue, order="arrival")
-        receiver = threading.Thread(target=served.receive, args=[queue], kwargs={"wait_ms": 60_000, "acknowledge": "now"})
+        receiver = threading.Thread(
+            target=served.receive, args=[queue], kwargs={"wait_ms": 60_000, "acknowledge": "now"}
+        )
         receiver.start()
         until(lambda: served.get(at(queue)).json()["waiting_readers"] == 2)
         served.send(queue, {"label": "gone"})

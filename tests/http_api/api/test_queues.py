@@ -157,3 +157,29 @@ class TestPurgeAndDelete:
     def test_not_what_every_computer_has(self, served: Asked, name: str) -> None:
         answer = served.ask("DELETE", at(name))
         assert (answer.status_code, answer.json()["fix"]) == (400, "purge it")
+
+    def test_a_long_journal_goes_with_its_queue(self, served: Asked) -> None:
+        served.create("long", journaling=True)
+        lines = b'{"delivery":"recoverable"}\n' * 600
+        headers = {"content-type": "application/x-ndjson"}
+        served.ask("POST", f"{at('long')}/messages", content=lines, headers=headers)
+        served.receive("long", limit=600, acknowledge="now")
+        assert served.ask("DELETE", at("long")).json()["count"] == 600
+        assert served.get(at("long;journal")).status_code == 404
+
+
+class TestBodies:
+    def test_that_are_no_json(self, served: Asked) -> None:
+        for content in (b'{"path_name": ', b'{"path_name": "\xff"}', b"[" * 100_000):
+            answer = served.ask(
+                "POST", "/queues", content=content, headers={"content-type": "application/json"}
+            )
+            assert (answer.status_code, "body: it is no JSON" in answer.json()["detail"]) == (400, True)
+
+    def test_of_another_kind(self, served: Asked) -> None:
+        answer = served.ask("POST", "/queues", content=b'{"path_name": "x"}')
+        assert answer.status_code == 400
+
+    def test_that_are_too_large(self, served: Asked) -> None:
+        answer = served.post("/queues", {"path_name": "x" * (1 << 20)})
+        assert (answer.status_code, "limit: 1048576 bytes" in answer.json()["detail"]) == (413, True)

@@ -14,8 +14,8 @@ from .tables import code, table
 
 HEAD = """# Commands
 
-`tiercel COMMAND --help` prints the same. [On the command line](../command-line.md) shows how the verbs are used together, and
-[Exit codes](exit-codes.md) what they give back.
+`tiercel COMMAND --help` prints the same. [On the command line](../command-line.md) shows how the verbs are
+used together, and [Exit codes](exit-codes.md) what they give back.
 
 """
 
@@ -26,14 +26,16 @@ def page() -> str:
     parts = [HEAD, _overview(group, context)]
     for panel, verbs in PANELS.items():
         parts.append(f"## {panel}\n\n")
-        for verb in verbs:
-            parts.append(_verb(f"tiercel {verb}", group.get_command(context, verb), context, "###"))
+        parts += [
+            _verb(f"tiercel {verb}", group.get_command(context, verb), context, "###") for verb in verbs
+        ]
     return "".join(parts)
 
 
 def exit_codes() -> str:
     rows = [(int(each), each.name.lower().replace("_", " "), each.meaning) for each in ExitCode]
-    return f"# Exit codes\n\nOf every verb; a verb that has others says so.\n\n{table(('code', 'name', 'meaning'), rows)}"
+    head = "# Exit codes\n\nOf every verb; a verb that has others says so.\n\n"
+    return head + table(("code", "name", "meaning"), rows)
 
 
 def _overview(group: Any, context: Any) -> str:

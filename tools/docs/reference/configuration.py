@@ -12,14 +12,15 @@ from .tables import DOCS, code, table
 
 HEAD = """# Configuration
 
-A file in TOML for `tiercel serve --config FILE`; [Running the daemon](../operating.md#configuration) shows one with everything in
-it. Options that are left out have their defaults, unknown ones are refused.
+A file in TOML for `tiercel serve --config FILE`; [Running the daemon](../operating.md#configuration) shows
+one with everything in it. Options that are left out have their defaults, unknown ones are refused.
 
 """
 _KINDS = {int: "number", str: "text", bool: "true or false"}
 _FREE = {
-    "hosts": 'computers that the DNS does not know, or knows otherwise: `name = "address"` or `"address:port"`',
-    "machines": 'where queue managers live that are known by their GUID only: `"guid" = ["name", ...]`',
+    "hosts": "Computers that the DNS does not know, or knows otherwise:\n"
+    '`name = "address"` or `"address:port"`',
+    "machines": 'Where queue managers live that are known by their GUID only: `"guid" = ["name", ...]`',
 }
 
 
@@ -63,10 +64,10 @@ def _written(value: Any) -> str:
 
 
 def _allowed(key: str) -> str:
-    if key in config._RANGES:
-        lowest, highest = config._RANGES[key]
+    if key in config.RANGES:
+        lowest, highest = config.RANGES[key]
         return f"{lowest:,} to {highest:,}"
-    return " ".join(map(code, config._CHOICES.get(key, ())))
+    return " ".join(map(code, config.CHOICES.get(key, ())))
 
 
 def _words() -> dict[tuple[str, str], str]:

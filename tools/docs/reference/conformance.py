@@ -9,10 +9,10 @@ from .tables import ROOT, table
 
 HEAD = """# Conformance
 
-The folder `conformance/` holds the requirements that were taken from five specifications, each with a weight and a concrete test,
-and the traps where the text, taken literally, loses messages. A test of the suite claims the rows that it proves
-(`@pytest.mark.conformance("MQQB-155")`); the table below counts those claims in the source. `make conformance` runs the suite and
-counts only claims of tests that pass.
+The folder `conformance/` holds the requirements that were taken from five specifications, each with a
+weight and a concrete test, and the traps where the text, taken literally, loses messages. A test of the
+suite claims the rows that it proves (`@pytest.mark.conformance("MQQB-155")`); the table below counts those
+claims in the source. `make conformance` runs the suite and counts only claims of tests that pass.
 
 """
 _TITLES = {

@@ -10,9 +10,10 @@ from .tables import code, table
 
 HEAD = """# Errors
 
-Every error of Tiercel is a `tiercel.TiercelError`; those below are `tiercel.MqError` and carry the code that MSMQ gives to the
-same problem, so that programs which know the codes of Windows know these. Over HTTP an error is
-`application/problem+json` with `code`, `number`, `detail` and `fix`; the command line prints it as one line.
+Every error of Tiercel is a `tiercel.TiercelError`; those below are `tiercel.MqError` and carry the code
+that MSMQ gives to the same problem, so that programs which know the codes of Windows know these. Over HTTP
+an error is `application/problem+json` with `code`, `number`, `detail` and `fix`; the command line prints it
+as one line.
 
 """
 

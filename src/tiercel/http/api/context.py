@@ -20,7 +20,7 @@ from tiercel.http.transfer import Transfer
 from tiercel.http.waits import Waits
 from tiercel.server.daemon import Daemon
 
-_MAX_INTAKE_BYTES: Final = 256 << 20
+_MAX_INTAKE_BYTES: Final = 128 << 20  # two of the largest; each is there in several forms
 
 
 class Api:
@@ -59,7 +59,7 @@ class Intake:
             self._bytes -= size
 
 
-def _api(request: Request) -> Api:
+async def _api(request: Request) -> Api:  # a plain function would be run in a thread
     api: Api = request.app.state.api
     return api
 

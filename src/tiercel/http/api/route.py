@@ -47,8 +47,10 @@ class ApiRoute(APIRoute):
         roles, known = [Role(each) for each in extra.get(_ROLES, ())], self._query_names()
 
         async def guarded(request: Request) -> Response:
+            gate = request.scope[GATE]
+            request.state.who = gate.who(request) if roles else ""
             for role in roles:
-                request.state.who = request.scope[GATE].check(request, role)
+                gate.check(request, role)
             _refuse_unknown(request, known)
             if request.method not in {"POST", "PATCH"}:
                 return await handler(request)

@@ -7,7 +7,6 @@ import sysconfig
 import tarfile
 import tomllib
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -54,13 +53,13 @@ def wheel(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A virtual environment with nothing but the wheel in it."""
     venv = tmp_path_factory.mktemp("venv")
     run(sys.executable, "-m", "venv", "--without-pip", venv, folder=venv)
     pip = (sys.executable, "-m", "pip", "--python", venv / "bin" / "python", "--disable-pip-version-check")
     run(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel, folder=venv)
-    yield venv
+    return venv
 
 
 def test_the_archive_has_what_one_needs_to_work_on_it(archive: Path) -> None:
@@ -98,4 +97,14 @@ def test_the_library_needs_few_packages(installed: Path, tmp_path: Path) -> None
     libraries = sysconfig.get_paths()["purelib"]
     code = "import sys, tiercel; print(*{name.partition('.')[0] for name in sys.modules})"
     loaded = set(run(installed / "bin" / "python", "-c", code, folder=tmp_path, PYTHONPATH=libraries).split())
-    assert not loaded & {"fastapi", "starlette", "uvicorn", "httpx", "typer", "rich", "pyarrow", "numpy", "pyspark"}
+    assert not loaded & {
+        "fastapi",
+        "starlette",
+        "uvicorn",
+        "httpx",
+        "typer",
+        "rich",
+        "pyarrow",
+        "numpy",
+        "pyspark",
+    }

@@ -1,0 +1,27 @@
+"""A file that one names, or a configuration that names it: tokens, accounts."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import typer
+
+from tiercel.cli.exit_codes import ExitCode
+from tiercel.cli.failures import Failure
+from tiercel.server.config import Config, ConfigError, load
+
+
+def named_file(file: Path | None, config: Path | None, find: Callable[[Config], str]) -> Path:
+    """`find` gives the name that a configuration has, or raises `ConfigError`."""
+    if (file is None) == (config is None):
+        raise typer.BadParameter("give one of the two", param_hint=["--file", "--config"])
+    if file is not None:
+        return file
+    assert config is not None
+    try:
+        found = load(config)
+    except ConfigError as problem:
+        raise Failure(str(problem), ExitCode.WRONG_USAGE) from problem
+    try:
+        return Path(find(found))
+    except ConfigError as problem:
+        raise Failure(f"{config}: {problem}", ExitCode.WRONG_USAGE) from problem
