@@ -1,4 +1,4 @@
-"""What is documented works: the names of the package, the code of the page, the examples."""
+"""What is documented works: the names of the package, and the examples; tests/docs has the code of pages."""
 
 import builtins
 import re
@@ -14,7 +14,6 @@ from tiercel.model import errors
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "library.md").read_text("utf-8")
-BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 # The example of Spark takes longer, and is run beside the other tests of Spark.
 EXAMPLES = [each for each in sorted((ROOT / "examples").glob("*.py")) if each.stem != "spark_orders"]
 
@@ -70,19 +69,6 @@ class TestNames:
         named = set(re.findall(r"`(\w+)`", section.partition("gives:")[2]))
         with tiercel.open(tmp_path / "data") as qm:
             assert set(qm.create_queue(r".\private$\q").properties) == named
-
-
-@pytest.mark.parametrize(
-    "block", BLOCKS, ids=lambda block: f"line {PAGE[: PAGE.index(block)].count(chr(10)) + 1}"
-)
-def test_code_on_the_page(block: str, tmp_path: Path) -> None:
-    program = tmp_path / "test_program.py"
-    program.write_text(block, "utf-8")
-    if "def test_" in block:
-        assert "1 passed" in run(program, tmp_path, "-m", "pytest", "-p", "no:cacheprovider")
-    else:
-        run(program, tmp_path)
-        assert (tmp_path / "data").is_dir()
 
 
 def test_the_page_shows_everything_that_a_user_calls() -> None:

@@ -3,8 +3,7 @@
 A process that has loaded everything waits on a socket; what stands first on the PATH as `tiercel` hands it
 the words, the folder, the environment and the three files of a command, and a fork of it runs that command.
 
-    python quick_program.py serve SOCKET
-    python quick_program.py write SOCKET DIRECTORY     the `tiercel` for the PATH
+    python quick_program.py SOCKET
 """
 
 import json
@@ -28,10 +27,11 @@ sys.exit(int(line.recv(4) or b"70"))
 """
 
 
-def write(address: str, directory: str) -> None:
-    shim = Path(directory) / "tiercel"
+def write_program(directory: Path, address: Path) -> None:
+    """The `tiercel` for the PATH."""
+    shim = directory / "tiercel"
     real = str(Path(sys.executable).with_name("tiercel"))
-    shim.write_text(_SHIM.format(python=sys.executable, real=real, address=address), "utf-8")
+    shim.write_text(_SHIM.format(python=sys.executable, real=real, address=str(address)), "utf-8")
     shim.chmod(0o755)
 
 
@@ -75,6 +75,8 @@ def _wait_for(line: socket.socket) -> None:
 def _run(words: list[str]) -> None:
     from tiercel import cli  # noqa: PLC0415  # loaded already
 
+    # What there was knows of the files as they were, seekable for instance.
+    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(each, mode) for each, mode in enumerate("rww"))
     sys.argv = ["tiercel", *words]
     code: object = 1
     try:
@@ -84,7 +86,7 @@ def _run(words: list[str]) -> None:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(code if isinstance(code, int) else 1)
+        os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 def _read(line: socket.socket, size: int) -> bytes:
@@ -103,4 +105,4 @@ def _reap() -> None:
 
 
 if __name__ == "__main__":
-    {"serve": serve, "write": write}[sys.argv[1]](*sys.argv[2:])
+    serve(sys.argv[1])

@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,7 @@ from .pages import ROOT, Block
 
 PORTS = (1801, 8801, 8802, 2103)
 HOSTS = ("127.0.0.1", "127.0.0.2")
-PATIENCE_S = 120  # only a session that fails waits that long
+PATIENCE_S = 300  # only a session that fails waits that long
 
 _PRELUDE = """\
 set -eu -o pipefail
@@ -54,22 +54,25 @@ class Session:
         for name in ("examples", "tests"):
             (self._folder / name).symlink_to(ROOT / name)
 
-    def run(self, **environment: str) -> None:
+    def run(self, without: Collection[str] = ()) -> None:
+        """Runs the blocks on a computer that lacks some programs of this one."""
         script = self._notes / "session.sh"
         steps = [self._step(number, block) for number, block in enumerate(self._blocks)]
         wait = self._notes / "wait.py"
         wait.write_text(_WAIT, "utf-8")
-        quick = shlex.join([sys.executable, quick_program.__file__, "serve", str(self._program)])
+        quick = shlex.join([sys.executable, quick_program.__file__, str(self._program)])
         begin = f"({quick} &)\npython {wait} {self._program}\n"  # no job of this shell, but of its session
         script.write_text("".join([_PRELUDE, begin, *steps]), "utf-8")
-        quick_program.write(str(self._program), str(self._notes))
-        path = f"{self._notes}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+        quick_program.write_program(self._notes, self._program)
+        tools = self._tools(without) if without else os.environ["PATH"]
+        path = f"{self._notes}:{Path(sys.executable).parent}:{tools}"
+        environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
         said = self._notes / "stderr"
         with said.open("wb") as errors:
             process = subprocess.Popen(  # noqa: S603  # what we have written ourselves
                 [*own_network(), "bash", str(script)],
                 cwd=self._folder,
-                env=os.environ | {"PATH": path, "NO_COLOR": "1", "COLUMNS": "100"} | environment,
+                env=environment | {"PATH": path, "NO_COLOR": "1", "XDG_CACHE_HOME": str(self._notes)},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
@@ -89,6 +92,16 @@ class Session:
             how = f"takes longer than {PATIENCE_S} s" if code is None else f"ended with {code}"
             raise AssertionError(f"{at} {how}:\n{said.read_text('utf-8')[-4000:]}")
         self._compare()
+
+    def _tools(self, without: Collection[str]) -> str:
+        """A folder with the programs of the system, but for some."""
+        tools = self._notes / "tools"
+        tools.mkdir()
+        for folder in ("/bin", "/usr/bin", "/sbin", "/usr/sbin"):
+            for program in Path(folder).iterdir():
+                if program.name not in without and not (tools / program.name).exists():
+                    (tools / program.name).symlink_to(program)
+        return str(tools)
 
     def _step(self, number: int, block: Block) -> str:
         if not block.is_run:

@@ -18,7 +18,6 @@ ALONE = [block for block in ALL if manner(block.page) == "alone" and block.is_ru
 SESSIONS = [
     page for page in PAGES if manner(page) == "session" and any(block.is_run for block in blocks(page))
 ]
-WITH_SPARK = [page for page in PAGES if manner(page) == "with Spark"]
 SLOW = bool(os.environ.get("TIERCEL_SLOW_DOCS"))
 NOT_RUN_AT_MOST = 8
 
@@ -69,4 +68,4 @@ def test_session(page: Path, tmp_path: Path) -> None:
     if missing := [tool for tool in ("curl", "jq") if f"{tool} " in code and shutil.which(tool) is None]:
         pytest.skip(f"{' and '.join(missing)} is not installed")
     if any(block.is_run for block in chosen):
-        Session(chosen, tmp_path).run()
+        Session(chosen, tmp_path).run(without={"java"} if "pyspark" in code else set())

@@ -1,13 +1,16 @@
-"""What README and docs/spark.md show runs as it stands, on a computer without Java."""
+"""What the pages show of Spark runs, and names every option and column."""
 
 import os
 import re
 import subprocess
 import sys
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from docs.pages import PAGES, blocks, manner
 from pyspark_msmq.options import BatchOptions, StreamOptions, WriteOptions, names
 from pyspark_msmq.schema import DISCARDS, MESSAGES
 from spark.jvm import JAVA_OPTIONS
@@ -16,43 +19,23 @@ from tiercel import columns
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "spark.md").read_text("utf-8")
-README = (ROOT / "README.md").read_text("utf-8")
+WITH_SPARK = [page for page in PAGES if manner(page) == "with Spark"]
 
 
-def example(text: str) -> str:
-    found = [
-        block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "pyspark_msmq" in block
-    ]
-    assert len(found) == 1
-    return str(found[0])
-
-
-def test_the_example(daemon: Served, tmp_path: Path) -> None:
-    assert example(README) == example(PAGE)
-    daemon.make_queue("orders")
+@pytest.mark.parametrize("page", WITH_SPARK, ids=lambda page: page.name)
+def test_page(page: Path, spark: SparkSession, daemon: Served, tmp_path: Path) -> None:
+    """Its blocks are one program; only where the queue manager is had to be told."""
+    for queue in ("orders", "copies"):
+        daemon.make_queue(queue, exist_ok=True)
     daemon.send("orders", "tea", "milk")
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    for tool in ("/bin", "/usr/bin"):  # what Spark's scripts need, without any java
-        for program in Path(tool).iterdir():
-            if program.name != "java" and not (tools / program.name).exists():
-                (tools / program.name).symlink_to(program)
-    without_java = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
-    ended = subprocess.run(  # noqa: S603  # our own words
-        (sys.executable, "-c", example(README)),
-        cwd=tmp_path,
-        env=without_java
-        | {"MSMQ_URL": daemon.url, "PATH": str(tools), "XDG_CACHE_HOME": str(tmp_path)}
-        | {"JDK_JAVA_OPTIONS": JAVA_OPTIONS},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    assert re.findall(r"\| *(tea|milk)\| *(\d)\|", ended.stdout) == [("tea", "3"), ("milk", "4")]
-    assert list(tmp_path.glob("pyspark_msmq/java-*/bin/java"))
-    assert daemon.count("orders") == 0
+    names: dict[str, object] = {}
+    with chdir(tmp_path):
+        for block in blocks(page):
+            if block.is_run:
+                here = f'format("msmq").option("url", "{daemon.url}")'
+                code = block.code.replace('format("msmq")', here)
+                exec(compile(code, str(block), "exec"), names)  # noqa: S102  # what we have written ourselves
+    assert spark.version
 
 
 @pytest.mark.parametrize("role", [BatchOptions, StreamOptions, WriteOptions])
