@@ -8,7 +8,6 @@ Everything runs on the thread of the event loop, commits too: a worker thread wo
 cancelled while it waits loses nothing: what had come to it goes back into its queue.
 """
 
-import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -38,6 +37,7 @@ from tiercel.server.config import Config
 from tiercel.server.daemon import Daemon
 from tiercel.server.driver import Driver
 from tiercel.server.node import Clock
+from tiercel.server.reads import Alarm, Reads
 from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES
 
 _CURRENT = MessageSeekAction.SEEK_CURRENT
@@ -78,44 +78,25 @@ class _OnLoop(embedded.QueueManager):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._futures: dict[Waiter, asyncio.Future[None]] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._reads = Reads()
+        self._alarm = Alarm()
 
     def _completed(self, waiter: Waiter) -> None:
-        future = self._futures.pop(waiter, None)
-        if future is not None and not future.done():
-            future.set_result(None)
+        self._reads.completed(waiter)
 
     def _deadline_changed(self) -> None:
-        if self._futures:
+        if self._reads:
             self._arm()
 
     async def wait_for(self, waiter: Waiter) -> Found:
-        if not waiter.is_done:
-            future = self._futures[waiter] = asyncio.get_running_loop().create_future()
-            self._arm()
-            try:
-                await future
-            except asyncio.CancelledError:
-                self._futures.pop(waiter, None)
-                self.driver.withdraw(waiter)
-                raise
-        return waiter.result()
+        self._arm()
+        return await self._reads.result(self.driver, waiter)
 
     def _arm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        seconds = self.driver.seconds_to_deadline()
-        self._timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self._tick)
-
-    def _tick(self) -> None:
-        if self.driver.is_open:
-            self.driver.run(lambda: None)  # lets the time pass
-            self._arm()
+        self._alarm.set(self.driver)
 
     def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()
         super().close()
 
     async def stop(self) -> None:

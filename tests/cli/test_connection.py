@@ -80,7 +80,9 @@ class TestNobody:
 
     def test_no_address(self, run: Run) -> None:
         assert "write it as http://HOST:8801" in run.refused(2, "ls", "--server", "ftp://host")
-        assert "host:port" in run.refused(2, "ls", "--server", "host:port")
+        for wrong in ("host:port", "http://127.0.0.1:99999", "http://[::1", "http://"):
+            assert "HOST:8801" in run.refused(2, "ls", "--server", wrong)
+        assert "127.0.0.1:9: there is no connection" in run.refused(69, "ls", "--server", "127.0.0.1:9")
 
     def test_something_else_answers(self, run: Run, daemon: Daemon) -> None:
         line = run.refused(5, "ls", "--server", f"{daemon.url}/other")
@@ -103,6 +105,8 @@ class TestElsewhere:
         monkeypatch.setenv("TIERCEL_TOKEN", daemon.tokens["send"])
         run.fine("send", queue, "hello")
         assert "No such file" in run.refused(2, "count", queue, "--token-file", tmp_path / "none")
+        (tmp_path / "token").write_bytes(b"\xff two words")
+        assert "this is no token" in run.refused(2, "count", queue, "--token-file", tmp_path / "token")
 
     def test_a_token_without_the_role(
         self, run: Run, daemon: Daemon, queue: str, monkeypatch: pytest.MonkeyPatch

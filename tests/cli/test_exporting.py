@@ -97,6 +97,7 @@ class TestRefused:
     def test_no_objects(self, run: Run, queue: str, tmp_path: Path) -> None:
         assert "line 1: it is no JSON object" in self.refused(run, queue, tmp_path / "f", "[1]")
         assert "line 2: it is no JSON object" in self.refused(run, queue, tmp_path / "f", "{}\n\x00")
+        assert "line 1: it is no JSON object" in self.refused(run, queue, tmp_path / "f", "[" * 100_000)
 
     def test_no_file(self, run: Run, queue: str, tmp_path: Path) -> None:
         assert "No such file" in run.refused(2, "import", queue, tmp_path / "none")

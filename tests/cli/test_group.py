@@ -52,6 +52,12 @@ def test_a_wrong_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Did you mean 'receive'" in result.err
 
 
+def test_an_option_before_the_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    result = Run(capsys)("--data", "x", "ls")
+    assert result.code == 2
+    assert "options stand behind the verb" in result.err
+
+
 def test_exit_codes_are_told_once() -> None:
     assert all(code.meaning for code in ExitCode)
     assert (ExitCode.NO_DAEMON, ExitCode.BROKEN_PIPE) == (69, 141)

@@ -109,6 +109,13 @@ class TestRefused:
         assert "perhaps label is meant".casefold() in line.casefold()
         assert "KEY=VALUE" in run.refused(2, "send", queue, "x", "--set", "label")
 
+    def test_words_that_are_no_text(self, run: Run, queue: str) -> None:
+        assert "this is no text" in run.refused(2, "count", "q\udcff")
+        assert "this is no text" in run.refused(2, "ls", "q\udcff")
+        run.refused(1, "send", queue, "\udcff")
+        run.fine("send", queue, "x", "--label", "half \ud83d a character")
+        assert run.fine("peek", queue, "--json").record["label"] == "half \ud83d a character"
+
     def test_a_long_label(self, run: Run, queue: str) -> None:
         line = run.refused(1, "send", queue, "x", "--label", "x" * 250)
         assert "limit: 249" in line

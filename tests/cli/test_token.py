@@ -30,6 +30,7 @@ def test_add_list_remove(run: Run) -> None:
     assert token.strip() not in run.path.read_text()
     assert run("add", "other", "--role", "admin")[0] == 0
     assert run("ls") == (0, "spark receive,send\nother admin\n", "")
+    assert run("ls", "--json")[1].startswith('{"name": "spark", "roles": ["receive", "send"]}\n')
     bearer = TokenFile(run.path).find(token.strip())
     assert bearer is not None
     assert bearer.name == "spark"

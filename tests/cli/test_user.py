@@ -41,6 +41,7 @@ def test_add_list_change_remove(run: Run) -> None:
         "w S-1-5-21-1-2-3-4",
         f"R.ORG\\kim {stable_sid('kim', 'R.ORG')} (no password)",
     ]
+    assert run("list", "--json")[1].count('"has_password": true') == 2
     assert run("passwd", "example\\READER", stdin="new\n") == (0, "", "")
     assert [each.nt_hash for each in read(run.path)] == [nt_hash("new"), nt_hash("other"), None]
     assert run("remove", "w") == (0, "", "")

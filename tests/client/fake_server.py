@@ -2,7 +2,10 @@
 
 import asyncio
 import contextlib
+import fcntl
 import selectors
+import sys
+import termios
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
@@ -263,17 +266,36 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class _Impatient(selectors.DefaultSelector):
-    _REAL_S = 0.05  # what goes over the loopback has arrived by then
+    _REAL_S = 0.05
 
     def __init__(self, loop: VirtualLoop) -> None:
         super().__init__()
         self._loop = loop
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = super().select(timeout if timeout is None else min(timeout, self._REAL_S))
-        if not ready and timeout is not None:
-            self._loop.now += max(timeout, 0)
-        return ready
+        if timeout is None or timeout <= 0:
+            return super().select(timeout)
+        for _ in range(int(PATIENCE_S / self._REAL_S)):
+            ready = super().select(min(timeout, self._REAL_S))
+            if ready:
+                return ready
+            if not self._is_something_under_way():
+                break
+        self._loop.now += timeout
+        return []
+
+    def _is_something_under_way(self) -> bool:
+        """Whether a socket is being connected, or has sent what has not arrived: the kernel may be busy."""
+        return any(
+            key.events & selectors.EVENT_WRITE or _unacknowledged(key.fd) for key in self.get_map().values()
+        )
+
+
+def _unacknowledged(descriptor: int) -> int:
+    count = bytearray(4)
+    with contextlib.suppress(OSError):  # one that listens
+        fcntl.ioctl(descriptor, termios.TIOCOUTQ, count)
+    return int.from_bytes(count, sys.byteorder)
 
 
 def play(scene: Coroutine[Any, Any, T]) -> T:

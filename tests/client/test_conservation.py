@@ -80,7 +80,7 @@ def test_nothing_is_lost_or_doubled(directory: Path, transactional: bool) -> Non
         sent = Counter(body for clerk in clerks for body in clerk.sent)
         received = Counter(body for clerk in clerks for body in clerk.received)
         left = Counter(bodies(queue) + bodies(queue.subqueue("retry")))
-        assert len(sent) > 6 * CALLS // 5
+        assert len(sent) > 100  # of 216 or 360, most likely
         assert received.total() > 10
         assert received + left == sent
         assert qm.discards() == []

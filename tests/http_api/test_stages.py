@@ -130,7 +130,7 @@ class TestBadRows:
 
     def test_a_chunk_that_is_too_large(self, served: Served) -> None:
         answer = served.put("/stages/bad/1/0/a", bytes((16 << 20) + 1))
-        assert answer.status == 400
+        assert answer.status == 413
         assert "16777216 bytes" in answer["detail"]
 
     def test_a_chunk_that_is_missing(self, served: Served) -> None:

@@ -134,7 +134,7 @@ class TestAFullMap:
             from tiercel.store import LmdbStore
             with LmdbStore.open_snapshot(Path(sys.argv[1])):
                 print("reading", flush=True)
-                time.sleep(60)
+                time.sleep(600)
         """
         with subprocess.Popen(program(text, directory), stdout=subprocess.PIPE, text=True) as reader:  # noqa: S603
             assert reader.stdout is not None

@@ -241,7 +241,7 @@ class TestOneWriter:
             child = os.fork()
             if child == 0:
                 os.close(1), os.close(2)
-                time.sleep(30)
+                time.sleep(600)
                 os._exit(0)
             print(child, flush=True)
             os._exit(0)
@@ -261,7 +261,7 @@ class TestOneWriter:
             from tiercel.store import LmdbStore
             store = LmdbStore.open(Path(sys.argv[1]))
             print("open", flush=True)
-            time.sleep(60)
+            time.sleep(600)
         """
         command = program(text, directory)
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603

@@ -80,5 +80,7 @@ def _explain(error: typer.TyperException) -> None:
         print(f"tiercel: {error.format_message()}", file=sys.stderr)
         return
     problem = error.format_message() or "a COMMAND is wanted"
+    if isinstance(context.command, LazyGroup) and "option" in problem:
+        problem += "; options stand behind the verb, as in `tiercel ls --data DIR`"
     usage = " ".join(context.get_usage().split())
     print(f"u{usage[1:]}\n{context.command_path}: {problem}", file=sys.stderr)

@@ -9,10 +9,11 @@ import typer
 from tiercel.cli.completion import queue_names
 from tiercel.cli.connection import queue_path
 from tiercel.cli.exit_codes import ExitCode
+from tiercel.cli.options import DryRun
 from tiercel.cli.output import plural
 from tiercel.cli.progress import bar
 from tiercel.cli.receiving import lookup_id_of
-from tiercel.cli.session import DryRun, Session, connected
+from tiercel.cli.session import Session, connected
 from tiercel.cli.watching import expression, matches
 
 verbs = typer.Typer()

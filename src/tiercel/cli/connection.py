@@ -1,5 +1,6 @@
 """The way to a queue manager: a daemon's socket, its address, or a store where none runs."""
 
+import json
 import os
 import socket
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ API: Final = "/api/v1/"
 NDJSON: Final = "application/x-ndjson"
 _SOCKET: Final = "tiercel.sock"  # beside the store
 _STORE: Final = "data.mdb"
+_PORT: Final = 8801  # of the API, unless the configuration says otherwise
 _CONNECT_S: Final = 10.0
 _OF_STATUS: Final = {
     401: ExitCode.DENIED,
@@ -68,10 +70,10 @@ class Api:
         return self.ask("GET", path, query)
 
     def post(self, path: str, body: Any = None, **query: Any) -> Any:
-        return self.ask("POST", path, query, json={} if body is None else body)
+        return self.ask("POST", path, query, **_json({} if body is None else body))
 
     def patch(self, path: str, body: Any) -> Any:
-        return self.ask("PATCH", path, {}, json=body)
+        return self.ask("PATCH", path, {}, **_json(body))
 
     def delete(self, path: str, **query: Any) -> Any:
         return self.ask("DELETE", path, query)
@@ -120,6 +122,11 @@ class Api:
         except httpx.TransportError as problem:
             line = f"{self._where}: the connection broke off ({problem}). Look whether the daemon still runs"
             raise Failure(line, ExitCode.NO_DAEMON) from problem
+
+
+def _json(body: Any) -> dict[str, Any]:
+    """In ASCII: a label may have half a character of UTF-16, which UTF-8 has not."""
+    return {"content": json.dumps(body).encode(), "headers": {"Content-Type": "application/json"}}
 
 
 def _given(query: dict[str, Any]) -> dict[str, Any]:
@@ -193,18 +200,34 @@ def _nobody_runs(directory: Path, *, is_named: bool) -> str:
 
 
 def _client_of(address: str, token_file: Path | None) -> httpx.Client:
-    base = address if "://" in address else f"http://{address}"
-    try:
-        url = httpx.URL(base)
-    except httpx.InvalidURL as problem:
-        raise Failure(
-            f"--server {address}: {problem}. Write it as http://HOST:8801", ExitCode.WRONG_USAGE
-        ) from None
-    if url.scheme not in {"http", "https"} or not url.host:
-        raise Failure(
-            f"--server {address}: write it as http://HOST:8801 or https://HOST:8801", ExitCode.WRONG_USAGE
-        )
-    token = token_file.read_text("utf-8").strip() if token_file else os.environ.get("TIERCEL_TOKEN", "")
+    url = _url(address)
+    token = _token(token_file)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     timeout = httpx.Timeout(None, connect=_CONNECT_S)
     return httpx.Client(base_url=url, headers=headers, timeout=timeout, verify=url.scheme == "https")
+
+
+def _url(address: str) -> httpx.URL:
+    """HOST and HOST:PORT are short for what a daemon has without TLS."""
+    try:
+        url = httpx.URL(address if "://" in address else f"http://{address}")
+        if "://" not in address and url.port is None:
+            url = url.copy_with(port=_PORT)
+    except httpx.InvalidURL as problem:
+        line = f"--server {address}: {problem}. Write it as http://HOST:{_PORT}"
+        raise Failure(line, ExitCode.WRONG_USAGE) from None
+    if url.scheme not in {"http", "https"} or not url.host or not 0 < (url.port or _PORT) < 65536:
+        line = f"--server {address}: write it as http://HOST:{_PORT} or https://HOST:{_PORT}"
+        raise Failure(line, ExitCode.WRONG_USAGE)
+    return url
+
+
+def _token(file: Path | None) -> str:
+    source, data = "TIERCEL_TOKEN", os.environ.get("TIERCEL_TOKEN", "")
+    if file is not None:
+        source, data = str(file), file.read_bytes().decode("ascii", "replace")
+    token = data.strip()
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        line = f"{source}: this is no token; `tiercel token add` prints one"
+        raise Failure(line, ExitCode.WRONG_USAGE)
+    return token

@@ -16,9 +16,10 @@ import typer
 from tiercel.cli.completion import QueueName
 from tiercel.cli.connection import queue_path
 from tiercel.cli.failures import Failure
+from tiercel.cli.options import DryRun
 from tiercel.cli.output import note, plural
 from tiercel.cli.progress import bar
-from tiercel.cli.session import DryRun, Session, connected
+from tiercel.cli.session import Session, connected
 from tiercel.model.errors import MqError
 
 verbs = typer.Typer()
@@ -179,7 +180,7 @@ def _checked(source: IO[bytes], name: str, skip: int) -> _Found:
             message = from_json(_parsed(line))
         except MqError as error:
             raise Failure(f"{name}, line {number}: {error} Nothing was sent.") from error
-        except ValueError as problem:
+        except (ValueError, RecursionError) as problem:
             wrong = f"it is no JSON object ({problem}); is the file whole? Nothing was sent"
             raise Failure(f"{name}, line {number}: {wrong}") from problem
         count += 1

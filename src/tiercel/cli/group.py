@@ -108,6 +108,8 @@ class LazyGroup(TyperGroup):
             return _complain(ctx, str(failure), failure.code)
         except MqError as error:
             return _complain(ctx, str(error), code_of(error))
+        except UnicodeEncodeError as error:  # a word of the command line that is no UTF-8
+            return _complain(ctx, f"{error.object!a}: this is no text", ExitCode.WRONG_USAGE)
         except OSError as error:
             code = ExitCode.FAILED if error.filename is None else ExitCode.WRONG_USAGE
             return _complain(ctx, f"{error.filename or 'output'}: {error.strerror or error}", code)

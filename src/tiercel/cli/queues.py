@@ -11,8 +11,9 @@ from tiercel.cli.completion import QueueName, QueueNames, queue_names
 from tiercel.cli.connection import queue_path
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.failures import Failure
+from tiercel.cli.options import DryRun, Yes
 from tiercel.cli.output import Column, Record, age, facts, number, plural, size
-from tiercel.cli.session import DryRun, Session, Yes, connected
+from tiercel.cli.session import Session, connected
 
 verbs = typer.Typer()
 

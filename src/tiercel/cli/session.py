@@ -13,6 +13,7 @@ import typer
 from tiercel.cli.connection import Api, connect
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.failures import Failure
+from tiercel.cli.options import Json
 from tiercel.cli.output import Output
 
 P = ParamSpec("P")
@@ -45,9 +46,6 @@ TokenFile = Annotated[
         help="The token for URL; TIERCEL_TOKEN, if left out.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Say what would be done, and do nothing.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 
 
 @dataclass(frozen=True, slots=True)

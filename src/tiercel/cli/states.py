@@ -10,8 +10,9 @@ from rich.text import Text
 from tiercel.cli.completion import queue_names
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.failures import Failure
+from tiercel.cli.options import Yes
 from tiercel.cli.output import Column, Record, age, number, plural, seconds, size
-from tiercel.cli.session import Session, Yes, connected
+from tiercel.cli.session import Session, connected
 from tiercel.model.errors import error_for_code
 
 verbs = typer.Typer()

@@ -1,5 +1,6 @@
 """`tiercel token`: who may use the data endpoint and the API."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ import typer
 
 from tiercel.cli.failures import Failure
 from tiercel.cli.named_file import named_file
+from tiercel.cli.options import Json
 from tiercel.security.tokens import Bearer, Role, TokenError, Tokens, digest_of, new_token, roles_of
 from tiercel.server import token_file
 from tiercel.server.config import Config, ConfigError
@@ -77,12 +79,13 @@ def remove(name: Name, file: File = None, config: ConfigFile = None) -> None:
 
 
 @token.command("ls")
-def list_all(file: File = None, config: ConfigFile = None) -> None:
+def list_all(file: File = None, config: ConfigFile = None, as_json: Json = False) -> None:
     """Print the names of all tokens and their roles."""
     path = _path(file, config)
     with _refusals():
         for bearer in token_file.read(path):
-            print(f"{bearer.name} {','.join(sorted(bearer.roles))}")
+            name, roles = bearer.name, sorted(bearer.roles)
+            print(json.dumps({"name": name, "roles": roles}) if as_json else f"{name} {','.join(roles)}")
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """`tiercel user`: the accounts that may log on from afar."""
 
 import getpass
+import json
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +12,7 @@ import typer
 
 from tiercel.cli.failures import Failure
 from tiercel.cli.named_file import named_file
+from tiercel.cli.options import Json
 from tiercel.model.errors import DecodeError
 from tiercel.model.sid import SecurityIdentifier
 from tiercel.security.accounts import Account, AccountError, Accounts
@@ -107,12 +109,15 @@ def change_password(name: Name, file: File = None, config: ConfigFile = None) ->
 
 
 @user.command("list")
-def list_all(file: File = None, config: ConfigFile = None) -> None:
+def list_all(file: File = None, config: ConfigFile = None, as_json: Json = False) -> None:
     """Print all accounts with their SIDs."""
 
     def list_of(path: Path) -> None:
         for account in account_file.read(path):
-            print(f"{account} {account.sid}{'' if account.nt_hash else ' (no password)'}")
+            has_password = account.nt_hash is not None
+            record = {"name": str(account), "sid": str(account.sid), "has_password": has_password}
+            line = f"{account} {account.sid}{'' if has_password else ' (no password)'}"
+            print(json.dumps(record) if as_json else line)
 
     _run(list_of, file, config)
 

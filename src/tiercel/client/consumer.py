@@ -14,8 +14,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 from uuid import UUID
 
-from tiercel.client.translate import check_number, check_text, set_record
+from tiercel.client.translate import check_number, check_text
 from tiercel.engine import claims as engine_claims
+from tiercel.engine.messages import set_record
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.format_name import FormatName, named
 from tiercel.model.message import ReceivedMessage

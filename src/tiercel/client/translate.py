@@ -1,11 +1,10 @@
 """Between what users write and get, and what the engine takes and gives."""
 
 from tiercel.engine.handles import Found
-from tiercel.engine.records import Record
+from tiercel.engine.messages import set_record
 from tiercel.model.errors import IllegalPropertyVariantTypeError, QueueNotFoundError
 from tiercel.model.format_name import FormatName
 from tiercel.model.message import Message
-from tiercel.model.path_name import PathName
 from tiercel.server.driver import Driver
 from tiercel.wire.message import read_message
 from tiercel.wire.user_message import UserMessage
@@ -22,17 +21,6 @@ def message_of(found: Found) -> Message:
     message = read_message(found.packet or UserMessage(found.record.packet))
     set_record(message, found.lookup_id, found.record)
     return message
-
-
-def set_record(message: Message, lookup_id: int, record: Record) -> None:
-    """Sets what the queue manager knows of a message beside its packet."""
-    message.lookup_id = lookup_id
-    message.arrival_time = record.arrival_time
-    message.abort_count = record.abort_count
-    message.move_count = record.move_count
-    message.last_move_time = record.last_move_time
-    if record.dead_letter_queue:
-        message.dead_letter_queue = PathName.parse(record.dead_letter_queue)
 
 
 def check_text(what: str, value: object) -> str:

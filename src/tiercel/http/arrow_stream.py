@@ -11,41 +11,21 @@ from contextlib import aclosing
 from typing import Final
 
 import pyarrow as pa
-from starlette.responses import StreamingResponse
-from starlette.types import Message, Receive, Scope, Send
 
 from tiercel.http.problems import problem_of
+from tiercel.http.timely import TimelyStream
 from tiercel.model.errors import MqError
 
 MEDIA_TYPE: Final = "application/vnd.apache.arrow.stream"
 _END_OF_STREAM: Final = b"\xff\xff\xff\xff\0\0\0\0"
 _SENT_BYTES: Final = 512 << 10  # at a time: more would be copied more often
-_STALLED_S: Final = 300.0  # who takes nothing for so long is gone
 
 Batches = AsyncGenerator[pa.RecordBatch, None]
 
 
-class ArrowStream(StreamingResponse):
-    """`ended` is called when the stream has ended, or its client is gone."""
-
+class ArrowStream(TimelyStream):
     def __init__(self, schema: pa.Schema, batches: Batches, ended: Callable[[], None]) -> None:
-        self._stream = _encoded(schema, batches)
-        self._ended = ended
-        super().__init__(self._stream, media_type=MEDIA_TYPE)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._ended()
-            await self._stream.aclose()
-
-    async def stream_response(self, send: Send) -> None:
-        async def send_in_time(message: Message) -> None:
-            async with asyncio.timeout(_STALLED_S):
-                await send(message)
-
-        await super().stream_response(send_in_time)
+        super().__init__(_encoded(schema, batches), MEDIA_TYPE, ended)
 
 
 async def _encoded(schema: pa.Schema, batches: Batches) -> AsyncGenerator[memoryview | bytes, None]:

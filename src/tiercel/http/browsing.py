@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from tiercel.engine.browsing import LAST_SEQUENCE, Seen
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import Found
+from tiercel.engine.messages import set_record
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import LAST_LOOKUP_ID, Record
 from tiercel.http import names
@@ -18,7 +19,6 @@ from tiercel.model.codes import QueueAccess
 from tiercel.model.errors import InvalidParameterError, IoTimeoutError, MessageNotFoundError
 from tiercel.model.identifiers import lookup_id_sequence
 from tiercel.model.message import Message
-from tiercel.model.path_name import PathName
 from tiercel.wire.message import decode_message
 from tiercel.wire.user_message import UserMessage
 
@@ -66,13 +66,7 @@ class _Slice(NamedTuple):
 def message_of(lookup_id: int, record: Record) -> Message:
     """All properties of a message in a queue."""
     message = decode_message(UserMessage(record.packet))
-    message.lookup_id = lookup_id
-    message.arrival_time = record.arrival_time
-    message.abort_count = record.abort_count
-    message.move_count = record.move_count
-    message.last_move_time = record.last_move_time
-    if record.dead_letter_queue:
-        message.dead_letter_queue = PathName.parse(record.dead_letter_queue)
+    set_record(message, lookup_id, record)
     return message
 
 

@@ -18,6 +18,7 @@ from tiercel.engine.handles import Found, Waiter
 from tiercel.http.api_endpoint import Doors
 from tiercel.server.config import ApiOptions
 from tiercel.server.driver import Driver
+from tiercel.server.reads import Alarm, Reads
 from tiercel.store import lmdb_files
 
 T = TypeVar("T")
@@ -30,10 +31,10 @@ class LocalHost:
         """Raises `StoreInUseError` when somebody runs it, `StoreFailedError` when there is none."""
         lmdb_files.prepare(directory, create=create)
         self._loop = asyncio.get_running_loop()
-        self._reads: dict[Waiter, asyncio.Future[None]] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._reads = Reads()
+        self._alarm = Alarm()
         self.driver = Driver(
-            directory, clock=time.time, completed=self._completed, deadline_changed=self._arm
+            directory, clock=time.time, completed=self._completed, deadline_changed=self._deadline_changed
         )
 
     def call(self, command: Callable[[Engine], T]) -> "asyncio.Future[T]":
@@ -46,37 +47,16 @@ class LocalHost:
 
     async def read(self, command: Callable[[Engine], Found | Waiter]) -> Found:
         result = await self.call(command)
-        if isinstance(result, Found):
-            return result
-        if not result.is_done:
-            future = self._reads[result] = self._loop.create_future()
-            try:
-                await future
-            except asyncio.CancelledError:
-                self._reads.pop(result, None)
-                self.driver.withdraw(result)
-                raise
-        return result.result()
+        return result if isinstance(result, Found) else await self._reads.result(self.driver, result)
 
     def _completed(self, waiter: Waiter) -> None:
-        future = self._reads.pop(waiter, None)
-        if future is not None and not future.done():
-            future.set_result(None)
+        self._reads.completed(waiter)
 
-    def _arm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        seconds = self.driver.seconds_to_deadline()
-        self._timer = None if seconds is None else self._loop.call_later(seconds, self._tick)
-
-    def _tick(self) -> None:
-        if self.driver.is_open:
-            self.driver.run(lambda: None)  # lets the time pass
-            self._arm()
+    def _deadline_changed(self) -> None:
+        self._alarm.set(self.driver)
 
     def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()
         self.driver.close()
 
 

@@ -35,8 +35,7 @@ def new_server(app: ASGIApp, http: type[asyncio.Protocol] | None = None, **optio
             server_header=False,
             date_header=False,
             timeout_graceful_shutdown=_STOP_S,
-            timeout_keep_alive=_IDLE_S,
-            **options,
+            **{"timeout_keep_alive": _IDLE_S, **options},
         )
     )
 

@@ -29,6 +29,7 @@ from tiercel.server.driver import Driver, Talk
 from tiercel.server.logons import providers
 from tiercel.server.network import Network
 from tiercel.server.node import Clock
+from tiercel.server.reads import Reads
 from tiercel.server.remote_reading import RemoteReading
 
 _FATAL: Final = (StoreFailedError, StoreDamagedError)
@@ -69,7 +70,7 @@ class Daemon:
         self.config = config
         self.faces = list(faces)
         self._completed = completed
-        self._reads: dict[Waiter, asyncio.Future[None]] = {}
+        self._reads = Reads()
         self.endpoints: list[Endpoint] = []
         self.failure: BaseException | None = None
         self.failed = asyncio.Event()
@@ -223,24 +224,11 @@ class Daemon:
     async def read(self, command: Callable[[Engine], Found | Waiter]) -> Found:
         """A read that may have to wait; who is cancelled meanwhile gives back what had come."""
         result = await self.call(command)
-        if isinstance(result, Found):
-            return result
-        if not result.is_done:
-            future = self._reads[result] = self._loop.create_future()
-            try:
-                await future
-            except asyncio.CancelledError:
-                self._reads.pop(result, None)
-                self.driver.withdraw(result)
-                raise
-        return result.result()
+        return result if isinstance(result, Found) else await self._reads.result(self.driver, result)
 
     def _end_wait(self, waiter: Waiter) -> None:
-        future = self._reads.pop(waiter, None)
-        if future is None:
+        if not self._reads.completed(waiter):
             self._completed(waiter)
-        elif not future.done():
-            future.set_result(None)
 
     def reload(self, config: Config) -> list[str]:
         """Takes over what can change while it runs; gives the options that need a restart."""

@@ -1,12 +1,9 @@
 """Messages: send, browse, receive, delete."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable
 from typing import Annotated, Any, Final
 
 from fastapi import Query, Request, Response
-from fastapi.responses import StreamingResponse
-from starlette.types import Message, Receive, Scope, Send
 
 from tiercel.engine.engine import Engine
 from tiercel.http import names, sending
@@ -19,6 +16,7 @@ from tiercel.http.leases import Wish
 from tiercel.http.message_json import to_json
 from tiercel.http.problems import BusyError
 from tiercel.http.queues import open_to_take
+from tiercel.http.timely import TimelyStream
 from tiercel.model.codes import MessageSeekAction
 from tiercel.model.errors import InvalidParameterError, MessageNotFoundError, TooLargeError
 from tiercel.model.limits import MAX_PACKET_SIZE
@@ -31,7 +29,6 @@ _MAX_LINES_BYTES: Final = 64 << 20
 _MAX_MESSAGE_BYTES: Final = 2 * MAX_PACKET_SIZE  # 4 MiB in base64, and its properties
 _LAST_LOOKUP_ID: Final = 2**64 - 1
 _MAX_STREAMS: Final = 16
-_STALLED_S: Final = 300.0  # who takes nothing for so long is gone
 
 _MESSAGE: Final = {"$ref": "#/components/schemas/Message"}
 _SENDS: Final = {
@@ -155,33 +152,13 @@ async def browse_messages(
 
 
 def _stream(api: Api, lines: Callable[[], AsyncGenerator[bytes, None]]) -> Response:
+    def ended() -> None:
+        api.streams -= 1
+
     if api.streams >= _MAX_STREAMS:
         raise BusyError("exports", present=api.streams, limit=_MAX_STREAMS)
-    return _Lines(api, lines())
-
-
-class _Lines(StreamingResponse):
-    """A stream that its client takes in time, or it ends."""
-
-    def __init__(self, api: Api, lines: AsyncGenerator[bytes, None]) -> None:
-        self._api = api
-        self._lines = lines
-        super().__init__(lines, media_type=NDJSON)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._api.streams += 1
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._api.streams -= 1
-            await self._lines.aclose()
-
-    async def stream_response(self, send: Send) -> None:
-        async def send_in_time(message: Message) -> None:
-            async with asyncio.timeout(_STALLED_S):
-                await send(message)
-
-        await super().stream_response(send_in_time)
+    api.streams += 1
+    return TimelyStream(lines(), NDJSON, ended)
 
 
 def _number(lookup_id: str) -> int:

@@ -1,5 +1,6 @@
 """What is on its way to other computers: outgoing queues, connections; pause and resume."""
 
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import Response
@@ -72,20 +73,15 @@ async def list_connections(api: Context) -> Response:
 @router.post("/queues/{queue}/pause", **needs(Role.ADMIN, audit="pause queue"), response_model=Queue)
 async def pause_queue(api: Context, queue: QueueName) -> Response:
     """Nothing is sent from an outgoing queue until it is resumed, or the queue manager starts again."""
-
-    def command(engine: Engine) -> dict[str, Any]:
-        state = names.find(engine, queue)
-        engine.pause(state)
-        return queues.with_properties(engine, state)
-
-    return answer(await api.host.call(command))
+    return answer(await api.host.call(lambda engine: _switch(engine, queue, engine.pause)))
 
 
 @router.post("/queues/{queue}/resume", **needs(Role.ADMIN, audit="resume queue"), response_model=Queue)
 async def resume_queue(api: Context, queue: QueueName) -> Response:
-    def command(engine: Engine) -> dict[str, Any]:
-        state = names.find(engine, queue)
-        engine.resume(state)
-        return queues.with_properties(engine, state)
+    return answer(await api.host.call(lambda engine: _switch(engine, queue, engine.resume)))
 
-    return answer(await api.host.call(command))
+
+def _switch(engine: Engine, queue: str, how: Callable[[QueueState], None]) -> dict[str, Any]:
+    state = names.find(engine, queue)
+    how(state)
+    return queues.with_properties(engine, state)
