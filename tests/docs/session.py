@@ -16,6 +16,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from spark.jvm import JAVA_OPTIONS
+
 from . import quick_program
 from .pages import ROOT, Block
 
@@ -72,7 +74,13 @@ class Session:
             process = subprocess.Popen(  # noqa: S603  # what we have written ourselves
                 [*own_network(), "bash", str(script)],
                 cwd=self._folder,
-                env=environment | {"PATH": path, "NO_COLOR": "1", "XDG_CACHE_HOME": str(self._notes)},
+                env=environment
+                | {
+                    "PATH": path,
+                    "NO_COLOR": "1",
+                    "XDG_CACHE_HOME": str(self._notes),
+                    "JDK_JAVA_OPTIONS": JAVA_OPTIONS,
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
