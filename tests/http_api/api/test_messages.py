@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from addresses import own_address
 from http_api.api.asked import V1, Api, Asked, at
 from http_api.served import until
 from tiercel.http.sending import MAX_MESSAGES
@@ -133,7 +134,7 @@ class TestSend:
         assert (answer.status_code, answer.json()["code"]) == (507, "MQ_ERROR_INSUFFICIENT_RESOURCES")
 
     def test_to_another_computer(self, served: Asked) -> None:
-        far = r"DIRECT=TCP:127.0.0.77\private$\far"
+        far = rf"DIRECT=TCP:{own_address(15)}\private$\far"
         assert served.post(f"{at(far)}/messages", {"label": "plain"}).status_code == 201
         assert served.post(f"{at(far)}/messages", {"label": "tx"}, transactional="true").status_code == 201
         messages = served.get(f"{at(far)}/messages").json()["messages"]
