@@ -288,6 +288,8 @@ class TestAcknowledging:
     def test_each_read_has_its_own_time(self) -> None:
         async def scene() -> None:
             async with reading({calls.StartReceive: never}, rpc_cancel_minutes=1) as (fake, orders):
+                await orders.purge()
+                await asyncio.sleep(61)  # nothing is looked at any more
                 patient = asyncio.create_task(orders.receive(3600))
                 await fake.until(calls.StartReceive)
                 began = asyncio.get_running_loop().time()
