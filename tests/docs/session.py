@@ -32,7 +32,7 @@ trap 'code=$?; for job in $(jobs -p); do kill $job 2>/dev/null || true; done; wa
 # Somebody who types waits for the first line of the log.
 _WAIT = """\
 import socket, sys, time
-deadline = time.monotonic() + 60
+deadline = time.monotonic() + 200
 for door in sys.argv[1:]:
     while True:
         with socket.socket(socket.AF_UNIX) as probe:
