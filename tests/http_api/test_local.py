@@ -6,11 +6,13 @@ import httpx
 import pytest
 
 import tiercel
+from http_api.served import PATIENCE_S
 from tiercel.http import local
 
 
 def client(path: Path) -> httpx.Client:
-    return httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://local/api/v1")
+    transport = httpx.HTTPTransport(uds=str(path))
+    return httpx.Client(transport=transport, base_url="http://local/api/v1", timeout=2 * PATIENCE_S)
 
 
 def test_the_same_requests(tmp_path: Path) -> None:

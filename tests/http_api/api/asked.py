@@ -3,10 +3,11 @@
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -14,6 +15,7 @@ import httpx
 from http_api.served import PATIENCE_S, Running
 
 V1 = "/api/v1"
+T = TypeVar("T")
 
 
 class Api:
@@ -62,6 +64,20 @@ def at(queue: str) -> str:
     return f"/queues/{quote(queue, safe='')}"
 
 
+class Doing(Generic[T]):
+    """Something that is done in a thread meanwhile."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._results: list[T] = []
+        self._thread = threading.Thread(target=lambda: self._results.append(work()), daemon=True)
+        self._thread.start()
+
+    def result(self) -> T:
+        self._thread.join(2 * PATIENCE_S)
+        assert self._results, "it was not done, or failed"
+        return self._results[0]
+
+
 class Asked(Running, Api):
     """A daemon, asked on its Unix socket."""
 
@@ -69,7 +85,7 @@ class Asked(Running, Api):
         Running.__init__(self, process)
         self.data = data
         transport = httpx.HTTPTransport(uds=str(data / "tiercel.sock"))
-        Api.__init__(self, httpx.Client(transport=transport, base_url="http://local", timeout=PATIENCE_S))
+        Api.__init__(self, httpx.Client(transport=transport, base_url="http://local", timeout=2 * PATIENCE_S))
 
     def connection(self) -> socket.socket:
         """A connection of its own, for those who break it off."""
@@ -79,7 +95,7 @@ class Asked(Running, Api):
 
     def by_tcp(self, token: str | None = None, **options: Any) -> Api:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        client = httpx.Client(base_url=self.start["api"], headers=headers, timeout=PATIENCE_S, **options)
+        client = httpx.Client(base_url=self.start["api"], headers=headers, timeout=2 * PATIENCE_S, **options)
         return Api(client)
 
 

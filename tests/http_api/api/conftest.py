@@ -1,4 +1,4 @@
-"""One daemon for all tests that leave nothing behind but queues of their own."""
+"""One daemon for the tests of a file, which leave nothing behind but queues of their own."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -10,7 +10,7 @@ from http_api.api.asked import Api, Asked, asked
 _NUMBERS = count()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     with asked(tmp_path_factory.mktemp("api"), "[api]\nenabled = true\nport = 0\n") as served:
         yield served

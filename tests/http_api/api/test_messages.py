@@ -2,7 +2,6 @@
 
 import base64
 import json
-import threading
 import time
 from http.client import HTTPResponse
 from typing import Any
@@ -10,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from http_api.api.asked import V1, Api, Asked, at
+from addresses import own_address
+from http_api.api.asked import V1, Api, Asked, Doing, at
 from http_api.served import until
 from tiercel.http.sending import MAX_MESSAGES
 
@@ -133,7 +133,7 @@ class TestSend:
         assert (answer.status_code, answer.json()["code"]) == (507, "MQ_ERROR_INSUFFICIENT_RESOURCES")
 
     def test_to_another_computer(self, served: Asked) -> None:
-        far = r"DIRECT=TCP:127.0.0.77\private$\far"
+        far = rf"DIRECT=TCP:{own_address(8)}\private$\far"
         assert served.post(f"{at(far)}/messages", {"label": "plain"}).status_code == 201
         assert served.post(f"{at(far)}/messages", {"label": "tx"}, transactional="true").status_code == 201
         messages = served.get(f"{at(far)}/messages").json()["messages"]
@@ -191,23 +191,21 @@ class TestSendMany:
         assert (answer.status_code, str(MAX_MESSAGES) in answer.json()["detail"]) == (400, True)
 
     def test_too_large(self, served: Asked, queue: str) -> None:
-        connection = served.connection()
         head = (
             f"POST {V1}{at(queue)}/messages HTTP/1.1\r\nHost: x\r\nContent-Type: {LINES['content-type']}\r\n"
         )
-        with connection:  # nobody reads 65 MiB to find out
+        with served.connection() as connection:  # nobody reads 65 MiB to find out
             connection.sendall(f"{head}Content-Length: {65 << 20}\r\n\r\n".encode())
             response = HTTPResponse(connection)
             response.begin()
             assert (response.status, b"limit: 67108864 bytes" in response.read()) == (413, True)
 
     def test_who_goes_in_the_middle_has_sent_nothing(self, served: Asked, queue: str) -> None:
-        connection = served.connection()
         head = (
             f"POST {V1}{at(queue)}/messages HTTP/1.1\r\nHost: x\r\nContent-Type: {LINES['content-type']}\r\n"
         )
-        connection.sendall(f"{head}Content-Length: 100\r\n\r\n".encode() + b"{}\n{}\n")
-        connection.close()
+        with served.connection() as connection:
+            connection.sendall(f"{head}Content-Length: 100\r\n\r\n".encode() + b"{}\n{}\n")
         served.create(f"{queue}-after")  # later than what was cut off
         assert served.count(queue) == 0
 
@@ -312,14 +310,11 @@ class TestWait:
 
     def test_sees_what_somebody_receives_at_once(self, served: Asked, queue: str) -> None:
         waiting = self.wait(served, queue, order="arrival")
-        receiver = threading.Thread(
-            target=served.receive, args=[queue], kwargs={"wait_ms": 60_000, "acknowledge": "now"}
-        )
-        receiver.start()
+        receiver = Doing(lambda: served.receive(queue, wait_ms=60_000, acknowledge="now"))
         until(lambda: served.get(at(queue)).json()["waiting_readers"] == 2)
         served.send(queue, {"label": "gone"})
         assert waiting.labels() == ["gone"]
-        receiver.join()
+        receiver.result()
         assert served.count(queue) == 0
 
     def test_in_vain(self, served: Asked, queue: str) -> None:
@@ -330,37 +325,28 @@ class TestWait:
         assert served.get(f"{at(queue)}/messages", wait_ms=1).json() == {"messages": [], "next": None}
 
     def test_ends_when_its_client_goes(self, served: Asked, queue: str) -> None:
-        connection = served.connection()
         request = f"GET {V1}{at(queue)}/messages?wait_ms=60000 HTTP/1.1\r\nHost: x\r\n\r\n"
-        connection.sendall(request.encode())
-        until(lambda: served.get(at(queue)).json()["waiting_readers"] == 1)
-        connection.close()
+        with served.connection() as connection:
+            connection.sendall(request.encode())
+            until(lambda: served.get(at(queue)).json()["waiting_readers"] == 1)
         until(lambda: served.get(at(queue)).json()["waiting_readers"] == 0)
         until(lambda: served.get(at(queue)).json()["open_handles"] == 0)
 
     def test_of_a_queue_that_is_deleted(self, served: Asked, queue: str) -> None:
         waiting = self.wait(served, queue)
         served.ask("DELETE", at(queue))
-        waiting.thread.join()
-        assert waiting.answer.status_code == 410
+        assert waiting.answer.result().status_code == 410
 
 
 class Waiting:
     """A browse that waits, in a thread."""
 
-    answer: httpx.Response
-
     def __init__(self, served: Asked, queue: str, query: dict[str, Any]) -> None:
-        def ask() -> None:
-            self.answer = served.get(f"{at(queue)}/messages", wait_ms=60_000, **query)
-
-        self.thread = threading.Thread(target=ask)
-        self.thread.start()
+        self.answer = Doing(lambda: served.get(f"{at(queue)}/messages", wait_ms=60_000, **query))
 
     @property
     def page(self) -> dict[str, Any]:
-        self.thread.join()
-        page: dict[str, Any] = self.answer.json()
+        page: dict[str, Any] = self.answer.result().json()
         return page
 
     def labels(self) -> list[str]:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from addresses import own_address
 from http_api.api.asked import Asked, at
 
 
@@ -81,7 +82,7 @@ class TestMove:
         assert ("transaction_id" in found) is not transactional
 
     def test_dead_letters_to_where_they_belong(self, served: Asked, queue: str) -> None:
-        far = r"DIRECT=TCP:127.0.0.78\private$\far"
+        far = rf"DIRECT=TCP:{own_address(8)}\private$\far"
         served.send(far, {"label": "dead", "negative_journaling": True})
         served.post(f"{at(far)}/purge")
         assert served.labels(";deadletter") == ["dead"]
@@ -90,7 +91,7 @@ class TestMove:
         assert served.labels(";deadletter") == []
 
     def test_to_another_computer_and_off_the_way(self, served: Asked, queue: str) -> None:
-        far, farther = (rf"DIRECT=TCP:127.0.0.79\private$\{name}" for name in ("a", "b"))
+        far, farther = (rf"DIRECT=TCP:{own_address(9)}\private$\{name}" for name in ("a", "b"))
         served.send(queue, {"label": "x", "negative_journaling": True})
         assert carry(served, "move", queue, far).json()["count"] == 1
         assert carry(served, "move", far, farther).json()["count"] == 1
