@@ -4,6 +4,9 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from http_api.served import PATIENCE_S
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import Found, Waiter
 from tiercel.http.browsing import END, Messages, Order, Shape
@@ -36,6 +39,31 @@ class Rival(LocalHost):
         (gone,) = await Leases(self, Waits()).receive("q", Wish(is_final=True), "rival", Client())
         assert gone["lookup_id"] == str(found.lookup_id)
         return found
+
+
+class Sudden(LocalHost):
+    """A queue manager where a message comes just before a wait begins."""
+
+    async def read(self, command: Callable[[Engine], Found | Waiter]) -> Found:
+        await Sender(self).send("q", [from_json({"label": "sudden"})], None)
+        return await super().read(command)
+
+
+async def look(folder: Path, order: Order) -> list[str]:
+    host = Sudden(folder, create=True)
+    try:
+        await Queues(host).create("q", {}, transactional=False, exist_ok=False)
+        page = await Messages(host, Waits()).page(
+            "q", Shape(order), after="start", limit=9, last=None, wait_s=PATIENCE_S, asker=Client()
+        )
+        return [each["label"] for each in page.messages]
+    finally:
+        host.close()
+
+
+@pytest.mark.parametrize("order", Order)
+def test_what_comes_before_the_wait_ends_it(tmp_path: Path, order: Order) -> None:
+    assert asyncio.run(look(tmp_path / "data", order)) == ["sudden"]
 
 
 async def tail(folder: Path, order: Order) -> tuple[list[str], str | None]:

@@ -1,5 +1,6 @@
 """Messages as requests look at them, without taking any: page by page, or as a stream of all."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from tiercel.engine.browsing import LAST_SEQUENCE, Seen
 from tiercel.engine.engine import Engine
-from tiercel.engine.handles import Found
+from tiercel.engine.handles import Found, OpenQueue, Waiter
 from tiercel.engine.messages import set_record
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import LAST_LOOKUP_ID, Record
@@ -26,6 +27,7 @@ MAX_PAGE: Final = 1000  # messages
 _PAGE_BYTES: Final = 4 << 20  # of packets: it is written in one turn; one message may be more than is left
 _SLICE: Final = 100  # messages in one turn: some 10 ms
 _SLICE_BYTES: Final = 1 << 20
+_REST_S: Final = 0.02  # between two slices of an export beside others
 START: Final = "start"
 END: Final = "end"
 
@@ -45,6 +47,11 @@ class Shape:
     bodies: bool = True
     decode: bool = False
     available_only: bool = False
+
+    def seen(self, engine: Engine, state: QueueState, at: int) -> Iterator[Seen]:
+        """The messages behind a place, those that are not wanted left out."""
+        browse = engine.browsing.in_order if self.order is Order.QUEUE else engine.browsing.by_arrival
+        return (each for each in browse(state, at) if not (self.available_only and each.is_locked))
 
     def row(self, seen: Seen) -> Json:
         row = to_json(message_of(seen.lookup_id, seen.record), body=self.bodies, decode=self.decode)
@@ -116,14 +123,22 @@ class Messages:
 
     async def _news(self, queue: str, shape: Shape, at: int, limit: int, wait_s: float) -> Page:
         """What comes while we wait; of the first we know even if somebody has received it at once."""
-        driver = self._host.driver
-        opened = await self._host.call(lambda engine: _open_to_look(engine, queue, self._host))
+        opened: dict[QueueAccess, OpenQueue] = {}  # known even to who is cancelled in that moment
+
+        def wait(engine: Engine) -> Found | Waiter:
+            state = names.find(engine, queue)
+            seen = next(shape.seen(engine, state, at), None)
+            if seen is not None:  # it came since we looked
+                return Found(state, seen.lookup_id, seen.record)
+            handle = opened[QueueAccess.PEEK] = _open_to_look(engine, state, self._host)
+            return engine.reading.wait_for_news(handle, wait_s)
+
         try:
-            found = await self._host.read(lambda engine: engine.reading.wait_for_news(opened, wait_s))
+            found = await self._host.read(wait)
         except IoTimeoutError:
             return Page([], str(at) if shape.order is Order.ARRIVAL else None)
         finally:
-            driver.close_later({QueueAccess.PEEK: opened})
+            self._host.driver.close_later(opened)
         page = await self._page(queue, shape, at, limit)
         return page if page.messages else _page_of(found, shape, at)
 
@@ -157,10 +172,13 @@ class Messages:
         async def lines() -> AsyncGenerator[bytes, None]:
             at, is_last = start, False
             while not is_last:
+                before = self._host.turns
                 part = await self._slice(queue, shape, at, _SLICE, newest)
                 at, is_last = part.at, part.is_last
                 if part.rows:
                     yield b"".join(_lines(part.rows))
+                if self._host.turns - before > 1:  # others work too, and come first
+                    await asyncio.sleep(_REST_S)
 
         return lines
 
@@ -190,8 +208,7 @@ def start_of(engine: Engine, state: QueueState, shape: Shape, after: str, last: 
     return int(after)
 
 
-def _open_to_look(engine: Engine, queue: str, host: Host) -> Any:
-    state = names.find(engine, queue)
+def _open_to_look(engine: Engine, state: QueueState, host: Host) -> OpenQueue:
     access = QueueAccess.PEEK_ADMIN if state.is_outgoing else QueueAccess.PEEK
     return engine.open_queue(engine.format_name(state), access, token=host.driver.token)
 

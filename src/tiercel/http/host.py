@@ -12,6 +12,7 @@ T = TypeVar("T")
 
 class Host(Protocol):
     driver: Driver
+    turns: int  # batches so far, as far as it has several clients
 
     def call(self, command: Callable[[Engine], T]) -> Awaitable[T]:
         """Runs a command in the next batch; the result is there when that batch is durable."""

@@ -106,20 +106,28 @@ class Leases:
 
     async def receive(self, queue: str, wish: Wish, who: str, asker: Asker) -> list[Json]:
         """Messages in the order of the queue; none when none came in time."""
-        handle = await self._host.call(lambda engine: self._open(engine, queue))
+        handles: list[_Handle] = []  # known as soon as it is open, even to who is cancelled in that moment
         taken: list[Found] = []
-        try:
-            if wish.lookup_id is not None:
-                taken.append(await self._host.call(lambda engine: _take_exactly(engine, handle, wish)))
+
+        def begin(engine: Engine) -> _Handle:
+            handles.append(handle := self._open(engine, queue))
+            if wish.lookup_id is None:
+                self._take_slice(engine, handle, wish, taken)
             else:
-                await self._take(handle, wish, taken, asker)
+                taken.append(_take_exactly(engine, handle, wish))
+            return handle
+
+        try:
+            handle = await self._host.call(begin)
+            await self._take(handle, wish, taken, asker)
             rows = await self._shown(taken, wish)
             if wish.is_final:
                 await self._finish(handle, taken, asker)
             else:
                 self._lease(handle, taken, rows, wish, who)
         finally:
-            self._close_if_idle(handle)  # which gives back what was taken and not leased
+            for each in handles:
+                self._close_if_idle(each)  # which gives back what was taken and not leased
         return rows
 
     def _open(self, engine: Engine, queue: str) -> _Handle:
@@ -134,26 +142,25 @@ class Leases:
             raise BusyError("leases", problem="there are too many", present=present, limit=limit, fix=fix)
         return _Handle(open_to_take(engine, state, self._host), name_of(engine, state))
 
+    def _take_slice(self, engine: Engine, handle: _Handle, wish: Wish, taken: list[Found]) -> int:
+        """Takes some of what is there; how many."""
+        before, size = len(taken), sum(len(each.record.packet) for each in taken)
+        room = min(wish.limit - before, _SLICE, _MAX_LEASES - len(self._living) - before)
+        while len(taken) - before < room and size < _ANSWER_BYTES:
+            try:
+                found = engine.reading.receive(handle.opened, 0, two_phase=True)
+            except IoTimeoutError:
+                break
+            assert isinstance(found, Found)
+            taken.append(found)
+            size += len(found.record.packet)
+        return len(taken) - before
+
     async def _take(self, handle: _Handle, wish: Wish, taken: list[Found], asker: Asker) -> None:
-        """Takes what is there, or waits for the first."""
-        size = 0
-
-        def command(engine: Engine) -> int:
-            nonlocal size
-            before = len(taken)
-            room = min(wish.limit - before, _SLICE, _MAX_LEASES - len(self._living) - before)
-            while len(taken) - before < room and size < _ANSWER_BYTES:
-                try:
-                    found = engine.reading.receive(handle.opened, 0, two_phase=True)
-                except IoTimeoutError:
-                    break
-                assert isinstance(found, Found)
-                taken.append(found)
-                size += len(found.record.packet)
-            return len(taken) - before
-
-        while await self._host.call(command) == _SLICE:
-            pass
+        """Takes what else is there, or waits for the first."""
+        while len(taken) % _SLICE == 0 and 0 < len(taken) < wish.limit:
+            if not await self._host.call(lambda engine: self._take_slice(engine, handle, wish, taken)):
+                break
         if taken or not wish.wait_s:
             return
         first = await self._waits.until(self._wait(handle, wish.wait_s), asker)

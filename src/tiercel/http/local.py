@@ -31,6 +31,7 @@ class LocalHost:
         """Raises `StoreInUseError` when somebody runs it, `StoreFailedError` when there is none."""
         lmdb_files.prepare(directory, create=create)
         self._loop = asyncio.get_running_loop()
+        self.turns = 0  # nobody else is there to wait for one
         self._reads = Reads()
         self._alarm = Alarm()
         self.driver = Driver(

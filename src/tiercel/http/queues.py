@@ -11,6 +11,7 @@ from uuid import UUID
 
 from tiercel.engine.attributes import SETTABLE, SETTABLE_OF_MANAGER, Settable
 from tiercel.engine.engine import Engine
+from tiercel.engine.handles import OpenQueue
 from tiercel.engine.queue_state import QueueState
 from tiercel.http import names
 from tiercel.http.host import Host
@@ -146,7 +147,7 @@ class Queues:
             await asyncio.sleep(0)  # others have a turn
 
 
-def open_to_take(engine: Engine, state: QueueState, host: Host) -> Any:
+def open_to_take(engine: Engine, state: QueueState, host: Host) -> OpenQueue:
     """A handle to receive from the queue, also from an outgoing one."""
     access = QueueAccess.RECEIVE_ADMIN if state.is_outgoing else QueueAccess.RECEIVE
     return engine.open_queue(engine.format_name(state), access, token=host.driver.token)
