@@ -109,10 +109,11 @@ class Running:
 
     def _read_log(self) -> None:
         assert self.process.stderr is not None
-        for line in self.process.stderr:
-            with self._news:
-                self.events.append(json.loads(line) if line.startswith("{") else {"event": line})
-                self._news.notify_all()
+        with suppress(ValueError):  # of one that was killed: half a line, or a pipe that is closed beside us
+            for line in self.process.stderr:
+                with self._news:
+                    self.events.append(json.loads(line) if line.startswith("{") else {"event": line})
+                    self._news.notify_all()
 
     def event(self, name: str, number: int = 0) -> dict[str, Any]:
         """The event of that name, waiting for it; `number` counts from 0."""

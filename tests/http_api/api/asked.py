@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -65,17 +66,20 @@ def at(queue: str) -> str:
 
 
 class Doing(Generic[T]):
-    """Something that is done in a thread meanwhile."""
+    """Something that is done in a thread meanwhile; what goes wrong in it, `result` raises."""
 
     def __init__(self, work: Callable[[], T]) -> None:
-        self._results: list[T] = []
-        self._thread = threading.Thread(target=lambda: self._results.append(work()), daemon=True)
-        self._thread.start()
+        self._future: Future[T] = Future()
+        threading.Thread(target=self._do, args=[work], daemon=True).start()
+
+    def _do(self, work: Callable[[], T]) -> None:
+        try:
+            self._future.set_result(work())
+        except BaseException as problem:  # noqa: BLE001  # the test may have ended, and the daemon with it
+            self._future.set_exception(problem)
 
     def result(self) -> T:
-        self._thread.join(2 * PATIENCE_S)
-        assert self._results, "it was not done, or failed"
-        return self._results[0]
+        return self._future.result(2 * PATIENCE_S)
 
 
 class Asked(Running, Api):
