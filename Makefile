@@ -14,7 +14,7 @@ SEED ?=
 DATA ?= data
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test format check unit bench bench-daemon bench-remote-read bench-data bench-api bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate fuzz interop docs docs-serve docs-test package lock clean
+.PHONY: help setup demo run test format check unit bench bench-daemon bench-remote-read bench-data bench-api bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate fuzz interop docs docs-serve docs-test package lock clean
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -29,18 +29,10 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: $(VENV)/.ready ## show the main job end to end
-	@$(BIN)/python examples/survive.py
-	@echo
-	@$(BIN)/python examples/exchange.py
-	@echo
-	@$(BIN)/python examples/remote.py
-	@echo
-	@echo "What a Windows queue manager sends, field by field (tiercel decode):"
-	@echo
-	@$(BIN)/tiercel decode --verify tests/vectors/mqqb/frame7_user_message.bin
-	@echo
-	@$(BIN)/python examples/spark_orders.py
+setup: $(VENV)/.ready ## make .venv, with everything in it
+
+demo: $(VENV)/.ready ## the story of README on one screen: two machines, a kill, a packet, a table by Spark
+	@$(BIN)/python examples/story.py
 
 run: $(VENV)/.ready ## run a queue manager on 127.0.0.1:1801 with its data in DATA (./data)
 	$(BIN)/tiercel serve --data $(DATA) $(ARGS)

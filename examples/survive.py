@@ -26,9 +26,8 @@ def doomed(folder: str) -> None:
     transaction = qm.begin_transaction()
     for number in (4, 5):
         orders.send(tiercel.Message(b"...", label=f"order {number}"), transaction=transaction)
-    print("  sent and not committed: orders 4 and 5", flush=True)
     taken = orders.receive(timeout=0, transaction=transaction)
-    print(f"  received and not committed: {taken.label}", flush=True)
+    print(f"  not committed: orders 4 and 5 were sent, {taken.label} was received", flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -36,16 +35,17 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         print("A process opens a queue manager:", flush=True)
         child = subprocess.run([sys.executable, __file__, folder], check=False)  # noqa: S603  # this very file
-        print(f"  killed by signal {-child.returncode}\n")
+        print(f"  killed by signal {-child.returncode}")
         print("Another process opens what it left:")
         with tiercel.open(Path(folder)) as qm:
             orders = qm.queue(ORDERS)
             labels = [message.label for message in orders.cursor()]
-            print(f"  in {orders.path_name}: {', '.join(labels)}")
             first = orders.receive(timeout=0)
-            print(f"  received again, because its receive was never committed: {first.label}")
+            print(
+                f"  found: {', '.join(labels)}; received again, since that was never committed: {first.label}"
+            )
     survived = labels == ["order 1", "order 2", "order 3"] and first.label == "order 1"
-    print("\nNothing that was committed is lost, nothing that was not is there." if survived else "\nLOST!")
+    print("Nothing that was committed is lost, nothing that was not is there." if survived else "LOST!")
     return 0 if survived else 1
 
 

@@ -14,11 +14,13 @@ _SPARK: Final = ("tests/spark/", "tests/pipeline/")
 _OWN_SPARK: Final = ("tests/spark_soak/", "tests/spark/test_examples.py")  # in processes of their own
 _LONG: Final = (
     *_OWN_SPARK,
+    "tests/docs/",
     "tests/model_based/",
     "tests/http_api/",
     "tests/sim/",
     "tests/crash/",
     "tests/soak/",
+    "tests/install/",
 )
 
 

@@ -66,7 +66,8 @@ def run(daemon: Daemon, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     """With the daemon as the one that is meant."""
     monkeypatch.setenv("TIERCEL_DATA", str(daemon.data))
     monkeypatch.delenv("TIERCEL_SERVER", raising=False)
-    monkeypatch.delenv("TIERCEL_TOKEN", raising=False)
+    for name in ("TIERCEL_TOKEN", "FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "NO_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)  # of whoever runs the tests
     return Run(capsys)
 
 

@@ -43,7 +43,7 @@ def a_stranger(folder: Path) -> Iterator[str]:
             pass
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = Thread(target=answer)
+        thread = Thread(target=answer, daemon=True)
         thread.start()
         yield f"https://127.0.0.1:{listener.getsockname()[1]}"
         thread.join()

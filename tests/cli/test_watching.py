@@ -20,11 +20,13 @@ class TestTail:
         run.fine("send", queue, "x", "--label", "before")
         with start(daemon, "tail", "-f", queue, stdout=subprocess.PIPE) as tail:
             assert tail.stdout is not None
-            assert "before" in tail.stdout.readline()
-            for label in ("first", "second"):
-                run.fine("send", queue, "x", "--label", label)
-                assert label in tail.stdout.readline()
-            tail.terminate()
+            try:
+                assert "before" in tail.stdout.readline()
+                for label in ("first", "second"):
+                    run.fine("send", queue, "x", "--label", label)
+                    assert label in tail.stdout.readline()
+            finally:
+                tail.terminate()
         assert run.fine("count", queue).out == "3\n"
 
 

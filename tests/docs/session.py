@@ -16,6 +16,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from spark.jvm import JAVA_OPTIONS
+
 from . import quick_program
 from .pages import ROOT, Block
 
@@ -30,7 +32,7 @@ trap 'code=$?; for job in $(jobs -p); do kill $job 2>/dev/null || true; done; wa
 # Somebody who types waits for the first line of the log.
 _WAIT = """\
 import socket, sys, time
-deadline = time.monotonic() + 60
+deadline = time.monotonic() + 200
 for door in sys.argv[1:]:
     while True:
         with socket.socket(socket.AF_UNIX) as probe:
@@ -72,7 +74,13 @@ class Session:
             process = subprocess.Popen(  # noqa: S603  # what we have written ourselves
                 [*own_network(), "bash", str(script)],
                 cwd=self._folder,
-                env=environment | {"PATH": path, "NO_COLOR": "1", "XDG_CACHE_HOME": str(self._notes)},
+                env=environment
+                | {
+                    "PATH": path,
+                    "NO_COLOR": "1",
+                    "XDG_CACHE_HOME": str(self._notes),
+                    "JDK_JAVA_OPTIONS": JAVA_OPTIONS,
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,

@@ -26,6 +26,13 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+def apart(page: Path) -> list[pytest.MarkDecorator]:
+    """What must not run beside others: one JVM at a time, and one session where all have the same network."""
+    if any("pyspark" in block.code for block in blocks(page)):
+        return [pytest.mark.xdist_group("spark")]
+    return [] if own_network() else [pytest.mark.xdist_group("ports")]
+
+
 class TestForm:
     @pytest.mark.parametrize("page", PAGES, ids=name)
     def test_blocks_are_fenced_and_of_a_known_kind(self, page: Path) -> None:
@@ -58,8 +65,7 @@ def test_block(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         runpy.run_path(str(program), run_name="__main__")
 
 
-@pytest.mark.xdist_group("spark")  # one JVM at a time
-@pytest.mark.parametrize("page", SESSIONS, ids=name)
+@pytest.mark.parametrize("page", [pytest.param(each, marks=apart(each)) for each in SESSIONS], ids=name)
 def test_session(page: Path, tmp_path: Path) -> None:
     if not own_network() and (taken := ports_in_use()):
         pytest.skip(f"the system makes no network namespace, and {', '.join(taken)} are in use")

@@ -7,7 +7,7 @@ from .tables import code, table
 HEAD = """# Metrics
 
 What `GET /metrics` gives, in the text format of Prometheus, beside the usual `process_...` of the daemon
-itself. [Metrics and health](../monitoring.md) says how to get it, and shows alerts to begin with.
+itself. [Metrics and health](../monitoring.md) says how to get it.
 
 """
 

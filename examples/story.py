@@ -1,0 +1,247 @@
+r"""The story of README on one screen: sent from one machine, received on another, seen, and landed by Spark.
+
+Two queue managers on one computer stand for two machines: the shop on 127.0.0.1 and the warehouse on
+127.0.0.2, which is killed in the middle. While they talk, Spark starts.
+"""
+
+import json
+import random
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import chdir, redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+import tiercel
+from tiercel.pipeline.config import parse
+from tiercel.pipeline.reports import make
+from tiercel.pipeline.running import run
+from tiercel.pipeline.session import open_session
+from tiercel.pipeline.tables import open_table
+
+ROOT = Path(__file__).resolve().parents[1]
+SHOP, WAREHOUSE = "127.0.0.1", "127.0.0.2"
+USER, PASSWORD, SID = r"EXAMPLE\reader", "a long secret", "S-1-5-21-1-2-3-1001"
+RIGHTS = f"O:{SID}D:(A;;GA;;;{SID})(A;;0x4;;;WD)"  # one account may do everything, everyone may send
+FAR = rf"DIRECT=TCP:{WAREHOUSE}\private$\orders"
+PACKET = "tests/vectors/mqqb/frame7_user_message.bin"
+START = Path.cwd()
+TIERCEL = (sys.executable, "-m", "tiercel")
+WIDTH = 118  # what is longer is cut
+OPTIONS = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
+MANY = 600
+
+PIPELINE = r"""
+[pipeline]
+name = "demo"
+[source]
+url = "http://127.0.0.1:{port}"
+queues = ['.\private$\orders']
+[decode]
+expect = "json"
+[[table]]
+format = "delta"
+path = "lake/messages"
+[[table]]
+format = "delta"
+path = "lake/orders"
+sql = '''
+select label, get_json_object(body_json, '$.item') as item, sent_time, arrived_time,
+       cast(get_json_object(body_json, '$.amount') as decimal(10, 2)) as amount
+from messages
+'''
+[quarantine]
+format = "parquet"
+path = "lake/quarantine"
+"""
+
+
+class Machine:
+    """A queue manager in a process of its own."""
+
+    def __init__(self, name: str, host: str, ports: list[int]) -> None:
+        self.name = name
+        self._config = f"{name}.toml"
+        is_read_from = str(host == WAREHOUSE).lower()
+        Path(self._config).write_text(
+            f'listen = {{ host = "{host}", port = {ports[0]} }}\n'
+            f"binary = {{ port = {ports[0]}, retry_ms = 100, retry_max_ms = 500 }}\n"
+            f"data = {{ enabled = {is_read_from}, port = {ports[1]} }}\n"
+            f"[remote_read]\nenabled = {is_read_from}\nport = {ports[2]}\n"
+            'least_level_local = "privacy" # as for readers of other computers\n'
+            '[accounts]\nfile = "accounts"\n[log]\nlevel = "error"\n',
+            "utf-8",
+        )
+
+    def start(self) -> None:
+        words = ("serve", "--data", self.name, "--config", self._config)
+        self._process = subprocess.Popen((*TIERCEL, *words))  # noqa: S603  # ours
+        while not self._is_there():
+            time.sleep(0.02)
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> None:
+        self._process.send_signal(number)
+        self._process.wait()
+
+    def add_reader(self) -> None:
+        words = ("user", "add", "--config", self._config, "--sid", SID, USER)
+        command(*words, show=False, typed=f"{PASSWORD}\n")
+
+    def count(self) -> int:
+        return int(json.loads(command("count", "orders", "--json", "--data", self.name, show=False))["count"])
+
+    def _is_there(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as door:
+            return door.connect_ex(f"{self.name}/tiercel.sock") == 0
+
+
+def say(title: str) -> None:
+    print(f"\n{title}", flush=True)
+
+
+def command(*words: str, show: bool = True, typed: str = "") -> str:
+    """Runs `tiercel` as somebody would type it, and gives what it prints."""
+    if show:
+        print(f"  $ tiercel {shlex.join(words)}", flush=True)
+    ended = subprocess.run(  # noqa: S603  # ours
+        (*TIERCEL, *words), input=typed, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def show(text: str, lines: int = 100) -> None:
+    print("\n".join(f"  {line[:WIDTH]}" for line in text.splitlines()[:lines]), flush=True)
+
+
+def survive() -> None:
+    say("1. A program that has a queue manager inside is killed in the middle of a transaction.")
+    program = str(ROOT / "examples" / "survive.py")
+    ended = subprocess.run((sys.executable, program), capture_output=True, text=True, check=True)  # noqa: S603
+    show("\n".join(line.strip() for line in ended.stdout.splitlines() if line.startswith("  ")))
+
+
+def exchange(warehouse: Machine) -> None:
+    say(f"2. Two machines: the shop ({SHOP}) sends, the warehouse ({WAREHOUSE}) is killed and started again.")
+    command("create", "orders", "--transactional", f"security={RIGHTS}", "--data", "warehouse", show=False)
+    send = ("send", FAR, "--transactional", "--data", "shop", "--label")
+    command(*send, "order 1", '{"item": "tea", "amount": 7.5}')
+    while warehouse.count() < 1:
+        time.sleep(0.05)
+    warehouse.end(signal.SIGKILL)
+    command(*send, "order 2", '{"item": "ink", "amount": 3.2}')
+    waiting = json.loads(command("outgoing", "--json", "--data", "shop", show=False))["count"]
+    print(f"  the warehouse was killed before order 2; not confirmed at the shop: {waiting}; it starts again")
+    warehouse.start()
+    while warehouse.count() < 2:
+        time.sleep(0.05)
+    show(command("tail", "orders", "--data", "warehouse"))
+
+
+def receive_from_afar(port: int) -> None:
+    say(f"3. {USER} receives from another machine, with NTLM and encryption.")
+    with tiercel.connect(WAREHOUSE, user=USER, password=PASSWORD, port=port) as remote:
+        message = remote.queue(r"private$\orders").receive(timeout=30)
+        print(f"  received: {message.label}, {message.body.decode()}")
+    try:
+        with tiercel.connect(WAREHOUSE, user=USER, password=PASSWORD[::-1], port=port) as remote:
+            remote.queue(r"private$\orders").peek(timeout=0)
+    except tiercel.AccessDeniedError as refusal:
+        print(f"  with a wrong password: {refusal.name}")
+
+
+def decode() -> None:
+    say("4. What a Windows queue manager sends, field by field.")
+    with chdir(ROOT):
+        lines = command("decode", "--verify", PACKET).splitlines()
+    show("\n".join([lines[2], *lines[4:9], "      ...", lines[-1]]))
+
+
+def send_many(path: Path) -> None:
+    """Lines as `tiercel export` writes them; the last message is spoilt."""
+    draw = random.Random(6)  # noqa: S311  # a demonstration
+    with path.open("w", encoding="utf-8") as lines:
+        for number in range(3, MANY + 3):
+            order = {"item": draw.choice(["tea", "bread", "ink"]), "amount": f"{draw.uniform(1, 40):.2f}"}
+            print(json.dumps({"label": f"order {number}", "json": order}), file=lines)
+        print(json.dumps({"label": "spoilt", "text": '{"item": "tea", "amo'}), file=lines)
+    show(command("import", FAR, str(path), "--transactional", "--data", "shop"))
+
+
+def land(spark: SparkSession, port: int) -> None:
+    pipeline = parse(PIPELINE.replace("{port}", str(port)), Path.cwd())
+    for words in ("the pipeline runs", "and once more"):
+        done = run(pipeline, spark, lambda _query, _summary: None)
+        print(f"  {words}: {done.messages} messages taken, {done.quarantined} set apart", flush=True)
+    messages, orders = (open_table(each.options).read(spark) for each in pipeline.tables)
+    totals = orders.groupBy("item").agg({"*": "count", "amount": "sum"})
+    named = totals.withColumnsRenamed({"count(1)": "orders", "sum(amount)": "amount"}).orderBy("item")
+    with redirect_stdout(StringIO()) as printed:
+        named.show()
+    show(printed.getvalue().strip())
+    made = make("traffic", messages, START / "build" / "demo")
+    print(f"  {made.headline}; the picture: {made.png.relative_to(START)}")
+
+
+def free_ports() -> list[int]:
+    """1801 where it is free on both machines; the others are whichever are free."""
+    found: list[int] = []
+    for wanted in (1801, 0, 0):
+        with socket.socket() as here, socket.socket() as there:
+            try:
+                here.bind((SHOP, wanted))
+                there.bind((WAREHOUSE, here.getsockname()[1]))
+            except OSError:
+                here.close()
+                with socket.socket() as any_port:
+                    any_port.bind((SHOP, 0))
+                    found.append(any_port.getsockname()[1])
+            else:
+                found.append(here.getsockname()[1])
+    return found
+
+
+def tell(spark: "Future[SparkSession]") -> None:
+    ports = free_ports()
+    shop, warehouse = Machine("shop", SHOP, ports), Machine("warehouse", WAREHOUSE, ports)
+    survive()
+    warehouse.add_reader()
+    warehouse.start()
+    shop.start()
+    try:
+        exchange(warehouse)
+        receive_from_afar(ports[2])
+        decode()
+        say("5. Spark lands what is left in the warehouse, and what the shop sends now, each message once.")
+        send_many(Path("orders.jsonl"))
+        while warehouse.count() < MANY + 2:
+            time.sleep(0.05)
+        land(spark.result(), ports[1])
+        print(f"  left in the queue of the warehouse: {warehouse.count()}")
+    finally:
+        shop.end()
+        warehouse.end()
+
+
+def main() -> None:
+    began = time.monotonic()
+    with ThreadPoolExecutor() as pool, tempfile.TemporaryDirectory() as folder:
+        spark = pool.submit(open_session, "demo", "local[2]", OPTIONS)  # it takes its time, so it begins now
+        try:
+            with chdir(folder):
+                tell(spark)
+        finally:
+            spark.result().stop()
+    print(f"\n{time.monotonic() - began:.0f} seconds. README shows how to do each of these by hand.")
+
+
+if __name__ == "__main__":
+    main()
