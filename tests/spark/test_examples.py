@@ -24,7 +24,9 @@ WITH_SPARK = [page for page in PAGES if manner(page) == "with Spark"]
 
 @pytest.mark.parametrize("page", WITH_SPARK, ids=lambda page: page.name)
 def test_page(page: Path, spark: SparkSession, daemon: Served, tmp_path: Path) -> None:
-    """Its blocks are one program; only where the queue manager is had to be told."""
+    """Its blocks are one program; only where the queue manager and the folders are had to be told: the JVM
+    was started elsewhere.
+    """
     for queue in ("orders", "copies"):
         daemon.make_queue(queue, exist_ok=True)
     daemon.send("orders", "tea", "milk")
@@ -34,6 +36,7 @@ def test_page(page: Path, spark: SparkSession, daemon: Served, tmp_path: Path) -
             if block.is_run:
                 here = f'format("msmq").option("url", "{daemon.url}")'
                 code = block.code.replace('format("msmq")', here)
+                code = re.sub(r'"(\w+/\w+)"', rf'"{tmp_path}/\1"', code)
                 exec(compile(code, str(block), "exec"), names)  # noqa: S102  # what we have written ourselves
     assert spark.version
 

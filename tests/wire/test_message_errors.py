@@ -7,6 +7,7 @@ from tiercel.model.errors import (
     IllegalPropertyValueError,
     IllegalPropertyVariantTypeError,
     LabelTooLongError,
+    MessageTooLargeError,
     MqError,
     UnsupportedFormatNameOperationError,
 )
@@ -138,11 +139,11 @@ class TestSizes:
         room = 0x400000 - len(encode_message(message_with()))
         assert len(encode_message(message_with(body=bytes(room)))) == 0x400000
         message = message_with(body=bytes(room + 1))
-        assert_refused(message, IllegalPropertySizeError, "limit: 4194304", "present: 4194308")
+        assert_refused(message, MessageTooLargeError, "limit: 4194304", "present: 4194308")
 
     def test_a_body_of_4_mib_and_a_byte(self) -> None:
         message = message_with(body=bytes(0x400001))
-        assert_refused(message, IllegalPropertySizeError, "message packet", "limit: 4194304")
+        assert_refused(message, MessageTooLargeError, "message packet", "limit: 4194304")
 
     @pytest.mark.parametrize("name", ["sender_id", "symmetric_key", "signature", "sender_certificate"])
     def test_security_data_of_64_kib(self, name: str) -> None:
