@@ -128,13 +128,12 @@ class Bench:
             took = self.time_of(queue, minPartitions=PARTS)
             print(f"  {count:>9,} messages: {took:6.2f} s   {count / took:>9,.0f} /s", flush=True)
 
-    def partitions(self, queue: str, messages: int) -> None:
+    def partitions(self, messages: int = 45_000) -> None:
+        """Of so many messages that one task may still read them all."""
+        queue = self.fill("parts", messages)
         for parts in (1, 2, 4):
-            whole = -(-messages // parts)
-            options = {"maxMessagesPerPartition": whole, "maxBytesPerPartition": "16g"}
-            frame = self.messages(queue, **options)
-            found = frame.rdd.getNumPartitions()
-            took = self.time_of(queue, **options)
+            found = self.messages(queue, minPartitions=parts).rdd.getNumPartitions()
+            took = self.time_of(queue, minPartitions=parts)
             print(f"  {found} partitions: {took:6.2f} s   {messages / took:>9,.0f} /s", flush=True)
 
     # Streams.
@@ -148,7 +147,7 @@ class Bench:
         took = self._run(self.stream(queue, "lake").writeStream.format("parquet"), "parquet")
         print(f"  queue to Parquet:   {messages / took:>9,.0f} /s", flush=True)
         self.daemon.fill(queue, messages, SIZE)
-        rows = self.stream(queue, "mover", maxBytesPerTrigger="64m").select("body", "label")
+        rows = self.stream(queue, "mover", maxBytesPerTrigger="128m").select("body", "label")
         sink = rows.writeStream.format("msmq").options(url=self.daemon.url, queue=target)
         took = self._run(sink, "queue")
         print(f"  queue to queue:     {messages / took:>9,.0f} /s")
@@ -225,16 +224,14 @@ def run(bench: Bench, wanted: list[str], messages: int, spark: SparkSession) -> 
     spark.dataSource.register(bench_spark.MemorySource)
     print(f"Spark {spark.version}, {os.cpu_count()} cores")
     bench.memory(1000).count()  # a first job, which starts the workers
-    if {"read", "partitions"} & set(wanted):
-        queue = bench.fill("million", messages)
-        if "read" in wanted:
-            bench.batch(queue, messages)
-        if "partitions" in wanted:
-            bench.partitions(queue, messages)
+    if "read" in wanted:
+        bench.batch(bench.fill("million", messages), messages)
+    if "partitions" in wanted:
+        bench.partitions()
     if "growth" in wanted:
         bench.growth([count for count in (10_000, 100_000) if count < messages])
     if "drain" in wanted:
-        bench.drain(messages // 5)
+        bench.drain(messages // 2)
     if "latency" in wanted:
         bench.latency()
 

@@ -99,8 +99,8 @@ def give_places(operations: list[Operation], sequence: int, last: int) -> int:
     for operation in operations:
         flags = FIRST_IN_TRANSACTION if operation is operations[0] else 0
         flags |= LAST_IN_TRANSACTION if operation is operations[-1] else 0
-        operation.packet = UserMessage(operation.record.packet)
-        operation.packet.place(sequence, last + 1, last, flags)
-        operation.record = operation.record._replace(packet=operation.packet.data)
+        operation.packet = packet = UserMessage(operation.record.packet)
+        packet.place(sequence, last + 1, last, flags)
+        operation.record = Record(packet.data, *operation.record[1:])
         last += 1
     return last
