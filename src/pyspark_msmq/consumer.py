@@ -40,6 +40,7 @@ class Consumer:
         assert options.consumer is not None
         self._options = options
         self._endpoint = endpoint
+        self._looks = Endpoint(options)  # Spark asks for the lag while the next batch is being claimed
         self.name = options.consumer
         self.queue_manager = ""
         self.queues: dict[str, Queue] = {}  # by guid
@@ -200,7 +201,7 @@ class Consumer:
     def waiting(self) -> Iterator[tuple[Queue, int, int]]:
         """Of each queue: the last number claimed so far, and how many messages could be claimed."""
         for queue in self.queues.values():
-            consumer = self._endpoint.head(queue.name, consumer=self.name)["consumer"]
+            consumer = self._looks.head(queue.name, consumer=self.name)["consumer"]
             yield queue, consumer["hi"], consumer["visible"]
 
     def _ours(self, call: Any, *arguments: Any, **more: Any) -> Any:

@@ -14,6 +14,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from pyspark_msmq.spark_home import cache_folder
+
 OLDEST = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
@@ -64,8 +66,7 @@ def _bundled() -> Path:
 
 def _wrap(java: Path) -> Path:
     """The wrapper for that Java; always written anew, since the Java may have moved with its environment."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    wrapper = cache / "pyspark_msmq" / f"java-{_major(java)}" / "bin" / "java"
+    wrapper = cache_folder() / f"java-{_major(java)}" / "bin" / "java"
     wrapper.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=wrapper.parent, delete=False, encoding="utf-8") as file:
         file.write(_WRAPPER.format(java=java))

@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from pyspark_msmq.java import ensure_java
+from pyspark_msmq.spark_home import use_quick_workers
 
 
 def session(name: str = "msmq", master: str = "local[*]", **config: Any) -> SparkSession:
@@ -18,6 +19,8 @@ def session(name: str = "msmq", master: str = "local[*]", **config: Any) -> Spar
     ensure_java()
     # Workers must run this Python and no other one that is on the path: Spark refuses another version.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if master.startswith("local"):
+        use_quick_workers()
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in config.items():
         builder = builder.config(key.replace("_", "."), _text(value))

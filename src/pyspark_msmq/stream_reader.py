@@ -9,11 +9,15 @@
 Spark calls `latestOffset(start)` only when the batch that ended at `start` is in its commit log, so what lies
 before it may go. It calls `commit` only when the next batch has data: by that alone the last batch would stay
 for ever.
+
+While a batch is full, there is more where it came from: then the next one is claimed while Spark is at this
+one. Should Spark end meanwhile, these messages are claimed and in no offset log, as those of a claim whose
+answer was lost, and the next run is given them first.
 """
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -22,6 +26,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_msmq import schema
 from pyspark_msmq.admission import Budget, default_limit
+from pyspark_msmq.ahead import Ahead
 from pyspark_msmq.consumer import Consumer
 from pyspark_msmq.endpoint import Endpoint, EndpointError
 from pyspark_msmq.offsets import Offset, spans
@@ -30,6 +35,14 @@ from pyspark_msmq.partitions import Piece, cut, how_many
 from pyspark_msmq.reading import read_piece
 
 _POLL_S: Final = 0.1  # between looks at several queues
+
+
+class _Claimed(NamedTuple):
+    """The messages of one batch."""
+
+    begin: Offset
+    end: Offset
+    is_full: bool  # so much as one batch may take: there is more
 
 
 class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -41,6 +54,7 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._consumer: Consumer | None = None
         self._ends: dict[str, int] | None = None  # with availableNow: the numbers to come to, by queue
         self._last_batch = time.monotonic()
+        self._ahead: Ahead[_Claimed | None] = Ahead()
 
     # What Spark asks on the driver.
 
@@ -55,16 +69,35 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._ends = {queue.guid: hi + visible for queue, hi, visible in self._attached().waiting()}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        at = Offset.of_json(start)
+        at, ahead = Offset.of_json(start), self._ahead.finish()
         consumer = self._attached(at, look_again=self._ends is None)
         begin = consumer.begin(at)  # first: it says whether these numbers can be this consumer's at all
-        if self._options.ack_timing == "eager":
-            consumer.acknowledge(at)
-        offset = self._claim(consumer, begin, Budget.of(limit, self._options))
-        if not spans(at, offset):
+        if ahead is None or ahead.begin != begin or ahead.end == begin:
+            self._acknowledge(consumer, at)  # first: it makes room
+            ahead = self._claim(consumer, begin, Budget.of(limit, self._options))
+        if not spans(at, ahead.end):
             return start
         self._last_batch = time.monotonic()
-        return offset.to_json()
+        self._go_ahead(consumer, at, ahead, limit)
+        return ahead.end.to_json()
+
+    def _go_ahead(self, consumer: Consumer, done: Offset, last: "_Claimed", limit: ReadLimit) -> None:
+        """Acknowledges what is done, and claims the next batch, if the last one has left something."""
+        budget = Budget.of(limit, self._options)
+        ends = {} if self._ends is None else dict(self._ends)
+
+        def work() -> _Claimed | None:
+            self._acknowledge(consumer, done)
+            if not last.is_full or budget.least:  # few messages may wait for company
+                return None
+            end = consumer.claim(last.end, budget, ends)
+            return _Claimed(last.end, end, budget.is_spent)
+
+        self._ahead.start(work)
+
+    def _acknowledge(self, consumer: Consumer, done: Offset) -> None:
+        if self._options.ack_timing == "eager":
+            consumer.acknowledge(done)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Where the stream would be if it had read everything: progress shows the lag by it."""
@@ -95,7 +128,11 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         offset = Offset.of_json(end)
-        self._attached(offset).acknowledge(offset)
+        consumer = self._attached(offset)
+        if self._options.ack_timing == "eager" and self._ahead.is_busy:  # it is just being acknowledged
+            return
+        self._ahead.join()
+        consumer.acknowledge(offset)
 
     # What a task does.
 
@@ -114,13 +151,16 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             offset.check_belongs(self._consumer.queue_manager, self._consumer.name)
         return self._consumer
 
-    def _claim(self, consumer: Consumer, offset: Offset, budget: Budget) -> Offset:
+    def _claim(self, consumer: Consumer, offset: Offset, budget: Budget) -> "_Claimed":
         """New messages; when there are none, waits a while for some."""
-        ends = None if self._ends is None else dict(self._ends)
-        if ends is not None:
-            return consumer.claim(offset, budget, ends)
-        if self._must_wait(consumer, offset, budget.least):
-            return offset
+        end = offset
+        if self._ends is not None:
+            end = consumer.claim(offset, budget, dict(self._ends))
+        elif not self._must_wait(consumer, offset, budget.least):
+            end = self._claim_or_wait(consumer, offset, budget)
+        return _Claimed(offset, end, budget.is_spent)
+
+    def _claim_or_wait(self, consumer: Consumer, offset: Offset, budget: Budget) -> Offset:
         wait_ms = self._options.poll_timeout_ms
         if len(consumer.queues) == 1:
             return consumer.claim(offset, budget, {}, wait_ms)

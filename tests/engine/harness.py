@@ -71,7 +71,9 @@ class World:
 
     def start(self) -> None:
         identity = Identity(self.name, f"{self.name.lower()}.example.test", ("192.0.2.1",))
-        self.engine = Engine(self.store, identity, now=self.now, owner=ALICE, **self.options)
+        self.engine = Engine(
+            self.store, identity, now=self.now, owner=ALICE, tells_removed=True, **self.options
+        )
 
     def restart(self) -> None:
         """An orderly stop and a new start on the same store."""

@@ -111,7 +111,7 @@ class EngineWorld:
         self._start()
 
     def _start(self) -> None:
-        self.engine = Engine(self.store, Identity("host"), now=self.now, owner=OWNER)
+        self.engine = Engine(self.store, Identity("host"), now=self.now, owner=OWNER, tells_removed=True)
 
     def run(self, command: Callable[[], T]) -> T:
         """One batch; `completed` and `removed` are what the commit let out."""

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from pyspark_msmq import schema
+from pyspark_msmq.consumer import FencedError
 from pyspark_msmq.offsets import OffsetError
 from pyspark_msmq.options import read_stream_options
 from pyspark_msmq.stream_reader import ConsumeReader
@@ -37,8 +38,10 @@ def consuming(url: str, queue: str) -> Iterator[Callable[[str], ConsumeReader]]:
 
     yield make
     for each in made:
+        each._ahead.join()
         if each._consumer is not None:
             each._consumer._endpoint.close()
+            each._consumer._looks.close()
 
 
 def sizes(query: Any) -> list[int]:
@@ -248,6 +251,69 @@ class TestAcknowledgements:
         frame = stream(queue=queue, consumer="orphan", maxMessagesPerTrigger=1).load()
         assert sizes(table.take_all(frame)) == [2, 1]
         assert table.bodies(spark) == sent
+
+
+class TestAhead:
+    """The next batch is claimed while Spark is at this one."""
+
+    @staticmethod
+    def held(daemon: Served, consumer: str) -> list[int]:
+        return [claim["count"] for claim in daemon.claims(consumer)]
+
+    def test_a_full_batch_has_the_next_one_claimed(
+        self, consuming: Callable[[str], ConsumeReader], send: Send, daemon: Served
+    ) -> None:
+        reader, limit = consuming("ahead"), ReadMaxRows(2)
+        send(5)
+        first = reader.latestOffset(reader.initialOffset(), limit)
+        reader._ahead.join()
+        assert self.held(daemon, "ahead") == [4]
+        second = reader.latestOffset(first, limit)
+        reader._ahead.join()
+        assert self.held(daemon, "ahead") == [3]  # two are acknowledged, and the last one is claimed
+        third = reader.latestOffset(second, limit)
+        assert [_last(each) for each in (first, second, third)] == [2, 4, 5]
+        assert reader.latestOffset(third, limit) == third
+        assert self.held(daemon, "ahead") == []
+
+    def test_one_that_is_not_full_has_nothing_claimed(
+        self, consuming: Callable[[str], ConsumeReader], send: Send, daemon: Served
+    ) -> None:
+        reader, limit = consuming("not-full"), ReadMaxRows(3)
+        send(2)
+        reader.latestOffset(reader.initialOffset(), limit)
+        send(2)
+        reader._ahead.join()
+        assert self.held(daemon, "not-full") == [2]
+
+    def test_the_next_run_begins_with_it(
+        self, consuming: Callable[[str], ConsumeReader], send: Send, daemon: Served
+    ) -> None:
+        """The driver ends when the next batch is claimed, and in no log of Spark."""
+        old, new, limit = consuming("reborn"), consuming("reborn"), ReadMaxRows(2)
+        send(5)
+        first = old.latestOffset(old.initialOffset(), limit)
+        old._ahead.join()
+        assert _last(new.latestOffset(first, limit)) == 4
+        new._ahead.join()
+        assert self.held(daemon, "reborn") == [3]
+
+    def test_a_failure_is_told_by_who_needs_it(
+        self, consuming: Callable[[str], ConsumeReader], send: Send, daemon: Served
+    ) -> None:
+        reader, limit = consuming("fails"), ReadMaxRows(2)
+        send(5)
+        first = reader.latestOffset(reader.initialOffset(), limit)
+        reader._ahead.join()
+        daemon.release("fails")  # as an operator does, who so fences the consumer
+        with pytest.raises(FencedError):
+            reader.latestOffset(reader.latestOffset(first, limit), limit)
+
+
+def _last(offset: dict[str, Any]) -> int:
+    (queue,) = offset["q"].values()
+    last: int = queue["hi"]
+    return last
 
 
 class TestTwo:

@@ -68,6 +68,14 @@ class StoreAgainstDictionaries(RuleBasedStateMachine):
         assert self.batch.delete(space, key) == (self.written[space].pop(key, None) is not None)
 
     @precondition(lambda self: self.batch is not None)
+    @rule(space=SPACES, keys=st.lists(KEYS, max_size=20))
+    def delete_many(self, space: Keyspace, keys: list[bytes]) -> None:
+        assert self.batch is not None
+        self.batch.delete_many(space, keys)
+        for key in keys:
+            self.written[space].pop(key, None)
+
+    @precondition(lambda self: self.batch is not None)
     @rule(space=SPACES, at_least=BOUNDS, below=BOUNDS)
     def take_first(self, space: Keyspace, at_least: bytes, below: bytes) -> None:
         assert self.batch is not None

@@ -102,10 +102,15 @@ def claimed_at(data: bytes) -> int:
     return int.from_bytes(data[8:12], "big")
 
 
-def split_claimed(data: bytes) -> tuple[int, int, bytes]:
-    """Lookup id, when it was claimed, and the record of a claimed message; that has its own checksum."""
-    if zlib.crc32(data[: _HEAD.size]).to_bytes(4, "big") != data[_HEAD.size : HEAD_SIZE]:
+def check_claimed(data: bytes) -> None:
+    """Raises unless the head of a claimed message is sound; its record has its own checksum."""
+    if zlib.crc32(data[:12]).to_bytes(4, "big") != data[12:HEAD_SIZE]:
         raise StoreDamagedError("claimed message", problem="its head is damaged")
+
+
+def split_claimed(data: bytes) -> tuple[int, int, bytes]:
+    """Lookup id, when it was claimed, and the record of a claimed message."""
+    check_claimed(data)
     lookup_id, when = _HEAD.unpack_from(data)
     return lookup_id, when, data[HEAD_SIZE:]
 

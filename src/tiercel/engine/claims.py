@@ -10,7 +10,7 @@ A consumer has an epoch, which every attach raises: a run that was replaced by a
 on. Claimed messages count for the quotas; their time to be received stands still; a purge leaves them alone.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -21,6 +21,7 @@ from tiercel.engine.claim_records import (
     HEAD_SIZE,
     LAST_SEQ,
     ClaimRow,
+    check_claimed,
     claimed_at,
     claimed_key,
     encode_claimed,
@@ -28,10 +29,10 @@ from tiercel.engine.claim_records import (
 )
 from tiercel.engine.consumers import ROW_BYTES, Consumer, Consumers
 from tiercel.engine.core import Core
-from tiercel.engine.delivery import Delivery
+from tiercel.engine.delivery import TOLD, Delivery
 from tiercel.engine.expiry import Expiry
 from tiercel.engine.queue_state import QueueState
-from tiercel.engine.records import Record, decode_record, message_key, stored_packet_size
+from tiercel.engine.records import Record, decode_record, glance, message_key, stored_packet_size
 from tiercel.engine.selection import Selection, Taken, select
 from tiercel.model.codes import MessageClass, ShareMode
 from tiercel.model.errors import (
@@ -47,7 +48,8 @@ from tiercel.model.limits import INFINITE
 from tiercel.store.interface import Keyspace
 from tiercel.wire.user_message import UserMessage
 
-SLICE = 1000  # messages that are worked on at once: what is in memory, and what one release gives back
+SLICE = 1000  # messages that one release gives back
+_AT_ONCE = 100  # messages that are in memory, each of them up to 4 MiB
 CLAIM_BYTES = 64 * 2**20  # what one claim takes at the most, unless it is told otherwise
 TRANSACTION_WAIT_S = 60
 _REST_S = 50e-6  # for each message that was looked at in vain: looking takes a tenth of the time at the most
@@ -276,10 +278,13 @@ class Claims:
     def _take(self, consumer: Consumer, queue: QueueState, row: ClaimRow, chosen: Sequence[Taken]) -> Claim:
         self._consumers.keep(consumer, queue, row)
         batch, slot, seconds, lo = self._core.batch, row.slot, self._core.seconds, row.hi
-        for seq, taken in enumerate(chosen, lo + 1):
-            data = taken.data or batch.get(Keyspace.MESSAGES, message_key(queue.slot, taken.lookup_id))
-            assert data is not None
-            batch.put(_CLAIMED, claimed_key(slot, seq), encode_claimed(taken.lookup_id, seconds, data))
+        for start in range(0, len(chosen), _AT_ONCE):
+            rows = []
+            for seq, taken in enumerate(chosen[start : start + _AT_ONCE], lo + start + 1):
+                data = taken.data or batch.get(Keyspace.MESSAGES, message_key(queue.slot, taken.lookup_id))
+                assert data is not None
+                rows.append((claimed_key(slot, seq), encode_claimed(taken.lookup_id, seconds, data)))
+            batch.put_many(_CLAIMED, rows)
         self._remove(queue, chosen)
         row.hi = lo + len(chosen)
         size = sum([each.size for each in chosen])
@@ -302,24 +307,38 @@ class Claims:
     def _end(self, queue: QueueState, row: ClaimRow, up_to: int, reason: MessageClass) -> int:
         if up_to <= row.floor:
             return 0
-        ended = 0
-        while rows := list(islice(self._held(row, 0, up_to), SLICE)):
-            found = [self._decode(queue, row, key, data) for key, data in rows]
-            records = [each.record for each in found if each is not None]
-            for key, _ in rows:
-                self._core.batch.delete(_CLAIMED, key)
-            self._consumers.count(queue, row, -len(records), -sum([len(each.packet) for each in records]))
-            for record in records:
-                self._delivery.conclude(queue, record, reason)
-            ended += len(records)
+        ended, first, end = 0, claimed_key(row.slot, 0), claimed_key(row.slot, up_to + 1)
+        while row.count and (rows := self._core.batch.take(_CLAIMED, first, end, _AT_ONCE)):
+            ended += self._end_rows(queue, row, rows, reason)
         row.floor = up_to
         self._consumers.save(row)
+        return ended
+
+    def _end_rows(
+        self, queue: QueueState, row: ClaimRow, rows: Iterable[tuple[bytes, bytes]], reason: MessageClass
+    ) -> int:
+        ended, size, told = 0, 0, []
+        tells_all = self._delivery.tells_all(queue, reason)
+        for key, data in rows:
+            try:
+                check_claimed(data)
+                packet_size, flags, _, _ = glance(data, HEAD_SIZE)
+            except StoreDamagedError as problem:
+                self._set_aside(queue, row, key, data, problem)
+                continue
+            ended += 1
+            size += packet_size
+            if tells_all or flags & TOLD:  # few: mostly nobody is to know of it
+                told.append(data)
+        self._consumers.count(queue, row, -ended, -size)
+        for data in told:
+            self._delivery.conclude(queue, decode_record(data[HEAD_SIZE:]), reason)
         return ended
 
     def _give_back(self, row: ClaimRow, key: bytes, data: bytes) -> None:
         queue = self._consumers.queue(row)
         found = self._decode(queue, row, key, data)
-        row.floor = int.from_bytes(key[4:], "big")
+        row.floor = _seq(key)
         if found is None:
             return
         record, packet = _returned(found, self._core.seconds)
@@ -337,17 +356,25 @@ class Claims:
         return self._core.batch.range(_CLAIMED, first, end)
 
     def _decode(self, queue: QueueState, row: ClaimRow, key: bytes, data: bytes) -> Claimed | None:
-        """The message; a damaged one is set aside, told of, and never delivered."""
-        seq = int.from_bytes(key[4:], "big")
         try:
             lookup_id, when, stored = split_claimed(data)
-            return Claimed(seq, lookup_id, when, decode_record(stored))
+            return Claimed(_seq(key), lookup_id, when, decode_record(stored))
         except StoreDamagedError as problem:
-            what = f"message {seq} that consumer {row.consumer} claimed from {queue}"
-            self._core.set_aside_row(_CLAIMED, key, data, what, problem.problem)
-            self._consumers.count(queue, row, -1, -stored_packet_size(data[HEAD_SIZE:]))
-            self._consumers.save(row)
+            self._set_aside(queue, row, key, data, problem)
             return None
+
+    def _set_aside(
+        self, queue: QueueState, row: ClaimRow, key: bytes, data: bytes, problem: StoreDamagedError
+    ) -> None:
+        """A damaged message is told of, and never delivered."""
+        what = f"message {_seq(key)} that consumer {row.consumer} claimed from {queue}"
+        self._core.set_aside_row(_CLAIMED, key, data, what, problem.problem)
+        self._consumers.count(queue, row, -1, -stored_packet_size(data[HEAD_SIZE:]))
+        self._consumers.save(row)
+
+
+def _seq(key: bytes) -> int:
+    return int.from_bytes(key[4:], "big")
 
 
 def _returned(found: Claimed, now: int) -> tuple[Record, UserMessage]:

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 COUNTER_BLOCK = 4096
 
 
-# Tuples, because one is made for every message that leaves, and a frozen dataclass costs twice as much.
-
-
 class Completed(NamedTuple):
     """A waiting read has its message, or the error that ended the wait."""
 
@@ -28,7 +25,7 @@ class Completed(NamedTuple):
 
 
 class Removed(NamedTuple):
-    """A message left its queue, and why: protocols owe the sender an acknowledgement for it."""
+    """A message left its queue, and why; only for who has asked the engine to tell."""
 
     queue: "QueueState"
     record: Record
@@ -87,8 +84,9 @@ class Counter:
 
 
 class Core:
-    def __init__(self, store: Store, new_guid: Callable[[], UUID]) -> None:
+    def __init__(self, store: Store, new_guid: Callable[[], UUID], *, tells_removed: bool = False) -> None:
         self.new_guid = new_guid
+        self.tells_removed = tells_removed
         self.now = 0.0
         self.seconds = 0  # the same in whole seconds
         self.failure: StoreFailedError | None = None

@@ -48,7 +48,7 @@ from tiercel.wire import user_header
 from tiercel.wire.message import decode_message, encode_message
 from tiercel.wire.security_header import ENCRYPTED_BODY
 from tiercel.wire.structure import encode_guid
-from tiercel.wire.user_message import UserMessage, packet_flags
+from tiercel.wire.user_message import UserMessage
 
 # Acknowledgements that would tell a stranger what there is on this computer ([MS-MQQB] 3.1.7.15).
 INSECURE_NACKS = frozenset(
@@ -70,7 +70,7 @@ _NEG_RECEIVE = int(Acknowledgements.NEG_RECEIVE)
 # By a name of their own: naming a member of an enum costs a call.
 _ACK_RECEIVE = MessageClass.ACK_RECEIVE
 # Of a packet: whatever makes its end known to somebody. Without an admin queue nothing is acknowledged.
-_TOLD = user_header.ADMIN_QUEUE | user_header.POSITIVE_JOURNALING | user_header.TRANSACTION_HEADER
+TOLD = user_header.ADMIN_QUEUE | user_header.POSITIVE_JOURNALING | user_header.TRANSACTION_HEADER
 _NO_PRIVACY = QueuePrivacyLevel.NONE
 _BODY_PRIVACY = QueuePrivacyLevel.BODY
 _OPTIONAL_PRIVACY = QueuePrivacyLevel.OPTIONAL
@@ -289,22 +289,21 @@ class Delivery:
 
     def conclude(self, queue: QueueState, record: Record, reason: MessageClass) -> None:
         """`finish` for a message that is out of the list already, as those are that a consumer holds."""
-        flags = packet_flags(record.packet)
-        if reason != _ACK_RECEIVE or flags & _TOLD or (queue.parent or queue).queue.journaling:
-            self._conclude(queue, record, reason, UserMessage(record.packet))
-        elif not record.is_copy:  # nearly every message: nobody is to know of it
-            self._core.effects.append(Removed(queue, record, reason))
+        self._conclude(queue, record, reason, UserMessage(record.packet))
+
+    def tells_all(self, queue: QueueState, reason: MessageClass) -> bool:
+        """Whether the end of every message has to be concluded; else only of those with a flag of TOLD."""
+        is_journaled = (queue.parent or queue).queue.journaling
+        return reason != _ACK_RECEIVE or is_journaled or self._core.tells_removed
 
     def receive_first(self, queue: QueueState, limit: int) -> list[tuple[int, Record, UserMessage]]:
         """`finish` for the first messages of a simple queue: they are received."""
-        received, is_journaled = [], (queue.parent or queue).queue.journaling
+        received, tells_all = [], self.tells_all(queue, _ACK_RECEIVE)
         for lookup_id, record in queue.take_stored(self._core, limit):
             packet = UserMessage(record.packet)
             self._expiry.forget(queue, lookup_id, packet)
-            if packet.flags & _TOLD or is_journaled:
+            if tells_all or packet.flags & TOLD:  # few: mostly nobody is to know of it
                 self._conclude(queue, record, _ACK_RECEIVE, packet)
-            elif not record.is_copy:  # nearly every message: nobody is to know of it
-                self._core.effects.append(Removed(queue, record, _ACK_RECEIVE))
             received.append((lookup_id, record, packet))
         self._catalog.drop_empty_subqueue(queue)
         return received
@@ -314,7 +313,8 @@ class Delivery:
             self._core.ledger.add(str(queue), packet, reason)
         if record.is_copy:  # what its sender is to know was told when the message itself ended
             return
-        self._core.effects.append(Removed(queue, record, reason))
+        if self._core.tells_removed:
+            self._core.effects.append(Removed(queue, record, reason))
         if packet.is_transactional and not queue.is_outgoing:
             self.final_ack(packet, reason)
         if reason != _ACK_RECEIVE:

@@ -119,9 +119,13 @@ class Engine:
         long_lived_s: int = TIME_TO_REACH_QUEUE_DEFAULT_S,
         everyone_may_send: bool = True,
         outcome_of: Callable[[UUID], Outcome] | None = None,
+        tells_removed: bool = False,
     ) -> None:
-        """`outcome_of` asks a coordinator how a transaction ended; without one, what is in doubt stays so."""
-        self._core = Core(store, new_guid)
+        """`outcome_of` asks a coordinator how a transaction ended; without one, what is in doubt stays so.
+
+        With `tells_removed`, every message that leaves its queue is an effect too.
+        """
+        self._core = Core(store, new_guid, tells_removed=tells_removed)
         self._core.advance(now)
         restoring.leap(self._core.batch)
         self._long_lived_s = long_lived_s

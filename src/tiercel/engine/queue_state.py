@@ -196,9 +196,8 @@ class QueueState:
 
     def remove_stored(self, core: Core, lookup_ids: Sequence[int], size: int) -> None:
         """Takes many stored messages that nobody has locked out of the list at once; `size` is their sum."""
-        delete, slot = core.batch.delete, self.slot
-        for lookup_id in lookup_ids:
-            delete(_MESSAGES, message_key(slot, lookup_id))
+        slot = self.slot
+        core.batch.delete_many(_MESSAGES, [message_key(slot, lookup_id) for lookup_id in lookup_ids])
         self._count_out(core, len(lookup_ids), size)
 
     def _count_out(self, core: Core, count: int, size: int) -> None:
@@ -292,7 +291,7 @@ class QueueState:
     def _stored_from(self, core: Core, at: int) -> Iterator[tuple[int, bytes | Record]]:
         if self.stored_count:
             for key, data in core.batch.range(_MESSAGES, message_key(self.slot, at), self._end):
-                yield lookup_id_of(key), data
+                yield int.from_bytes(key[4:], "big"), data  # lookup_id_of, without the call
 
     def _seek(self, core: Core, at: int, *, peek: bool) -> tuple[int, Record] | None:
         while (found := self.at_or_after(core, at)) is not None:

@@ -6,11 +6,14 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tiercel.model.errors import StoreDamagedError
+from tiercel.model.limits import INFINITE
+from tiercel.wire.user_message import SUMMARY_AT, packet_summary
 
 LAST_LOOKUP_ID = 0xFFFF_FFFF_FFFF_FFFF
 
 _HEAD = struct.Struct("<IBBHIIII")  # checksum, version, is a copy, size of the dead-letter name, 4 numbers
 _HEAD_SIZE = _HEAD.size
+_GLANCE = struct.Struct("<IBBHI")  # the same as far as the time of arrival
 _AFTER_CHECKSUM = struct.Struct("<BBHIIII")
 VERSION = 1
 _MESSAGE_KEY = struct.Struct(">IQ")
@@ -49,9 +52,7 @@ def encode_arrivals(packets: Iterable[bytes], arrival_time: int) -> Iterator[byt
 def decode_record(data: bytes) -> Record:
     """The record; one that is not what was written is a StoreDamagedError."""
     if len(data) < _HEAD_SIZE:
-        raise StoreDamagedError(
-            "message record", present=f"{len(data)} bytes", limit=f"at least {_HEAD.size}"
-        )
+        raise _too_short(len(data))
     checksum, version, is_copy, name_size, arrival, aborts, moves, moved = _HEAD.unpack_from(data)
     start = _HEAD_SIZE + name_size
     packet = data[start:]
@@ -63,11 +64,32 @@ def decode_record(data: bytes) -> Record:
     return Record(packet, arrival, aborts, moves, moved, name, bool(is_copy))
 
 
+def glance(data: bytes, at: int = 0) -> tuple[int, int, int | None, int]:
+    """What is enough to move or to end the message whose record begins at `at`: the size of its packet, its
+    flags, when nobody may receive it any more, if ever, and when it arrived. Damage is told as above.
+    """
+    if len(data) < at + _HEAD_SIZE:
+        raise _too_short(len(data) - at)
+    checksum, version, is_copy, name_size, arrival = _GLANCE.unpack_from(data, at)
+    if zlib.crc32(data[at + 4 :]) != checksum:
+        raise StoreDamagedError("message record", problem="its checksum is wrong")
+    if version != VERSION:
+        raise StoreDamagedError("message record", problem="its version is unknown", present=version)
+    start = at + _HEAD_SIZE + name_size
+    limit, sent, flags = packet_summary(data, start + SUMMARY_AT)
+    # A dead letter has no time to lose.
+    return len(data) - start, flags, None if limit == INFINITE or is_copy else sent + limit, arrival
+
+
 def stored_packet_size(data: bytes) -> int:
     """How much of a record is its packet, as far as a damaged one tells."""
     rest = max(len(data) - _HEAD.size, 0)
     name_size: int = _HEAD.unpack_from(data)[3] if rest else 0
     return rest - name_size if name_size <= rest else rest
+
+
+def _too_short(size: int) -> StoreDamagedError:
+    return StoreDamagedError("message record", present=f"{size} bytes", limit=f"at least {_HEAD_SIZE}")
 
 
 # Of slot and lookup id. Sorts by queue, then priority, then arrival: the next message is one range read.

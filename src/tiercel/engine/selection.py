@@ -12,15 +12,15 @@ from typing import NamedTuple
 
 from tiercel.engine.core import Core
 from tiercel.engine.queue_state import QueueState
-from tiercel.engine.records import Record
-from tiercel.model.limits import INFINITE
+from tiercel.engine.records import Record, decode_record, glance
+from tiercel.model.errors import StoreDamagedError
 from tiercel.wire.transaction_header import (
     FIRST_IN_TRANSACTION,
     LAST_IN_TRANSACTION,
     TRANSACTION_ID_SHIFT,
 )
 from tiercel.wire.user_header import TRANSACTION_HEADER
-from tiercel.wire.user_message import UserMessage, packet_flags, packet_life
+from tiercel.wire.user_message import UserMessage
 
 _IN_MEMORY = 64 * 2**20  # bytes; what a larger selection needs is read again when it is moved
 
@@ -48,40 +48,31 @@ def select(core: Core, queue: QueueState, limit: int, byte_limit: int, overdue: 
     selection, transactions = Selection(), _Transactions(overdue)
     taken, cuts = selection.taken, selection.cuts
     size = 0
-    for lookup_id, data in queue.available(core):
-        record = queue.decode(core, lookup_id, data)
-        if record is None or _is_over(record, core.seconds):
+    for lookup_id, found in queue.available(core):
+        is_express = isinstance(found, Record)
+        data = found.encode() if isinstance(found, Record) else found
+        try:
+            packet_size, flags, ends_at, arrival_time = glance(data)
+        except StoreDamagedError as problem:
+            core.set_aside(queue, lookup_id, data, problem)
             continue
-        packet = record.packet
-        if cuts and (len(taken) >= limit or size + len(packet) > byte_limit):
+        if ends_at is not None and ends_at <= core.seconds:  # it ends in this very moment
+            continue
+        if cuts and (len(taken) >= limit or size + packet_size > byte_limit):
             break
-        size += len(packet)
-        if packet_flags(packet) & TRANSACTION_HEADER:
-            transactions.meet(UserMessage(packet), record.arrival_time)
-        taken.append(_take(lookup_id, record, data, keep=size <= _IN_MEMORY))
+        size += packet_size
+        if flags & TRANSACTION_HEADER:
+            transactions.meet(_packet(data), arrival_time)
+        clock = None if ends_at is None else _packet(data)
+        kept = data if is_express or size <= _IN_MEMORY else b""
+        taken.append(Taken(lookup_id, packet_size, kept, is_express, clock))
         if not transactions.awaited:
             cuts.append(len(taken))
     return selection
 
 
-def _take(lookup_id: int, record: Record, data: bytes | Record, *, keep: bool) -> Taken:
-    size = len(record.packet)
-    clock = UserMessage(record.packet) if _limit(record) is not None else None
-    if isinstance(data, Record):
-        return Taken(lookup_id, size, record.encode(), True, clock)
-    return Taken(lookup_id, size, data if keep else b"", False, clock)
-
-
-def _is_over(record: Record, now: int) -> bool:
-    """Whether it ends in this very moment."""
-    limit = _limit(record)
-    return limit is not None and limit <= now
-
-
-def _limit(record: Record) -> int | None:
-    """When nobody may receive the message any more; a dead letter has no time to lose."""
-    limit, sent_time = packet_life(record.packet)
-    return None if limit == INFINITE or record.is_copy else sent_time + limit
+def _packet(data: bytes) -> UserMessage:
+    return UserMessage(decode_record(data).packet)
 
 
 class _Transactions:

@@ -4,7 +4,7 @@ One thread uses a store, and one batch is open at a time. A batch is the transac
 durable together when `commit` returns, or never happened.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import Final, Protocol
@@ -74,6 +74,9 @@ class Batch(View, Protocol):
 
     def delete(self, space: Keyspace, key: bytes) -> bool:
         """Remove a record; False when there was none."""
+
+    def delete_many(self, space: Keyspace, keys: Iterable[bytes]) -> None:
+        """Remove records by their keys, as `delete` does one."""
 
     def take(self, space: Keyspace, at_least: bytes, below: bytes, limit: int) -> list[tuple[bytes, bytes]]:
         """Remove the first records in [at_least, below), not more than `limit`, and give them."""

@@ -17,7 +17,7 @@ full disk is a full map, and the trial is exact again.
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final, Never, Self
@@ -292,6 +292,17 @@ class LmdbBatch(LmdbView):
         try:
             cursor = self._cursors[space]
             return cursor.set_key(key) and cursor.delete()
+        except lmdb.Error as error:
+            self._explain(error)
+
+    def delete_many(self, space: Keyspace, keys: Iterable[bytes]) -> None:
+        try:
+            cursor = self._cursors[space]
+            find, delete = cursor.set_key, cursor.delete
+            for key in keys:
+                self._spent += _WRITE_COST
+                if find(key):
+                    delete()
         except lmdb.Error as error:
             self._explain(error)
 

@@ -4,7 +4,7 @@ It behaves as `LmdbStore` does, and the same tests hold both to it. A batch writ
 stood there before, so that an abort or a crash leads back to the last commit.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from itertools import islice
@@ -201,6 +201,10 @@ class MemoryBatch(MemoryView):
         self._remember(space, key)
         del self._spaces[space][key]
         return True
+
+    def delete_many(self, space: Keyspace, keys: Iterable[bytes]) -> None:
+        for key in keys:
+            self.delete(space, key)
 
     def take(self, space: Keyspace, at_least: bytes, below: bytes, limit: int) -> list[tuple[bytes, bytes]]:
         taken = list(islice(self.range(space, at_least, below), limit))
