@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from pyspark_msmq.spark_home import cache_folder
+from pyspark_msmq.quick_workers import cache_folder
 
 OLDEST = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark_msmq.endpoint import Endpoint, EndpointLostError
 from pyspark_msmq.options import ReadOptions
 from pyspark_msmq.partitions import Piece
+from pyspark_msmq.quick_workers import spare_imports
 
 log = logging.getLogger(__name__)
 _PAUSE_S: Final = 0.5
@@ -35,6 +36,7 @@ def read_piece(
     options: ReadOptions, names: Sequence[str], piece: Piece, consumer: str | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The messages of a piece. A claim is read on from where a connection broke; its numbers tell where."""
+    spare_imports()
     asked = [*names, *_besides(options, names, consumer)]
     rows, failures, reached, is_done = 0, 0, piece.lo, False
     with Endpoint(options) as endpoint:

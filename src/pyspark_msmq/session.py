@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from pyspark_msmq.java import ensure_java
-from pyspark_msmq.spark_home import use_quick_workers
+from pyspark_msmq.quick_workers import use_quick_workers
 
 
 def session(name: str = "msmq", master: str = "local[*]", **config: Any) -> SparkSession:

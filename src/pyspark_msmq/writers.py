@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_msmq.endpoint import Endpoint, EndpointError
 from pyspark_msmq.options import OptionError, WriteOptions
+from pyspark_msmq.quick_workers import spare_imports
 from tiercel import columns
 
 _REFUSED: Final = "TIERCEL_ERROR_STAGE_REFUSED"
@@ -95,6 +96,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 def _stage(options: WriteOptions, app: str, batch: str, batches: Iterator[pa.RecordBatch]) -> Staged:
     context = TaskContext.get()
     assert context is not None
+    spare_imports()
     # Numbers of attempts begin again with every driver: the rest keeps two runs apart.
     attempt = f"{context.taskAttemptId()}-{uuid.uuid4().hex[:8]}"
     stage = f"{app}/{batch}/{context.partitionId()}/{attempt}"

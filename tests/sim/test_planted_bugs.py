@@ -19,7 +19,7 @@ from tiercel.sim.simulation import Result, run
 from tiercel.store.interface import Keyspace
 from tiercel.wire import order_ack
 from tiercel.wire.order_ack import OrderAck
-from tiercel.wire.user_message import UserMessage
+from tiercel.wire.user_message import UserMessage, placed
 
 SEEDS = 1000
 
@@ -65,8 +65,8 @@ def renumber_on_reconnect(patch: pytest.MonkeyPatch) -> Parts:
                 sent.add((queue, taken.lookup_id))
             return taken
         stream = self._streams[queue]
-        packet = UserMessage(taken.record.packet)
-        packet.place(stream.sequence, stream.number + 1, stream.number, 0)
+        data = placed(taken.record.packet, stream.sequence, stream.number + 1, stream.number, 0)
+        packet = UserMessage(data)
         stream.number += 1
         self._save(queue, stream)
         record = taken.record._replace(packet=packet.data)

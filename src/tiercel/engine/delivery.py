@@ -48,7 +48,7 @@ from tiercel.wire import user_header
 from tiercel.wire.message import decode_message, encode_message
 from tiercel.wire.security_header import ENCRYPTED_BODY
 from tiercel.wire.structure import encode_guid
-from tiercel.wire.user_message import UserMessage
+from tiercel.wire.user_message import SUMMARY_AT, UserMessage, packet_priority, packet_summary
 
 # Acknowledgements that would tell a stranger what there is on this computer ([MS-MQQB] 3.1.7.15).
 INSECURE_NACKS = frozenset(
@@ -71,6 +71,8 @@ _NEG_RECEIVE = int(Acknowledgements.NEG_RECEIVE)
 _ACK_RECEIVE = MessageClass.ACK_RECEIVE
 # Of a packet: whatever makes its end known to somebody. Without an admin queue nothing is acknowledged.
 TOLD = user_header.ADMIN_QUEUE | user_header.POSITIVE_JOURNALING | user_header.TRANSACTION_HEADER
+_TOLD_AT_ARRIVAL = user_header.ADMIN_QUEUE | user_header.POSITIVE_JOURNALING
+_RECOVERABLE = user_header.DELIVERY | user_header.TRANSACTION_HEADER
 _NO_PRIVACY = QueuePrivacyLevel.NONE
 _BODY_PRIVACY = QueuePrivacyLevel.BODY
 _OPTIONAL_PRIVACY = QueuePrivacyLevel.OPTIONAL
@@ -196,27 +198,25 @@ class Delivery:
         if queue.waiters:
             self.offer(queue, lookup_id, record)
 
-    def accept_many(self, queue: QueueState, arrivals: Iterable[tuple[Record, UserMessage]]) -> None:
+    def accept_many(self, queue: QueueState, arrivals: Iterable[Record]) -> None:
         """`accept` for one after the other; those of which nothing comes are put into the store together."""
-        plain: list[UserMessage] = []
-        for record, packet in arrivals:
-            if not queue.is_outgoing and not queue.waiters and _is_plain(record, packet):
-                plain.append(packet)
+        plain: list[bytes] = []
+        for record in arrivals:
+            if not queue.is_outgoing and not queue.waiters and _is_plain(record):
+                plain.append(record.packet)
                 continue
-            self._accept_plain_packets(queue, plain)
+            self.accept_all_plain(queue, plain, map(packet_priority, plain))
             plain.clear()
-            self.accept(queue, record._replace(arrival_time=self._core.seconds), packet)
-        self._accept_plain_packets(queue, plain)
-
-    def _accept_plain_packets(self, queue: QueueState, packets: list[UserMessage]) -> None:
-        if packets:
-            data, priorities = [each.data for each in packets], [each.priority for each in packets]
-            self.accept_all_plain(queue, data, priorities)
+            record = record._replace(arrival_time=self._core.seconds)  # noqa: PLW2901
+            self.accept(queue, record, UserMessage(record.packet))
+        self.accept_all_plain(queue, plain, map(packet_priority, plain))
 
     def accept_all_plain(
         self, queue: QueueState, packets: Sequence[bytes], priorities: Iterable[int]
     ) -> None:
         """`accept_plain` for many recoverable messages to a queue that nobody waits at."""
+        if not packets:
+            return
         numbers = self._sequential_id.next_many(len(packets))
         queue.insert_arrivals(self._core, list(map(make_lookup_id, priorities, numbers)), packets)
 
@@ -458,16 +458,11 @@ def _acknowledgement(original: Message, reason: MessageClass) -> Message:
     )
 
 
-def _is_plain(record: Record, packet: UserMessage) -> bool:
+def _is_plain(record: Record) -> bool:
     """Whether nothing comes of a message but that it lies in the store."""
-    is_journaled = packet.flags & user_header.POSITIVE_JOURNALING and not packet.is_transactional
-    return (
-        packet.is_recoverable
-        and packet.time_to_be_received == INFINITE
-        and not packet.acknowledgements & _POS_ARRIVAL
-        and not is_journaled
-        and not record.dead_letter_queue
-    )
+    limit, _, flags = packet_summary(record.packet, SUMMARY_AT)
+    is_plain = flags & _RECOVERABLE and not flags & _TOLD_AT_ARRIVAL
+    return bool(is_plain and limit == INFINITE and not record.dead_letter_queue)
 
 
 def _is_dead_letter(packet: UserMessage, reason: MessageClass) -> bool:

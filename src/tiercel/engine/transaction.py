@@ -10,7 +10,7 @@ from tiercel.engine.records import Record, decode_record
 from tiercel.model.codes import MessageClass, TransactionalOperationType
 from tiercel.model.errors import TransactionSequenceError
 from tiercel.wire.transaction_header import FIRST_IN_TRANSACTION, LAST_IN_TRANSACTION
-from tiercel.wire.user_message import UserMessage
+from tiercel.wire.user_message import placed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -40,7 +40,6 @@ class Operation:
     lookup_id: int = 0
     target: "QueueState | None" = None
     is_rejected: bool = False  # of a receive: the commit refuses the message (DequeueReason)
-    packet: UserMessage | None = None  # of a send that has its place: the packet of the record, decoded
 
     def encode(self) -> bytes:
         target = 0 if self.target is None else self.target.slot
@@ -99,8 +98,7 @@ def give_places(operations: list[Operation], sequence: int, last: int) -> int:
     for operation in operations:
         flags = FIRST_IN_TRANSACTION if operation is operations[0] else 0
         flags |= LAST_IN_TRANSACTION if operation is operations[-1] else 0
-        operation.packet = packet = UserMessage(operation.record.packet)
-        packet.place(sequence, last + 1, last, flags)
-        operation.record = Record(packet.data, *operation.record[1:])
+        record = operation.record
+        operation.record = Record(placed(record.packet, sequence, last + 1, last, flags), *record[1:])
         last += 1
     return last

@@ -179,12 +179,12 @@ class Transactions:
 
     def _commit_sends(self, queue: QueueState, operations: list[Operation]) -> None:
         queue.release(self._core, sum(len(operation.record.packet) for operation in operations))
-        sent = [(each.record, each.packet or UserMessage(each.record.packet)) for each in operations]
+        sent = [operation.record for operation in operations]
         if not queue.is_deleted:
             self._delivery.accept_many(queue, sent)
             return
-        for record, packet in sent:
-            self._delivery.refuse(str(queue), packet, MessageClass.NACK_BAD_DST_Q, record)
+        for record in sent:
+            self._delivery.refuse(str(queue), UserMessage(record.packet), MessageClass.NACK_BAD_DST_Q, record)
 
     def _give_back(self, operation: Operation) -> None:
         if operation.lookup_id in operation.queue.locks:

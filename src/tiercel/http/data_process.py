@@ -23,7 +23,7 @@ from tiercel.server import garbage, log
 from tiercel.server.config import DataOptions
 from tiercel.store.lmdb_reader import LmdbReader
 
-_NICE: Final = 5  # when the computer is busy, the queue manager goes first
+_NICE: Final = 1  # when the computer is busy, the queue manager goes first
 
 
 def main() -> None:

@@ -77,6 +77,7 @@ _SEQUENCE = struct.Struct("<QI")
 # and UserHeader.Flags. They stand so many bytes after its beginning.
 packet_summary = struct.Struct("<II4xI").unpack_from
 SUMMARY_AT = 48
+_PLACE = TransactionHeader.LAYOUT.struct
 _NO_GUID = bytes(16)
 _DIRECT = 7
 _CACHED_NAME_BYTES = 512
@@ -404,13 +405,6 @@ class UserMessage:
         parts = (self.data[:2], flags, self.data[4:8], size.to_bytes(4, "little"), self.data[12:size])
         return UserMessage(b"".join(parts))
 
-    def place(self, sequence_id: int, number: int, previous: int, flags: int) -> None:
-        """Gives a transactional message its place in its stream; `flags` are added. No size changes."""
-        data, at = self.data, self._transaction_at
-        flags |= int.from_bytes(data[at : at + 4], "little")
-        header = TransactionHeader.LAYOUT.struct.pack(flags, sequence_id, number, previous)
-        self.data = b"".join((data[:at], header, data[at + 20 :]))
-
     # The headers as structures.
 
     @property
@@ -487,10 +481,34 @@ class UserMessage:
             yield self.session
 
 
+def packet_priority(packet: bytes) -> int:
+    """`UserMessage.priority` of a packet that is known to be sound."""
+    return 0 if packet_summary(packet, SUMMARY_AT)[2] & TRANSACTION_HEADER else packet[2] & PRIORITY
+
+
+def placed(packet: bytes, sequence_id: int, number: int, previous: int, flags: int) -> bytes:
+    """A transactional message with its place in its stream; `flags` are added. No size changes."""
+    at = _transaction_at(packet)
+    flags |= int.from_bytes(packet[at : at + 4], "little")
+    header = _PLACE.pack(flags, sequence_id, number, previous)
+    return b"".join((packet[:at], header, packet[at + 20 :]))
+
+
+def _transaction_at(packet: bytes) -> int:
+    flags: int = packet_summary(packet, SUMMARY_AT)[2]
+    if flags >> DESTINATION_SHIFT & 0x1FF == _DIRECT and not flags & CONNECTOR_TYPE:  # nearly every message
+        return _after_direct_name(packet, FIXED.size)
+    return UserMessage(packet)._transaction_at  # noqa: SLF001  # its own module
+
+
+def _after_direct_name(data: bytes, at: int) -> int:
+    return at + (data[at] | data[at + 1] << 8) + 5 & ~3
+
+
 def _read_name(data: bytes, at: int, end: int, kind: int) -> tuple[QueueName | None, int]:
     """The queue name of a kind at `at`, and where the next one starts."""
     if kind == _DIRECT and at + 2 <= end:
-        after = at + (data[at] | data[at + 1] << 8) + 5 & ~3
+        after = _after_direct_name(data, at)
         if after <= end and after - at <= _CACHED_NAME_BYTES:
             return _direct_name(data[at:after]), after
     structure = STRUCTURE_OF_KIND.get(kind)

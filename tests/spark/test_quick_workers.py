@@ -1,5 +1,6 @@
-"""A SPARK_HOME whose Python part is made of files, so that workers need not compile it."""
+"""A SPARK_HOME whose Python part is made of files, and workers that do not search it for garbage."""
 
+import gc
 import os
 import zipfile
 from pathlib import Path
@@ -8,7 +9,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from pyspark_msmq.spark_home import use_quick_workers
+from pyspark_msmq.quick_workers import spare_imports, use_quick_workers
 
 INSTALLED = Path(pyspark.__file__).parent
 
@@ -65,3 +66,17 @@ def test_workers_use_it(spark: SparkSession) -> None:
         return pyspark.__file__
 
     assert spark.sparkContext.parallelize([0], 1).map(where).map(os.path.isfile).collect() == [True]
+
+
+def test_imports_are_spared_the_search_for_garbage(spark: SparkSession) -> None:
+    def spared(_: int) -> int:
+        spare_imports()
+        return gc.get_freeze_count()
+
+    assert spark.sparkContext.parallelize([0], 1).map(spared).collect() > [10_000]
+
+
+def test_but_not_in_the_program_itself() -> None:
+    before = gc.get_freeze_count()
+    spare_imports()
+    assert gc.get_freeze_count() == before
