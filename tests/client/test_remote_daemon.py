@@ -135,6 +135,23 @@ class TestReading:
         play(scene())
 
 
+class TestEventLoops:
+    def test_may_have_transports_of_their_own(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Those of uvloop are no kind of `asyncio.Transport`; as if ours were none either."""
+
+        async def scene() -> None:
+            async with daemon(tmp_path / "data") as (qm, port):
+                await qm.create_queue(rf".\{ORDERS}", security=FOR_ALL)
+                message_port = int(str(qm.address).rpartition(":")[2])
+                async with await aio.connect(HOST, port=port, message_port=message_port) as remote:
+                    orders = remote.queue(ORDERS)
+                    await orders.send(b"1")
+                    assert (await orders.receive(60)).body == b"1"
+
+        monkeypatch.setattr(asyncio, "Transport", type("Transport", (), {}))
+        play(scene())
+
+
 class TestLosses:
     def test_cancelled_readers_lose_nothing(self, tmp_path: Path) -> None:
         """Readers that are cancelled at any moment: every message is received once, or still there."""

@@ -9,7 +9,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from tiercel.model.errors import (
     AccessDeniedError,
@@ -181,8 +181,7 @@ class Channel(asyncio.Protocol):
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop has classes of its own
         keep_alive(transport.get_extra_info("socket"))
         self._flush()
 

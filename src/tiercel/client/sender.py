@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from itertools import count
-from typing import Final
+from typing import Final, cast
 from uuid import UUID, uuid4
 
 from tiercel.client.channel import LinkLostError, keep_alive, unreachable
@@ -170,8 +170,7 @@ class _Line(asyncio.Protocol):
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop has classes of its own
         keep_alive(transport.get_extra_info("socket"))
         address = transport.get_extra_info("peername")[0]
         self._outbox = Outbox(self._identifier, address, self._loop.time())

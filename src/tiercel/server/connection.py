@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from tiercel.server import log
 from tiercel.server.config import LimitOptions
@@ -60,17 +60,16 @@ class Connection(asyncio.Protocol):
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)  # uvloop has classes of its own
         peer = transport.get_extra_info("peername")
         self.address = peer[0].removeprefix("::ffff:") if peer else ""
         if not self._owner.opened(self):
-            transport.abort()
+            self.transport.abort()
             return
         self.was_made = True
         _keep_alive(transport.get_extra_info("socket"))
         limits = self._owner.limits
-        transport.set_write_buffer_limits(high=limits.write_buffer_bytes)
+        self.transport.set_write_buffer_limits(high=limits.write_buffer_bytes)
         self._call_later(limits.handshake_s, self._no_handshake)
         self._owner.put(self._owner.feed_start, self)
 

@@ -166,12 +166,11 @@ class RpcConnection(asyncio.Protocol):
         self._was_made = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)  # uvloop has classes of its own
         self.address = transport.get_extra_info("peername")[0]
         self.rpc = ServerConnection(self._service, self.address)
         if not self._owner.opened(self):
-            transport.abort()
+            self.transport.abort()
             return
         self._was_made = True
         log.info("reader_connected", address=self.address)
@@ -214,8 +213,7 @@ class MapperConnection(asyncio.Protocol):
         self._mapper = mapper
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)  # uvloop has classes of its own
         self._rpc = ServerConnection(self._service, transport.get_extra_info("peername")[0])
         self._address = transport.get_extra_info("sockname")[0]
 
