@@ -56,6 +56,8 @@ class Case(NamedTuple):
     is_waited_for: bool = False  # whether each acknowledgement is, before the next read
     logon: dict[str, Any] = {}  # noqa: RUF012  # nobody changes it
     processes: int = 1  # that share the connections
+    consumes: bool = False  # by one loop that reads ahead; with threads, in the client for them
+    threaded: bool = False
 
     def __str__(self) -> str:
         parts = [
@@ -65,6 +67,8 @@ class Case(NamedTuple):
             *([f"{self.at_a_time} reads at a time"] if self.at_a_time > 1 else []),
             *(["every answer awaited"] if self.is_waited_for else []),
             *(["privacy"] if self.logon else []),
+            *(["consume"] if self.consumes else []),
+            *(["threads"] if self.threaded else []),
         ]
         return ", ".join(parts)
 
@@ -72,11 +76,15 @@ class Case(NamedTuple):
 CASES = (
     Case(),
     Case(is_waited_for=True),
+    Case(consumes=True),
+    Case(consumes=True, threaded=True),
     Case(at_a_time=16),
     Case(connections=16),
     Case(connections=16, processes=2),
     Case(EXPRESS),
     Case(EXPRESS, is_waited_for=True),
+    Case(EXPRESS, consumes=True),
+    Case(EXPRESS, consumes=True, threaded=True),
     Case(EXPRESS, at_a_time=16),
     Case(EXPRESS, connections=16),
     Case(EXPRESS, connections=16, processes=2),
@@ -155,6 +163,11 @@ class Daemon:
 
 def read(port: int, case: Case, messages: int, pipe: Any) -> None:
     async def take(queue: RemoteQueue, count: int) -> None:
+        if case.consumes:
+            numbers = iter(range(1, count + 1))
+            async for _ in queue.consume(timeout=10, until=lambda _: next(numbers) == count):
+                pass
+            return
         for _ in range(count):
             if case.is_waited_for:
                 async with queue.receiving(timeout=10):
@@ -168,9 +181,18 @@ def read(port: int, case: Case, messages: int, pipe: Any) -> None:
             queue = remote.queue(r"private$\q")
             await asyncio.gather(*(take(queue, share) for _ in range(case.at_a_time)))
 
+    def consume_in_thread() -> None:
+        with tiercel.connect(HOST, port=port, **case.logon) as remote:
+            numbers = iter(range(1, messages + 1))
+            for _ in remote.queue(r"private$\q").consume(timeout=10, until=lambda _: next(numbers) == messages):
+                pass
+
     async def main() -> Ran:
         began, spent = time.monotonic(), time.process_time()
-        await asyncio.gather(*(reader() for _ in range(case.connections)))
+        if case.threaded:
+            consume_in_thread()
+        else:
+            await asyncio.gather(*(reader() for _ in range(case.connections)))
         return Ran(began, time.monotonic(), time.process_time() - spent)
 
     pipe.send(asyncio.run(main()))

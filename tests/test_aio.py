@@ -86,6 +86,7 @@ class TestNames:
             "move",
             "purge",
             "receiving",
+            "consume",
             "set_properties",
         ],
     )

@@ -10,7 +10,7 @@ cancelled while it waits loses nothing: what had come to it goes back into its q
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -392,6 +392,23 @@ class Queue:
                 run(lambda: self._reading.end_receive(opened, found.lookup_id, delete=False))
             raise
         run(lambda: self._reading.keep(opened, found.lookup_id))
+
+    async def consume(
+        self, timeout: float | None = None, *, until: embedded.Until | None = None
+    ) -> AsyncGenerator[Message, None]:
+        """The messages one after the other, each received when the next one is asked for.
+
+        When none comes for `timeout` seconds, or `until` says of one that it was the last, the loop ends.
+        Who leaves it otherwise, by `break` or an error, has not received the message in hand: it goes back.
+        """
+        while True:
+            try:
+                async with self.receiving(timeout) as message:
+                    yield message
+            except IoTimeoutError:
+                return
+            if until is not None and until(message):
+                return
 
     async def peek(
         self,

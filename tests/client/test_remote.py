@@ -48,7 +48,18 @@ class TestNames:
         ],
     )
     def test_are_the_same_for_threads_and_asyncio(self, sync: type, asynchronous: type) -> None:
-        inner = {"start", "opened", "hold", "take", "leave", "keep", "acknowledge", "give_back", "read_at"}
+        inner = {
+            "start",
+            "opened",
+            "hold",
+            "take",
+            "leave",
+            "keep",
+            "acknowledge",
+            "give_back",
+            "read_at",
+            "finish",
+        }
 
         def public(kind: type) -> set[str]:
             return {name for name in vars(kind) if not name.startswith("_")}
@@ -59,7 +70,7 @@ class TestNames:
                 own, other = (inspect.signature(getattr(kind, name)) for kind in (sync, asynchronous))
                 assert list(own.parameters)[1:] == list(other.parameters)[1:] or name == "transaction"
 
-    @pytest.mark.parametrize("name", ["receive", "peek", "move", "receiving"])
+    @pytest.mark.parametrize("name", ["receive", "peek", "move", "receiving", "consume"])
     def test_are_those_of_the_embedded_queue(self, name: str) -> None:
         far = set(inspect.signature(getattr(tiercel.RemoteQueue, name)).parameters)
         assert set(inspect.signature(getattr(tiercel.Queue, name)).parameters) <= far

@@ -58,7 +58,7 @@ class Answer(asyncio.Future[bytes]):
         return super().cancel(msg)
 
 
-Tell = Callable[[Exception | None], None]
+Tell = Callable[[bytes | Exception], None]
 """Hears how a call ended for which nobody waits: that costs neither a future nor a turn of the loop."""
 
 
@@ -207,7 +207,7 @@ class Channel(asyncio.Protocol):
         if asked is None:
             return
         if not isinstance(asked, Answer):
-            asked(None if isinstance(event, Answered) else event.fault)
+            asked(event.stub if isinstance(event, Answered) else event.fault)
             return
         self._awaited -= 1
         answer = asked.late if asked.cancelled() else asked

@@ -12,7 +12,7 @@ Threads may share it; a read that waits lets the others work.
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -53,6 +53,8 @@ _SEND, _RECEIVE, _PEEK = QueueAccess.SEND, QueueAccess.RECEIVE, QueueAccess.PEEK
 _CURRENT = MessageSeekAction.SEEK_CURRENT
 _NUMBER = (int, float)
 _LIFETIME_S = 1e10  # beyond three hundred years nobody waits
+
+Until = Callable[[Message], object]
 
 
 def open(  # noqa: A001  # tiercel.open is what users will look for, as with gzip.open and shelve.open
@@ -438,6 +440,23 @@ class Queue:
                 self.driver.run(lambda: reading.end_receive(opened, message.lookup_id, delete=False))
             raise
         self.driver.run(lambda: reading.keep(opened, message.lookup_id))
+
+    def consume(
+        self, timeout: float | None = None, *, until: Until | None = None
+    ) -> Generator[Message, None, None]:
+        """The messages one after the other, each received when the next one is asked for.
+
+        When none comes for `timeout` seconds, or `until` says of one that it was the last, the loop ends.
+        Who leaves it otherwise, by `break` or an error, has not received the message in hand: it goes back.
+        """
+        while True:
+            try:
+                with self.receiving(timeout) as message:
+                    yield message
+            except IoTimeoutError:
+                return
+            if until is not None and until(message):
+                return
 
     def cursor(self) -> "Cursor":
         opened = self.driver.run(lambda: self.opened(QueueAccess.RECEIVE))

@@ -9,8 +9,10 @@ interrupted while waiting for a message loses none.
 """
 
 import asyncio
+import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -18,7 +20,9 @@ from uuid import UUID
 
 from tiercel.client import remote_aio
 from tiercel.client.dialing import Options
+from tiercel.client.embedded import check_timeout
 from tiercel.client.logon import connection, with_arguments_of
+from tiercel.client.read_ahead import AHEAD, Held, ReadAhead, Until
 from tiercel.client.remote_message import RemoteMessage
 from tiercel.client.remote_session import RemoteTransaction
 from tiercel.model.codes import MessageSeekAction
@@ -82,6 +86,16 @@ class _LoopThread:
             if not future.cancel() and undo is not None and future.exception() is None:
                 undo(future.result())
             raise
+
+    def finish(self, work: Coroutine[Any, Any, None]) -> None:
+        """For the end of a generator, which may come at any place; a connection that is lost needs none."""
+        if sys.is_finalizing():  # the loop runs no more
+            work.close()
+        elif threading.current_thread() is self._thread:
+            self.start(work)
+        else:
+            with suppress(TiercelError):
+                self.run(work)
 
     def later(self, call: Callable[[], object]) -> None:
         with suppress(RuntimeError):  # the loop is closed
@@ -235,6 +249,39 @@ class RemoteQueue:
                 self._thread.run(queue.give_back(held))
             raise
         self._thread.run(queue.acknowledge(held))
+
+    def consume(
+        self, timeout: float | None = None, *, ahead: int = AHEAD, until: Until | None = None
+    ) -> Generator[RemoteMessage, None, None]:
+        """The messages one after the other, each acknowledged when the next one is asked for.
+
+        Up to `ahead` messages are read before they are asked for. When none comes for `timeout` seconds, or
+        `until` says of one that it was the last, the loop ends and everything is acknowledged. Who leaves it
+        otherwise, by `break` or an error, has not acknowledged the message in hand: it goes back, together
+        with those that were read ahead. Refused acknowledgements are raised; one that is lost with its
+        connection is not, and its message may come again.
+        """
+        thread, reading = self._thread, ReadAhead(self._queue, check_timeout(timeout), ahead)
+        done: deque[Held] = deque()
+
+        def acknowledge() -> None:
+            while done:
+                reading.acknowledge(done.popleft())
+
+        try:
+            while batch := thread.run(reading.more()):
+                for held in batch:
+                    if not reading.is_good(held):
+                        break
+                    yield held.message
+                    done.append(held)
+                    if len(done) == 1:  # otherwise the loop has yet to come to those before
+                        thread.later(acknowledge)
+                    if until is not None and until(held.message):
+                        thread.run(reading.finish())
+                        return
+        finally:
+            thread.finish(reading.close())
 
     def peek(
         self,

@@ -11,7 +11,7 @@ that: a read that was not acknowledged starts anew, the server having given its 
 import asyncio
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from math import ceil
@@ -19,9 +19,10 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 from uuid import UUID, uuid4
 
-from tiercel.client.channel import Link, LinkLostError
+from tiercel.client.channel import Answer, Link, LinkLostError
 from tiercel.client.dialing import Options
 from tiercel.client.embedded import check_timeout, seeks
+from tiercel.client.read_ahead import AHEAD, Held, ReadAhead, Until
 from tiercel.client.remote_message import RemoteMessage, queue_name
 from tiercel.client.remote_session import Opened, RemoteTransaction, Session
 from tiercel.client.sender import check_no_transaction
@@ -84,14 +85,6 @@ class _Plan(NamedTuple):
     max_body_size: int = INFINITE
     transaction: "RemoteTransaction | None" = None
     is_first: bool = False  # the first message, by lookup id: one that is not there was not found
-
-
-class _Held(NamedTuple):
-    """A message and the read that has brought it."""
-
-    opened: Opened
-    read: Read
-    message: RemoteMessage
 
 
 class RemoteQueueManager:
@@ -256,6 +249,35 @@ class RemoteQueue:
             raise
         await self.acknowledge(held)
 
+    async def consume(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109
+        *,
+        ahead: int = AHEAD,
+        until: Until | None = None,
+    ) -> AsyncGenerator[RemoteMessage, None]:
+        """The messages one after the other, each acknowledged when the next one is asked for.
+
+        Up to `ahead` messages are read before they are asked for. When none comes for `timeout` seconds, or
+        `until` says of one that it was the last, the loop ends and everything is acknowledged. Who leaves it
+        otherwise, by `break` or an error, has not acknowledged the message in hand: it goes back, together
+        with those that were read ahead. Refused acknowledgements are raised; one that is lost with its
+        connection is not, and its message may come again.
+        """
+        reading = ReadAhead(self, check_timeout(timeout), ahead)
+        try:
+            while batch := await reading.more():
+                for held in batch:
+                    if not reading.is_good(held):
+                        break
+                    yield held.message
+                    reading.acknowledge(held)
+                    if until is not None and until(held.message):
+                        await reading.finish()
+                        return
+        finally:
+            await reading.close()
+
     async def peek(
         self,
         timeout: float | None = None,  # noqa: ASYNC109
@@ -353,7 +375,7 @@ class RemoteQueue:
         """Who has the queue to itself shall not be in its own way."""
         return QueueAccess.RECEIVE if self._share is ShareMode.DENY_RECEIVE else QueueAccess.PEEK
 
-    async def hold(self, timeout: float | None) -> _Held:  # noqa: ASYNC109
+    async def hold(self, timeout: float | None) -> Held:  # noqa: ASYNC109
         return await self._read(_Plan(_TAKE, check_timeout(timeout)), _RECEIVE)
 
     async def take(self, plan: _Plan) -> RemoteMessage:
@@ -363,7 +385,7 @@ class RemoteQueue:
         """A message whose receiver has gone; the next one gets it."""
         self._left.appendleft(message)
 
-    async def keep(self, held: _Held) -> RemoteMessage:
+    async def keep(self, held: Held) -> RemoteMessage:
         """Acknowledges a message and hands it over."""
         if not held.read.is_transactional and self._session.acknowledge(held.opened, held.read):
             return held.message
@@ -383,7 +405,7 @@ class RemoteQueue:
             held.read.forget()
         return held.message
 
-    async def acknowledge(self, held: _Held) -> None:
+    async def acknowledge(self, held: Held) -> None:
         subject = held.opened.handle.subject
         try:
             await self._session.call(held.opened.link, held.read.end(RR_ACK), subject)
@@ -393,11 +415,9 @@ class RemoteQueue:
         finally:
             held.read.forget()
 
-    async def give_back(self, held: _Held) -> None:
+    async def give_back(self, held: Held) -> None:
         if held.read.is_delivered:
-            work = self._session.call_all(held.opened, [held.read.end(RR_NACK)])
-            await self._session.tidy(held.opened.link, work)
-            held.read.forget()
+            await self._session.give_back(held.opened, [held.read])
 
     async def _enlisted(self, link: Link, transaction: RemoteTransaction | None) -> UUID:
         if transaction is None:
@@ -409,7 +429,7 @@ class RemoteQueue:
         await self._session.enlist(link, transaction, self.format_name)
         return transaction.id
 
-    async def _read(self, plan: _Plan, access: QueueAccess) -> _Held:
+    async def _read(self, plan: _Plan, access: QueueAccess) -> Held:
         session, seconds = self._session, plan.timeout
         began = session.time
         deadline = None if seconds is None else began + seconds
@@ -430,7 +450,7 @@ class RemoteQueue:
                 patience = None
             began = session.time
 
-    async def read_at(self, opened: Opened, plan: _Plan, deadline: float | None) -> _Held:
+    async def read_at(self, opened: Opened, plan: _Plan, deadline: float | None) -> Held:
         """One read on an open queue; the message, which has still to be ended if it was a receive."""
         handle, session = opened.handle, self._session
         identifier = NULL_GUID
@@ -445,17 +465,24 @@ class RemoteQueue:
             max_body_size=plan.max_body_size,
             transaction=identifier,
         )
+        return await self.finish(opened, read, remaining)
+
+    async def finish(
+        self, opened: Opened, read: Read, wait_s: float | None, asked: Answer | None = None
+    ) -> Held:
+        """What a read has found; with `asked`, one that was sent already."""
+        handle = opened.handle
         try:
-            answer = await session.read(opened, read, remaining)
+            answer = await self._session.read(opened, read, wait_s, asked)
             message = RemoteMessage.of(handle.answered(read, answer), answer)
         except DecodeError:
             if read.is_delivered:
-                await session.call_all(opened, [read.end(RR_NACK)])
+                await self._session.call_all(opened, [read.end(RR_NACK)])
             read.forget()
             raise
         if read.is_receive and not read.is_delivered:
             raise LinkLostError(handle.subject)  # while the answer was on its way to us
-        return _Held(opened, read, message)
+        return Held(opened, read, message)
 
     @property
     def session(self) -> Session:
@@ -523,7 +550,7 @@ class RemoteCursor:
         timeout: float | None,  # noqa: ASYNC109
         max_body_size: int | None,
         transaction: RemoteTransaction | None = None,
-    ) -> _Held:
+    ) -> Held:
         seconds = check_timeout(timeout)
         deadline = None if seconds is None else self._queue.session.time + seconds
         plan = _Plan(

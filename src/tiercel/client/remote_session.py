@@ -1,7 +1,7 @@
 """What a remote reader has with one server: the link, made again when it is lost, and the calls on it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,6 +26,7 @@ from tiercel.model.format_name import FormatName
 from tiercel.remote_read.calls import (
     RR_ACK,
     RR_NACK,
+    Done,
     EnlistRemoteTransaction,
     OpenQueue,
     OpenQueueForMove,
@@ -46,8 +47,16 @@ _GRACE_S: Final = 5.0  # a read that was not to wait long may be a little late, 
 _UNANSWERED_MAX: Final = 64  # acknowledgements, before somebody waits for their answers
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 2.0
+_DONE: Final = Done().encode()
 
 T = TypeVar("T")
+
+Told = Callable[[TiercelError | None], None]
+"""Hears whether an acknowledgement was refused; None as well when its connection was lost."""
+
+
+def _nobody(_refused: TiercelError | None) -> None:
+    """For who would make no use of it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -149,6 +158,10 @@ class Session:
     @property
     def host(self) -> str:
         return self._options.host
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return self._loop
 
     @property
     def time(self) -> float:
@@ -256,15 +269,17 @@ class Session:
         check(response, subject)
         return response
 
-    async def read(self, opened: Opened, read: Read, wait_s: float | None) -> Received:
-        """What a read has found; who is cancelled meanwhile takes it back."""
+    async def read(
+        self, opened: Opened, read: Read, wait_s: float | None, future: Answer | None = None
+    ) -> Received:
+        """What a read has found, with `future` one that was sent already; who is cancelled takes it back."""
         link, subject = opened.link, opened.handle.subject
         limit = None if wait_s is None else wait_s + self._options.rpc_timeout_s
-        future = None
         try:
-            request = read.request
-            stub = request.encode()
-            future = link.call_now(request.OPNUM, stub) or await link.call(request.OPNUM, stub)
+            if future is None:
+                request = read.request
+                stub = request.encode()
+                future = link.call_now(request.OPNUM, stub) or await link.call(request.OPNUM, stub)
             response = await self.answer(link, future, read.request, subject, limit)
         except asyncio.CancelledError:
             if future is None:
@@ -281,7 +296,7 @@ class Session:
         assert isinstance(response, Received)
         return response
 
-    def acknowledge(self, opened: Opened, read: Read) -> bool:
+    def acknowledge(self, opened: Opened, read: Read, told: Told = _nobody) -> bool:
         """Has a message acknowledged together with the next call, and nobody waits for the answer.
 
         False where it cannot be done so. When it fails, the message may come once more (MQRR-142).
@@ -289,7 +304,9 @@ class Session:
         if len(opened.acknowledging) >= _UNANSWERED_MAX or not read.is_delivered:
             return False
         request = read.end(RR_ACK)
-        if not opened.link.tell(request.OPNUM, request.encode(), partial(self._acknowledged, opened, read)):
+        if not opened.link.tell(
+            request.OPNUM, request.encode(), partial(self._acknowledged, opened, read, told)
+        ):
             read.state = ReadState.DELIVERED
             return False
         opened.acknowledging[read] = self._loop.time() + self._options.rpc_timeout_s
@@ -299,15 +316,22 @@ class Session:
         return True
 
     @staticmethod
-    def _acknowledged(opened: Opened, read: Read, fault: Exception | None) -> None:
+    def _acknowledged(opened: Opened, read: Read, told: Told, answer: bytes | Exception) -> None:
         del opened.acknowledging[read]
         if not opened.acknowledging:
             opened.settled.set()
         read.forget()
-        if isinstance(fault, RpcFault):
-            error = error_of_fault(fault, read.request, opened.handle.subject)
-            if isinstance(error, StaleHandleError):  # whatever it has forgotten, we start afresh
-                opened.link.break_off()
+        error: TiercelError | None = None
+        try:
+            if isinstance(answer, RpcFault):
+                raise error_of_fault(answer, read.request, opened.handle.subject)
+            if isinstance(answer, bytes) and answer != _DONE:
+                check(Done.decode(answer), opened.handle.subject)
+        except StaleHandleError:  # whatever it has forgotten, we start afresh
+            opened.link.break_off()
+        except TiercelError as problem:
+            error = problem
+        told(error)
 
     def _watch(self, opened: Opened) -> None:
         """Leaves a server that does not answer."""
@@ -347,10 +371,24 @@ class Session:
                 self._deadlines.remove(future)
         return request.RESPONSE.decode(stub)
 
+    async def give_back(
+        self, opened: Opened, held: Sequence[Read], sent: Iterable[tuple[Read, Answer]] = ()
+    ) -> None:
+        """Has messages return to their places, in this order; last those of reads that were only sent yet."""
+
+        async def give() -> None:
+            nacks = [self.call_all(opened, [read.end(RR_NACK)]) for read in held if read.is_delivered]
+            late = [self._withdraw(opened, read, _late(answer)) for read, answer in sent]
+            await asyncio.gather(*nacks, *late)  # all leave at once
+            for read in held:
+                read.forget()
+
+        await self.tidy(opened.link, give())
+
     async def _withdraw(self, opened: Opened, read: Read, future: "asyncio.Future[bytes]") -> None:
         """Ends a read that nobody waits for; a message that comes all the same goes back."""
         try:
-            if not future.done():
+            if read.request.timeout_ms and not future.done():
                 await self.call_all(opened, [read.cancel()])
             with suppress(DecodeError):
                 opened.handle.answered(read, Received.decode(await future))

@@ -7,7 +7,6 @@ Then the connections have something to send. What `perform` does not do itself, 
 """
 
 from collections.abc import Sequence
-from itertools import zip_longest
 from typing import cast
 
 from tiercel.remote_read.actions import Action, Enlist, Reply
@@ -29,10 +28,11 @@ class RemoteReadEndpoint:
 
     def take_all(self, connection: ServerConnection, events: Sequence[Event]) -> None:
         """What came in one piece: who asks for more in the same breath does not wait for what is before."""
-        for event, following in zip_longest(events, events[1:]):
+        starts = [at for at, event in enumerate(events) if isinstance(event, Call) and event.opnum == _START]
+        last = starts[-1] if starts else -1
+        for at, event in enumerate(events):
             if isinstance(event, Call):
-                is_waiting = not isinstance(following, Call) or following.opnum != _START
-                self._call(connection, event, is_waiting=is_waiting)
+                self._call(connection, event, is_waiting=at > last)
             else:
                 self.take(connection, event)
 

@@ -1,0 +1,188 @@
+"""Reading ahead: the messages that a loop over a remote queue will ask for are on their way before it does.
+
+Messages are read in batches: while the loop works on one, the next is asked for, and the acknowledgements of
+the last go with that. None of these reads waits, so there is nothing that could come to a wait which nobody
+needs any more: only when a batch finds the queue empty, one read waits. A batch is asked for when the one
+before it is there whole, and handed out by lookup id: whatever order a server takes calls in, that is the
+order of the queue.
+
+It begins with single messages. Batches grow as long as the loop is through with them in no time, and shrink
+when it is not: nobody keeps more from other readers than he works off soon.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tiercel.client.channel import Answer, LinkLostError
+from tiercel.client.remote_message import RemoteMessage
+from tiercel.client.remote_session import Opened
+from tiercel.client.translate import check_number
+from tiercel.model.codes import ReceiveAction
+from tiercel.model.errors import InvalidParameterError, IoTimeoutError, TiercelError
+from tiercel.remote_read.reader import Read
+
+if TYPE_CHECKING:
+    from tiercel.client.remote_aio import RemoteQueue
+
+AHEAD: Final = 16
+_AHEAD_MAX: Final = 64
+_BRIEF_S: Final = 0.1  # a loop that takes no longer for a batch can have a larger one
+_STALE_S: Final = 30.0  # what lay here for so long goes back: its server may be about to give it to others
+_ACKNOWLEDGE_S: Final = 0.001  # how long an acknowledgement waits for the reads that it can go with
+_TAKE: Final = ReceiveAction.RECEIVE
+
+Until = Callable[[RemoteMessage], object]
+
+
+class Held(NamedTuple):
+    """A message and the read that has brought it."""
+
+    opened: Opened
+    read: Read
+    message: RemoteMessage
+
+
+class ReadAhead:
+    """What a loop over a queue has under way; whatever is left of it, `close` gives back."""
+
+    def __init__(self, queue: "RemoteQueue", timeout: float | None, ahead: int) -> None:
+        if not 0 <= check_number("ahead", ahead) <= _AHEAD_MAX:
+            raise InvalidParameterError("ahead", present=ahead, limit=f"0 to {_AHEAD_MAX} messages")
+        self._queue = queue
+        self._session = queue.session
+        self._timeout = timeout
+        self._most = (ahead + 1) // 2  # one batch is worked on while the next is under way
+        self._size = 1
+        self._opened: Opened | None = None  # where the messages come from
+        self._is_empty = True  # as far as we know, nothing could be read ahead
+        self._reads: deque[tuple[Read, Answer]] = deque()
+        self._held: dict[Read, Held] = {}  # not acknowledged
+        self._given_at = 0.0
+        self._done: deque[Held] = deque()  # to be acknowledged
+        self._timer: asyncio.TimerHandle | None = None
+        self._unanswered = 0  # acknowledgements
+        self._settled = asyncio.Event()
+        self._refused: TiercelError | None = None
+
+    async def more(self) -> list[Held]:
+        """The next messages, in the order of the queue; none when `timeout` has passed without any."""
+        self._check_refused()
+        if self._held:  # the loop did not take them any more
+            await self.close()
+        is_brief = self._session.time - self._given_at < _BRIEF_S
+        self._size = min(2 * self._size if is_brief else max(self._size // 2, 1), self._most)
+        if not self._reads:
+            self._start()
+        if not await self._gather() and not await self._wait():
+            await self.finish()
+            return []
+        self._given_at = self._session.time
+        return sorted(self._held.values(), key=lambda held: held.message.lookup_id)
+
+    def is_good(self, held: Held) -> bool:
+        """Whether the message is still ours: its connection may be gone, or it has lain here too long."""
+        return held.read.is_delivered and self._session.time - self._given_at < _STALE_S
+
+    def acknowledge(self, held: Held) -> None:
+        """The message was worked on. Its server hears of that with the next reads, or after a moment."""
+        del self._held[held.read]
+        self._done.append(held)
+        if self._timer is None:
+            self._timer = self._session.loop.call_later(_ACKNOWLEDGE_S, self._acknowledge)
+
+    async def finish(self) -> None:
+        """Until every acknowledgement was answered."""
+        await self._acknowledge_all()
+        while self._unanswered:
+            self._settled.clear()
+            await self._settled.wait()
+        self._check_refused()
+
+    async def close(self) -> None:
+        """Gives back what was not acknowledged."""
+        await self._acknowledge_all()
+        held, reads, self._is_empty = list(self._held), list(self._reads), True
+        self._held.clear()
+        self._reads.clear()
+        if self._opened is not None and (held or reads):
+            await self._session.give_back(self._opened, held, reads)
+
+    # Reading.
+
+    def _start(self) -> None:
+        """Asks for a batch; what became of the messages before goes with it."""
+        self._acknowledge()
+        opened = self._opened
+        if self._is_empty or opened is None or not opened.link.is_open or not opened.handle.is_open:
+            return
+        for _ in range(self._size):
+            read = opened.handle.start(_TAKE)
+            answer = opened.link.call_now(read.request.OPNUM, read.request.encode())
+            if answer is None:  # the connection has no room for more calls
+                read.forget()
+                return
+            self._reads.append((read, answer))
+
+    async def _gather(self) -> bool:
+        """Takes what a batch has brought, and asks for the next; whether it has brought anything."""
+        try:
+            while self._reads:
+                await self._take(*self._reads.popleft())
+        except LinkLostError:  # what came before on the same connection is given back, too
+            self._is_empty = True
+            self._held.clear()
+            self._reads.clear()
+        self._start()
+        await self._acknowledge_all()
+        return bool(self._held)
+
+    async def _take(self, read: Read, answer: Answer) -> None:
+        assert self._opened is not None
+        try:
+            self._held[read] = await self._queue.finish(self._opened, read, 0, answer)
+        except IoTimeoutError:
+            self._is_empty = True
+
+    async def _wait(self) -> bool:
+        """Waits for one message; whether it has come."""
+        try:
+            held = await self._queue.hold(self._timeout)
+        except IoTimeoutError:
+            return False
+        self._opened, self._is_empty = held.opened, False
+        self._held[held.read] = held
+        return True
+
+    # Acknowledging.
+
+    def _acknowledge(self) -> None:
+        """Tells as much as can be told without waiting."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._done and self._session.acknowledge(*self._done[0][:2], self._answered):
+            self._done.popleft()
+            self._unanswered += 1
+
+    async def _acknowledge_all(self) -> None:
+        self._acknowledge()
+        while self._done:  # the server takes one call at a time, or owes too many answers
+            held = self._done.popleft()
+            if held.read.is_delivered:  # otherwise its connection is lost, and it comes again
+                with suppress(LinkLostError):
+                    await self._queue.acknowledge(held)
+
+    def _answered(self, refused: TiercelError | None) -> None:
+        self._unanswered -= 1
+        self._refused = self._refused or refused
+        if not self._unanswered:
+            self._settled.set()
+
+    def _check_refused(self) -> None:
+        refused, self._refused = self._refused, None
+        if refused is not None:
+            refused.add_note("The server refused an acknowledgement: the message may come again.")
+            raise refused
