@@ -43,13 +43,11 @@ async def daemon(
 
 
 @asynccontextmanager
-async def both(
-    folder: Path, *, transactional: bool = False, **options: Any
-) -> AsyncIterator[tuple[aio.Queue, remote_aio.RemoteQueue]]:
+async def both(folder: Path, **properties: Any) -> AsyncIterator[tuple[aio.Queue, remote_aio.RemoteQueue]]:
     """A queue here, and the same queue from afar."""
     async with daemon(folder) as (qm, port):
-        queue = await qm.create_queue(rf".\{ORDERS}", transactional=transactional, security=FOR_ALL)
-        async with await aio.connect(HOST, port=port, **options) as remote:
+        queue = await qm.create_queue(rf".\{ORDERS}", security=FOR_ALL, **properties)
+        async with await aio.connect(HOST, port=port) as remote:
             yield queue, remote.queue(ORDERS)
 
 
