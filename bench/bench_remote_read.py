@@ -2,11 +2,12 @@
 
 bench_remote_read.py [--messages N] [--rounds N]
 
-One connection, then sixteen; recoverable messages and express ones; without protection and with NTLM privacy;
-and a sender at the same time, beside the speed that it has alone. The readers are Tiercel's own client, in a
-process of their own, and impacket, if `make interop` has installed it. All take their turns, and the median
-of the rounds is printed, beside what LMDB alone does: one durable commit after the other, one row in each.
-Both sides' processor time is that of all their processes, for each message.
+One connection, in a loop over `receive` and in one over `consume`, then sixteen; recoverable messages and
+express ones; without protection and with NTLM privacy; and a sender at the same time, beside the speed that
+it has alone. The readers are Tiercel's own client, in a process of their own, and impacket, if `make interop`
+has installed it. All take their turns, and the median of the rounds is printed, beside what LMDB alone does:
+one durable commit after the other, one row in each. Both sides' processor time is that of all their
+processes, for each message.
 """
 
 import argparse
@@ -56,8 +57,8 @@ class Case(NamedTuple):
     is_waited_for: bool = False  # whether each acknowledgement is, before the next read
     logon: dict[str, Any] = {}  # noqa: RUF012  # nobody changes it
     processes: int = 1  # that share the connections
-    consumes: bool = False  # by one loop that reads ahead; with threads, in the client for them
-    threaded: bool = False
+    consumes: bool = False  # in a loop that reads ahead
+    threaded: bool = False  # with the client that blocks
 
     def __str__(self) -> str:
         parts = [
@@ -161,41 +162,51 @@ class Daemon:
         self.process.wait()
 
 
-def read(port: int, case: Case, messages: int, pipe: Any) -> None:
-    async def take(queue: RemoteQueue, count: int) -> None:
-        if case.consumes:
-            numbers = iter(range(1, count + 1))
-            async for _ in queue.consume(timeout=10, until=lambda _: next(numbers) == count):
+async def receive(queue: RemoteQueue, case: Case, count: int) -> None:
+    if case.consumes:
+        async for _ in queue.consume(timeout=10, until=CountDown(count)):
+            pass
+        return
+    for _ in range(count):
+        if case.is_waited_for:
+            async with queue.receiving(timeout=10):
                 pass
-            return
-        for _ in range(count):
-            if case.is_waited_for:
-                async with queue.receiving(timeout=10):
-                    pass
-            else:
-                await queue.receive(timeout=10)
+        else:
+            await queue.receive(timeout=10)
 
+
+class CountDown:
+    """Says of the last message that it is."""
+
+    def __init__(self, count: int) -> None:
+        self.left = count
+
+    def __call__(self, _message: tiercel.Message) -> bool:
+        self.left -= 1
+        return not self.left
+
+
+def read(port: int, case: Case, messages: int, pipe: Any) -> None:
     async def reader() -> None:
         share = messages // case.connections // case.at_a_time
         async with await aio.connect(HOST, port=port, **case.logon) as remote:
             queue = remote.queue(r"private$\q")
-            await asyncio.gather(*(take(queue, share) for _ in range(case.at_a_time)))
+            await asyncio.gather(*(receive(queue, case, share) for _ in range(case.at_a_time)))
 
-    def consume_in_thread() -> None:
+    async def readers() -> None:
+        await asyncio.gather(*(reader() for _ in range(case.connections)))
+
+    def consumer() -> None:
         with tiercel.connect(HOST, port=port, **case.logon) as remote:
-            numbers = iter(range(1, messages + 1))
-            for _ in remote.queue(r"private$\q").consume(timeout=10, until=lambda _: next(numbers) == messages):
+            for _ in remote.queue(r"private$\q").consume(timeout=10, until=CountDown(messages)):
                 pass
 
-    async def main() -> Ran:
-        began, spent = time.monotonic(), time.process_time()
-        if case.threaded:
-            consume_in_thread()
-        else:
-            await asyncio.gather(*(reader() for _ in range(case.connections)))
-        return Ran(began, time.monotonic(), time.process_time() - spent)
-
-    pipe.send(asyncio.run(main()))
+    began, spent = time.monotonic(), time.process_time()
+    if case.threaded:
+        consumer()
+    else:
+        asyncio.run(readers())
+    pipe.send(Ran(began, time.monotonic(), time.process_time() - spent))
 
 
 def in_process(function: Callable[..., None], *arguments: Any) -> Callable[[], Any]:

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +156,24 @@ class TestWithoutWaiting:
                     raise ZeroDivisionError
             async with queue.receiving(0) as message:
                 assert (message.body, message.abort_count) == (b"x", 1)
+            assert queue.count == 0
+
+        play(scene)
+
+    def test_consuming(self, play: Callable[[Scene], None]) -> None:
+        async def scene(_qm: aio.QueueManager, queue: aio.Queue) -> None:
+            for body in (b"1", b"2", b"3", b"4"):
+                await queue.send(body)
+            async with aclosing(queue.consume()) as messages:
+                async for message in messages:
+                    if message.body == b"2":
+                        break
+            assert bodies(queue) == [b"2", b"3", b"4"]
+            assert [each.body async for each in queue.consume(until=lambda each: each.body == b"3")] == [
+                b"2",
+                b"3",
+            ]
+            assert [each.body async for each in queue.consume(timeout=0)] == [b"4"]
             assert queue.count == 0
 
         play(scene)

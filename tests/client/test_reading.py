@@ -1,8 +1,9 @@
-"""receiving(), cursors, lookup ids, subqueues, purge."""
+"""receiving(), consume(), cursors, lookup ids, subqueues, purge."""
 
 # ruff: noqa: PT012  # what a block does before it raises is what is tested
 
 import gc
+from contextlib import nullcontext
 
 import pytest
 
@@ -75,6 +76,39 @@ class TestReceiving:
         with transactional.receiving(0) as message:
             assert message.body == b"x"
         assert transactional.count == 0
+
+
+class TestConsuming:
+    def test_takes_each_message_when_the_next_is_asked_for(self, queue: tiercel.Queue) -> None:
+        fill(queue, b"1", b"2", b"3")
+        messages = queue.consume(timeout=0)
+        assert next(messages).body == b"1"
+        assert queue.count == 3
+        assert next(messages).body == b"2"
+        assert (queue.count, bodies(queue)) == (2, [b"3"])
+        assert [message.body for message in messages] == [b"3"]
+        assert queue.count == 0
+
+    @pytest.mark.parametrize("error", [None, MistakeError])
+    def test_gives_back_what_is_in_hand_when_it_is_left(
+        self, queue: tiercel.Queue, error: type[Exception] | None
+    ) -> None:
+        def leave() -> None:
+            for message in queue.consume():
+                if message.body == b"2":
+                    if error is not None:
+                        raise error
+                    break
+
+        fill(queue, b"1", b"2", b"3")
+        with nullcontext() if error is None else pytest.raises(error):
+            leave()
+        assert bodies(queue) == [b"2", b"3"]
+
+    def test_ends_after_the_one_that_is_said_to_be_the_last(self, queue: tiercel.Queue) -> None:
+        fill(queue, b"1", b"2", b"3")
+        taken = [message.body for message in queue.consume(until=lambda message: message.body == b"2")]
+        assert (taken, bodies(queue)) == ([b"1", b"2"], [b"3"])
 
 
 class TestCursors:

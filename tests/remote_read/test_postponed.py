@@ -80,6 +80,15 @@ def test_the_next_message_does_not_wait_for_them(consumer: Consumer, box: Box) -
     assert box.bodies() == []  # nobody else gets what is being acknowledged
 
 
+def test_of_many_calls_in_one_piece_each_read_gets_its_message_in_turn(consumer: Consumer, box: Box) -> None:
+    box.send_all(*(b"%d" % number for number in range(12)))
+    consumer.ask(*(consumer.start(number) for number in range(1, 5)))
+    consumer.ask(*map(consumer.end, range(1, 5)), *map(consumer.start, range(5, 9)))
+    consumer.ask(*map(consumer.end, range(5, 9)), *map(consumer.start, range(9, 13)))
+    assert consumer.bodies == [b"%d" % number for number in range(12)]
+    assert consumer.ended == 0  # nor did they wait for any of the acknowledgements
+
+
 def test_they_are_made_durable_together(site: Site, consumer: Consumer, box: Box) -> None:
     box.send_all(*(b"%d" % number for number in range(MANY + 1)))
     consumer.read(MANY + 1)

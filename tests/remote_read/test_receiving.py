@@ -353,6 +353,20 @@ class TestWaiting:
         a.end(first)
         assert box.bodies() == [b"2"]
 
+    def test_messages_go_to_those_who_wait_in_the_order_of_their_coming(
+        self, a: Remote, b: Remote, box: Box
+    ) -> None:
+        """On one handle and on several; also those that are given back, and the ones that do not wait."""
+        box.send_all(b"1", b"2")
+        held = [a.receive(request_id=each) for each in (1, 2)]
+        assert [got.body for got in held] == [b"1", b"2"]
+        waits = [reader.wait(request_id=each) for each, reader in ((3, a), (1, b), (4, a), (5, a))]
+        box.send(b"3")
+        for got in held:
+            a.give_back(got)
+        box.send(b"4")
+        assert [wait.got.body for wait in waits] == [b"3", b"1", b"2", b"4"]
+
     def test_several_wait_on_one_handle_and_others_go_on(self, a: Remote) -> None:
         waits = [a.wait(timeout_ms=30_000, request_id=each) for each in (1, 2)]
         assert a.cursor()
