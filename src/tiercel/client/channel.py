@@ -8,7 +8,8 @@ cancel always reaches the server before the call that it ends has ended (MQRR-14
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import islice
 from typing import Any, Final, cast
 
 from tiercel.model.errors import (
@@ -139,17 +140,27 @@ class Channel(asyncio.Protocol):
 
         Of many calls in one turn of the loop the first leaves at once, the others leave together.
         """
+        answer = self._call(opnum, stub)
+        if self._awaited == 1:
+            self._flush()
+        else:
+            self._flush_soon()
+        return answer
+
+    def _call(self, opnum: int, stub: bytes) -> Answer:
         answer = Answer(loop=self._loop)
         if not self._room:
             answer.set_exception(self._lost())
             return answer
         self._calls[self._connection.call(opnum, stub)] = answer
         self._awaited += 1
-        if self._awaited == 1:
-            self._flush()
-        else:
-            self._flush_soon()
         return answer
+
+    def call_together(self, opnum: int, stubs: Iterable[bytes]) -> list[Answer]:
+        """Calls that leave in one piece, and now; as many as there is room for."""
+        answers = [self._call(opnum, stub) for stub in islice(stubs, self._room - len(self._calls))]
+        self._flush()
+        return answers
 
     def tell(self, opnum: int, stub: bytes, tell: Tell) -> None:
         """A call that nobody waits for: it goes with the next one, if that is made in this turn."""
@@ -287,6 +298,11 @@ class Link:
                 channel.tell(opnum, stub, tell)
                 return True
         return False
+
+    def call_together(self, opnum: int, stubs: Iterable[bytes]) -> list[Answer]:
+        """Calls in one piece on a connection that is free, as many as there is room for."""
+        channel = next((channel for channel in self._channels if channel.is_free), None)
+        return [] if channel is None else channel.call_together(opnum, stubs)
 
     async def call(self, opnum: int, stub: bytes) -> Answer:
         """Sends a call; the future of its answer."""

@@ -22,6 +22,7 @@ from tiercel.client.remote_session import Opened
 from tiercel.client.translate import check_number
 from tiercel.model.codes import ReceiveAction
 from tiercel.model.errors import InvalidParameterError, IoTimeoutError, TiercelError
+from tiercel.remote_read.calls import StartReceive
 from tiercel.remote_read.reader import Read
 
 if TYPE_CHECKING:
@@ -118,13 +119,11 @@ class ReadAhead:
         opened = self._opened
         if self._is_empty or opened is None or not opened.link.is_open or not opened.handle.is_open:
             return
-        for _ in range(self._size):
-            read = opened.handle.start(_TAKE)
-            answer = opened.link.call_now(read.request.OPNUM, read.request.encode())
-            if answer is None:  # the connection has no room for more calls
-                read.forget()
-                return
-            self._reads.append((read, answer))
+        reads = [opened.handle.start(_TAKE) for _ in range(self._size)]
+        answers = opened.link.call_together(StartReceive.OPNUM, (read.request.encode() for read in reads))
+        self._reads.extend(zip(reads, answers, strict=False))
+        for read in reads[len(answers) :]:  # the connection has no room for more calls
+            read.forget()
 
     async def _gather(self) -> bool:
         """Takes what a batch has brought, and asks for the next; whether it has brought anything."""
