@@ -27,7 +27,7 @@ from client.fake_server import (
 )
 from client.support import Running
 from tiercel import aio
-from tiercel.client import remote_aio
+from tiercel.client import remote_aio, remote_session
 from tiercel.remote_read import calls
 from tiercel.remote_read.calls import RR_ACK, RR_NACK
 from tiercel.rpc.client import ClientConnection
@@ -274,7 +274,7 @@ class TestAcknowledging:
         async def scene() -> None:
             script = {calls.StartReceive: found(), calls.EndReceive: never}
             async with reading(script, rpc_cancel_minutes=1) as (fake, orders):
-                for _ in range(64):
+                for _ in range(remote_session._UNANSWERED_MAX):
                     await orders.receive(0)
                 assert fake.connections == 1
                 began = asyncio.get_running_loop().time()

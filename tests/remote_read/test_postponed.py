@@ -19,7 +19,7 @@ from .test_endpoint import Line, box, line, service
 
 __all__ = ["box", "line", "service"]  # fixtures of theirs
 
-MANY = 40
+MANY = 80
 INVALID_PARAMETER = 0xC00E0006
 WAITED = 0.01  # seconds; longer than any acknowledgement waits
 

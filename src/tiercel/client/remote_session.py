@@ -44,7 +44,7 @@ from tiercel.rpc.status import RpcFault
 _BUILD: Final = 7601  # of Windows 7, whose version 6.1 the call names: for information only
 _TIDY_S: Final = 10.0  # how long a server may take to hear that somebody has stopped waiting
 _GRACE_S: Final = 5.0  # a read that was not to wait long may be a little late, if that saves it
-_UNANSWERED_MAX: Final = 64  # acknowledgements, before somebody waits for their answers
+_UNANSWERED_MAX: Final = 96  # acknowledgements, before somebody waits for them; ours leaves 64 for a while
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 2.0
 _DONE: Final = Done().encode()

@@ -62,8 +62,8 @@ _OUTCOMES = {CoordinatorAnswer.COMMITTED, CoordinatorAnswer.ABORTED}
 _NO_CLASS = 0
 _NO_LEVEL = AuthenticationLevel.NONE  # naming a member of an enum costs a call
 # How long, and how many, acknowledgements may wait for others that are made durable by the same commit.
-_POSTPONED_S = 0.005
-_POSTPONED_MAX = 32
+_POSTPONED_S = 0.008
+_POSTPONED_MAX = 64
 
 Method = Callable[[CallId, Caller, Any], Response | None]
 

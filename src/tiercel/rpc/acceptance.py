@@ -56,6 +56,11 @@ class Acceptance:
         if not protection.context.is_complete:
             protection.problem = "the last token came, and the authentication is not complete"
 
+    @property
+    def is_used(self) -> bool:
+        """Whether the connection has a security context."""
+        return bool(self._protections)
+
     def find(self, auth: Verifier | None) -> Protection | None:
         """The security context of a request, None where the connection has none."""
         if auth is None:

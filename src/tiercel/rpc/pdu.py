@@ -47,6 +47,7 @@ _FAULT = struct.Struct("<II")
 _PLAIN_REQUEST = struct.Struct("<BBBB4sHHIIHH")
 _PLAIN_RESPONSE = struct.Struct("<BBBB4sHHIIHBB")
 _PLAIN = struct.Struct("<HBBB3xHHIIHH")  # either of them
+_CALL = struct.Struct("<2xBB6xHI4xHH")  # of a request, what differs
 _LIMITS = struct.Struct("<HHI")
 _COUNT = struct.Struct("<BBH")
 _ELEMENT = struct.Struct("<HBB")
@@ -478,6 +479,19 @@ _PDUS: Final[dict[int, type[Pdu]]] = {
         Request, Response, Fault, CoCancel, Orphaned, Shutdown,
     )
 }  # fmt: skip
+
+
+def split_plain_request(data: bytes) -> tuple[int, int, int, bytes] | None:
+    """Call id, context id, opnum and stub of a whole call without an object and a verifier; None of all else.
+
+    `data` is what the framer has cut out, so its version, byte order and size are right.
+    """
+    if len(data) < REQUEST_HEADER_SIZE:
+        return None
+    ptype, flags, auth_length, call_id, context_id, opnum = _CALL.unpack_from(data)
+    if ptype != _IS_REQUEST or flags & ~CONC_MPX != WHOLE or auth_length:
+        return None
+    return call_id, context_id, opnum, data[REQUEST_HEADER_SIZE:]
 
 
 def decode_pdu(data: bytes) -> Pdu:

@@ -58,6 +58,7 @@ from tiercel.rpc.pdu import (
     Verifier,
     decode_pdu,
     plain_response,
+    split_plain_request,
 )
 from tiercel.rpc.protection import Protection, cut, open_fragment
 from tiercel.rpc.security import AuthenticationError, AuthenticationLevel, Identity, Providers
@@ -295,9 +296,11 @@ class ServerConnection:
     # PDUs
 
     def _take(self, data: bytes, events: list[Event]) -> None:
+        if self._take_plain(data, events):
+            return
         try:
             pdu = decode_pdu(data)
-            if type(pdu) is Request and self._state is _BOUND:  # first: nearly all are this
+            if type(pdu) is Request and self._state is _BOUND:
                 self._request(pdu, data, events)
             elif pdu.TYPE in EXPECTED[self._state]:
                 self._act(pdu, events)
@@ -307,6 +310,31 @@ class ServerConnection:
             self._refuse(data, Refusal(str(error)))
         except Refusal as refusal:
             self._refuse(data, refusal)
+
+    def _take_plain(self, data: bytes, events: list[Event]) -> bool:
+        """The quick way of nearly all calls: one fragment and no protection; whether it was one of them.
+
+        A call that is not in order goes the long way, which says what is wrong with it.
+        """
+        found = split_plain_request(data)
+        if found is None or self._state is not _BOUND or self._partial is not None or self._security.is_used:
+            return False
+        call_id, context_id, opnum, stub = found
+        context, pending, limits = self._contexts.get(context_id), self._pending, self._limits
+        if (
+            context is None
+            or opnum >= context.interface.operations
+            or call_id in pending
+            or len(pending) >= limits.max_pending_calls
+            or self._pending_bytes > limits.max_pending_bytes
+            or len(data) > self._max_receive
+            or len(stub) > limits.max_request_bytes
+        ):
+            return False
+        self._highest_call_id = max(self._highest_call_id, call_id)
+        self._dropped = None
+        self._add_call(call_id, context_id, context, opnum, None, stub, None, events)
+        return True
 
     def _act(self, pdu: Pdu, events: list[Event]) -> None:
         match pdu:
@@ -511,25 +539,47 @@ class ServerConnection:
         *,
         is_cancelled: bool,
     ) -> None:
-        assert self._association is not None
-        call = Call(
+        call = self._add_call(
             request.call_id,
             request.context_id,
-            context.interface,
-            context.abstract_syntax,
+            context,
             request.opnum,
             request.object,
+            stub,
+            protection,
+            events,
+        )
+        if is_cancelled:
+            events.append(Cancelled(call))
+
+    def _add_call(
+        self,
+        call_id: int,
+        context_id: int,
+        context: _Context,
+        opnum: int,
+        target: UUID | None,
+        stub: bytes,
+        protection: Protection | None,
+        events: list[Event],
+    ) -> Call:
+        assert self._association is not None
+        call = self._pending[call_id] = Call(
+            call_id,
+            context_id,
+            context.interface,
+            context.abstract_syntax,
+            opnum,
+            target,
             stub,
             _NO_LEVEL if protection is None else protection.level.effective,
             None if protection is None else protection.context.identity,
             self._association,
             protection,
         )
-        self._pending[call.call_id] = call
         self._pending_bytes += len(stub)
         events.append(call)
-        if is_cancelled:
-            events.append(Cancelled(call))
+        return call
 
     def _co_cancel(self, call_id: int, events: list[Event]) -> None:
         """A cancel for a call that is over crossed its answer on the way, and is ignored."""
