@@ -168,7 +168,13 @@ class RemoteReadService:
         """A call came; a reply or a fault with the same id answers it, now or later."""
         if self._postponed and not _leaves_alone(request):
             self._end_postponed()
-        self._answer(call, request, self._methods[type(request)], call, caller, request)
+        try:
+            response = self._methods[type(request)](call, caller, request)
+        except (RpcFault, MqError) as error:
+            self._refuse(call, request, error)
+        else:
+            if response is not None:
+                self._actions.append(Reply(call, response))
 
     def postpone(self, call: CallId, caller: Caller, request: calls.EndReceive) -> None:
         """An acknowledgement whose reader asks for its next message without waiting for the answer.
@@ -176,42 +182,38 @@ class RemoteReadService:
         It may wait a little for others, so that one commit serves them all; meanwhile nobody else can have
         the message, and if we end, it comes once more: the same as if the acknowledgement were on its way.
         """
-        self._answer(call, request, self._postpone, call, caller, request, is_awaited=False)
-
-    def _postpone(self, call: CallId, caller: Caller, request: calls.EndReceive) -> Response | None:
-        pending = self._find_delivered(caller, request)
+        try:
+            pending = self._find_delivered(caller, request)
+        except (RpcFault, MqError) as error:
+            self._refuse(call, request, error)
+            return
         if pending.is_express:  # its end costs no commit
-            return self._end(request, pending)
+            self._end_unawaited(call, request, pending)
+            return
         self._postponed.append((call, request, pending))
         if self._postponed_until is None:
             self._postponed_until = self._now + _POSTPONED_S
-        return None
 
     def _end_postponed(self) -> None:
         postponed, self._postponed, self._postponed_until = self._postponed, [], None
-        for call, request, pending in postponed:
-            self._answer(call, request, self._end, request, pending, is_awaited=False)
+        for each in postponed:
+            self._end_unawaited(*each)
 
-    def _answer(
-        self,
-        call: CallId,
-        request: Request,
-        method: Callable[..., Response | None],
-        *arguments: Any,
-        is_awaited: bool = True,
-    ) -> None:
+    def _end_unawaited(self, call: CallId, request: calls.EndReceive, pending: PendingRequest) -> None:
         try:
-            response = method(*arguments)
-        except RpcFault as fault:
-            self._actions.append(Fault(call, fault.status))
-            return
+            response = self._end(request, pending)
         except MqError as error:
-            response = request.RESPONSE.failed(error.code)
-            if response is None:
-                self._actions.append(Fault(call, error.code))
-                return
+            self._refuse(call, request, error)
+        else:
+            self._actions.append(Reply(call, response, False))
+
+    def _refuse(self, call: CallId, request: Request, error: RpcFault | MqError) -> None:
+        """Tells of a failure in a response; by a fault where that cannot, and of an `RpcFault`."""
+        response = None if isinstance(error, RpcFault) else request.RESPONSE.failed(error.code)
         if response is not None:
-            self._actions.append(Reply(call, response, is_awaited))
+            self._actions.append(Reply(call, response))
+        else:
+            self._actions.append(Fault(call, error.status if isinstance(error, RpcFault) else error.code))
 
     def abandon(self, call: CallId) -> None:
         """Nobody waits for the answer any more: the call was orphaned, or its connection is gone."""

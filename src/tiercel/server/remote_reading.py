@@ -133,14 +133,14 @@ class RemoteReading:
     # What the service wants done, after the commit.
 
     def perform(self, actions: Iterable[Action]) -> None:
+        touched, unhurried, by_rpc = self._touched, self._unhurried, self._by_rpc
         for action in actions:
             self._endpoint.perform(action)
             if isinstance(action, Enlist):
                 continue
-            shell = self._by_rpc.get(cast("tuple[object, object]", action.call)[0])
+            shell = by_rpc.get(cast("tuple[object, object]", action.call)[0])
             if shell is not None:
-                is_urgent = isinstance(action, Fault) or action.is_awaited
-                (self._touched if is_urgent else self._unhurried)[shell] = None
+                (touched if isinstance(action, Fault) or action.is_awaited else unhurried)[shell] = None
         for connection in self._touched:
             connection.flush()
             self._unhurried.pop(connection, None)
