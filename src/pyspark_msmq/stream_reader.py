@@ -69,17 +69,17 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._ends = {queue.guid: hi + visible for queue, hi, visible in self._attached().waiting()}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        at, ahead = Offset.of_json(start), self._ahead.finish()
+        at, batch = Offset.of_json(start), self._ahead.finish()
         consumer = self._attached(at, look_again=self._ends is None)
         begin = consumer.begin(at)  # first: it says whether these numbers can be this consumer's at all
-        if ahead is None or ahead.begin != begin or ahead.end == begin:
+        if batch is None or batch.begin != begin or batch.end == begin:
             self._acknowledge(consumer, at)  # first: it makes room
-            ahead = self._claim(consumer, begin, Budget.of(limit, self._options))
-        if not spans(at, ahead.end):
+            batch = self._claim(consumer, begin, Budget.of(limit, self._options))
+        if not spans(at, batch.end):
             return start
         self._last_batch = time.monotonic()
-        self._go_ahead(consumer, at, ahead, limit)
-        return ahead.end.to_json()
+        self._go_ahead(consumer, at, batch, limit)
+        return batch.end.to_json()
 
     def _go_ahead(self, consumer: Consumer, done: Offset, last: "_Claimed", limit: ReadLimit) -> None:
         """Acknowledges what is done, and claims the next batch, if the last one has left something."""
