@@ -6,6 +6,7 @@ Reading has no effect: a piece may be read twice, at once, or again after a cras
 import logging
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import pyarrow as pa
@@ -35,8 +36,23 @@ def lose(text: str, *, fail: bool) -> None:
 def read_piece(
     options: ReadOptions, names: Sequence[str], piece: Piece, consumer: str | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The messages of a piece. A claim is read on from where a connection broke; its numbers tell where."""
+    """The messages of a piece; the next batch is on its way while Spark takes this one."""
     spare_imports()
+    return _fetched_ahead(_batches(options, names, piece, consumer))
+
+
+def _fetched_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(next, batches, None)
+        while (batch := coming.result()) is not None:
+            coming = thread.submit(next, batches, None)
+            yield batch
+
+
+def _batches(
+    options: ReadOptions, names: Sequence[str], piece: Piece, consumer: str | None
+) -> Iterator[pa.RecordBatch]:
+    """A claim is read on from where a connection broke; its numbers tell where."""
     asked = [*names, *_besides(options, names, consumer)]
     rows, failures, reached, is_done = 0, 0, piece.lo, False
     with Endpoint(options) as endpoint:
