@@ -437,7 +437,9 @@ class RemoteQueue:
         while True:
             try:
                 opened = self._opened_now(access) or await self.opened(access)
-                return await self.read_at(opened, plan, deadline)
+                if plan.transaction is not None:
+                    return await self.read_at(opened, plan, deadline)
+                return await self.finish(opened, *self._begin(opened, plan, deadline))
             except LinkLostError:
                 patience = patience or session.patience(deadline)
                 if not await patience.wait(began):
@@ -452,20 +454,23 @@ class RemoteQueue:
 
     async def read_at(self, opened: Opened, plan: _Plan, deadline: float | None) -> Held:
         """One read on an open queue; the message, which has still to be ended if it was a receive."""
-        handle, session = opened.handle, self._session
-        identifier = NULL_GUID
-        if plan.transaction is not None:
-            identifier = await self._enlisted(opened.link, plan.transaction)
-        remaining = None if deadline is None else max(deadline - session.time, 0)
-        read = handle.start(
+        identifier = await self._enlisted(opened.link, plan.transaction)
+        return await self.finish(opened, *self._begin(opened, plan, deadline, identifier))
+
+    def _begin(
+        self, opened: Opened, plan: _Plan, deadline: float | None, transaction: UUID = NULL_GUID
+    ) -> tuple[Read, float | None]:
+        """A read that is not sent yet, and how long it waits."""
+        remaining = None if deadline is None else max(deadline - self._session.time, 0)
+        read = opened.handle.start(
             plan.action,
             lookup_id=plan.lookup_id,
             cursor=plan.cursor,
             timeout_ms=INFINITE if remaining is None else min(ceil(remaining * 1000), _LONGEST_MS),
             max_body_size=plan.max_body_size,
-            transaction=identifier,
+            transaction=transaction,
         )
-        return await self.finish(opened, read, remaining)
+        return read, remaining
 
     async def finish(
         self, opened: Opened, read: Read, wait_s: float | None, asked: Answer | None = None

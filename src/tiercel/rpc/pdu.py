@@ -47,7 +47,7 @@ _FAULT = struct.Struct("<II")
 _PLAIN_REQUEST = struct.Struct("<BBBB4sHHIIHH")
 _PLAIN_RESPONSE = struct.Struct("<BBBB4sHHIIHBB")
 _PLAIN = struct.Struct("<HBBB3xHHIIHH")  # either of them
-_CALL = struct.Struct("<2xBB6xHI4xHH")  # of a request, what differs
+_CALL = struct.Struct("<2xBB6xHI4xHH")  # of either, what differs
 _LIMITS = struct.Struct("<HHI")
 _COUNT = struct.Struct("<BBH")
 _ELEMENT = struct.Struct("<HBB")
@@ -492,6 +492,16 @@ def split_plain_request(data: bytes) -> tuple[int, int, int, bytes] | None:
     if ptype != _IS_REQUEST or flags & ~CONC_MPX != WHOLE or auth_length:
         return None
     return call_id, context_id, opnum, data[REQUEST_HEADER_SIZE:]
+
+
+def split_plain_response(data: bytes) -> tuple[int, bytes] | None:
+    """Call id and stub of a whole answer without a verifier; None of all else."""
+    if len(data) < REQUEST_HEADER_SIZE:
+        return None
+    ptype, flags, auth_length, call_id, _, _ = _CALL.unpack_from(data)
+    if ptype != _IS_RESPONSE or flags != WHOLE or auth_length:
+        return None
+    return call_id, data[REQUEST_HEADER_SIZE:]
 
 
 def decode_pdu(data: bytes) -> Pdu:
