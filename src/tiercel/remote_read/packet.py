@@ -92,19 +92,20 @@ class Address(Structure):
 
 def serve(packet: UserMessage, record: Record, *, subqueue: str = "", address: str = "") -> bytes:
     """The packet for a remote reader; `address` is the host that it came from, empty when nobody knows."""
-    trailer = packet.trailer
-    data = bytearray(packet.data[: len(packet.data) - len(trailer)] if trailer else packet.data)
+    data = packet.data
+    end = len(data) - len(packet.trailer)
     # Infinite stays infinite (MQRR trap 18).
     expires = min(packet.sent_time + packet.time_to_reach_queue, INFINITE)
-    data[_TIME_TO_REACH_QUEUE] = expires.to_bytes(4, "little")
+    own_address = data[_ADDRESS]
     if packet.flags >> user_header.DESTINATION_SHIFT & 7 == _DIRECT:
-        data[_ADDRESS] = _overlay(address)
+        own_address = _overlay(address)
     elif not _names_need_address(packet.flags):
-        data[_ADDRESS] = data[_SOURCE]
+        own_address = data[_SOURCE]
     counters = record.abort_count, record.move_count, record.last_move_time
-    data += _trailers(*counters, record.dead_letter_queue, subqueue, address)
-    data[_PACKET_SIZE] = len(data).to_bytes(4, "little")
-    return bytes(data)
+    trailers = _trailers(*counters, record.dead_letter_queue, subqueue, address)
+    sizes = _SIZE_AND_TIME.pack(end + len(trailers), expires)
+    parts = (data[:_SIZE_AT], sizes, data[_SOURCE], own_address, data[_ADDRESS_END:end], trailers)
+    return b"".join(parts)
 
 
 @lru_cache(_CACHED)
@@ -155,10 +156,11 @@ def _trailers(
 
 def split(data: bytes, max_body_size: int, max_compound_message_size: int) -> tuple[Section, ...]:
     """The sections of a packet whose body may be cut: 3.1.4.7, ppPacketSections."""
+    size = len(data)
     is_srmp = int.from_bytes(data[_USER_FLAGS], "little") & user_header.ARRIVED_OVER_HTTP
     limit = max_compound_message_size if is_srmp else max_body_size
-    if limit >= len(data) or limit >= (body := _find_body(data)).size:
-        return (Section(SectionType.FULL_PACKET, len(data), data),)
+    if limit >= size or limit >= (body := _find_body(data)).size:
+        return (Section(_FULL_PACKET, size, data),)
     kind = SectionType.SRMP_FIRST_SECTION if body.is_srmp else SectionType.BINARY_FIRST_SECTION
     # Padding counts as withheld, so that what follows stays aligned (MQRR trap 22).
     first = Section(kind, body.end, data[: body.start + limit])

@@ -11,6 +11,7 @@ from tiercel.model.limits import INFINITE
 from tiercel.remote_read.calls import StartReceive
 
 _MS = 1000
+_RECEIVE = ReceiveAction.RECEIVE  # naming a member of an enum costs a call
 
 _SEEKS = {
     LookupAction.PEEK_CURRENT: MessageSeekAction.SEEK_CURRENT,
@@ -41,6 +42,8 @@ def is_receive(arguments: StartReceive) -> bool:
 def check_arguments(arguments: StartReceive) -> None:
     """Refuses what does not go together; this comes before anything else (MQRR trap 32)."""
     action, lookup_id = arguments.action, arguments.lookup_id
+    if action == _RECEIVE and not lookup_id:  # as nearly all are
+        return
     match action:
         case ReceiveAction.RECEIVE | ReceiveAction.PEEK_CURRENT:
             is_valid = not lookup_id
@@ -66,9 +69,9 @@ def read(
     """Reads as the checked arguments say; a message that leaves the queue is only locked yet."""
     # The protocol counts milliseconds, the engine seconds (MQRR trap 9).
     timeout = None if arguments.timeout_ms == INFINITE else arguments.timeout_ms / _MS
+    if arguments.action == _RECEIVE:
+        return reading.receive(opened, timeout, cursor=cursor, transaction=transaction, two_phase=True)
     match arguments.action:
-        case ReceiveAction.RECEIVE:
-            return reading.receive(opened, timeout, cursor=cursor, transaction=transaction, two_phase=True)
         case ReceiveAction.PEEK_CURRENT:
             return reading.peek(opened, timeout, cursor=cursor)
         case ReceiveAction.PEEK_NEXT:

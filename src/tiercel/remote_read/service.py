@@ -61,6 +61,7 @@ _READ_ACCESSES = {int(QueueAccess.RECEIVE), int(QueueAccess.PEEK)}
 _OUTCOMES = {CoordinatorAnswer.COMMITTED, CoordinatorAnswer.ABORTED}
 _NO_CLASS = 0
 _NO_LEVEL = AuthenticationLevel.NONE  # naming a member of an enum costs a call
+_RECEIVE = ReceiveAction.RECEIVE
 # How long, and how many, acknowledgements may wait for others that are made durable by the same commit.
 _POSTPONED_S = 0.008
 _POSTPONED_MAX = 64
@@ -517,7 +518,7 @@ class RemoteReadService:
 
 def _leaves_alone(request: Request) -> bool:
     """Whether it cannot tell a message that is being read from one that has been."""
-    return type(request) is calls.StartReceive and request.action == ReceiveAction.RECEIVE
+    return type(request) is calls.StartReceive and request.action == _RECEIVE
 
 
 def _can_end(request: calls.EndReceive, pending: PendingRequest) -> bool:
