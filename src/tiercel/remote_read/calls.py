@@ -338,6 +338,9 @@ class Done(Response):
     def failed(cls, status: int) -> Self:
         return cls(status=status)
 
+    def encode(self) -> bytes:  # the same as for all calls, for the one that answers every message
+        return self.status.to_bytes(4, "little")
+
 
 # Requests.
 

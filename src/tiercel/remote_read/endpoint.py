@@ -28,8 +28,9 @@ class RemoteReadEndpoint:
 
     def take_all(self, connection: ServerConnection, events: Sequence[Event]) -> None:
         """What came in one piece: who asks for more in the same breath does not wait for what is before."""
-        starts = [at for at, event in enumerate(events) if isinstance(event, Call) and event.opnum == _START]
-        last = starts[-1] if starts else -1
+        last = len(events) - 1
+        while last >= 0 and not _is_start(events[last]):
+            last -= 1
         for at, event in enumerate(events):
             if isinstance(event, Call):
                 self._call(connection, event, is_waiting=at > last)
@@ -71,3 +72,7 @@ class RemoteReadEndpoint:
         else:
             connection.fault(call, action.status)
         return None
+
+
+def _is_start(event: Event) -> bool:
+    return isinstance(event, Call) and event.opnum == _START

@@ -99,13 +99,6 @@ class Handles:
         if not self._workgroup[handle.association]:
             del self._workgroup[handle.association]
 
-    @staticmethod
-    def find(association: Association, context: ContextHandle) -> QueueHandle:
-        """What an open context stands for; an RpcFault when it is none of the group's."""
-        handle = association.find_handle(REMOTE_READ, context)
-        assert isinstance(handle, QueueHandle)
-        return handle
-
     def find_target(self, association: Association, move_context: int) -> QueueHandle | None:
         handle = self._by_move_context.get(move_context)
         return handle if handle is not None and handle.association is association else None

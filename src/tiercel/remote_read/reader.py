@@ -158,7 +158,7 @@ class QueueHandle:
             max_body_size,
             max_body_size,
         )
-        if transaction == NULL_GUID:
+        if transaction is NULL_GUID or transaction == NULL_GUID:  # comparing costs a call
             read = Read(self, StartReceive(*arguments))
         else:
             read = Read(self, StartTransactionalReceive(*arguments, transaction))
@@ -169,11 +169,12 @@ class QueueHandle:
         """The message that a read has found; it must be ended when `read.is_delivered` says so, which is also
         the case when the message cannot be rebuilt: that is a DecodeError, and RR_NACK is due.
         """
-        try:
-            check(answer, self.subject)
-        except BaseException:
-            read.forget()
-            raise
+        if answer.status:
+            try:
+                check(answer, self.subject)
+            except BaseException:
+                read.forget()
+                raise
         self.delivered(read)
         return rebuild(answer.sections)
 

@@ -500,7 +500,8 @@ class RemoteReadService:
         raise RpcFault(ERROR_ACCESS_DENIED, f"level {caller.level.name}, {least.name} is needed")
 
     def _handle(self, caller: Caller, request: calls.HandleRequest) -> QueueHandle:
-        handle = self._handles.find(caller.association, request.handle)
+        handle = caller.association.find_handle(calls.REMOTE_READ, request.handle)
+        assert isinstance(handle, QueueHandle)
         opener = handle.opener
         if caller.token is opener.token and caller.level is opener.level:  # nothing can have changed
             return handle

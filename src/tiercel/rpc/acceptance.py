@@ -33,6 +33,7 @@ class Acceptance:
         self._protections: dict[int, Protection] = {}
         # Whether headers are signed too: said with the first token, for the whole connection.
         self.header_signing = False
+        self.is_used = False  # whether the connection has a security context
 
     def take(self, auth: Verifier, *, header_signing: bool) -> Verifier | None:
         """Take the token of a bind or alter_context; what to answer it with."""
@@ -55,11 +56,6 @@ class Acceptance:
             return
         if not protection.context.is_complete:
             protection.problem = "the last token came, and the authentication is not complete"
-
-    @property
-    def is_used(self) -> bool:
-        """Whether the connection has a security context."""
-        return bool(self._protections)
 
     def find(self, auth: Verifier | None) -> Protection | None:
         """The security context of a request, None where the connection has none."""
@@ -98,6 +94,7 @@ class Acceptance:
         context = accept(level.effective)
         protection = Protection(auth.auth_type, level, auth.context_id, context, self.header_signing)
         self._protections[auth.context_id] = protection
+        self.is_used = True
         return protection
 
 

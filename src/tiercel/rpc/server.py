@@ -236,6 +236,8 @@ class ServerConnection:
         self._framer.receive(data)
         try:
             for pdu in self._framer.pdus():
+                if self._take_plain(pdu, events):
+                    continue
                 self._take(pdu, events)
                 if self.is_closing:
                     break
@@ -296,8 +298,6 @@ class ServerConnection:
     # PDUs
 
     def _take(self, data: bytes, events: list[Event]) -> None:
-        if self._take_plain(data, events):
-            return
         try:
             pdu = decode_pdu(data)
             if type(pdu) is Request and self._state is _BOUND:
