@@ -262,6 +262,23 @@ class TestCalls:
         assert feed(bound(), Shutdown()) == [ShutdownRequested()]
 
 
+@pytest.mark.parametrize("byte", [0, 1, 2, 3, 4, 0x80, 0xFF])
+def test_the_quick_way_of_plain_answers_leads_to_the_same(byte: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever stands in any place of a header."""
+    answer = Response(call_id=2, stub=b"one").encode()
+
+    def play(at: int) -> list[str]:
+        connection = bound(max_response_bytes=4)
+        for _ in range(2):
+            connection.call(0, b"")
+        data = answer[:at] + bytes([byte]) + answer[at + 1 :] + answer
+        return [repr(event) for event in connection.receive(data)]
+
+    quickly = [play(at) for at in range(len(answer))]
+    monkeypatch.setattr(ClientConnection, "_take_plain", lambda *_: False)
+    assert quickly == [play(at) for at in range(len(answer))]
+
+
 class SameFault:
     """Equal to a `Faulted` of this call and status: errors compare by identity."""
 

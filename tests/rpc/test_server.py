@@ -515,5 +515,16 @@ def test_the_script_reaches_its_end() -> None:
     assert len(seen) == 5  # three calls, a cancel, an orphan; then the leftover ends it
 
 
+@pytest.mark.parametrize("byte", [0, 1, 2, 4, 0x13, 0x80, 0xFF])
+def test_the_quick_way_of_plain_calls_leads_to_the_same(byte: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever stands in any place of a header."""
+    bind = Bind(call_id=1, contexts=(offer(0), offer(1, REMOTE_READ))).encode()
+    call, rest = request(2, b"one").encode(), request(3, b"two", flags=LAST).encode()
+    streams = [bind + call[:at] + bytes([byte]) + call[at + 1 :] + call + rest for at in range(len(call))]
+    quickly = [_play([stream]) for stream in streams]
+    monkeypatch.setattr(ServerConnection, "_take_plain", lambda *_: False)
+    assert quickly == [_play([stream]) for stream in streams]
+
+
 def test_interfaces_are_values() -> None:
     assert Interface("Echo", ECHO.syntax, 3) == ECHO

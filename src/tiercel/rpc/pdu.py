@@ -46,7 +46,6 @@ _RESPONSE = struct.Struct("<IHBB")
 _FAULT = struct.Struct("<II")
 _PLAIN_REQUEST = struct.Struct("<BBBB4sHHIIHH")
 _PLAIN_RESPONSE = struct.Struct("<BBBB4sHHIIHBB")
-_PLAIN = struct.Struct("<HBBB3xHHIIHH")  # either of them
 _CALL = struct.Struct("<2xBB6xHI4xHH")  # of either, what differs
 _LIMITS = struct.Struct("<HHI")
 _COUNT = struct.Struct("<BBH")
@@ -506,19 +505,24 @@ def split_plain_response(data: bytes) -> tuple[int, bytes] | None:
 
 def decode_pdu(data: bytes) -> Pdu:
     """The PDU that fills `data` exactly; anything else is a DecodeError."""
-    size = len(data)
-    if size >= _PLAIN.size:
-        # A request or response without an object and a verifier, in one go: calls are mostly that.
-        version, ptype, flags, byte_order, frag_length, auth_length, call_id, hint, context_id, rest = (
-            _PLAIN.unpack_from(data)
-        )
-        is_known = version == _VERSIONS and byte_order == _LITTLE and frag_length == size
-        if is_known and not auth_length:
-            if ptype == _IS_REQUEST and not flags & OBJECT_UUID:
-                return Request(call_id, flags, None, hint, context_id, rest, None, data[_PLAIN.size :])
-            if ptype == _IS_RESPONSE:
-                return Response(call_id, flags, None, hint, context_id, rest & 0xFF, data[_PLAIN.size :])
-    return _decode(data)
+    if len(data) < HEADER_SIZE:
+        raise DecodeError("Pdu", "header", 0, f"needs {HEADER_SIZE} bytes, {len(data)} are left")
+    header = read_header(data)
+    if header.frag_length != len(data):
+        raise DecodeError("Pdu", "frag_length", 8, f"is {header.frag_length}, but {len(data)} bytes are here")
+    kind = _PDUS.get(header.ptype)
+    if kind is None:
+        raise DecodeError("Pdu", "ptype", 2, f"{header.ptype} is no PDU of a connection")
+    end = len(data)
+    auth = None
+    if header.auth_length:
+        end -= TRAILER_SIZE + header.auth_length
+        if end < HEADER_SIZE:
+            raise DecodeError("Pdu", "auth_length", 10, f"{header.auth_length} is more than the PDU holds")
+        auth = _read_verifier(data, end, has_stub=kind in {Request, Response})
+    reader = Reader(data, HEADER_SIZE, end)
+    reader.structure = kind.__name__
+    return kind.read(reader, Common(header.call_id, header.flags, auth))
 
 
 def plain_request(call_id: int, context_id: int, opnum: int, stub: bytes) -> bytes:
@@ -542,27 +546,6 @@ def plain_response(call_id: int, context_id: int, stub: bytes) -> bytes:
         call_id,
     )
     return _PLAIN_RESPONSE.pack(*head, size, context_id, 0, 0) + stub
-
-
-def _decode(data: bytes) -> Pdu:
-    if len(data) < HEADER_SIZE:
-        raise DecodeError("Pdu", "header", 0, f"needs {HEADER_SIZE} bytes, {len(data)} are left")
-    header = read_header(data)
-    if header.frag_length != len(data):
-        raise DecodeError("Pdu", "frag_length", 8, f"is {header.frag_length}, but {len(data)} bytes are here")
-    kind = _PDUS.get(header.ptype)
-    if kind is None:
-        raise DecodeError("Pdu", "ptype", 2, f"{header.ptype} is no PDU of a connection")
-    end = len(data)
-    auth = None
-    if header.auth_length:
-        end -= TRAILER_SIZE + header.auth_length
-        if end < HEADER_SIZE:
-            raise DecodeError("Pdu", "auth_length", 10, f"{header.auth_length} is more than the PDU holds")
-        auth = _read_verifier(data, end, has_stub=kind in {Request, Response})
-    reader = Reader(data, HEADER_SIZE, end)
-    reader.structure = kind.__name__
-    return kind.read(reader, Common(header.call_id, header.flags, auth))
 
 
 def _read_verifier(data: bytes, at: int, *, has_stub: bool) -> Verifier:
