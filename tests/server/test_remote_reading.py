@@ -191,7 +191,7 @@ def test_answers_that_nobody_waits_for_go_with_the_next_one(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scene(daemon: Daemon) -> None:
-        many = 40  # more than are made durable together
+        many = 80  # more than are made durable together
         await put(daemon, *(b"%d" % number for number in range(many)))
         reader = await Reader().connect(port_of(daemon))
         handle = await reader.open()
