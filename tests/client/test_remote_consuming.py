@@ -465,6 +465,22 @@ class TestHowFarAhead:
 
         play_virtually(scene())
 
+    def test_acknowledgements_come_before_a_close(self) -> None:
+        """Also when Python has not told the loop yet that it was left."""
+
+        async def scene() -> None:
+            shelf = Shelf(55)  # so that no read is under way in the end
+            async with reading(shelf.script) as (_, orders):
+                async for message in orders.consume():
+                    if message.body == b"51":
+                        await asyncio.sleep(0.01)  # until all before it are acknowledged
+                    if message.body == b"53":
+                        break
+                await orders.close()
+                assert (shelf.ended, shelf.numbers) == (list(range(53)), [53, 54])
+
+        play_virtually(scene())
+
     def test_acknowledgements_do_not_wait_for_who_takes_his_time(self) -> None:
         async def scene() -> None:
             shelf = Shelf(MANY)

@@ -76,6 +76,7 @@ class Channel(asyncio.Protocol):
         self._room = 0  # for so many calls at a time; none before the bind and after the end
         self._awaited = 0  # how many of the calls somebody waits for
         self._is_flush_due = False
+        self._is_late_flush_due = False
         self._transport: asyncio.Transport | None = None
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._is_last_call = False
@@ -162,10 +163,18 @@ class Channel(asyncio.Protocol):
         self._flush()
         return answers
 
-    def tell(self, opnum: int, stub: bytes, tell: Tell) -> None:
-        """A call that nobody waits for: it goes with the next one, if that is made in this turn."""
+    def tell(self, opnum: int, stub: bytes, tell: Tell, seconds: float = 0.0) -> None:
+        """A call that nobody waits for: it goes with the next one, if that comes in this turn, or so soon."""
         self._calls[self._connection.call(opnum, stub)] = tell
-        self._flush_soon()
+        if not seconds:
+            self._flush_soon()
+        elif not self._is_late_flush_due:
+            self._is_late_flush_due = True
+            self._loop.call_later(seconds, self._flush_late)
+
+    def _flush_late(self) -> None:
+        self._is_late_flush_due = False
+        self._flush()
 
     def _flush_soon(self) -> None:
         if not self._is_flush_due:
@@ -291,11 +300,11 @@ class Link:
                 return channel.call(opnum, stub)
         return None
 
-    def tell(self, opnum: int, stub: bytes, tell: Tell) -> bool:
+    def tell(self, opnum: int, stub: bytes, tell: Tell, seconds: float = 0.0) -> bool:
         """Calls together with the next call, and nobody waits; False where only one can be made at a time."""
         for channel in self._channels:
             if channel.is_free and channel.is_multiplexed:
-                channel.tell(opnum, stub, tell)
+                channel.tell(opnum, stub, tell, seconds)
                 return True
         return False
 

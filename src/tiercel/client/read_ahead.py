@@ -62,8 +62,7 @@ class ReadAhead:
         self._reads: deque[tuple[Read, Answer]] = deque()
         self._held: dict[Read, Held] = {}  # not acknowledged
         self._given_at = 0.0
-        self._done: deque[Held] = deque()  # to be acknowledged
-        self._timer: asyncio.TimerHandle | None = None
+        self._done: deque[Held] = deque()  # to be acknowledged, where that was not possible at once
         self._unanswered = 0  # acknowledgements
         self._settled = asyncio.Event()
         self._refused: TiercelError | None = None
@@ -91,8 +90,7 @@ class ReadAhead:
         """The message was worked on. Its server hears of that with the next reads, or after a moment."""
         del self._held[held.read]
         self._done.append(held)
-        if self._timer is None:
-            self._timer = self._session.loop.call_later(_ACKNOWLEDGE_S, self._acknowledge)
+        self._acknowledge()
 
     async def finish(self) -> None:
         """Until every acknowledgement was answered."""
@@ -114,8 +112,7 @@ class ReadAhead:
     # Reading.
 
     def _start(self) -> None:
-        """Asks for a batch; what became of the messages before goes with it."""
-        self._acknowledge()
+        """Asks for a batch; the acknowledgements of the messages before go with it."""
         opened = self._opened
         if self._is_empty or opened is None or not opened.link.is_open or not opened.handle.is_open:
             return
@@ -159,10 +156,7 @@ class ReadAhead:
 
     def _acknowledge(self) -> None:
         """Tells as much as can be told without waiting."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        while self._done and self._session.acknowledge(*self._done[0][:2], self._answered):
+        while self._done and self._session.acknowledge(*self._done[0][:2], self._answered, _ACKNOWLEDGE_S):
             self._done.popleft()
             self._unanswered += 1
 

@@ -296,17 +296,17 @@ class Session:
         assert isinstance(response, Received)
         return response
 
-    def acknowledge(self, opened: Opened, read: Read, told: Told = _nobody) -> bool:
+    def acknowledge(self, opened: Opened, read: Read, told: Told = _nobody, seconds: float = 0.0) -> bool:
         """Has a message acknowledged together with the next call, and nobody waits for the answer.
 
+        The next call is one that is made in this turn of the loop, or so many seconds later.
         False where it cannot be done so. When it fails, the message may come once more (MQRR-142).
         """
         if len(opened.acknowledging) >= _UNANSWERED_MAX or not read.is_delivered:
             return False
         request = read.end(RR_ACK)
-        if not opened.link.tell(
-            request.OPNUM, request.encode(), partial(self._acknowledged, opened, read, told)
-        ):
+        tell = partial(self._acknowledged, opened, read, told)
+        if not opened.link.tell(request.OPNUM, request.encode(), tell, seconds):
             read.state = ReadState.DELIVERED
             return False
         opened.acknowledging[read] = self._loop.time() + self._options.rpc_timeout_s
