@@ -160,10 +160,6 @@ class Session:
         return self._options.host
 
     @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        return self._loop
-
-    @property
     def time(self) -> float:
         return self._loop.time()
 
