@@ -19,7 +19,7 @@ from tiercel.http.data_app import DataApp
 from tiercel.http.door import Door
 from tiercel.http.gate import Gate
 from tiercel.http.serving import new_server
-from tiercel.server import garbage, log
+from tiercel.server import lean, log
 from tiercel.server.config import DataOptions
 from tiercel.store.lmdb_reader import LmdbReader
 
@@ -27,6 +27,7 @@ _NICE: Final = 1  # when the computer is busy, the queue manager goes first
 
 
 def main() -> None:
+    lean.leave_out_pandas()
     settings: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
     threading.Thread(target=_end_with_the_daemon, daemon=True).start()
     options = settings["log"]
@@ -34,7 +35,7 @@ def main() -> None:
     logging.getLogger("httpx").setLevel(logging.WARNING)  # else it tells of every request
     with suppress(OSError):  # a service may not be allowed to
         os.nice(_NICE)
-    garbage.search_seldom()
+    lean.search_seldom()
     asyncio.run(_serve(settings))
 
 

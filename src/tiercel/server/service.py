@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from tiercel.model.errors import MqError
-from tiercel.server import garbage, log, systemd
+from tiercel.server import lean, log, systemd
 from tiercel.server.config import Config, ConfigError, Endpoint
 from tiercel.server.daemon import Daemon, Face, changed_options
 
@@ -34,6 +34,7 @@ def run(config: Config, reread: Reread, faces: Iterable[Face] = ()) -> int:
     except OSError as problem:
         return _say(f"[log] file = {options.file!r}: {problem.strerror}", WRONG_CONFIGURATION)
     _allow_files(config)
+    lean.leave_out_pandas()
     return asyncio.run(_Service(config, reread, faces).run())
 
 
@@ -71,7 +72,7 @@ class _Service:
             return _say(explain(self._config, problem), NO_ADDRESS)
         except MqError as problem:
             return _say(str(problem), NO_STORE)
-        garbage.search_seldom()
+        lean.search_seldom()
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         systemd.notify("READY=1", f"MAINPID={os.getpid()}", f"STATUS=listens on {self._listens_on()}")
         beat = loop.create_task(_beat())

@@ -1,0 +1,25 @@
+"""What a process that serves does without."""
+
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("pandas")
+
+_SCRIPT = """
+import sys
+from tiercel.server import lean
+{first}
+import pyarrow as pa
+assert pa.array([1, None]).to_pylist() == [1, None]
+print("pandas" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(("first", "has_pandas"), [("", True), ("lean.leave_out_pandas()", False)])
+def test_arrow_does_without_pandas(first: str, has_pandas: bool) -> None:  # noqa: FBT001
+    """Without a word it imports pandas, which is why there must be one."""
+    script = _SCRIPT.format(first=first)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)  # noqa: S603
+    assert done.stdout == f"{has_pandas}\n"
