@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from uuid import UUID
 
-from tiercel.columns import StoredRows, batch_of, messages_of, names
-from tiercel.columns.stored import slow_batch_of
+from tiercel.columns import messages_of, names
+from tiercel.columns.stored import StoredRows, batch_of, slow_batch_of
 from tiercel.engine.records import Record
 from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId, TxSequenceId

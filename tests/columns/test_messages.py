@@ -5,7 +5,8 @@ from uuid import UUID
 
 import pytest
 
-from tiercel.columns import SCHEMA, StoredRows, batch_of, of_messages
+from tiercel.columns import SCHEMA, of_messages
+from tiercel.columns.stored import StoredRows, batch_of
 from tiercel.engine.records import Record
 from tiercel.model.format_name import FormatName, PublicFormatName
 from tiercel.model.identifiers import MessageId, TxSequenceId

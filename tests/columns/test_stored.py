@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from columns.strategies import plain_records, records, records_of
-from tiercel.columns import SCHEMA, BadMessageError, RowFilter, StoredRows, batch_of
-from tiercel.columns.stored import slow_batch_of
+from tiercel.columns import SCHEMA, RowFilter
+from tiercel.columns.stored import BadMessageError, StoredRows, batch_of, slow_batch_of
 from tiercel.columns.walk import Walk
 from tiercel.engine.claim_records import claimed_key, encode_claimed
 from tiercel.engine.records import Record, message_key

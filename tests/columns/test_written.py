@@ -11,15 +11,14 @@ from hypothesis import strategies as st
 from tiercel.columns import (
     WRITER_COLUMNS,
     RowValueError,
-    StoredRows,
     UnknownColumnError,
     WriterSchemaError,
     arrow_schema,
-    batch_of,
     check_rows,
     check_writer_schema,
     messages_of,
 )
+from tiercel.columns.stored import StoredRows, batch_of
 from tiercel.engine.records import Record
 from tiercel.model.format_name import FormatName, named
 from tiercel.model.message import Message

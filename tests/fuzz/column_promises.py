@@ -5,8 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 from basics import Target, same
 
-from tiercel.columns import SCHEMA, WRITER_COLUMNS, StoredRows, arrow_schema, batch_of, messages_of
-from tiercel.columns.stored import slow_batch_of
+from tiercel.columns import SCHEMA, WRITER_COLUMNS, arrow_schema, messages_of
+from tiercel.columns.stored import StoredRows, batch_of, slow_batch_of
 from tiercel.engine.records import Record
 from tiercel.model.format_name import FormatName
 from tiercel.model.message import Message

@@ -18,7 +18,7 @@ print("pandas" in sys.modules)
 
 
 @pytest.mark.parametrize(("first", "has_pandas"), [("", True), ("lean.leave_out_pandas()", False)])
-def test_arrow_does_without_pandas(first: str, has_pandas: bool) -> None:  # noqa: FBT001
+def test_arrow_does_without_pandas(first: str, has_pandas: bool) -> None:
     """Without a word it imports pandas, which is why there must be one."""
     script = _SCRIPT.format(first=first)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)  # noqa: S603

@@ -15,7 +15,8 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from tiercel import columns
-from tiercel.columns import RowFilter, StoredRows
+from tiercel.columns import RowFilter
+from tiercel.columns.stored import StoredRows, batch_of
 from tiercel.engine.browsing import key_ranges
 from tiercel.engine.records import lookup_id_of, message_key
 from tiercel.http import discards
@@ -56,7 +57,7 @@ class Shape:
         return columns.arrow_schema(self.names)
 
     def batch(self, rows: StoredRows, place: Place) -> pa.RecordBatch:
-        return columns.batch_of(
+        return batch_of(
             rows, self.names, queue=place.queue, subqueue=place.subqueue, bad=self.bad, where=self.where
         )
 
