@@ -3,6 +3,7 @@
 `@pytest.mark.conformance("MQQB-012", ...)` becomes a property in JUnit's XML, which tools/conformance reads.
 """
 
+import logging
 import os
 import re
 from pathlib import Path
@@ -40,6 +41,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> schedule.Scheduler:
     config.option.loadscopereorder = False  # the order is ours
     return schedule.Scheduler(config, log)
+
+
+def pytest_runtest_setup() -> None:
+    """Ends what earlier tests have left in `logging`: handlers whose stream was that of a test and is closed.
+
+    PySpark makes them. It also sets the class of all loggers for a moment and sets it back to what it has
+    found; of two threads at once, that may be the other's, and then every new logger has such a handler.
+    """
+    logging.setLoggerClass(logging.Logger)
+    for logger in (logging.getLogger(), *logging.Logger.manager.loggerDict.values()):
+        for handler in tuple(getattr(logger, "handlers", ())):
+            if getattr(getattr(handler, "stream", None), "closed", False):
+                handler.close()
+                logger.removeHandler(handler)  # type: ignore[union-attr]  # a placeholder has no handlers
 
 
 def note_conformance(items: list[pytest.Item]) -> None:
