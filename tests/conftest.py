@@ -46,8 +46,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> schedule.Sch
 def pytest_runtest_setup() -> None:
     """Ends what earlier tests have left in `logging`: handlers whose stream was that of a test and is closed.
 
-    PySpark makes them. It also sets the class of all loggers for a moment and sets it back to what it has
-    found; of two threads at once, that may be the other's, and then every new logger has such a handler.
+    PySpark makes such, and sets the class of all loggers for a moment: of two of its threads at once, one may
+    set it back to what the other has set.
     """
     logging.setLoggerClass(logging.Logger)
     for logger in (logging.getLogger(), *logging.Logger.manager.loggerDict.values()):

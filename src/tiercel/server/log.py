@@ -121,5 +121,11 @@ def configure(*, level: str, format_name: str, file: str) -> logging.Handler:
     return handler
 
 
+def end(handler: logging.Handler) -> None:
+    """Takes back what `configure` gave: the process may go on, and its standard error be another."""
+    logging.getLogger().removeHandler(handler)
+    handler.close()
+
+
 def set_level(level: str) -> None:
     logging.getLogger().setLevel(level.upper())

@@ -30,12 +30,14 @@ def run(config: Config, reread: Reread, faces: Iterable[Face] = ()) -> int:
     """Serves until a signal comes or the store fails; gives the exit code. `reread` is for SIGHUP."""
     options = config.log
     try:
-        log.configure(level=options.level, format_name=options.format, file=options.file)
+        handler = log.configure(level=options.level, format_name=options.format, file=options.file)
     except OSError as problem:
         return _say(f"[log] file = {options.file!r}: {problem.strerror}", WRONG_CONFIGURATION)
     _allow_files(config)
-    lean.leave_out_pandas()
-    return asyncio.run(_Service(config, reread, faces).run())
+    try:
+        return asyncio.run(_Service(config, reread, faces).run())
+    finally:
+        log.end(handler)
 
 
 def say(problem: str) -> None:
@@ -72,6 +74,7 @@ class _Service:
             return _say(explain(self._config, problem), NO_ADDRESS)
         except MqError as problem:
             return _say(str(problem), NO_STORE)
+        lean.leave_out_pandas()
         lean.search_seldom()
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         systemd.notify("READY=1", f"MAINPID={os.getpid()}", f"STATUS=listens on {self._listens_on()}")
