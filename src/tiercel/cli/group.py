@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import import_module
 from inspect import cleandoc
 from typing import Any
@@ -97,9 +98,8 @@ class LazyGroup(TyperGroup):
             result = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
-            # `tiercel ... | head` is no error. Nobody reads any more, so the last flush must go elsewhere.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return ExitCode.BROKEN_PIPE
+            _give_output_up()
+            return ExitCode.BROKEN_PIPE  # `tiercel ... | head` is no error
         except KeyboardInterrupt:
             return ExitCode.INTERRUPTED
         except Abort:  # Ctrl-C or Ctrl-D instead of an answer
@@ -111,9 +111,17 @@ class LazyGroup(TyperGroup):
         except UnicodeEncodeError as error:  # a word of the command line that is no UTF-8
             return _complain(ctx, f"{error.object!a}: this is no text", ExitCode.WRONG_USAGE)
         except OSError as error:
+            if error.filename is None:
+                _give_output_up()
             code = ExitCode.FAILED if error.filename is None else ExitCode.WRONG_USAGE
             return _complain(ctx, f"{error.filename or 'output'}: {error.strerror or error}", code)
         return int(result or ExitCode.FINE)
+
+
+def _give_output_up() -> None:
+    """What could not be written goes elsewhere: else the last flush fails too, and Python exits with 120."""
+    with suppress(OSError):  # a test's standard output is no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(ctx: Any, line: str, code: ExitCode) -> ExitCode:
