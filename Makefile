@@ -1,4 +1,4 @@
-# make alone prints what there is. Every target sets up .venv from requirements.lock by itself.
+# make alone prints what there is. Every target sets up .venv from requirements/dev.lock by itself.
 
 PYTHON ?= python3
 VENV := .venv
@@ -22,10 +22,10 @@ FROM ?= 1
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(VENV)/.ready: requirements.lock pyproject.toml
+$(VENV)/.ready: requirements/dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Tiercel needs Python 3.11 or later; $(PYTHON) is older. Say: make PYTHON=python3.11"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -66,7 +66,7 @@ bench: $(VENV)/.ready ## measure codec, store, engine, columns, claims and stage
 	@$(BIN)/python bench/bench_stages.py
 
 bench-daemon: $(VENV)/.ready ## measure the daemon: in, out, both, latency, exactly once; beside RabbitMQ if it is installed
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-bench.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/bench.lock
 	@$(BIN)/python bench/bench_daemon.py
 
 bench-remote-read: $(VENV)/.ready ## measure remote readers: one, sixteen, and beside a sender
@@ -81,9 +81,9 @@ bench-api: $(VENV)/.ready ## measure the HTTP API: what it does a second, and wh
 bench-growth: $(VENV)/.ready ## a backlog of up to a million messages: start, memory, speed
 	@$(BIN)/python bench/bench_engine.py growth 1000 10000 100000 1000000
 
-$(VENV42)/.ready: requirements-spark42.lock pyproject.toml
+$(VENV42)/.ready: requirements/spark42.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV42)
-	$(VENV42)/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-spark42.lock
+	$(VENV42)/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/spark42.lock
 	$(VENV42)/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -115,7 +115,7 @@ simulate: $(VENV)/.ready ## run SEEDS (1000) simulated worlds, the first of them
 	@$(BIN)/python -m tiercel.sim --seeds $(SEEDS) --from $(FROM)
 
 fuzz: $(VENV)/.ready ## fuzz each parser for SECONDS (60)
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-fuzz.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/fuzz.lock
 	@for target in $$($(BIN)/python tests/fuzz/targets.py --list); do $(BIN)/python tests/fuzz/targets.py $$target -max_total_time=$(SECONDS) || exit 1; done
 
 interop: $(VENV)/.ready ## let impacket, Samba and Wine read from a daemon; installs them where it can
@@ -135,11 +135,11 @@ docs-test: $(VENV)/.ready ## run every block of code in README and docs/, those 
 package: $(VENV)/.ready ## build the wheel and the source archive in dist/
 	$(BIN)/python -m hatchling build
 
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate
+
 lock: $(VENV)/.ready ## make the lock files anew (names, versions and hashes only)
 	$(BIN)/pip install --quiet --disable-pip-version-check uv
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --output-file requirements.lock requirements.in
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --output-file requirements-interop.lock requirements-interop.in
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --output-file requirements-spark42.lock requirements-spark42.in
+	for name in dev interop spark42; do $(COMPILE) --output-file requirements/$$name.lock requirements/$$name.in || exit 1; done
 
 clean: ## remove .venv and everything built
 	rm -rf $(VENV) $(VENV42) .venv-interop build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

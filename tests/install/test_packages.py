@@ -66,7 +66,13 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_archive_has_what_one_needs_to_work_on_it(archive: Path) -> None:
     with tarfile.open(archive) as packed:
         names = {name.partition("/")[2] for name in packed.getnames()}
-    for wanted in ("LICENSE", "Makefile", "requirements.lock", "docs/README.md", "packaging/tiercel.service"):
+    for wanted in (
+        "LICENSE",
+        "Makefile",
+        "requirements/dev.lock",
+        "docs/README.md",
+        "packaging/tiercel.service",
+    ):
         assert wanted in names
     assert "tests/vectors/README.md" in names
 

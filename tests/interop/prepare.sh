@@ -3,7 +3,7 @@
 # Usage: prepare.sh PYTHON
 python=${1:-python3}
 venv=.venv-interop
-lock=requirements-interop.lock
+lock=requirements/interop.lock
 
 if [ ! -e $venv/.ready ] || [ $lock -nt $venv/.ready ]; then
     if "$python" -m venv $venv &&
