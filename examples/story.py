@@ -24,7 +24,7 @@ import tiercel
 from tiercel.pipeline.config import parse
 from tiercel.pipeline.reports import make
 from tiercel.pipeline.running import run
-from tiercel.pipeline.session import open_session
+from tiercel.pipeline.spark import open_session
 from tiercel.pipeline.tables import open_table
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -5,7 +5,7 @@ PyPI. docs/spark.md has every column, every option and what is guaranteed.
 """
 
 from pyspark_msmq.java import ensure_java
-from pyspark_msmq.session import session
 from pyspark_msmq.source import DefaultSource
+from pyspark_msmq.spark_session import session
 
 __all__ = ["DefaultSource", "ensure_java", "session"]

@@ -7,7 +7,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from pyspark_msmq import schema
-from pyspark_msmq.endpoint import Endpoint
+from pyspark_msmq.data_client import DataClient
 from pyspark_msmq.options import BatchOptions
 from pyspark_msmq.partitions import Piece, how_many
 from pyspark_msmq.positions import place_of, queue_names
@@ -23,16 +23,16 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Ranges that are fixed from now on: what arrives later is not in them."""
-        with Endpoint(self._options) as endpoint:
-            queues = queue_names(endpoint, self._options)
-            pieces = [piece for queue in queues for piece in self._cut(endpoint, queue)]
+        with DataClient(self._options) as client:
+            queues = queue_names(client, self._options)
+            pieces = [piece for queue in queues for piece in self._cut(client, queue)]
         return [*pieces] or [Piece(None, 0, 0)]
 
-    def _cut(self, endpoint: Endpoint, queue: str | None) -> Iterator[Piece]:
+    def _cut(self, client: DataClient, queue: str | None) -> Iterator[Piece]:
         options = self._options
-        head = endpoint.head(queue, options.source)
-        lo = place_of(endpoint, queue, options, options.starting_position, head, is_start=True)
-        hi = place_of(endpoint, queue, options, options.ending_position, head, is_start=False)
+        head = client.head(queue, options.source)
+        lo = place_of(client, queue, options, options.starting_position, head, is_start=True)
+        hi = place_of(client, queue, options, options.ending_position, head, is_start=False)
         if hi <= lo or not head["count"]:
             return
         if options.source == "discards":  # few lines, the newest of which push out the oldest
@@ -41,7 +41,7 @@ class BatchReader(DataSourceReader):
         pieces = how_many(
             head["count"], head["bytes"], options.min_partitions, options.max_messages_per_partition
         )
-        for end, rows, _ in endpoint.cuts(queue, options.source, lo, hi, rows=-(-head["count"] // pieces)):
+        for end, rows, _ in client.cuts(queue, options.source, lo, hi, rows=-(-head["count"] // pieces)):
             yield Piece(queue, lo, end, None if options.filters else rows)
             lo = end
 

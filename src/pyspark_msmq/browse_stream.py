@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_msmq import schema
 from pyspark_msmq.admission import Budget, default_limit
-from pyspark_msmq.endpoint import Endpoint, EndpointError
+from pyspark_msmq.data_client import DataClient, EndpointError
 from pyspark_msmq.offsets import Offset, Reached, spans
 from pyspark_msmq.options import Position, StreamOptions
 from pyspark_msmq.partitions import Piece, cut, how_many
@@ -31,7 +31,7 @@ class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: StreamOptions, wanted: StructType) -> None:
         self._options = options
         self._names = schema.check(wanted, options)
-        self._endpoint: Endpoint | None = None
+        self._client: DataClient | None = None
         self._names_of: dict[str, str | None] = {}
         self._ends: dict[str, int] | None = None
         self._last_batch = time.monotonic()
@@ -92,11 +92,11 @@ class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # How it is done.
 
     def _heads(self) -> list[dict[str, Any]]:
-        if self._endpoint is None:
-            self._endpoint = Endpoint(self._options)
-        endpoint, heads = self._endpoint, []
-        for name in queue_names(endpoint, self._options):
-            head = endpoint.head(name, self._options.source)
+        if self._client is None:
+            self._client = DataClient(self._options)
+        client, heads = self._client, []
+        for name in queue_names(client, self._options):
+            head = client.head(name, self._options.source)
             self._names_of[head["guid"]] = name
             heads.append(head)
         return heads
@@ -123,9 +123,9 @@ class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         position = _EARLIEST if at.queues else self._options.starting_position
         if position.kind == "earliest":
             return Reached(head["e"], 0)
-        assert self._endpoint is not None
+        assert self._client is not None
         name = self._names_of[head["guid"]]
-        place = place_of(self._endpoint, name, self._options, position, head, is_start=True)
+        place = place_of(self._client, name, self._options, position, head, is_start=True)
         return Reached(head["e"], place, lo=place)
 
     def _advance(self, head: dict[str, Any], reached: Reached, budget: Budget) -> Reached:
@@ -151,10 +151,10 @@ class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the next messages end that the budget allows, how many they are, and how many bytes."""
         if end <= reached.hi or not head["count"]:
             return [reached.hi, 0, 0]
-        assert self._endpoint is not None
+        assert self._client is not None
         limits = {"rows": min(budget.rows, _ROWS), "bytes": budget.size_bytes, "limit": 1}
         name = self._names_of[head["guid"]]
-        return self._endpoint.cuts(name, self._options.source, reached.hi, end, **limits)[0]
+        return self._client.cuts(name, self._options.source, reached.hi, end, **limits)[0]
 
     def _check_epoch(self, head: dict[str, Any], reached: Reached) -> None:
         seen = (head["guid"], head["e"])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark_msmq.admission import Budget
-from pyspark_msmq.endpoint import Endpoint, EndpointError
+from pyspark_msmq.data_client import DataClient, EndpointError
 from pyspark_msmq.offsets import Offset, OffsetError, Reached, Span
 from pyspark_msmq.options import StreamOptions
 from pyspark_msmq.positions import claimed_names
@@ -24,7 +24,7 @@ class FencedError(RuntimeError):
 
 
 @dataclass(slots=True)
-class Queue:
+class ConsumerQueue:
     """A queue of this consumer, as far as the driver knows it."""
 
     name: str
@@ -36,14 +36,14 @@ class Queue:
 
 
 class Consumer:
-    def __init__(self, options: StreamOptions, endpoint: Endpoint) -> None:
+    def __init__(self, options: StreamOptions, client: DataClient) -> None:
         assert options.consumer is not None
         self._options = options
-        self._endpoint = endpoint
-        self._looks = Endpoint(options)  # Spark asks for the lag while the next batch is being claimed
+        self._client = client
+        self._looks = DataClient(options)  # Spark asks for the lag while the next batch is being claimed
         self.name = options.consumer
         self.queue_manager = ""
-        self.queues: dict[str, Queue] = {}  # by guid
+        self.queues: dict[str, ConsumerQueue] = {}  # by guid
         self._epoch: int | None = None
         self._attached: set[str] = set()
         self._acknowledged: dict[str, int] = {}
@@ -55,14 +55,14 @@ class Consumer:
         """Takes the consumer over; `look_again` only adds queues that a pattern has found since."""
         if self._epoch is not None and not (look_again and self._options.queue_pattern):
             return
-        names = claimed_names(self._endpoint, self._options)
+        names = claimed_names(self._client, self._options)
         if self._epoch is not None and self._attached.issuperset(names):
             return
-        answer = self._ours(self._endpoint.attach, self.name, names, self._epoch)
+        answer = self._ours(self._client.attach, self.name, names, self._epoch)
         self._epoch, self.queue_manager = answer["epoch"], answer["qm"]
         self._attached.update(names)
         for name, found in answer["queues"].items():
-            queue = Queue(name, found["guid"], found["e"], found["floor"], found["hi"])
+            queue = ConsumerQueue(name, found["guid"], found["e"], found["floor"], found["hi"])
             self.queues.setdefault(queue.guid, queue)
 
     def begin(self, start: Offset) -> Offset:
@@ -74,7 +74,7 @@ class Consumer:
             offset = self._begin_queue(offset, queue)
         return offset
 
-    def _begin_queue(self, offset: Offset, queue: Queue) -> Offset:
+    def _begin_queue(self, offset: Offset, queue: ConsumerQueue) -> Offset:
         reached = offset.queues.get(queue.guid)
         if not queue.is_begun:
             self._check_begin(queue, reached)
@@ -84,7 +84,7 @@ class Consumer:
         size = reached.size_bytes if reached else 0
         return offset.with_queue(queue.guid, Reached(queue.epoch, queue.floor, size, lo=queue.floor))
 
-    def _check_begin(self, queue: Queue, reached: Reached | None) -> None:
+    def _check_begin(self, queue: ConsumerQueue, reached: Reached | None) -> None:
         """Whether the checkpoint fits the consumer: what it would replay must still be there."""
         if reached is None:
             if queue.floor and not self._options.resume_consumer:
@@ -150,14 +150,14 @@ class Consumer:
         return offset
 
     def _claim(
-        self, offset: Offset, queue: Queue, budget: Budget, share: int, end: int | None, wait_ms: int
+        self, offset: Offset, queue: ConsumerQueue, budget: Budget, share: int, end: int | None, wait_ms: int
     ) -> tuple[Offset, int]:
         reached = offset.queues.get(queue.guid) or Reached(queue.epoch, 0)
         limit = min(share, _CLAIM_ROWS, _CLAIM_ROWS if end is None else end - reached.hi)
         if limit <= 0:
             return offset, 0
         answer = self._ours(
-            self._endpoint.claim,
+            self._client.claim,
             self.name,
             epoch=self._epoch,
             queue=queue.name,
@@ -177,7 +177,7 @@ class Consumer:
         claimed = Reached(answer["e"], hi, reached.size_bytes + size, reached.lo)
         return offset.with_queue(queue.guid, claimed), answer["visible"]
 
-    def _check_epoch(self, queue: Queue, epoch: int) -> None:
+    def _check_epoch(self, queue: ConsumerQueue, epoch: int) -> None:
         if queue.epoch != epoch:
             lose(
                 f"{queue.name} was purged: messages that this stream has not seen are gone",
@@ -193,12 +193,12 @@ class Consumer:
             queue = self.queues.get(guid)
             if queue is None or reached.hi <= self._acknowledged.get(guid, 0):
                 continue
-            self._ours(self._endpoint.acknowledge, self.name, self._epoch, queue.name, reached.hi)
+            self._ours(self._client.acknowledge, self.name, self._epoch, queue.name, reached.hi)
             self._acknowledged[guid] = reached.hi
 
     # What is left.
 
-    def waiting(self) -> Iterator[tuple[Queue, int, int]]:
+    def waiting(self) -> Iterator[tuple[ConsumerQueue, int, int]]:
         """Of each queue: the last number claimed so far, and how many messages could be claimed."""
         for queue in self.queues.values():
             consumer = self._looks.head(queue.name, consumer=self.name)["consumer"]

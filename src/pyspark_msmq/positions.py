@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pyspark_msmq.endpoint import Endpoint
+from pyspark_msmq.data_client import DataClient
 from pyspark_msmq.options import Position, ReadOptions
 
 _SEQUENCE = (1 << 56) - 1  # a lookup id has the priority above its sequence
@@ -10,25 +10,25 @@ _SEQUENCE = (1 << 56) - 1  # a lookup id has the priority above its sequence
 _SYSTEM_QUEUES = {"deadletter": r".\system$;deadletter", "xactdeadletter": r".\system$;deadxact"}
 
 
-def queue_names(endpoint: Endpoint, options: ReadOptions) -> list[str | None]:
+def queue_names(client: DataClient, options: ReadOptions) -> list[str | None]:
     """The queues by name; [None] for what belongs to the whole queue manager."""
     if not options.needs_queue:
         return [None]
     if options.queue:
         return list(options.queue)
-    return [found["queue"] for found in endpoint.queues(options.queue_pattern, options.source)["queues"]]
+    return [found["queue"] for found in client.queues(options.queue_pattern, options.source)["queues"]]
 
 
-def claimed_names(endpoint: Endpoint, options: ReadOptions) -> list[str]:
+def claimed_names(client: DataClient, options: ReadOptions) -> list[str]:
     """The same for a consumer, which claims from a journal or from dead letters by their own names."""
     if options.source in _SYSTEM_QUEUES:
         return [_SYSTEM_QUEUES[options.source]]
     suffix = ";journal" if options.source == "journal" else ""
-    return [f"{name}{suffix}" for name in queue_names(endpoint, options) if name is not None]
+    return [f"{name}{suffix}" for name in queue_names(client, options) if name is not None]
 
 
 def place_of(
-    endpoint: Endpoint,
+    client: DataClient,
     queue: str | None,
     options: ReadOptions,
     position: Position,
@@ -45,4 +45,4 @@ def place_of(
         case "lookup_id":
             return (int(position.value) & _SEQUENCE) - is_start
         case _:  # what arrives at that very time is read by who starts there, not by who ends there
-            return int(endpoint.head(queue, options.source, time=position.value)["at"])
+            return int(client.head(queue, options.source, time=position.value)["at"])

@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from pyspark_msmq.endpoint import Endpoint, EndpointLostError
+from pyspark_msmq.data_client import DataClient, EndpointLostError
 from pyspark_msmq.options import ReadOptions
 from pyspark_msmq.partitions import Piece
 from pyspark_msmq.quick_workers import spare_imports
@@ -55,10 +55,10 @@ def _batches(
     """A claim is read on from where a connection broke; its numbers tell where."""
     asked = [*names, *_besides(options, names, consumer)]
     rows, failures, reached, is_done = 0, 0, piece.lo, False
-    with Endpoint(options) as endpoint:
+    with DataClient(options) as client:
         while not is_done:
             try:
-                for batch in endpoint.range(_query(options, asked, piece, consumer, reached)):
+                for batch in client.range(_query(options, asked, piece, consumer, reached)):
                     rows, failures = rows + batch.num_rows, 0
                     if consumer is not None and batch.num_rows:
                         reached = batch.column(_NUMBER)[-1].as_py()

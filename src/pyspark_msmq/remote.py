@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_msmq import schema
 from pyspark_msmq.admission import Budget
-from pyspark_msmq.endpoint import read_secret
+from pyspark_msmq.data_client import read_secret
 from pyspark_msmq.offsets import OffsetError
 from pyspark_msmq.options import BatchOptions, Connection, ReadOptions, StreamOptions
 from pyspark_msmq.reading import lose

@@ -26,12 +26,12 @@ from pyspark.sql.types import StructType
 
 from pyspark_msmq import schema
 from pyspark_msmq.admission import Budget, default_limit
-from pyspark_msmq.ahead import Ahead
 from pyspark_msmq.consumer import Consumer
-from pyspark_msmq.endpoint import Endpoint, EndpointError
+from pyspark_msmq.data_client import DataClient, EndpointError
 from pyspark_msmq.offsets import Offset, spans
 from pyspark_msmq.options import StreamOptions
 from pyspark_msmq.partitions import Piece, cut, how_many
+from pyspark_msmq.prefetch import Prefetch
 from pyspark_msmq.reading import read_piece
 
 _POLL_S: Final = 0.1  # between looks at several queues
@@ -54,7 +54,7 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._consumer: Consumer | None = None
         self._ends: dict[str, int] | None = None  # with availableNow: the numbers to come to, by queue
         self._last_batch = time.monotonic()
-        self._ahead: Ahead[_Claimed | None] = Ahead()
+        self._prefetch: Prefetch[_Claimed | None] = Prefetch()
 
     # What Spark asks on the driver.
 
@@ -69,7 +69,7 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._ends = {queue.guid: hi + visible for queue, hi, visible in self._attached().waiting()}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        at, batch = Offset.of_json(start), self._ahead.finish()
+        at, batch = Offset.of_json(start), self._prefetch.finish()
         consumer = self._attached(at, look_again=self._ends is None)
         begin = consumer.begin(at)  # first: it says whether these numbers can be this consumer's at all
         if batch is None or batch.begin != begin or batch.end == begin:
@@ -78,10 +78,10 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not spans(at, batch.end):
             return start
         self._last_batch = time.monotonic()
-        self._go_ahead(consumer, at, batch, limit)
+        self._prefetch_next(consumer, at, batch, limit)
         return batch.end.to_json()
 
-    def _go_ahead(self, consumer: Consumer, done: Offset, last: "_Claimed", limit: ReadLimit) -> None:
+    def _prefetch_next(self, consumer: Consumer, done: Offset, last: "_Claimed", limit: ReadLimit) -> None:
         """Acknowledges what is done, and claims the next batch, if the last one has left something."""
         budget = Budget.of(limit, self._options)
         ends = {} if self._ends is None else dict(self._ends)
@@ -93,7 +93,7 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = consumer.claim(last.end, budget, ends)
             return _Claimed(last.end, end, budget.is_spent)
 
-        self._ahead.start(work)
+        self._prefetch.start(work)
 
     def _acknowledge(self, consumer: Consumer, done: Offset) -> None:
         if self._options.ack_timing == "eager":
@@ -129,9 +129,9 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         offset = Offset.of_json(end)
         consumer = self._attached(offset)
-        if self._options.ack_timing == "eager" and self._ahead.is_busy:  # it is just being acknowledged
+        if self._options.ack_timing == "eager" and self._prefetch.is_busy:  # it is just being acknowledged
             return
-        self._ahead.join()
+        self._prefetch.join()
         consumer.acknowledge(offset)
 
     # What a task does.
@@ -145,7 +145,7 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _attached(self, offset: Offset | None = None, *, look_again: bool = False) -> Consumer:
         """The consumer, taken over by the first call of a run, whichever it is; it must be the offset's."""
         if self._consumer is None:
-            self._consumer = Consumer(self._options, Endpoint(self._options))
+            self._consumer = Consumer(self._options, DataClient(self._options))
         self._consumer.attach(look_again=look_again)
         if offset is not None:
             offset.check_belongs(self._consumer.queue_manager, self._consumer.name)

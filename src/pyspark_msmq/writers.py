@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from pyspark_msmq.endpoint import Endpoint, EndpointError
+from pyspark_msmq.data_client import DataClient, EndpointError
 from pyspark_msmq.options import OptionError, WriteOptions
 from pyspark_msmq.quick_workers import spare_imports
 from tiercel import columns
@@ -102,9 +102,9 @@ def _stage(options: WriteOptions, app: str, batch: str, batches: Iterator[pa.Rec
     stage = f"{app}/{batch}/{context.partitionId()}/{attempt}"
     counted = _Counted(batches)
     try:
-        with Endpoint(options) as endpoint:
+        with DataClient(options) as client:
             for number, chunk in enumerate(_chunks(counted, options.max_batch_bytes)):
-                endpoint.stage(stage, number, chunk)
+                client.stage(stage, number, chunk)
     except EndpointError as problem:
         if problem.code != _REFUSED:
             raise
@@ -169,14 +169,14 @@ def _publish(
         return
     what = {"queue": options.queue, "transactional": options.transactional != "false"}
     stages = [message.stage or "" for message in staged]
-    with Endpoint(options) as endpoint:
+    with DataClient(options) as client:
         try:
-            answer = endpoint.publish(app, batch, stages, **what)
+            answer = client.publish(app, batch, stages, **what)
         except EndpointError as problem:
             # Either way all messages appear at once; the queue decides whether they may be transactional.
             if options.transactional != "auto" or problem.code != _NOT_TRANSACTIONAL:
                 raise
-            answer = endpoint.publish(app, batch, stages, **{**what, "transactional": False})
+            answer = client.publish(app, batch, stages, **{**what, "transactional": False})
     rows = sum(message.rows for message in staged)
     if answer["already"] and answer["published"] != rows:
         raise OtherBatchError(
@@ -187,8 +187,8 @@ def _publish(
 
 
 def _discard(options: WriteOptions, app: str, batch: str, *, for_good: bool) -> None:
-    with Endpoint(options) as endpoint:
-        endpoint.discard(app, batch, for_good=for_good)
+    with DataClient(options) as client:
+        client.discard(app, batch, for_good=for_good)
 
 
 def _local_property(name: str) -> str:

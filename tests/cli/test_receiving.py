@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tiercel.cli.connection import Api, connect
+from tiercel.cli.context import Context
 from tiercel.cli.output import Output
 from tiercel.cli.receiving import Leased
-from tiercel.cli.session import Session
 
 from .running_verbs import Daemon, Run, start
 
@@ -110,8 +110,8 @@ class TestNothingIsLost:
         monkeypatch.setattr("tiercel.cli.receiving._EXTENDED_EVERY_S", 0.01)
         run.fine("send", queue, "hello")
         with connect(str(daemon.data), None, None) as api:
-            session = Session(api, Output(as_json=True))
-            with Leased(session, queue, None) as leased:
+            context = Context(api, Output(as_json=True))
+            with Leased(context, queue, None) as leased:
                 assert leased.next(1, 0) is not None
                 first = until = self.left(api, queue)
                 while until <= first:  # goes down, until somebody makes it longer

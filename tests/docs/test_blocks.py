@@ -10,8 +10,8 @@ import pytest
 from tiercel.pipeline import config as pipelines
 from tiercel.server import config as daemons
 
+from .page_session import Session, own_network, ports_in_use
 from .pages import PAGES, READ, ROOT, RUN, SHOWN, Block, blocks, indented_blocks, manner
-from .session import Session, own_network, ports_in_use
 
 ALL = [block for page in PAGES for block in blocks(page)]
 ALONE = [block for block in ALL if manner(block.page) == "alone" and block.is_run]

@@ -38,9 +38,9 @@ def consuming(url: str, queue: str) -> Iterator[Callable[[str], ConsumeReader]]:
 
     yield make
     for each in made:
-        each._ahead.join()
+        each._prefetch.join()
         if each._consumer is not None:
-            each._consumer._endpoint.close()
+            each._consumer._client.close()
             each._consumer._looks.close()
 
 
@@ -266,10 +266,10 @@ class TestAhead:
         reader, limit = consuming("ahead"), ReadMaxRows(2)
         send(5)
         first = reader.latestOffset(reader.initialOffset(), limit)
-        reader._ahead.join()
+        reader._prefetch.join()
         assert self.held(daemon, "ahead") == [4]
         second = reader.latestOffset(first, limit)
-        reader._ahead.join()
+        reader._prefetch.join()
         assert self.held(daemon, "ahead") == [3]  # two are acknowledged, and the last one is claimed
         third = reader.latestOffset(second, limit)
         assert [_last(each) for each in (first, second, third)] == [2, 4, 5]
@@ -283,7 +283,7 @@ class TestAhead:
         send(2)
         reader.latestOffset(reader.initialOffset(), limit)
         send(2)
-        reader._ahead.join()
+        reader._prefetch.join()
         assert self.held(daemon, "not-full") == [2]
 
     def test_the_next_run_begins_with_it(
@@ -293,9 +293,9 @@ class TestAhead:
         old, new, limit = consuming("reborn"), consuming("reborn"), ReadMaxRows(2)
         send(5)
         first = old.latestOffset(old.initialOffset(), limit)
-        old._ahead.join()
+        old._prefetch.join()
         assert _last(new.latestOffset(first, limit)) == 4
-        new._ahead.join()
+        new._prefetch.join()
         assert self.held(daemon, "reborn") == [3]
 
     def test_a_failure_is_told_by_who_needs_it(
@@ -304,7 +304,7 @@ class TestAhead:
         reader, limit = consuming("fails"), ReadMaxRows(2)
         send(5)
         first = reader.latestOffset(reader.initialOffset(), limit)
-        reader._ahead.join()
+        reader._prefetch.join()
         daemon.release("fails")  # as an operator does, who so fences the consumer
         with pytest.raises(FencedError):
             reader.latestOffset(reader.latestOffset(first, limit), limit)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 import tiercel
 from addresses import own_address
-from pyspark_msmq.endpoint import Endpoint
+from pyspark_msmq.data_client import DataClient
 from pyspark_msmq.options import read_write_options
 from spark_soak.processes import PATIENCE_S, command, descendants, kill
 
@@ -88,29 +88,29 @@ class Daemon:
         """So many messages, all at once; it may be said again when the answer was lost."""
         numbers = range(self.sent, self.sent + count)
         stage = f"sender/{self.sent}/0/0"
-        with self._endpoint() as endpoint:
-            endpoint.stage(stage, 0, _rows(numbers))
-            endpoint.publish("sender", str(self.sent), [stage], queue=ORDERS, transactional=False)
+        with self._client() as client:
+            client.stage(stage, 0, _rows(numbers))
+            client.publish("sender", str(self.sent), [stage], queue=ORDERS, transactional=False)
         self.sent += count
 
     def is_drained(self) -> bool:
         """Whether no message is left, neither visible nor claimed by anyone."""
-        with self._endpoint() as endpoint:
-            if endpoint.head(ORDERS)["count"]:
+        with self._client() as client:
+            if client.head(ORDERS)["count"]:
                 return False
             # In this order: what is not visible any more is claimed, or gone.
-            return not any(claim["count"] for claim in endpoint._get("/claims", {})["claims"])
+            return not any(claim["count"] for claim in client._get("/claims", {})["claims"])
 
     def stages(self) -> list[str]:
-        with self._endpoint() as endpoint:
-            return [stage["stage"] for stage in endpoint._get("/stages", {})["stages"]]
+        with self._client() as client:
+            return [stage["stage"] for stage in client._get("/stages", {})["stages"]]
 
     def copies(self) -> list[int]:
         """The messages of the other queue, in its order."""
-        with self._endpoint() as endpoint:
-            head = endpoint.head(COPIES)
+        with self._client() as client:
+            head = client.head(COPIES)
             query = {"queue": COPIES, "from": "queue", "lo": head["lo"], "hi": head["hi"], "columns": "body"}
-            return [number_of(body) for batch in endpoint.range(query) for body in _bodies(batch)]
+            return [number_of(body) for batch in client.range(query) for body in _bodies(batch)]
 
     def check(self) -> str:
         """What `tiercel check` says of the store; it must be sound."""
@@ -119,9 +119,9 @@ class Daemon:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout.strip()
 
-    def _endpoint(self) -> "closing[Any]":
+    def _client(self) -> "closing[Any]":
         return closing(
-            Endpoint(read_write_options({"url": self.url, "queue": ORDERS}), patience_s=PATIENCE_S)
+            DataClient(read_write_options({"url": self.url, "queue": ORDERS}), patience_s=PATIENCE_S)
         )
 
 

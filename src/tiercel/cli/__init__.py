@@ -1,7 +1,7 @@
 """The command line: `app` is the program, with typer; each family of verbs is a module.
 
 A verb is a function in a module whose `verbs` has it, and a line in `group.PANELS`. Those that speak to a
-queue manager are made by `session.connected`. What the exit codes mean: `exit_codes`.
+queue manager are made by `context.connected`. What the exit codes mean: `exit_codes`.
 """
 
 import io

@@ -12,8 +12,8 @@ from typing import Annotated, Final, NamedTuple
 import typer
 
 from tiercel.cli.connection import Api, queue_path
+from tiercel.cli.context import Context, connected
 from tiercel.cli.output import Column, note, number
-from tiercel.cli.session import Session, connected
 
 verbs = typer.Typer()
 
@@ -66,18 +66,18 @@ Examples:
 )
 @connected
 def bench(
-    session: Session,
+    context: Context,
     seconds: Annotated[float, typer.Option(metavar="S", min=0.05, help="How long each part takes.")] = 1.0,
     size: Annotated[int, typer.Option(metavar="BYTES", min=0, max=1_000_000, help="Of each body.")] = 1000,
 ) -> None:
     """Measure the daemon: messages a second, and how long one takes."""
     rows = []
-    with _queue(session.api) as queue:
-        for what, step in _parts(session.api, queue, base64.b64encode(bytes(size)).decode()):
-            if not session.out.as_json:
+    with _queue(context.api) as queue:
+        for what, step in _parts(context.api, queue, base64.b64encode(bytes(size)).decode()):
+            if not context.out.as_json:
                 note(f"{what} ...")
             rows.append(_measure(what, step, seconds).record())
-    session.out.table(rows, _COLUMNS, empty="")
+    context.out.table(rows, _COLUMNS, empty="")
 
 
 @contextmanager

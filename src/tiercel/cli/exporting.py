@@ -15,11 +15,11 @@ import typer
 
 from tiercel.cli.completion import QueueName
 from tiercel.cli.connection import queue_path
+from tiercel.cli.context import Context, connected
 from tiercel.cli.failures import Failure
 from tiercel.cli.options import DryRun
 from tiercel.cli.output import note, plural
 from tiercel.cli.progress import bar
-from tiercel.cli.session import Session, connected
 from tiercel.model.errors import MqError
 
 verbs = typer.Typer()
@@ -45,7 +45,7 @@ Examples:
 )
 @connected
 def export(
-    session: Session,
+    context: Context,
     queue: QueueName,
     out: Annotated[
         Path | None,
@@ -53,10 +53,10 @@ def export(
     ] = None,
 ) -> None:
     """Print all messages of a queue with all their properties, one JSON object a line."""
-    total = session.api.get(queue_path(queue))["count"]
+    total = context.api.get(queue_path(queue))["count"]
     with _sink(out) as sink, bar(f"export {queue}", total) as advance:
         count = 0
-        for lines in session.api.raw_lines(queue_path(queue, "messages")):
+        for lines in context.api.raw_lines(queue_path(queue, "messages")):
             sink.write(lines)
             count += lines.count(b"\n")
             advance(lines.count(b"\n"))
@@ -102,7 +102,7 @@ Examples:
 )
 @connected
 def import_(
-    session: Session,
+    context: Context,
     queue: QueueName,
     file: Annotated[str, typer.Argument(metavar="FILE", help="What to read; - is the standard input.")] = "-",
     recoverable: Annotated[
@@ -119,9 +119,9 @@ def import_(
         name = "standard input" if file == "-" else file
         found = _checked(source, name, skip)
         if (
-            session.api.is_stopped
+            context.api.is_stopped
             and found.express
-            and not (recoverable or _is_transactional(session, queue))
+            and not (recoverable or _is_transactional(context, queue))
         ):
             problem = (
                 f"{plural(found.express, 'message')} would be express, and no daemon runs here to keep them"
@@ -130,17 +130,17 @@ def import_(
         if not dry_run:
             source.seek(0)
             _send_all(
-                session, queue, _Parts(source, skip, recoverable=recoverable), found, name, transactional
+                context, queue, _Parts(source, skip, recoverable=recoverable), found, name, transactional
             )
-    if session.out.as_json:
-        session.out.record({"queue": queue, "count": found.count, "dry_run": dry_run})
+    if context.out.as_json:
+        context.out.record({"queue": queue, "count": found.count, "dry_run": dry_run})
     else:
         what = "would be sent to" if dry_run else "sent to"
-        session.out.say(f"{name}: {plural(found.count, 'message')} {what} {queue}")
+        context.out.say(f"{name}: {plural(found.count, 'message')} {what} {queue}")
 
 
-def _is_transactional(session: Session, queue: str) -> bool:
-    return bool(session.api.get(queue_path(queue))["transactional"])
+def _is_transactional(context: Context, queue: str) -> bool:
+    return bool(context.api.get(queue_path(queue))["transactional"])
 
 
 @contextmanager
@@ -223,13 +223,13 @@ class _Parts:
 
 
 def _send_all(
-    session: Session, queue: str, parts: _Parts, found: _Found, name: str, transactional: bool
+    context: Context, queue: str, parts: _Parts, found: _Found, name: str, transactional: bool
 ) -> None:
     sent, sent_lines = 0, 0
     with bar(f"import into {queue}", found.count) as advance:
         for count, last_line, lines in parts:
             try:
-                session.api.post_lines(
+                context.api.post_lines(
                     queue_path(queue, "messages"), lines, transactional=True if transactional else None
                 )
             except Failure as failure:

@@ -4,30 +4,30 @@ from collections.abc import Iterator
 from typing import Final
 
 from tiercel.cli.connection import queue_path
+from tiercel.cli.context import Context
 from tiercel.cli.output import Record
-from tiercel.cli.session import Session
 
 LAST_MAX: Final = 1000  # of `newest`
 _PAGE: Final = 500
 
 
-def messages_of(session: Session, queue: str) -> Iterator[Record]:
+def messages_of(context: Context, queue: str) -> Iterator[Record]:
     """In the order in which they would be received."""
     after: str | None = None
     while True:
-        page = session.api.get(queue_path(queue, "messages"), after=after, limit=_PAGE)
+        page = context.api.get(queue_path(queue, "messages"), after=after, limit=_PAGE)
         yield from page["messages"]
         after = page["next"]
         if after is None:
             return
 
 
-def newest(session: Session, queue: str, count: int) -> tuple[list[Record], str]:
+def newest(context: Context, queue: str, count: int) -> tuple[list[Record], str]:
     """The last that came, in the order of arrival, and where the next ones begin."""
     found: list[Record] = []
     options: dict[str, object] = {"last": count} if count else {"after": "end"}
     while True:
-        page = session.api.get(queue_path(queue, "messages"), order="arrival", limit=LAST_MAX, **options)
+        page = context.api.get(queue_path(queue, "messages"), order="arrival", limit=LAST_MAX, **options)
         found += page["messages"]
         options = {"after": page["next"]}
         if not page["messages"] or len(found) >= count:

@@ -121,7 +121,7 @@ def _run(file: Path) -> None:
 
     from tiercel.pipeline.progress import show, watching  # noqa: PLC0415
     from tiercel.pipeline.running import run as run_pipeline  # noqa: PLC0415
-    from tiercel.pipeline.session import open_session  # noqa: PLC0415
+    from tiercel.pipeline.spark import open_session  # noqa: PLC0415
 
     described = _load(file)
     console = Console()
@@ -143,7 +143,7 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
 
 def _plan(file: Path) -> None:
     from tiercel.pipeline.plan import plan  # noqa: PLC0415
-    from tiercel.pipeline.session import open_session  # noqa: PLC0415
+    from tiercel.pipeline.spark import open_session  # noqa: PLC0415
 
     described = _load(file)
     # Wherever the pipeline runs, its plan is made here.
@@ -168,7 +168,7 @@ def _compact(file: Path) -> None:
 
 def _report(name: str, table_name: str, out: Path, master: str) -> None:
     from tiercel.pipeline.reports import make  # noqa: PLC0415
-    from tiercel.pipeline.session import open_session  # noqa: PLC0415
+    from tiercel.pipeline.spark import open_session  # noqa: PLC0415
     from tiercel.pipeline.tables import TableOptions, open_table  # noqa: PLC0415
 
     table = open_table(TableOptions.parse(table_name).under(Path.cwd()))
@@ -184,7 +184,7 @@ def _report(name: str, table_name: str, out: Path, master: str) -> None:
 
 def _capture(files: list[Path], out: str, tcp_port: list[int] | None, master: str) -> None:
     from tiercel.pipeline.captures import land  # noqa: PLC0415
-    from tiercel.pipeline.session import open_session  # noqa: PLC0415
+    from tiercel.pipeline.spark import open_session  # noqa: PLC0415
     from tiercel.pipeline.tables import TableOptions, open_table  # noqa: PLC0415
     from tiercel.wire.capture import TCP_PORT  # noqa: PLC0415
 

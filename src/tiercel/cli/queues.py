@@ -9,11 +9,11 @@ from rich.text import Text
 from tiercel.cli.clean_text import clean
 from tiercel.cli.completion import QueueName, QueueNames, queue_names
 from tiercel.cli.connection import queue_path
+from tiercel.cli.context import Context, connected
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.failures import Failure
 from tiercel.cli.options import DryRun, Yes
 from tiercel.cli.output import Column, Record, age, facts, number, plural, size
-from tiercel.cli.session import Session, connected
 
 verbs = typer.Typer()
 
@@ -110,7 +110,7 @@ Examples:
 )
 @connected
 def list_queues(
-    session: Session,
+    context: Context,
     pattern: Annotated[
         str | None,
         typer.Argument(metavar="PATTERN", help="A name, with * and ?.", autocompletion=queue_names),
@@ -124,11 +124,11 @@ def list_queues(
 ) -> None:
     """List queues: how many messages, how large, how old."""
     kind = "all" if everything else None
-    queues = session.api.get("queues", pattern=pattern, kind=kind)["queues"]
+    queues = context.api.get("queues", pattern=pattern, kind=kind)["queues"]
     if pattern and not queues:
         raise Failure(f"{pattern}: no queue has such a name. `tiercel ls` shows all", ExitCode.NOT_FOUND)
     empty = "There are no queues yet. `tiercel create orders` makes one."
-    session.out.table(queues, _LONG_COLUMNS if long else _COLUMNS, empty=empty)
+    context.out.table(queues, _LONG_COLUMNS if long else _COLUMNS, empty=empty)
 
 
 # create, set, rm
@@ -151,7 +151,7 @@ Examples:
 )
 @connected
 def create(
-    session: Session,
+    context: Context,
     queue: Annotated[str, typer.Argument(metavar="QUEUE", help=r"As orders or .\private$\orders.")],
     properties: Properties = None,
     transactional: Annotated[
@@ -168,11 +168,11 @@ def create(
     wanted |= {} if label is None else {"label": label}
     wanted |= {"journaling": True} if journal else {}
     body = {"path_name": queue, "transactional": transactional, "exist_ok": exist_ok, **wanted}
-    made = session.api.post("queues", body)
-    if session.out.as_json:
-        session.out.record(made)
+    made = context.api.post("queues", body)
+    if context.out.as_json:
+        context.out.record(made)
     else:
-        session.out.say(made["path_name"])
+        context.out.say(made["path_name"])
 
 
 @verbs.command(
@@ -189,16 +189,16 @@ Examples:
 """,
 )
 @connected
-def set_properties(session: Session, queue: QueueName, properties: Properties = None) -> None:
+def set_properties(context: Context, queue: QueueName, properties: Properties = None) -> None:
     """Change properties of a queue, or show them."""
     wanted = _properties(properties)
     path = queue_path(queue)
-    found = session.api.patch(path, wanted) if wanted else session.api.get(path)
-    if session.out.as_json:
-        session.out.record(found)
+    found = context.api.patch(path, wanted) if wanted else context.api.get(path)
+    if context.out.as_json:
+        context.out.record(found)
         return
     shown = wanted or [name for name in _SETTABLE if name in found]
-    session.out.show(facts((name, _value(found[name])) for name in shown))
+    context.out.show(facts((name, _value(found[name])) for name in shown))
 
 
 def _value(value: Any) -> str:
@@ -241,15 +241,15 @@ Examples:
 """,
 )
 @connected
-def remove(session: Session, queues: QueueNames, dry_run: DryRun = False, yes: Yes = False) -> None:
+def remove(context: Context, queues: QueueNames, dry_run: DryRun = False, yes: Yes = False) -> None:
     """Delete queues with all their messages."""
-    counts = {queue: session.api.delete(queue_path(queue), dry_run=True) for queue in queues}
+    counts = {queue: context.api.delete(queue_path(queue), dry_run=True) for queue in queues}
     if dry_run:
-        _tell(session, counts, "would be deleted")
+        _tell(context, counts, "would be deleted")
         return
-    session.confirm(f"Delete {_these(counts)}?", yes=yes)
-    done = {queue: session.api.delete(queue_path(queue)) for queue in queues}
-    _tell(session, done, "deleted")
+    context.confirm(f"Delete {_these(counts)}?", yes=yes)
+    done = {queue: context.api.delete(queue_path(queue)) for queue in queues}
+    _tell(context, done, "deleted")
 
 
 @verbs.command(
@@ -266,15 +266,15 @@ Examples:
 """,
 )
 @connected
-def purge(session: Session, queues: QueueNames, dry_run: DryRun = False, yes: Yes = False) -> None:
+def purge(context: Context, queues: QueueNames, dry_run: DryRun = False, yes: Yes = False) -> None:
     """Delete all messages of queues; the queues stay."""
-    counts = {queue: session.api.post(queue_path(queue, "purge"), dry_run=True) for queue in queues}
+    counts = {queue: context.api.post(queue_path(queue, "purge"), dry_run=True) for queue in queues}
     if dry_run:
-        _tell(session, counts, "would be purged")
+        _tell(context, counts, "would be purged")
         return
-    session.confirm(f"Purge {_these(counts)}?", yes=yes)
-    done = {queue: session.api.post(queue_path(queue, "purge")) for queue in queues}
-    _tell(session, done, "purged")
+    context.confirm(f"Purge {_these(counts)}?", yes=yes)
+    done = {queue: context.api.post(queue_path(queue, "purge")) for queue in queues}
+    _tell(context, done, "purged")
 
 
 def _these(counts: dict[str, Record]) -> str:
@@ -282,12 +282,12 @@ def _these(counts: dict[str, Record]) -> str:
     return f"{', '.join(counts)} with {plural(messages, 'message')} ({size(size_bytes)})"
 
 
-def _tell(session: Session, counts: dict[str, Record], what: str) -> None:
+def _tell(context: Context, counts: dict[str, Record], what: str) -> None:
     for queue, found in counts.items():
-        if session.out.as_json:
-            session.out.record({"queue": queue, "what": what, **found})
+        if context.out.as_json:
+            context.out.record({"queue": queue, "what": what, **found})
         else:
-            session.out.say(f"{queue}: {what}, {plural(found['count'], 'message')} ({size(found['bytes'])})")
+            context.out.say(f"{queue}: {what}, {plural(found['count'], 'message')} ({size(found['bytes'])})")
 
 
 # count
@@ -304,14 +304,14 @@ Examples:
 """,
 )
 @connected
-def count(session: Session, queues: QueueNames) -> None:
+def count(context: Context, queues: QueueNames) -> None:
     """Print how many messages queues have: a number, or one line for each queue."""
     for queue in queues:
-        found = session.api.get(queue_path(queue))
-        if session.out.as_json:
-            session.out.record({"queue": queue, "count": found["count"], "bytes": found["bytes"]})
+        found = context.api.get(queue_path(queue))
+        if context.out.as_json:
+            context.out.record({"queue": queue, "count": found["count"], "bytes": found["bytes"]})
         else:
-            session.out.say(str(found["count"]) if len(queues) == 1 else f"{found['count']:>8} {queue}")
+            context.out.say(str(found["count"]) if len(queues) == 1 else f"{found['count']:>8} {queue}")
 
 
 # pause, resume
@@ -329,9 +329,9 @@ Examples:
 """,
 )
 @connected
-def pause(session: Session, queues: QueueNames) -> None:
+def pause(context: Context, queues: QueueNames) -> None:
     """Hold outgoing queues: nothing leaves them until they are resumed."""
-    _hold(session, queues, "pause", "paused")
+    _hold(context, queues, "pause", "paused")
 
 
 @verbs.command(
@@ -343,15 +343,15 @@ Examples:
 """,
 )
 @connected
-def resume(session: Session, queues: QueueNames) -> None:
+def resume(context: Context, queues: QueueNames) -> None:
     """Let outgoing queues send again."""
-    _hold(session, queues, "resume", "resumed")
+    _hold(context, queues, "resume", "resumed")
 
 
-def _hold(session: Session, queues: list[str], verb: str, done: str) -> None:
+def _hold(context: Context, queues: list[str], verb: str, done: str) -> None:
     for queue in queues:
-        found = session.api.post(queue_path(queue, verb))
-        if session.out.as_json:
-            session.out.record(found)
+        found = context.api.post(queue_path(queue, verb))
+        if context.out.as_json:
+            context.out.record(found)
         else:
-            session.out.say(f"{queue}: {done}")
+            context.out.say(f"{queue}: {done}")

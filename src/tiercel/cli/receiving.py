@@ -15,12 +15,12 @@ import typer
 
 from tiercel.cli.completion import QueueName
 from tiercel.cli.connection import Refused, queue_path
+from tiercel.cli.context import Context, connected
 from tiercel.cli.durations import seconds_of
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.failures import Failure
 from tiercel.cli.message_text import COLUMNS, body_of, whole
 from tiercel.cli.output import Record, note
-from tiercel.cli.session import Session, connected
 
 verbs = typer.Typer()
 
@@ -71,7 +71,7 @@ exit codes: 0 something was received, 3 nothing came in time
 )
 @connected
 def receive(
-    session: Session,
+    context: Context,
     queue: QueueName,
     count: Count = 1,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Until the queue is empty.")] = False,
@@ -82,10 +82,10 @@ def receive(
     full: Full = False,
 ) -> ExitCode | None:
     """Take messages from a queue and print them."""
-    show = _printer(session, body=body, full=full or not sys.stdout.isatty())
+    show = _printer(context, body=body, full=full or not sys.stdout.isatty())
     limit = 1 if lookup_id else None if everything or follow else count
     taken = 0
-    with ended_politely(), Leased(session, queue, lookup_id) as leased:
+    with ended_politely(), Leased(context, queue, lookup_id) as leased:
         while limit is None or taken < limit:
             wait_s = math.inf if follow else 0 if taken else wait
             message = leased.next(None if limit is None else limit - taken, wait_s)
@@ -95,7 +95,7 @@ def receive(
             sys.stdout.flush()
             leased.acknowledge()
             taken += 1
-    return None if taken else _nothing(session, queue, wait)
+    return None if taken else _nothing(context, queue, wait)
 
 
 @contextmanager
@@ -114,8 +114,8 @@ class Leased:
     Their leases are made longer all the while: whoever reads our output may take its time.
     """
 
-    def __init__(self, session: Session, queue: str, lookup_id: str | None) -> None:
-        self._api = session.api
+    def __init__(self, context: Context, queue: str, lookup_id: str | None) -> None:
+        self._api = context.api
         self._queue = queue
         self._lookup_id = lookup_id
         self._messages: deque[Record] = deque()
@@ -138,14 +138,14 @@ class Leased:
         deadline = time.monotonic() + wait_s
         while not self._messages:
             left_ms = max(0.0, deadline - time.monotonic()) * 1000
-            wish: Record = {
+            request: Record = {
                 "limit": min(limit or _LEASED_AT_ONCE, _LEASED_AT_ONCE),
                 "wait_ms": int(min(left_ms, _LONGEST_WAIT_MS)),
                 "lease_s": _LEASE_S,
             }
             if self._lookup_id is not None:
-                wish["lookup_id"] = self._lookup_id
-            self._messages.extend(self._api.post(queue_path(self._queue, "receive"), wish)["messages"])
+                request["lookup_id"] = self._lookup_id
+            self._messages.extend(self._api.post(queue_path(self._queue, "receive"), request)["messages"])
             if not self._messages and left_ms <= _LONGEST_WAIT_MS:
                 return None
         return self._messages[0]
@@ -190,7 +190,7 @@ exit codes: 0 there was something, 3 nothing came in time
 )
 @connected
 def peek(
-    session: Session,
+    context: Context,
     queue: QueueName,
     count: Count = 1,
     wait: Wait = 0.0,
@@ -200,27 +200,27 @@ def peek(
 ) -> ExitCode | None:
     """Look at the next messages of a queue, and leave them there."""
     if lookup_id is not None:
-        messages = [session.api.get(queue_path(queue, "messages", lookup_id))]
+        messages = [context.api.get(queue_path(queue, "messages", lookup_id))]
     else:
-        messages = _first(session, queue, count, wait)
+        messages = _first(context, queue, count, wait)
     if not messages:
-        return _nothing(session, queue, wait)
-    if count == 1 or session.out.as_json or body or full:
-        show = _printer(session, body=body, full=full)
+        return _nothing(context, queue, wait)
+    if count == 1 or context.out.as_json or body or full:
+        show = _printer(context, body=body, full=full)
         for message in messages:
             show(message)
     else:
-        session.out.table(messages, COLUMNS, empty="")
+        context.out.table(messages, COLUMNS, empty="")
     return None
 
 
-def _first(session: Session, queue: str, count: int, wait_s: float) -> list[Record]:
+def _first(context: Context, queue: str, count: int, wait_s: float) -> list[Record]:
     found: list[Record] = []
     after: str | None = None
     deadline = time.monotonic() + wait_s
     while len(found) < count:
         left_ms = 0 if found else max(0.0, deadline - time.monotonic()) * 1000
-        page = session.api.get(
+        page = context.api.get(
             queue_path(queue, "messages"),
             after=after,
             limit=min(count - len(found), 1000),
@@ -234,19 +234,19 @@ def _first(session: Session, queue: str, count: int, wait_s: float) -> list[Reco
     return found
 
 
-def _printer(session: Session, *, body: bool, full: bool) -> Callable[[Record], None]:
+def _printer(context: Context, *, body: bool, full: bool) -> Callable[[Record], None]:
     if body:
         return lambda message: void(sys.stdout.buffer.write(body_of(message)))
-    if session.out.as_json:
-        return session.out.record
-    return lambda message: session.out.show(whole(message, is_full=full))
+    if context.out.as_json:
+        return context.out.record
+    return lambda message: context.out.show(whole(message, is_full=full))
 
 
 def void(_result: object) -> None:
     """For what is called for its effect."""
 
 
-def _nothing(session: Session, queue: str, wait_s: float) -> ExitCode:
-    if not session.out.as_json:
+def _nothing(context: Context, queue: str, wait_s: float) -> ExitCode:
+    if not context.out.as_json:
         note(f"{queue}: no message{f' in {wait_s:g} s' if wait_s else ''}")
     return ExitCode.NOTHING

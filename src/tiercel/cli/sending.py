@@ -12,10 +12,10 @@ from tiercel.bodies import Encoded, encode
 from tiercel.bodies.encoding import Form
 from tiercel.cli.completion import QueueName
 from tiercel.cli.connection import queue_path
+from tiercel.cli.context import Context, connected
 from tiercel.cli.durations import lifetime_of
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.failures import Failure
-from tiercel.cli.session import Session, connected
 from tiercel.model.limits import LABEL_MAX_UTF16_UNITS, MAX_PACKET_SIZE, PRIORITY_MAX
 
 verbs = typer.Typer()
@@ -58,7 +58,7 @@ Examples:
 )
 @connected
 def send(
-    session: Session,
+    context: Context,
     queue: QueueName,
     text: Annotated[str | None, typer.Argument(metavar="TEXT", help="The body.")] = None,
     text_option: Annotated[
@@ -141,20 +141,20 @@ def send(
         "correlation_id": correlation_id,
     }
     message |= {name: value for name, value in given.items() if value is not None}
-    if session.api.is_stopped and message.get("delivery") != "recoverable":
-        refuse_express(session, queue)
-    sent = session.api.post(
+    if context.api.is_stopped and message.get("delivery") != "recoverable":
+        refuse_express(context, queue)
+    sent = context.api.post(
         queue_path(queue, "messages"), message, transactional=True if transactional else None
     )
-    if session.out.as_json:
-        session.out.record(sent)
+    if context.out.as_json:
+        context.out.record(sent)
     else:
-        session.out.say(sent["id"])
+        context.out.say(sent["id"])
 
 
-def refuse_express(session: Session, queue: str) -> None:
+def refuse_express(context: Context, queue: str) -> None:
     """An express message would end with this program."""
-    if not session.api.get(queue_path(queue))["transactional"]:
+    if not context.api.get(queue_path(queue))["transactional"]:
         problem = "no daemon runs here, and an express message lives in the memory of one"
         raise Failure(f"queue {queue}: {problem}. Say --recoverable, or start the daemon")
 

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_msmq import schema
-from pyspark_msmq.endpoint import Endpoint, EndpointError
+from pyspark_msmq.data_client import DataClient, EndpointError
 from pyspark_msmq.options import StreamOptions, read_stream_options
 from tiercel import columns
 from tiercel.pipeline.config import Pipeline, QuarantineSection, TableSection
@@ -68,14 +68,14 @@ def _source(pipeline: Pipeline) -> Iterator[str]:
 
 
 def queues(options: StreamOptions, patience_s: float = _PATIENCE_S) -> Iterator[Waiting]:
-    endpoint = Endpoint(options, patience_s=patience_s)
+    client = DataClient(options, patience_s=patience_s)
     try:
         names = options.queue
         if names is None:
-            found = endpoint.queues(options.queue_pattern, options.source)["queues"]
+            found = client.queues(options.queue_pattern, options.source)["queues"]
             names = tuple(each["queue"] for each in found)
         for name in names:
-            head = _head(endpoint, name, options)
+            head = _head(client, name, options)
             consumer = head.get("consumer", {})
             yield {
                 "queue": name,
@@ -84,17 +84,17 @@ def queues(options: StreamOptions, patience_s: float = _PATIENCE_S) -> Iterator[
                 "claimed": consumer.get("hi", 0) - consumer.get("floor", 0),
             }
     finally:
-        endpoint.close()
+        client.close()
 
 
-def _head(endpoint: Endpoint, queue: str, options: StreamOptions) -> dict[str, Any]:
+def _head(client: DataClient, queue: str, options: StreamOptions) -> dict[str, Any]:
     """With what the consumer has claimed, if it was ever there."""
     try:
-        return endpoint.head(queue, options.source, consumer=options.consumer)
+        return client.head(queue, options.source, consumer=options.consumer)
     except EndpointError as problem:
         if problem.code != "TIERCEL_ERROR_CONSUMER_NOT_FOUND":
             raise
-        return endpoint.head(queue, options.source)
+        return client.head(queue, options.source)
 
 
 def _decoding(pipeline: Pipeline) -> Iterator[str]:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from pyspark_msmq.endpoint import EndpointError
+from pyspark_msmq.data_client import EndpointError
 from pyspark_msmq.options import StreamOptions, read_stream_options
 from tiercel.pipeline.config import Pipeline
 from tiercel.pipeline.plan import queues

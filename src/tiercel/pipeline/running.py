@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pyspark_msmq import schema
-from pyspark_msmq.endpoint import Endpoint
+from pyspark_msmq.data_client import DataClient
 from pyspark_msmq.options import read_write_options
 from tiercel import columns
 from tiercel.model.errors import TiercelError
@@ -125,11 +125,11 @@ class Runner:
 
 def is_transactional(pipeline: Pipeline, queue: str) -> bool:
     """Whether a queue takes messages in transactions only; a queue that is not there is an error."""
-    endpoint = Endpoint(read_write_options(pipeline.connection_options))
+    client = DataClient(read_write_options(pipeline.connection_options))
     try:
-        return bool(endpoint.head(queue)["transactional"])
+        return bool(client.head(queue)["transactional"])
     finally:
-        endpoint.close()
+        client.close()
 
 
 @dataclass(frozen=True, slots=True)

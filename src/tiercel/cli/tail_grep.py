@@ -11,11 +11,11 @@ from rich.text import Text
 from tiercel.cli.clean_text import clean, one_line
 from tiercel.cli.completion import QueueName, QueueNames
 from tiercel.cli.connection import queue_path
+from tiercel.cli.context import Context, connected
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.message_text import decoded_body, marks, preview, property_of
 from tiercel.cli.output import Record, moment, note, size
 from tiercel.cli.pages import LAST_MAX, messages_of, newest
-from tiercel.cli.session import Session, connected
 
 verbs = typer.Typer()
 
@@ -39,7 +39,7 @@ Examples:
 )
 @connected
 def tail(
-    session: Session,
+    context: Context,
     queue: QueueName,
     count: Annotated[
         int, typer.Option("-n", "--count", metavar="N", min=0, max=LAST_MAX, help="How many of the last.")
@@ -49,12 +49,12 @@ def tail(
     """Show the last messages that came into a queue, and with -f those that come."""
 
     def show(message: Record) -> None:
-        if session.out.as_json:
-            session.out.record(message)
+        if context.out.as_json:
+            context.out.record(message)
         else:
-            session.out.line(_line(message))
+            context.out.line(_line(message))
 
-    messages, after = newest(session, queue, count)
+    messages, after = newest(context, queue, count)
     for message in messages:
         show(message)
     sys.stdout.flush()
@@ -62,14 +62,14 @@ def tail(
         return
     if sys.stdout.isatty():
         note(f"{queue}: waiting for messages; Ctrl-C ends it")
-    for message in _news(session, queue, after):
+    for message in _news(context, queue, after):
         show(message)
         sys.stdout.flush()
 
 
-def _news(session: Session, queue: str, after: str) -> Iterator[Record]:
+def _news(context: Context, queue: str, after: str) -> Iterator[Record]:
     while True:
-        page = session.api.get(
+        page = context.api.get(
             queue_path(queue, "messages"), order="arrival", after=after, wait_ms=_WAIT_MS, limit=500
         )
         yield from page["messages"]
@@ -110,7 +110,7 @@ exit codes: 0 something was found, 3 nothing was found
 )
 @connected
 def grep(
-    session: Session,
+    context: Context,
     pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="What to look for.")],
     queues: QueueNames,
     ignore_case: Annotated[
@@ -126,23 +126,23 @@ def grep(
     total = 0
     for queue in queues:
         found = 0
-        for message, place in matches(session, queue, wanted):
+        for message, place in matches(context, queue, wanted):
             found += 1
-            if session.out.as_json and not only_count:
-                session.out.record({"queue": queue, **message})
+            if context.out.as_json and not only_count:
+                context.out.record({"queue": queue, **message})
             elif not only_count:
-                session.out.line(_match_line(message, place, queue if len(queues) > 1 else ""))
+                context.out.line(_match_line(message, place, queue if len(queues) > 1 else ""))
         total += found
         if only_count:
-            _tell_count(session, queue, found, is_only=len(queues) == 1)
+            _tell_count(context, queue, found, is_only=len(queues) == 1)
     return None if total else ExitCode.NOTHING
 
 
-def _tell_count(session: Session, queue: str, found: int, *, is_only: bool) -> None:
-    if session.out.as_json:
-        session.out.record({"queue": queue, "count": found})
+def _tell_count(context: Context, queue: str, found: int, *, is_only: bool) -> None:
+    if context.out.as_json:
+        context.out.record({"queue": queue, "count": found})
     else:
-        session.out.say(str(found) if is_only else f"{found:>8} {queue}")
+        context.out.say(str(found) if is_only else f"{found:>8} {queue}")
 
 
 def expression(pattern: str, word: str, *, ignore_case: bool = False) -> "re.Pattern[str]":
@@ -156,9 +156,9 @@ def expression(pattern: str, word: str, *, ignore_case: bool = False) -> "re.Pat
 Place = tuple[str, "re.Match[str]"]
 
 
-def matches(session: Session, queue: str, wanted: "re.Pattern[str]") -> Iterator[tuple[Record, Place]]:
+def matches(context: Context, queue: str, wanted: "re.Pattern[str]") -> Iterator[tuple[Record, Place]]:
     """Each message that has it, and where: in its label, or in the text of its body."""
-    for message in messages_of(session, queue):
+    for message in messages_of(context, queue):
         for text in (property_of(message, "label"), decoded_body(message).text or ""):
             found = wanted.search(text)
             if found is not None:

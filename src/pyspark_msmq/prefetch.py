@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Ahead(Generic[T]):
+class Prefetch(Generic[T]):
     """One piece of work at a time, in a thread that no end of a process waits for.
 
     Nobody hears of a failure: who finds nothing done does it himself, and hears of it then.
@@ -22,7 +22,7 @@ class Ahead(Generic[T]):
 
     def start(self, work: Callable[[], T]) -> None:
         """After `finish`: two of them at once would share a connection."""
-        self._thread = threading.Thread(target=self._run, args=(work,), name="msmq-ahead", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(work,), name="msmq-prefetch", daemon=True)
         self._thread.start()
 
     def _run(self, work: Callable[[], T]) -> None:

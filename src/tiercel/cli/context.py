@@ -49,7 +49,7 @@ TokenFile = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class Context:
     api: Api
     out: Output
 
@@ -63,8 +63,8 @@ class Session:
             raise Failure("nothing was done")
 
 
-def connected(verb: Callable[Concatenate[Session, P], ExitCode | None]) -> Callable[..., ExitCode | None]:
-    """Gives a verb its session, and the options that say with whom."""
+def connected(verb: Callable[Concatenate[Context, P], ExitCode | None]) -> Callable[..., ExitCode | None]:
+    """Gives a verb its context, and the options that say with whom."""
 
     @functools.wraps(verb)
     def run(**arguments: Any) -> ExitCode | None:
@@ -73,7 +73,7 @@ def connected(verb: Callable[Concatenate[Session, P], ExitCode | None]) -> Calla
         if data is not None and server is not None:
             raise typer.BadParameter("give one of the two", param_hint=["--data", "--server"])
         with connect(data, server, token_file) as api:
-            return verb(Session(api, Output(as_json=as_json)), **arguments)  # type: ignore[call-arg]
+            return verb(Context(api, Output(as_json=as_json)), **arguments)  # type: ignore[call-arg]
 
     own = inspect.signature(verb, eval_str=True)
     common = [

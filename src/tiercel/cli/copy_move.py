@@ -8,13 +8,13 @@ import typer
 
 from tiercel.cli.completion import queue_names
 from tiercel.cli.connection import queue_path
+from tiercel.cli.context import Context, connected
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.options import DryRun
 from tiercel.cli.output import plural
 from tiercel.cli.progress import bar
 from tiercel.cli.receiving import lookup_id_of
-from tiercel.cli.session import Session, connected
-from tiercel.cli.watching import expression, matches
+from tiercel.cli.tail_grep import expression, matches
 
 verbs = typer.Typer()
 
@@ -42,8 +42,8 @@ def _verb(verb: str, words: str) -> Callable[..., ExitCode | None]:
     """`move` or `copy`: they take the same."""
 
     @connected
-    def carry(
-        session: Session,
+    def transfer(
+        context: Context,
         source: From,
         to: To,
         limit: Limit = None,
@@ -52,11 +52,11 @@ def _verb(verb: str, words: str) -> Callable[..., ExitCode | None]:
         transactional: Transactional = False,
         dry_run: DryRun = False,
     ) -> ExitCode | None:
-        chosen = _ids(session, source, lookup_id, match)
-        return _carry(session, _Errand(verb, source, to, limit, chosen, transactional, dry_run))
+        chosen = _ids(context, source, lookup_id, match)
+        return _transfer(context, _Transfer(verb, source, to, limit, chosen, transactional, dry_run))
 
-    carry.__doc__ = words
-    return carry
+    transfer.__doc__ = words
+    return transfer
 
 
 verbs.command(
@@ -94,16 +94,16 @@ exit codes: 0 it was done, 3 no message matched
 
 
 def _ids(
-    session: Session, source: str, lookup_ids: list[str] | None, pattern: str | None
+    context: Context, source: str, lookup_ids: list[str] | None, pattern: str | None
 ) -> list[str] | None:
     if pattern is None:
         return lookup_ids
-    found = [message["lookup_id"] for message, _ in matches(session, source, expression(pattern, "--match"))]
+    found = [message["lookup_id"] for message, _ in matches(context, source, expression(pattern, "--match"))]
     return found if lookup_ids is None else [each for each in found if each in lookup_ids]
 
 
 @dataclass(frozen=True, slots=True)
-class _Errand:
+class _Transfer:
     verb: str
     source: str
     to: str
@@ -112,12 +112,12 @@ class _Errand:
     transactional: bool
     dry_run: bool
 
-    def requests(self, session: Session) -> tuple[int, Iterator[dict[str, Any]]]:
+    def requests(self, context: Context) -> tuple[int, Iterator[dict[str, Any]]]:
         """How many messages it is, and what to ask for, piece by piece."""
         if self.lookup_ids is not None:
             chosen = self.lookup_ids[: self.limit]
             return len(chosen), _named(chosen)
-        total = session.api.get(queue_path(self.source))["count"]
+        total = context.api.get(queue_path(self.source))["count"]
         total = total if self.limit is None else min(total, self.limit)
         return total, _stretches(total)
 
@@ -132,27 +132,27 @@ def _named(lookup_ids: list[str]) -> Iterator[dict[str, Any]]:
         yield {"lookup_ids": lookup_ids[start : start + _AT_ONCE]}
 
 
-def _carry(session: Session, errand: _Errand) -> ExitCode | None:
-    count = _run(session, errand)
-    done = "copied" if errand.verb == "copy" else "moved"
-    if session.out.as_json:
-        record = {"from": errand.source, "to": errand.to, "count": count, "dry_run": errand.dry_run}
-        session.out.record(record)
+def _transfer(context: Context, transfer: _Transfer) -> ExitCode | None:
+    count = _run(context, transfer)
+    done = "copied" if transfer.verb == "copy" else "moved"
+    if context.out.as_json:
+        record = {"from": transfer.source, "to": transfer.to, "count": count, "dry_run": transfer.dry_run}
+        context.out.record(record)
     else:
-        what = f"would be {done}" if errand.dry_run else done
-        session.out.say(f"{plural(count, 'message')} of {errand.source} {what} to {errand.to}")
-    return ExitCode.NOTHING if errand.lookup_ids is not None and not count else None
+        what = f"would be {done}" if transfer.dry_run else done
+        context.out.say(f"{plural(count, 'message')} of {transfer.source} {what} to {transfer.to}")
+    return ExitCode.NOTHING if transfer.lookup_ids is not None and not count else None
 
 
-def _run(session: Session, errand: _Errand) -> int:
+def _run(context: Context, transfer: _Transfer) -> int:
     """One request after the other; gives how many messages it was."""
-    total, requests = errand.requests(session)
-    common: dict[str, Any] = {"to": errand.to, "dry_run": errand.dry_run}
-    common |= {"transactional": True} if errand.transactional else {}
+    total, requests = transfer.requests(context)
+    common: dict[str, Any] = {"to": transfer.to, "dry_run": transfer.dry_run}
+    common |= {"transactional": True} if transfer.transactional else {}
     count = 0
-    with bar(f"{errand.verb} {errand.source}", total) as advance:
+    with bar(f"{transfer.verb} {transfer.source}", total) as advance:
         for request in requests:
-            answer = session.api.post(queue_path(errand.source, errand.verb), common | request)
+            answer = context.api.post(queue_path(transfer.source, transfer.verb), common | request)
             count += answer["count"]
             advance(answer["count"])
             if "limit" in request and answer["next"] is None:  # there are fewer than there were

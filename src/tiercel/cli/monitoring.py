@@ -8,11 +8,11 @@ import typer
 from rich.text import Text
 
 from tiercel.cli.completion import queue_names
+from tiercel.cli.context import Context, connected
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.failures import Failure
 from tiercel.cli.options import Yes
 from tiercel.cli.output import Column, Record, age, number, plural, seconds, size
-from tiercel.cli.session import Session, connected
 from tiercel.model.errors import error_for_code
 
 verbs = typer.Typer()
@@ -64,10 +64,10 @@ Examples:
 """,
 )
 @connected
-def outgoing(session: Session) -> None:
+def outgoing(context: Context) -> None:
     """Show what waits for other computers, and why."""
-    found = session.api.get("outgoing")["outgoing"]
-    session.out.table(found, _OUTGOING, empty="Nothing waits for other computers.")
+    found = context.api.get("outgoing")["outgoing"]
+    context.out.table(found, _OUTGOING, empty="Nothing waits for other computers.")
 
 
 # connections
@@ -92,10 +92,10 @@ Examples:
 """,
 )
 @connected
-def connections(session: Session) -> None:
+def connections(context: Context) -> None:
     """Show the sessions with other queue managers."""
-    found = session.api.get("connections")["connections"]
-    session.out.table(found, _CONNECTIONS, empty="There are no sessions with other queue managers.")
+    found = context.api.get("connections")["connections"]
+    context.out.table(found, _CONNECTIONS, empty="There are no sessions with other queue managers.")
 
 
 # transactions
@@ -124,7 +124,7 @@ Examples:
 )
 @connected
 def transactions(
-    session: Session,
+    context: Context,
     commit: Annotated[str | None, typer.Option(metavar="ID", help="Commit one that is in doubt.")] = None,
     abort: Annotated[str | None, typer.Option(metavar="ID", help="Abort one that is in doubt.")] = None,
     yes: Yes = False,
@@ -133,25 +133,25 @@ def transactions(
     if commit is not None and abort is not None:
         raise typer.BadParameter("give one of the two", param_hint=["--commit", "--abort"])
     if commit is None and abort is None:
-        found = session.api.get("transactions")["transactions"]
-        session.out.table(found, _TRANSACTIONS, empty="There are no transactions that have not ended.")
+        found = context.api.get("transactions")["transactions"]
+        context.out.table(found, _TRANSACTIONS, empty="There are no transactions that have not ended.")
         return
-    _decide(session, commit or abort or "", "commit" if commit else "abort", yes=yes)
+    _decide(context, commit or abort or "", "commit" if commit else "abort", yes=yes)
 
 
-def _decide(session: Session, wanted: str, how: str, *, yes: bool) -> None:
-    found = session.api.get("transactions")["transactions"]
+def _decide(context: Context, wanted: str, how: str, *, yes: bool) -> None:
+    found = context.api.get("transactions")["transactions"]
     known = next((each for each in found if each["id"] == wanted.strip("{}").lower()), None)
     if known is None:
         line = f"transaction {wanted}: there is no such transaction. `tiercel transactions` shows them"
         raise Failure(line, ExitCode.NOT_FOUND)
     work = f"{plural(known['sends'], 'send')}, {plural(known['receives'], 'receive')}"
-    session.confirm(f"{how.capitalize()} {known['id']} ({work})?", yes=yes)
-    done = session.api.post(f"transactions/{known['id']}/{how}")
-    if session.out.as_json:
-        session.out.record(done)
+    context.confirm(f"{how.capitalize()} {known['id']} ({work})?", yes=yes)
+    done = context.api.post(f"transactions/{known['id']}/{how}")
+    if context.out.as_json:
+        context.out.record(done)
     else:
-        session.out.say(f"{done['id']}: {done['outcome']}")
+        context.out.say(f"{done['id']}: {done['outcome']}")
 
 
 # claims
@@ -187,7 +187,7 @@ Examples:
 )
 @connected
 def claims(
-    session: Session,
+    context: Context,
     release: Annotated[
         str | None, typer.Option(metavar="CONSUMER", help="Give back what it has claimed.")
     ] = None,
@@ -203,27 +203,27 @@ def claims(
     if release is not None and forget is not None:
         raise typer.BadParameter("give one of the two", param_hint=["--release", "--forget"])
     if release is not None:
-        _release(session, release, queue, yes=yes)
+        _release(context, release, queue, yes=yes)
     elif forget is not None:
-        done = session.api.delete(f"consumers/{quote(forget, safe='')}")
-        _tell(session, done, f"{forget}: forgotten")
+        done = context.api.delete(f"consumers/{quote(forget, safe='')}")
+        _tell(context, done, f"{forget}: forgotten")
     else:
-        found = session.api.get("claims")["claims"]
-        session.out.table(found, _CLAIMS, empty="No consumer has claimed anything.")
+        found = context.api.get("claims")["claims"]
+        context.out.table(found, _CLAIMS, empty="No consumer has claimed anything.")
 
 
-def _release(session: Session, consumer: str, queue: str | None, *, yes: bool) -> None:
-    found = session.api.get("claims")["claims"]
+def _release(context: Context, consumer: str, queue: str | None, *, yes: bool) -> None:
+    found = context.api.get("claims")["claims"]
     count = sum(each["count"] for each in found if each["consumer"] == consumer and queue is None)
     what = f"{plural(count, 'message')}" if queue is None else f"what it has of {queue}"
-    session.confirm(f"Give back {what} that {consumer} has claimed?", yes=yes)
-    wish: Record = {"consumer": consumer} | ({} if queue is None else {"queue": queue})
-    done = session.api.post("claims/release", wish)
-    _tell(session, done, f"{consumer}: {plural(done['released'], 'message')} given back")
+    context.confirm(f"Give back {what} that {consumer} has claimed?", yes=yes)
+    request: Record = {"consumer": consumer} | ({} if queue is None else {"queue": queue})
+    done = context.api.post("claims/release", request)
+    _tell(context, done, f"{consumer}: {plural(done['released'], 'message')} given back")
 
 
-def _tell(session: Session, record: Any, line: str) -> None:
-    if session.out.as_json:
-        session.out.record(record)
+def _tell(context: Context, record: Any, line: str) -> None:
+    if context.out.as_json:
+        context.out.record(record)
     else:
-        session.out.say(line)
+        context.out.say(line)

@@ -22,7 +22,7 @@ _UNLESS_SAID: Final = {
 }
 
 
-class SessionError(TiercelError):
+class SparkStartError(TiercelError):
     """Spark did not start; the text is one line."""
 
 
@@ -34,7 +34,7 @@ def open_session(name: str, master: str, options: Mapping[str, str], log: Path |
             session = pyspark_msmq.session(name, master, **{key.replace(".", "_"): said[key] for key in said})
     except (PySparkException, RuntimeError) as problem:
         where = f"; {log} says more" if log else ""
-        raise SessionError(
+        raise SparkStartError(
             f"Spark did not start on {master} ({str(problem).splitlines()[0]}){where}"
         ) from problem
     session.sparkContext.setLogLevel(options.get("spark.log.level", "WARN" if log else "OFF"))

@@ -24,7 +24,7 @@ def labels(run: Run, queue: str) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiercel.cli.carrying._AT_ONCE", 10)
+    monkeypatch.setattr("tiercel.cli.copy_move._AT_ONCE", 10)
 
 
 def test_move_all(run: Run, filled: str, queue: str) -> None:

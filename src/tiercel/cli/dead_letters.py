@@ -8,10 +8,10 @@ from rich.text import Text
 
 from tiercel.cli.clean_text import one_line
 from tiercel.cli.completion import OptionalQueue
+from tiercel.cli.context import Context, connected
 from tiercel.cli.message_text import ARRIVED, BODY, COLUMNS, LABEL, whole
 from tiercel.cli.output import Column, Record, moment, number, size
 from tiercel.cli.pages import LAST_MAX, newest
-from tiercel.cli.session import Session, connected
 
 verbs = typer.Typer()
 
@@ -39,11 +39,11 @@ Examples:
 """,
 )
 @connected
-def journal(session: Session, queue: OptionalQueue = None, count: Count = 20, full: Full = False) -> None:
+def journal(context: Context, queue: OptionalQueue = None, count: Count = 20, full: Full = False) -> None:
     """Show the copies of messages that a queue, or the computer, has kept."""
     place = f"{queue};journal" if queue else ";journal"
     _show(
-        session, newest(session, place, count)[0], full=full, columns=COLUMNS, empty="The journal is empty."
+        context, newest(context, place, count)[0], full=full, columns=COLUMNS, empty="The journal is empty."
     )
 
 
@@ -80,24 +80,24 @@ Examples:
 """,
 )
 @connected
-def dead(session: Session, count: Count = 20, full: Full = False) -> None:
+def dead(context: Context, count: Count = 20, full: Full = False) -> None:
     """Show the dead letters: messages that could not be delivered or received in time, and why."""
-    lines = session.api.get("discards", limit=_LOOKED_AT)["discards"]
+    lines = context.api.get("discards", limit=_LOOKED_AT)["discards"]
     reasons = {line["id"]: line["reason"] for line in reversed(lines)}
     messages: list[Record] = []
     for queue in _DEAD:
-        found = newest(session, queue, count)[0]
+        found = newest(context, queue, count)[0]
         messages += ({"queue": queue, "reason": reasons.get(each["id"], ""), **each} for each in found)
     messages.sort(key=lambda each: each.get("arrival_time", ""))
-    _show(session, messages[-count:], full=full, columns=_DEAD_COLUMNS, empty="There are no dead letters.")
+    _show(context, messages[-count:], full=full, columns=_DEAD_COLUMNS, empty="There are no dead letters.")
 
 
-def _show(session: Session, messages: list[Record], *, full: bool, columns: Any, empty: str) -> None:
-    if full and not session.out.as_json:
+def _show(context: Context, messages: list[Record], *, full: bool, columns: Any, empty: str) -> None:
+    if full and not context.out.as_json:
         for message in messages:
-            session.out.show(whole(message, is_full=True))
+            context.out.show(whole(message, is_full=True))
     else:
-        session.out.table(messages, columns, empty=empty)
+        context.out.table(messages, columns, empty=empty)
 
 
 _DISCARD_COLUMNS: Final = (
@@ -121,7 +121,7 @@ Examples:
 """,
 )
 @connected
-def discards(session: Session, count: Count = 20) -> None:
+def discards(context: Context, count: Count = 20) -> None:
     """Show the ledger of messages that were dropped, and why."""
-    lines = session.api.get("discards", limit=count)["discards"]
-    session.out.table(reversed(lines), _DISCARD_COLUMNS, empty=f"Nothing was dropped ({number(0)} lines).")
+    lines = context.api.get("discards", limit=count)["discards"]
+    context.out.table(reversed(lines), _DISCARD_COLUMNS, empty=f"Nothing was dropped ({number(0)} lines).")

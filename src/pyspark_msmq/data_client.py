@@ -48,7 +48,7 @@ class EndpointLostError(EndpointError):
     """The queue manager cannot be reached, or stopped in the middle of an answer."""
 
 
-class Endpoint:
+class DataClient:
     """One connection, made when it is needed and again when it is lost. Not for two threads at once."""
 
     def __init__(self, options: Connection, *, patience_s: float = _PATIENCE_S) -> None:

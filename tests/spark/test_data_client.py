@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from pyspark_msmq.endpoint import Endpoint, EndpointError, EndpointLostError
+from pyspark_msmq.data_client import DataClient, EndpointError, EndpointLostError
 from pyspark_msmq.options import read_batch_options
 from pyspark_msmq.partitions import Piece
 from pyspark_msmq.reading import read_piece
@@ -24,17 +24,17 @@ from tiercel.security.tokens import Bearer, Role, digest_of, new_token
 from tiercel.server import token_file
 
 QUEUE = r".\private$\orders"
-Client = Callable[..., Endpoint]
+Client = Callable[..., DataClient]
 
 
 @pytest.fixture
-def endpoint() -> Iterator[Callable[..., Endpoint]]:
+def endpoint() -> Iterator[Callable[..., DataClient]]:
     """Clients that do not wait long."""
-    made: list[Endpoint] = []
+    made: list[DataClient] = []
 
-    def make(url: str, patience_s: float = 0.3, **options: str) -> Endpoint:
+    def make(url: str, patience_s: float = 0.3, **options: str) -> DataClient:
         read = read_batch_options({"url": url, "queue": QUEUE, **options})
-        made.append(Endpoint(read, patience_s=patience_s))
+        made.append(DataClient(read, patience_s=patience_s))
         return made[-1]
 
     yield make
