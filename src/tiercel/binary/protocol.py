@@ -10,8 +10,8 @@ from uuid import UUID
 from tiercel.binary.actions import Action, Close, SessionEvent
 from tiercel.binary.context import Context
 from tiercel.binary.flight import Entry
-from tiercel.binary.hop import Hop, is_held
 from tiercel.binary.incoming import Incoming
+from tiercel.binary.next_hop import NextHop, is_held
 from tiercel.binary.outgoing_stream import OutgoingStream
 from tiercel.binary.pinging import Pinging
 from tiercel.binary.reports import report
@@ -49,9 +49,9 @@ class BinaryProtocol:
         self._numbers = count(1)
         self._sessions: dict[int, Session] = {}
         self._by_guid: dict[UUID, Session] = {}
-        self._dialled: dict[int, Hop] = {}
-        self._hops: dict[UUID | str, Hop] = {}
-        self._hop_of: dict[QueueState, Hop] = {}
+        self._dialled: dict[int, NextHop] = {}
+        self._next_hops: dict[UUID | str, NextHop] = {}
+        self._next_hop_of: dict[QueueState, NextHop] = {}
         self._streams = self._incoming.outgoing_streams
         engine.outgoing.paused = self._paused
         engine.outgoing.not_encrypted = self._not_encrypted
@@ -69,14 +69,14 @@ class BinaryProtocol:
         """
         self._context.timers.run(self._context.now)
         while ready := self._engine.outgoing.take_ready():
-            hops: dict[Hop, None] = {}
+            next_hops: dict[NextHop, None] = {}
             for queue in ready:
-                hop = None if queue.is_deleted or is_held(queue) else self._find_hop(queue)
-                if hop is not None:
-                    hop.ready[queue] = None
-                    hops[hop] = None
-            for hop in hops:
-                self._serve(hop)
+                next_hop = None if queue.is_deleted or is_held(queue) else self._find_next_hop(queue)
+                if next_hop is not None:
+                    next_hop.ready[queue] = None
+                    next_hops[next_hop] = None
+            for next_hop in next_hops:
+                self._serve(next_hop)
         self._incoming.flush()
 
     def take_actions(self) -> list[Action]:
@@ -106,9 +106,9 @@ class BinaryProtocol:
 
     def stop(self) -> None:
         """Closes every session; nothing is dialled any more."""
-        for hop in self._hops.values():
-            hop.queues.clear()
-            hop.stop()
+        for next_hop in self._next_hops.values():
+            next_hop.queues.clear()
+            next_hop.stop()
         for session in self.sessions:
             session.close("the queue manager stops")
 
@@ -124,27 +124,27 @@ class BinaryProtocol:
 
     def connected(self, connection: int) -> None:
         """What `Dial` asked for has succeeded."""
-        hop = self._dialled.pop(connection, None)
-        if hop is None or hop.state is not State.CONNECTING:  # meanwhile the peer came to us
+        next_hop = self._dialled.pop(connection, None)
+        if next_hop is None or next_hop.state is not State.CONNECTING:  # meanwhile the peer came to us
             self._context.do(Close(connection))
             return
         session = self._sessions[connection] = Session(
             self._context,
             self,
             connection,
-            hop.address,
-            expected_guid=hop.guid if hop.is_final else None,
-            is_direct=hop.guid is None,
-            is_pinged=hop.is_pinged,
+            next_hop.address,
+            expected_guid=next_hop.guid if next_hop.is_final else None,
+            is_direct=next_hop.guid is None,
+            is_pinged=next_hop.is_pinged,
             is_initiator=True,
         )
-        hop.connected(session)
+        next_hop.connected(session)
         session.establish()
 
     def connect_failed(self, connection: int, status: ConnectionStatus, error: int = 0) -> None:
-        hop = self._dialled.pop(connection, None)
-        if hop is not None:
-            hop.connect_failed(status, error)
+        next_hop = self._dialled.pop(connection, None)
+        if next_hop is not None:
+            next_hop.connect_failed(status, error)
 
     def received(self, connection: int, data: bytes) -> None:
         session = self._sessions.get(connection)
@@ -172,8 +172,8 @@ class BinaryProtocol:
             self._serve_all(session)
 
     def resolved(self, host: str, addresses: list[str]) -> None:
-        for hop in list(self._hops.values()):
-            hop.resolved(host, addresses)
+        for next_hop in list(self._next_hops.values()):
+            next_hop.resolved(host, addresses)
 
     def datagram(self, address: str, port: int, data: bytes, *, is_reply: bool) -> None:
         """A packet came by UDP: to the socket that our requests go out from, or to the ping service."""
@@ -203,21 +203,21 @@ class BinaryProtocol:
         return len(others) >= limit and (session is None or session.remote_guid not in others)
 
     def established(self, session: Session, status: ConnectionStatus) -> None:
-        for hop in session.hops:
-            hop.established(status)
+        for next_hop in session.next_hops:
+            next_hop.established(status)
 
     def opened(self, session: Session) -> None:
         self._by_guid[session.remote_guid] = session
         event = SessionEvent(session.connection, "opened", session.address, session.remote_guid)
         self._context.do(event)
-        hops = [*session.hops]
-        other = self._hops.get(session.remote_guid)
+        next_hops = [*session.next_hops]
+        other = self._next_hops.get(session.remote_guid)
         if other is not None and other.session is None:
-            hops.append(other)
-        for hop in hops:
-            if hop.session is session:
-                hop.established(ConnectionStatus.ESTABLISHED)
-            self._attach(hop, session)
+            next_hops.append(other)
+        for next_hop in next_hops:
+            if next_hop.session is session:
+                next_hop.established(ConnectionStatus.ESTABLISHED)
+            self._attach(next_hop, session)
 
     def arrived(self, session: Session, packet: UserMessage | OrderAck | FinalAck) -> bool:
         return self._incoming.arrived(session, packet)
@@ -243,106 +243,106 @@ class BinaryProtocol:
         for entry in session.flight.land():
             if entry.taken is not None and not entry.is_over and not entry.taken.number:
                 self._engine.outgoing.give_back(entry.taken)
-        for hop in list(session.hops):
-            for queue in hop.queues:
+        for next_hop in list(session.next_hops):
+            for queue in next_hop.queues:
                 if (stream := self._streams.get(queue)) is not None:
                     stream.stop()
-            hop.closed(session)
-        session.hops.clear()
+            next_hop.closed(session)
+        session.next_hops.clear()
 
     # Ways.
 
-    def _retire(self, hop: Hop) -> None:
+    def _retire(self, next_hop: NextHop) -> None:
         """Lets go of the outgoing queues that have nothing to send, and of a way that none takes any more."""
-        for queue in list(hop.queues):
+        for queue in list(next_hop.queues):
             if queue.is_deleted or self._engine.outgoing.retire(queue):
-                hop.queues.pop(queue)
-                hop.ready.pop(queue, None)
-                self._hop_of.pop(queue, None)
+                next_hop.queues.pop(queue)
+                next_hop.ready.pop(queue, None)
+                self._next_hop_of.pop(queue, None)
                 self._streams.pop(queue, None)
-        if not hop.queues:
-            self._hops = {key: each for key, each in self._hops.items() if each is not hop}
+        if not next_hop.queues:
+            self._next_hops = {key: each for key, each in self._next_hops.items() if each is not next_hop}
 
-    def _find_hop(self, queue: QueueState) -> Hop | None:
-        hop = self._hop_of.get(queue)
-        if hop is None:
-            hop = self._new_hop(queue)
-            if hop is not None:
-                self._hop_of[queue] = hop
-                hop.adopt(queue)
-        return hop
+    def _find_next_hop(self, queue: QueueState) -> NextHop | None:
+        next_hop = self._next_hop_of.get(queue)
+        if next_hop is None:
+            next_hop = self._new_next_hop(queue)
+            if next_hop is not None:
+                self._next_hop_of[queue] = next_hop
+                next_hop.adopt(queue)
+        return next_hop
 
-    def _new_hop(self, queue: QueueState) -> Hop | None:
+    def _new_next_hop(self, queue: QueueState) -> NextHop | None:
         assert isinstance(queue.queue, OutgoingQueue)
         match queue.queue.destination_format_name:
             case PrivateFormatName(queue_manager=guid):
-                return self._hops.get(guid) or self._add_hop(guid, guid)
+                return self._next_hops.get(guid) or self._add_next_hop(guid, guid)
             case DirectFormatName(protocol=protocol) as name if protocol in _BY_TCP:
                 host = name.host.casefold()
-                return self._hops.get(host) or self._add_hop(host, None)
+                return self._next_hops.get(host) or self._add_next_hop(host, None)
             case DirectFormatName(protocol=protocol) if not protocol.is_http:
                 # SPX and IPX are history (MQQB-003).
-                Hop.note_of(queue.queue, ConnectionStatus.TCP_NOT_ENABLED, self._engine.seconds)
+                NextHop.note_of(queue.queue, ConnectionStatus.TCP_NOT_ENABLED, self._engine.seconds)
         return None
 
-    def _add_hop(self, key: UUID | str, guid: UUID | None) -> Hop:
-        hop = self._hops[key] = Hop(
+    def _add_next_hop(self, key: UUID | str, guid: UUID | None) -> NextHop:
+        next_hop = self._next_hops[key] = NextHop(
             self._context, lambda: self._engine.seconds, self._new_connection, self._pinging, guid=guid
         )
-        hop.rested = self._retire
-        hop.hosts = lambda: [str(key)] if guid is None else self._hosts_of(hop, guid)
-        return hop
+        next_hop.rested = self._retire
+        next_hop.hosts = lambda: [str(key)] if guid is None else self._hosts_of(next_hop, guid)
+        return next_hop
 
-    def _hosts_of(self, hop: Hop, guid: UUID) -> list[str]:
+    def _hosts_of(self, next_hop: NextHop, guid: UUID) -> list[str]:
         """Where a queue manager may be found: configured, seen, or behind the routing servers ([MS-MQBR])."""
         settings = self._context.settings
         hosts = list(settings.machines.get(guid, ()))
         if not hosts and (address := self._engine.peers.address(guid)) is not None:
             hosts = [address]
-        hop.is_final = bool(hosts)
+        next_hop.is_final = bool(hosts)
         return hosts or list(settings.out_routing_servers)
 
-    def _new_connection(self, hop: Hop) -> int:
+    def _new_connection(self, next_hop: NextHop) -> int:
         connection = next(self._numbers)
-        self._dialled[connection] = hop
+        self._dialled[connection] = next_hop
         return connection
 
-    def _attach(self, hop: Hop, session: Session) -> None:
-        session.hops[hop] = None
-        hop.opened(session)
-        self._pump(hop)
+    def _attach(self, next_hop: NextHop, session: Session) -> None:
+        session.next_hops[next_hop] = None
+        next_hop.opened(session)
+        self._pump(next_hop)
 
     # Sending.
 
-    def _serve(self, hop: Hop) -> None:
-        if hop.session is None and hop.guid is not None:
-            session = self._by_guid.get(hop.guid)
+    def _serve(self, next_hop: NextHop) -> None:
+        if next_hop.session is None and next_hop.guid is not None:
+            session = self._by_guid.get(next_hop.guid)
             if session is not None and session.is_open:
-                self._attach(hop, session)
-        if hop.session is None:
-            hop.connect()
+                self._attach(next_hop, session)
+        if next_hop.session is None:
+            next_hop.connect()
         else:
-            self._pump(hop)
+            self._pump(next_hop)
 
     def _serve_all(self, session: Session) -> None:
         session.say_held()
-        for hop in session.hops:
-            self._pump(hop)
+        for next_hop in session.next_hops:
+            self._pump(next_hop)
 
-    def _pump(self, hop: Hop) -> None:
+    def _pump(self, next_hop: NextHop) -> None:
         """Sends while the window lets it: the queues in turn, those with a higher base priority first."""
-        session = hop.session
+        session = next_hop.session
         if session is None or not session.is_open:
             return
-        while hop.ready and session.room > 0:
-            queue = hop.next_ready()
+        while next_hop.ready and session.room > 0:
+            queue = next_hop.next_ready()
             stream = self._streams.get(queue)
             if stream is not None and stream.is_full:
                 continue  # its order acks wake it
             taken = self._engine.outgoing.take(queue)
             if taken is not None:
                 self._send(session, taken)
-                hop.ready[queue] = None
+                next_hop.ready[queue] = None
 
     def _send(self, session: Session, taken: Taken) -> None:
         entry, data = Entry(taken), self._addressed(session, taken.packet).data
@@ -370,27 +370,27 @@ class BinaryProtocol:
         return packet if address is None else with_direct_name(packet, address)
 
     def _not_encrypted(self, queue: QueueState) -> None:
-        hop = self._find_hop(queue)
+        next_hop = self._find_next_hop(queue)
         assert isinstance(queue.queue, OutgoingQueue)
-        Hop.note_of(
+        NextHop.note_of(
             queue.queue,
             ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE,
             self._engine.seconds,
             ComputerDoesNotSupportEncryptionError.code,
-            "" if hop is None else hop.address,
+            "" if next_hop is None else next_hop.address,
         )
 
     def _paused(self, queue: QueueState, is_paused: bool) -> None:  # set by the engine
-        hop = self._find_hop(queue)
-        if hop is None:
+        next_hop = self._find_next_hop(queue)
+        if next_hop is None:
             return
         if not is_paused:
-            if hop.session is not None and hop.session.is_open:
+            if next_hop.session is not None and next_hop.session.is_open:
                 assert isinstance(queue.queue, OutgoingQueue)
                 queue.queue.state = OutgoingQueueState.CONNECTED
             self._engine.outgoing.wake(queue)
             return
-        hop.ready.pop(queue, None)
-        if hop.session is not None and hop.session.is_open:
-            hop.session.send_ack(window=1)
-            hop.session.is_active = False
+        next_hop.ready.pop(queue, None)
+        if next_hop.session is not None and next_hop.session.is_open:
+            next_hop.session.send_ack(window=1)
+            next_hop.session.is_active = False

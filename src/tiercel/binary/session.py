@@ -38,7 +38,7 @@ from tiercel.wire.session_header import SessionHeader
 from tiercel.wire.user_message import UserMessage
 
 if TYPE_CHECKING:
-    from tiercel.binary.hop import Hop
+    from tiercel.binary.next_hop import NextHop
 
 _OPERATING_SYSTEM = 0x0010  # RE; the other bits say what nobody needs
 _NO_PING = 0x0100  # SE
@@ -86,7 +86,7 @@ class Session:
         self.remote_guid = expected_guid or NULL_GUID
         self.is_initiator = is_initiator
         self.saw_direct_name = False  # DirectFormatSession
-        self.hops: dict[Hop, None] = {}  # the ways that use it
+        self.next_hops: dict[NextHop, None] = {}  # the ways that use it
         self.is_writable = True
         self.held: dict[bytes, UserMessage] = {}  # what the protocol itself has to say, by what it is about
         self.state = State.CONNECTING if is_initiator else State.WAITING_EC

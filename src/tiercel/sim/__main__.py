@@ -23,11 +23,11 @@ def main() -> int:
 
 
 def _run_many(seeds: range, *, keep_going: bool) -> int:
-    started, failed, letters, crashes, hours = time.monotonic(), 0, 0, 0, 0.0
+    started, failed, messages, crashes, hours = time.monotonic(), 0, 0, 0, 0.0
     done = 0
     for done, seed in enumerate(seeds, 1):  # noqa: B007 -- how far it came is told below
         result = run(seed)
-        letters, crashes = letters + result.letters, crashes + result.crashes
+        messages, crashes = messages + result.messages, crashes + result.crashes
         hours += result.seconds / 3600
         if result.problems:
             failed += 1
@@ -36,7 +36,7 @@ def _run_many(seeds: range, *, keep_going: bool) -> int:
                 break
     elapsed = time.monotonic() - started
     print(
-        f"{done} seeds, {failed} failed; {letters} messages, {crashes} crashes, {hours:.0f} simulated hours"
+        f"{done} seeds, {failed} failed; {messages} messages, {crashes} crashes, {hours:.0f} simulated hours"
         f" in {elapsed:.0f} s ({done / elapsed:.0f} seeds a second)"
     )
     return 1 if failed else 0

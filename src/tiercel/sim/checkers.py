@@ -24,8 +24,8 @@ from tiercel.engine.discards import Discard
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import Record, decode_record, split_message_key
 from tiercel.model.codes import Acknowledgements, MessageClass
-from tiercel.sim.letters import Book, Letter
 from tiercel.sim.machine import Machine
+from tiercel.sim.sent_messages import SentMessage, SentMessages
 from tiercel.sim.setup import ADMIN_QUEUE, SMALL_QUEUES, TRANSACTIONAL_QUEUES
 from tiercel.store.interface import Keyspace
 from tiercel.wire.message import decode_message
@@ -41,7 +41,7 @@ _CLASSES = {int(kind): kind for kind in MessageClass}
 
 @dataclass(slots=True)
 class Evidence:
-    """What is left of one letter in the whole world."""
+    """what is left of one message in the whole world."""
 
     waiting: list[int] = field(default_factory=list)  # lookup ids in its queue
     on_its_way: list[Machine] = field(default_factory=list)  # in outgoing queues
@@ -56,12 +56,14 @@ class Evidence:
 
 
 class Inquest:
-    def __init__(self, machines: list[Machine], book: Book, *, history_holds: bool = True) -> None:
+    def __init__(
+        self, machines: list[Machine], sent_messages: SentMessages, *, history_holds: bool = True
+    ) -> None:
         self._machines = machines
-        self._book = book
+        self._sent_messages = sent_messages
         self._history_holds = history_holds
         self._evidence: defaultdict[str, Evidence] = defaultdict(Evidence)
-        self._by_id: dict[bytes, Letter] = {}
+        self._by_id: dict[bytes, SentMessage] = {}
         self._problems: list[str] = []
         self._is_exact = not any(machine.was_short for machine in machines)
         self._ledgers_name_all = True
@@ -70,9 +72,9 @@ class Inquest:
         self._index()
         for machine in self._machines:
             self._collect(machine)
-        for letter in self._book.letters.values():
-            self._judge(letter)
-        for label in self._evidence.keys() - self._book.letters.keys():
+        for sent in self._sent_messages.all.values():
+            self._judge(sent)
+        for label in self._evidence.keys() - self._sent_messages.all.keys():
             self._say(f"{label or 'a message without a label'}: nobody has sent it: {self._evidence[label]}")
         self._judge_order()
         for machine in self._machines:
@@ -86,12 +88,12 @@ class Inquest:
     # Evidence.
 
     def _index(self) -> None:
-        for letter in self._book.letters.values():
-            if not letter.is_sent or letter.id is None:
+        for sent in self._sent_messages.all.values():
+            if not sent.is_sent or sent.id is None:
                 continue
-            key = encode_guid(letter.id.lineage) + letter.id.uniquifier.to_bytes(4, "little")
-            if (other := self._by_id.setdefault(key, letter)) is not letter:
-                self._say(f"{letter.label}: has the same message id as {other.label}")
+            key = encode_guid(sent.id.lineage) + sent.id.uniquifier.to_bytes(4, "little")
+            if (other := self._by_id.setdefault(key, sent)) is not sent:
+                self._say(f"{sent.label}: has the same message id as {other.label}")
 
     def _collect(self, machine: Machine) -> None:
         for data in machine.store.spaces[Keyspace.DISCARDS].values():
@@ -114,90 +116,88 @@ class Inquest:
                 self._file(machine, state, lookup_id, packet.label)
 
     def _file(self, machine: Machine, state: QueueState, lookup_id: int, label: str) -> None:
-        evidence, letter = self._evidence[label], self._book.letters.get(label)
+        evidence, sent = self._evidence[label], self._sent_messages.all.get(label)
         name = local_name(state)
-        if letter is None:
+        if sent is None:
             evidence.elsewhere.append(f"{machine} {name}")
         elif state.is_outgoing:
             evidence.on_its_way.append(machine)
-        elif machine is letter.source and name == _JOURNAL:
+        elif machine is sent.source and name == _JOURNAL:
             evidence.journaled += 1
-        elif machine is letter.source and name == _DEAD_LETTERS[letter.is_transactional]:
+        elif machine is sent.source and name == _DEAD_LETTERS[sent.is_transactional]:
             evidence.dead += 1
-        elif machine is letter.source and name == _AWAITING:
+        elif machine is sent.source and name == _AWAITING:
             evidence.awaiting += 1
-        elif machine is letter.target and name == _DEAD_LETTERS[letter.is_transactional]:
+        elif machine is sent.target and name == _DEAD_LETTERS[sent.is_transactional]:
             evidence.dead_at_target += 1
-        elif machine is letter.target and name == f"private$\\{letter.queue}":
+        elif machine is sent.target and name == f"private$\\{sent.queue}":
             evidence.waiting.append(lookup_id)
-        elif machine is not letter.target or name != f"private$\\{letter.queue};JOURNAL":
+        elif machine is not sent.target or name != f"private$\\{sent.queue};JOURNAL":
             evidence.elsewhere.append(f"{machine} {name}")
 
     def _file_acknowledgement(self, machine: Machine, state: QueueState, packet: UserMessage) -> None:
         kind = _CLASSES[packet.message_class]
-        letter = self._by_id.get(decode_message(packet).correlation_id)
+        sent = self._by_id.get(decode_message(packet).correlation_id)
         where = f"{machine} {local_name(state)}"
-        if letter is None:
+        if sent is None:
             self._say(f"an acknowledgement {kind.name} in {where} speaks of no message")
-        elif machine is not letter.admin or local_name(state) != f"private$\\{ADMIN_QUEUE}":
-            self._say(f"{letter}: its acknowledgement {kind.name} is in {where}")
+        elif machine is not sent.admin or local_name(state) != f"private$\\{ADMIN_QUEUE}":
+            self._say(f"{sent}: its acknowledgement {kind.name} is in {where}")
         else:
-            self._evidence[letter.label].acknowledgements[kind] += 1
+            self._evidence[sent.label].acknowledgements[kind] += 1
 
-    # One letter.
+    # One message.
 
-    def _judge(self, letter: Letter) -> None:
-        evidence = self._evidence[letter.label]
-        if not letter.is_sent:
-            if letter.is_refused:  # the ledger of its sender may speak of it
+    def _judge(self, sent: SentMessage) -> None:
+        evidence = self._evidence[sent.label]
+        if not sent.is_sent:
+            if sent.is_refused:  # the ledger of its sender may speak of it
                 evidence.lines.clear()
-            if evidence != Evidence() or letter.receipts:
-                self._say(
-                    f"{letter}: was never sent, and yet there is {evidence}, received {letter.receipts}"
-                )
+            if evidence != Evidence() or sent.receipts:
+                self._say(f"{sent}: was never sent, and yet there is {evidence}, received {sent.receipts}")
             return
         at_target = [
-            (machine, line) for machine, line in evidence.lines if _is_at_target(letter, machine, line)
+            (machine, line) for machine, line in evidence.lines if _is_at_target(sent, machine, line)
         ]
         at_source = [each for each in evidence.lines if each not in at_target]
-        was_told = self._drop_echo(letter, evidence, at_source, at_target)
+        was_told = self._drop_echo(sent, evidence, at_source, at_target)
         refused = [line for _, line in at_target if not _CLASSES[line.message_class].is_receive]
         ended = [line for _, line in at_target if _CLASSES[line.message_class].is_receive]
-        if letter.queue in {
+        if sent.queue in {
             "nowhere",
-            *letter.target.deleted,
+            *sent.target.deleted,
         }:  # nobody remembers what was refused there, nor needs to
             refused = refused[:1]
-        arrivals = len(letter.receipts) + len(ended) + len(evidence.waiting)
+        arrivals = len(sent.receipts) + len(ended) + len(evidence.waiting)
         if evidence.elsewhere:
-            self._say(f"{letter}: is in {', '.join(evidence.elsewhere)}")
+            self._say(f"{sent}: is in {', '.join(evidence.elsewhere)}")
         if evidence.on_its_way:
-            self._say(f"{letter}: is still on its way at {', '.join(map(str, evidence.on_its_way))}")
+            self._say(f"{sent}: is still on its way at {', '.join(map(str, evidence.on_its_way))}")
         for _, line in evidence.lines if self._ledgers_name_all else ():
-            self._judge_line(letter, line)
-        self._judge_count(letter, arrivals + len(refused), lost=not at_source and not evidence.on_its_way)
-        sent_back = was_told or any(machine is letter.source for machine, _ in at_source)
+            self._judge_line(sent, line)
+        self._judge_count(sent, arrivals + len(refused), lost=not at_source and not evidence.on_its_way)
+        sent_back = was_told or any(machine is sent.source for machine, _ in at_source)
         if not self._ledgers_name_all:
             return
-        self._judge_copies(letter, evidence, refused + ended, sent_back=sent_back)
-        self._judge_acknowledgements(letter, evidence, arrivals)
+        self._judge_copies(sent, evidence, refused + ended, sent_back=sent_back)
+        self._judge_acknowledgements(sent, evidence, arrivals)
 
     def _drop_echo(
         self,
-        letter: Letter,
+        sent: SentMessage,
         evidence: Evidence,
         at_source: list[tuple[Machine, Discard]],
         at_target: list[tuple[Machine, Discard]],
     ) -> bool:
         """A negative final acknowledgement makes a line at the sender for that of a router or receiver."""
-        elsewhere = [*at_target, *(each for each in at_source if each[0] is not letter.source)]
+        elsewhere = [*at_target, *(each for each in at_source if each[0] is not sent.source)]
         kinds = [line.message_class for _, line in elsewhere]
         was_told = False
         for machine, line in list(at_source):
             is_final = line.queue.endswith(_AWAITING) or line.message_class in kinds
-            if letter.is_transactional and machine is letter.source and is_final:
+            if sent.is_transactional and machine is sent.source and is_final:
                 if line.message_class not in kinds and self._ledgers_name_all:
-                    self._say(f"{letter}: a final acknowledgement of nothing: {line}")
+                    self._say(f"{sent}: a final acknowledgement of nothing: {line}")
                 # Or it ran out of time in both places, and both have told of it.
                 evidence.ambiguous += line.message_class == MessageClass.NACK_REACH_QUEUE_TIMEOUT
                 at_source.remove((machine, line))
@@ -205,92 +205,90 @@ class Inquest:
                 was_told = True
         return was_told
 
-    def _judge_line(self, letter: Letter, line: Discard) -> None:
+    def _judge_line(self, sent: SentMessage, line: Discard) -> None:
         """Whether the reason of a ledger is one that can be."""
         kind = _CLASSES[line.message_class]
-        is_for_transactions = letter.queue in TRANSACTIONAL_QUEUES or letter.queue == SMALL_QUEUES[1]
-        limit = letter.time_to_be_received
+        is_for_transactions = sent.queue in TRANSACTIONAL_QUEUES or sent.queue == SMALL_QUEUES[1]
+        limit = sent.time_to_be_received
         if kind is MessageClass.NACK_REACH_QUEUE_TIMEOUT:
-            limit = min(limit, letter.time_to_reach_queue)
+            limit = min(limit, sent.time_to_reach_queue)
         possible = {
-            MessageClass.NACK_REACH_QUEUE_TIMEOUT: line.time >= letter.sent_time + limit,
-            MessageClass.NACK_RECEIVE_TIMEOUT: line.time >= letter.sent_time + limit,
-            MessageClass.NACK_BAD_DST_Q: letter.queue == "nowhere" or letter.queue in letter.target.deleted,
-            MessageClass.NACK_Q_DELETED: letter.queue in letter.target.deleted,
-            MessageClass.NACK_NOT_TRANSACTIONAL_Q: letter.is_transactional and not is_for_transactions,
-            MessageClass.NACK_NOT_TRANSACTIONAL_MSG: not letter.is_transactional and is_for_transactions,
-            MessageClass.NACK_Q_EXCEED_QUOTA: letter.queue in SMALL_QUEUES,
+            MessageClass.NACK_REACH_QUEUE_TIMEOUT: line.time >= sent.sent_time + limit,
+            MessageClass.NACK_RECEIVE_TIMEOUT: line.time >= sent.sent_time + limit,
+            MessageClass.NACK_BAD_DST_Q: sent.queue == "nowhere" or sent.queue in sent.target.deleted,
+            MessageClass.NACK_Q_DELETED: sent.queue in sent.target.deleted,
+            MessageClass.NACK_NOT_TRANSACTIONAL_Q: sent.is_transactional and not is_for_transactions,
+            MessageClass.NACK_NOT_TRANSACTIONAL_MSG: not sent.is_transactional and is_for_transactions,
+            MessageClass.NACK_Q_EXCEED_QUOTA: sent.queue in SMALL_QUEUES,
             MessageClass.NACK_Q_PURGED: not line.queue.startswith("outgoing queue"),
             MessageClass.NACK_DELETED: line.queue.startswith("outgoing queue"),
         }
         if not possible.get(kind, False):
-            self._say(f"{letter}, sent at {letter.sent_time}: ended without a reason: {line}")
+            self._say(f"{sent}, sent at {sent.sent_time}: ended without a reason: {line}")
 
-    def _judge_count(self, letter: Letter, count: int, *, lost: bool) -> None:
+    def _judge_count(self, sent: SentMessage, count: int, *, lost: bool) -> None:
         lost = lost and self._ledgers_name_all
-        if letter.is_express:
-            lives = Counter(receipt.life for receipt in letter.receipts)
-            is_twice = (count > 1 and not letter.target.crashes) or any(each > 1 for each in lives.values())
+        if sent.is_express:
+            lives = Counter(receipt.life for receipt in sent.receipts)
+            is_twice = (count > 1 and not sent.target.crashes) or any(each > 1 for each in lives.values())
             if is_twice and self._history_holds:
-                self._say(f"{letter}: came {count} times: {self._evidence[letter.label]}, {letter.receipts}")
+                self._say(f"{sent}: came {count} times: {self._evidence[sent.label]}, {sent.receipts}")
             if not count and lost and not any(machine.crashes for machine in self._machines):
-                self._say(f"{letter}: is lost, and no machine died")
+                self._say(f"{sent}: is lost, and no machine died")
             return
         if not count and lost:
-            self._say(f"{letter}: is lost")
-        if letter.queue in letter.target.deleted:
+            self._say(f"{sent}: is lost")
+        if sent.queue in sent.target.deleted:
             # The memory of its streams went with the queue; and what was refused may come again.
-            count = min(count, 1 + len(self._evidence[letter.label].lines))
-            count -= bool(self._evidence[letter.label].lines) and count > 1
-        if count > 1 and (letter.is_transactional or self._history_holds):
-            self._say(f"{letter}: came {count} times: {self._evidence[letter.label]}, {letter.receipts}")
+            count = min(count, 1 + len(self._evidence[sent.label].lines))
+            count -= bool(self._evidence[sent.label].lines) and count > 1
+        if count > 1 and (sent.is_transactional or self._history_holds):
+            self._say(f"{sent}: came {count} times: {self._evidence[sent.label]}, {sent.receipts}")
 
     def _judge_copies(
-        self, letter: Letter, evidence: Evidence, negative: list[Discard], *, sent_back: bool
+        self, sent: SentMessage, evidence: Evidence, negative: list[Discard], *, sent_back: bool
     ) -> None:
-        """The system journal and the dead-letter queues of the sender."""
-        failures = [line for line in negative if letter.is_transactional or _is_dead_letter(letter, line)]
-        dead = letter.negative_journaling and (sent_back or bool(failures))
-        if not letter.positive_journaling:
+        """The system journal and the dead-sent queues of the sender."""
+        failures = [line for line in negative if sent.is_transactional or _is_dead_letter(sent, line)]
+        dead = sent.negative_journaling and (sent_back or bool(failures))
+        if not sent.positive_journaling:
             journaled = False
-        elif letter.is_transactional:
-            journaled = bool(letter.receipts)
+        elif sent.is_transactional:
+            journaled = bool(sent.receipts)
         else:
-            journaled = not sent_back or letter.is_local  # where there is no way, it has arrived at once
+            journaled = not sent_back or sent.is_local  # where there is no way, it has arrived at once
         if evidence.awaiting and not evidence.waiting:
-            self._say(f"{letter}: no final acknowledgement has come: {evidence}, {letter.receipts}")
+            self._say(f"{sent}: no final acknowledgement has come: {evidence}, {sent.receipts}")
         is_full = any(line.message_class == MessageClass.NACK_Q_EXCEED_QUOTA for line in negative)
-        kept = letter.negative_journaling and is_full and not letter.is_transactional and not letter.is_local
+        kept = sent.negative_journaling and is_full and not sent.is_transactional and not sent.is_local
         if (
             (evidence.dead_at_target > kept or self._is_exact)
             and evidence.dead_at_target != kept
-            and not (letter.is_express and letter.target.crashes)
+            and not (sent.is_express and sent.target.crashes)
             and (self._history_holds or not kept)  # what comes twice is refused twice
         ):
-            self._say(f"{letter}: {evidence.dead_at_target} dead letters at the receiver instead of {kept:d}")
+            self._say(f"{sent}: {evidence.dead_at_target} dead letters at the receiver instead of {kept:d}")
         found = (evidence.dead, evidence.journaled)
         wanted = (int(dead), int(journaled))
-        is_exact = self._is_exact and (not letter.is_express or not letter.source.crashes)
-        late = letter.is_transactional and letter.receipts and sent_back  # the journal came too late
+        is_exact = self._is_exact and (not sent.is_express or not sent.source.crashes)
+        late = sent.is_transactional and sent.receipts and sent_back  # the journal came too late
         # Received, and refused when it came again after its queue was deleted: the first word counts.
-        was_first = letter.is_transactional and letter.receipts and letter.queue in letter.target.deleted
+        was_first = sent.is_transactional and sent.receipts and sent.queue in sent.target.deleted
         if found[0] > wanted[0] or (found[0] < wanted[0] and is_exact and not was_first):
-            self._say(
-                f"{letter}: {found[0]} dead letters instead of {wanted[0]}: {evidence}, {letter.receipts}"
-            )
+            self._say(f"{sent}: {found[0]} dead letters instead of {wanted[0]}: {evidence}, {sent.receipts}")
         if found[1] > wanted[1] or (found[1] < wanted[1] and is_exact and not late):
             self._say(
-                f"{letter}: {found[1]} in the journal instead of {wanted[1]}: {evidence}, {letter.receipts}"
+                f"{sent}: {found[1]} in the journal instead of {wanted[1]}: {evidence}, {sent.receipts}"
             )
 
-    def _judge_acknowledgements(self, letter: Letter, evidence: Evidence, arrivals: int) -> None:
-        asked = letter.acknowledgements
+    def _judge_acknowledgements(self, sent: SentMessage, evidence: Evidence, arrivals: int) -> None:
+        asked = sent.acknowledgements
         wanted: Counter[MessageClass] = Counter()
-        if letter.admin is not None:
+        if sent.admin is not None:
             if asked & Acknowledgements.POS_ARRIVAL:
                 wanted[MessageClass.ACK_REACH_QUEUE] = arrivals
             if asked & Acknowledgements.POS_RECEIVE:
-                wanted[MessageClass.ACK_RECEIVE] = len(letter.receipts)
+                wanted[MessageClass.ACK_RECEIVE] = len(sent.receipts)
             for _, line in evidence.lines:
                 kind = _CLASSES[line.message_class]
                 flag = Acknowledgements.NEG_RECEIVE if kind.is_receive else Acknowledgements.NEG_ARRIVAL
@@ -301,30 +299,30 @@ class Inquest:
         if evidence.ambiguous and found[late] == wanted[late] + evidence.ambiguous:
             wanted[late] = found[late]
         # What an express message has caused may be known, and the message itself be lost; or the reverse.
-        is_known = not letter.is_express or not any(machine.crashes for machine in self._machines)
+        is_known = not sent.is_express or not any(machine.crashes for machine in self._machines)
         if not self._history_holds:  # an acknowledgement may come twice
             found = Counter({kind: min(count, wanted[kind]) for kind, count in found.items() if wanted[kind]})
         if is_known and (found - wanted or (self._is_exact and wanted - found)):
-            self._say(f"{letter}: acknowledged {_names(found)} instead of {_names(wanted)}: {evidence}")
+            self._say(f"{sent}: acknowledged {_names(found)} instead of {_names(wanted)}: {evidence}")
 
     # Streams.
 
     def _judge_order(self) -> None:
         """Arrival numbers of a stream grow as its messages were sent."""
-        streams: defaultdict[tuple[Machine, str], list[Letter]] = defaultdict(list)
-        for letter in self._book.letters.values():
-            if letter.is_transactional and letter.is_sent:
-                streams[letter.source, letter.name.casefold()].append(letter)
-        for letters in streams.values():
-            letters.sort(key=lambda letter: letter.order)
+        streams: defaultdict[tuple[Machine, str], list[SentMessage]] = defaultdict(list)
+        for sent in self._sent_messages.all.values():
+            if sent.is_transactional and sent.is_sent:
+                streams[sent.source, sent.name.casefold()].append(sent)
+        for stream in streams.values():
+            stream.sort(key=lambda sent: sent.order)
             last: tuple[int, str] = (-1, "")
-            for letter in letters:
-                evidence = self._evidence[letter.label]
-                places = [receipt.lookup_id for receipt in letter.receipts] + evidence.waiting
+            for sent in stream:
+                evidence = self._evidence[sent.label]
+                places = [receipt.lookup_id for receipt in sent.receipts] + evidence.waiting
                 for place in sorted(places):
                     if place < last[0]:
-                        self._say(f"{letter}: arrived before {last[1]}, which was sent before it")
-                    last = max(last, (place, letter.label))
+                        self._say(f"{sent}: arrived before {last[1]}, which was sent before it")
+                    last = max(last, (place, sent.label))
 
 
 def contents(machine: Machine) -> Iterator[tuple[QueueState, int, Record]]:
@@ -347,15 +345,15 @@ def local_name(state: QueueState) -> str:
     return str(state) if path is None else path.local_name
 
 
-def _is_at_target(letter: Letter, machine: Machine, line: Discard) -> bool:
+def _is_at_target(sent: SentMessage, machine: Machine, line: Discard) -> bool:
     is_inside = line.queue.startswith("outgoing queue") or line.queue.endswith(_AWAITING)
-    return machine is letter.target and not is_inside
+    return machine is sent.target and not is_inside
 
 
-def _is_dead_letter(letter: Letter, line: Discard) -> bool:
-    """Only the sender's own machine keeps a letter that no transaction protects."""
+def _is_dead_letter(sent: SentMessage, line: Discard) -> bool:
+    """Only the sender's own machine keeps a sent that no transaction protects."""
     kind = _CLASSES[line.message_class]
-    return letter.is_local and (not kind.is_receive or kind is MessageClass.NACK_RECEIVE_TIMEOUT)
+    return sent.is_local and (not kind.is_receive or kind is MessageClass.NACK_RECEIVE_TIMEOUT)
 
 
 def _names(kinds: Counter[MessageClass]) -> str:

@@ -9,10 +9,10 @@ from random import Random
 from tiercel.binary.settings import RESEND_TABLE_S, Settings
 from tiercel.sim.checkers import Inquest
 from tiercel.sim.faults import Faults, Menu
-from tiercel.sim.letters import Book
 from tiercel.sim.machine import Machine, Parts
 from tiercel.sim.network import Network
 from tiercel.sim.schedule import Schedule
+from tiercel.sim.sent_messages import SentMessages
 from tiercel.sim.setup import NAMES, addresses_of, installed
 from tiercel.sim.trace import Trace
 from tiercel.sim.workload import Taste, Workload, outgoing_queues
@@ -28,7 +28,7 @@ _MOST_WRITES = 20_000
 class Result:
     seed: int
     problems: list[str] = field(default_factory=list)
-    letters: int = 0
+    messages: int = 0
     writes: int = 0
     crashes: int = 0
     seconds: float = 0.0
@@ -90,7 +90,7 @@ class World:
         self.seed = seed
         self.schedule = Schedule()
         self.trace = Trace(self.schedule, listener)
-        self.book = Book()
+        self.sent_messages = SentMessages()
         random = self._random("world")
         self.network = Network(self.schedule, self._random("network"), self.trace)
         self.machines = [self._machine(index, parts) for index in range(random.choice((2, 2, 3, 3, 4)))]
@@ -118,7 +118,7 @@ class World:
         self._duration = duration
         self._drains = random.random() < 0.7
         self.workload = Workload(
-            self.machines, self.schedule, self._random("workload"), self.trace, self.book, taste
+            self.machines, self.schedule, self._random("workload"), self.trace, self.sent_messages, taste
         )
         self.faults = Faults(
             self.machines, self.schedule, self.network, self._random("faults"), self.trace, menu
@@ -189,7 +189,7 @@ class World:
             self._rest()
         problems = self._judge_rest()
         self.trace("world", "ends")
-        problems += Inquest(self.machines, self.book, history_holds=self._history_holds()).problems()
+        problems += Inquest(self.machines, self.sent_messages, history_holds=self._history_holds()).problems()
         result = self.result()
         result.problems = problems
         return result
@@ -232,7 +232,7 @@ class World:
     def _history_holds(self) -> bool:
         """Whether the receivers could remember everything: no clock has jumped far, and there was room."""
         return all(
-            machine.settings.history_size > len(self.book.letters)
+            machine.settings.history_size > len(self.sent_messages.all)
             and machine.settings.max_in_sessions is None  # who is refused may come again after an hour
             and abs(machine.wall_offset) < 900
             and not machine.clock_has_leapt
@@ -242,7 +242,7 @@ class World:
     def result(self) -> Result:
         return Result(
             self.seed,
-            letters=len(self.book.letters),
+            messages=len(self.sent_messages.all),
             writes=self.network.writes,
             crashes=sum(machine.crashes for machine in self.machines),
             seconds=self.schedule.now,

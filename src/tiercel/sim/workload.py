@@ -22,9 +22,9 @@ from tiercel.model.format_name import FormatName
 from tiercel.model.limits import INFINITE, TIME_TO_REACH_QUEUE_DEFAULT_S
 from tiercel.model.message import Message
 from tiercel.model.queue import OutgoingQueue
-from tiercel.sim.letters import Book, Kind, Letter, Receipt
 from tiercel.sim.machine import OWNER, Machine
 from tiercel.sim.schedule import Schedule
+from tiercel.sim.sent_messages import Kind, Receipt, SentMessage, SentMessages
 from tiercel.sim.setup import (
     ADMIN_QUEUE,
     PLAIN_QUEUES,
@@ -83,8 +83,8 @@ class _Decision:
 
     id: UUID
     commits: bool
-    letters: list[Letter]
-    receipts: list[tuple[Letter, Receipt]]
+    sent: list[SentMessage]
+    receipts: list[tuple[SentMessage, Receipt]]
     is_over: bool = False
 
 
@@ -95,14 +95,14 @@ class Workload:
         schedule: Schedule,
         random: Random,
         trace: Trace,
-        book: Book,
+        sent_messages: SentMessages,
         taste: Taste,
     ) -> None:
         self._machines = machines
         self._schedule = schedule
         self._random = random
         self._trace = trace
-        self._book = book
+        self._sent_messages = sent_messages
         self._taste = taste
         self._handles: dict[Machine, tuple[int, dict[tuple[str, QueueAccess], OpenQueue]]] = {}
         self._in_doubt: list[tuple[Machine, _Decision]] = []
@@ -125,28 +125,28 @@ class Workload:
         for _ in range(self._random.choice(self._taste.bursts)):
             recoverable = self._random.random() < 0.6
             kind = Kind.RECOVERABLE if recoverable else Kind.EXPRESS
-            letter, message = self._compose(machine, kind)
-            if self._try_to_send(letter, message, None):
-                letter.order = self._book.next_order()
-                machine.note(partial(self._sent, [letter]))
+            sent, message = self._compose(machine, kind)
+            if self._try_to_send(sent, message, None):
+                sent.order = self._sent_messages.next_order()
+                machine.note(partial(self._mark_sent, [sent]))
 
     def _transact(self, machine: Machine) -> None:
         """Several messages to several queues; what is in one transaction goes together or not at all."""
         transaction = machine.engine.transactions.begin()
-        letters: list[Letter] = []
+        sent: list[SentMessage] = []
         receipts = self._receive_some(machine, transaction) if self._random.random() < 0.2 else []
         for _ in range(self._random.choice(self._taste.bursts)):
-            letter, message = self._compose(machine, Kind.TRANSACTIONAL)
-            if self._try_to_send(letter, message, transaction):
-                letters.append(letter)
-        self._end_transaction(machine, transaction, letters, receipts)
+            each, message = self._compose(machine, Kind.TRANSACTIONAL)
+            if self._try_to_send(each, message, transaction):
+                sent.append(each)
+        self._end_transaction(machine, transaction, sent, receipts)
 
     def _end_transaction(
         self,
         machine: Machine,
         transaction: Transaction,
-        letters: list[Letter],
-        receipts: list[tuple[Letter, Receipt]],
+        sent: list[SentMessage],
+        receipts: list[tuple[SentMessage, Receipt]],
     ) -> None:
         """Ends it now, or in a later batch."""
         commits, life = self._random.random() < 0.8, machine.life
@@ -155,9 +155,9 @@ class Workload:
             if machine.life != life or transaction.state is not TransactionState.ACTIVE:
                 return
             transactions = machine.engine.transactions
-            labels = " ".join(letter.label for letter in letters)
+            labels = " ".join(each.label for each in sent)
             there = [each for each in receipts if not each[1].state.is_deleted]
-            taken = " ".join(letter.label for letter, _ in there)
+            taken = " ".join(sent.label for sent, _ in there)
             self._trace(machine.name, f"{'commit' if commits else 'abort'} sends [{labels}] takes [{taken}]")
             if not commits:
                 transactions.abort(transaction.id)
@@ -168,9 +168,9 @@ class Workload:
                 self._trace(machine.name, f"cannot commit: {error}")
                 transactions.abort(transaction.id)
                 return
-            for letter in letters:
-                letter.order = self._book.next_order()
-            machine.note(partial(self._sent, letters))
+            for each in sent:
+                each.order = self._sent_messages.next_order()
+            machine.note(partial(self._mark_sent, sent))
             machine.note(partial(self._received, there))
 
         if self._random.random() < 0.7:
@@ -179,27 +179,27 @@ class Workload:
             delay = self._random.choice((0.001, 0.1, 5.0))
             self._schedule.after(delay, partial(machine.post, end))
 
-    def _try_to_send(self, letter: Letter, message: Message, transaction: Transaction | None) -> bool:
-        machine = letter.source
-        self._book.add(letter)
+    def _try_to_send(self, sent: SentMessage, message: Message, transaction: Transaction | None) -> bool:
+        machine = sent.source
+        self._sent_messages.add(sent)
         try:
-            opened = self._open(machine, letter.name, QueueAccess.SEND)
-            letter.id = machine.engine.send(opened, message, transaction)
+            opened = self._open(machine, sent.name, QueueAccess.SEND)
+            sent.id = machine.engine.send(opened, message, transaction)
         except MqError as error:
-            self._trace(machine.name, f"cannot send {letter.label}: {error}")
-            letter.is_refused = True
+            self._trace(machine.name, f"cannot send {sent.label}: {error}")
+            sent.is_refused = True
             return False
-        letter.sent_time, letter.life = message.sent_time, machine.life
-        self._trace(machine.name, f"sends {letter} id {letter.id.uniquifier} {self._wishes(letter)}".rstrip())
+        sent.sent_time, sent.life = message.sent_time, machine.life
+        self._trace(machine.name, f"sends {sent} id {sent.id.uniquifier} {self._wishes(sent)}".rstrip())
         return True
 
-    def _sent(self, letters: list[Letter], is_durable: bool) -> None:
-        for letter in letters:
-            letter.is_sent = is_durable
+    def _mark_sent(self, sent: list[SentMessage], is_durable: bool) -> None:
+        for each in sent:
+            each.is_sent = is_durable
             if not is_durable:
-                self._trace(letter.source.name, f"{letter.label} was never sent")
+                self._trace(each.source.name, f"{each.label} was never sent")
 
-    def _compose(self, machine: Machine, kind: Kind) -> tuple[Letter, Message]:
+    def _compose(self, machine: Machine, kind: Kind) -> tuple[SentMessage, Message]:
         random, taste = self._random, self._taste
         target = machine
         if random.random() >= taste.local:
@@ -210,8 +210,8 @@ class Workload:
             admin = random.choice((machine, machine, machine, *self._machines))
         acknowledgements = random.randrange(1, 16) if admin is not None else 0
         is_expiring = random.random() < taste.expiring
-        letter = Letter(
-            self._book.new_label(machine),
+        sent = SentMessage(
+            self._sent_messages.new_label(machine),
             kind,
             machine,
             target,
@@ -224,7 +224,7 @@ class Workload:
             positive_journaling=random.random() < taste.journaling,
             negative_journaling=random.random() < taste.journaling,
         )
-        return letter, self._message(letter)
+        return sent, self._message(sent)
 
     def _choose_queue(self, kind: Kind) -> str:
         draw = self._random.random()
@@ -239,25 +239,25 @@ class Workload:
             self._taste.transactional_queues if transactional else self._taste.plain_queues
         )
 
-    def _message(self, letter: Letter) -> Message:
+    def _message(self, sent: SentMessage) -> Message:
         size = self._random.choice((0, 20, 20, 200, 200, 1000, 9000))
-        is_recoverable = letter.kind is Kind.RECOVERABLE
+        is_recoverable = sent.kind is Kind.RECOVERABLE
         return Message(
-            letter.label.encode().ljust(size, b"."),
-            label=letter.label,
+            sent.label.encode().ljust(size, b"."),
+            label=sent.label,
             delivery=DeliveryGuarantee.RECOVERABLE if is_recoverable else DeliveryGuarantee.EXPRESS,
             priority=self._random.choice((0, 3, 3, 7)),
-            time_to_reach_queue=letter.time_to_reach_queue,
-            time_to_be_received=letter.time_to_be_received,
-            acknowledgements=letter.acknowledgements,
-            administration_queue=None if letter.admin is None else self._admin_name(letter),
-            positive_journaling=letter.positive_journaling,
-            negative_journaling=letter.negative_journaling,
+            time_to_reach_queue=sent.time_to_reach_queue,
+            time_to_be_received=sent.time_to_be_received,
+            acknowledgements=sent.acknowledgements,
+            administration_queue=None if sent.admin is None else self._admin_name(sent),
+            positive_journaling=sent.positive_journaling,
+            negative_journaling=sent.negative_journaling,
         )
 
-    def _admin_name(self, letter: Letter) -> FormatName:
-        assert letter.admin is not None
-        return parse(self._name(letter.admin, ADMIN_QUEUE, self._random.choice(self._taste.forms)))
+    def _admin_name(self, sent: SentMessage) -> FormatName:
+        assert sent.admin is not None
+        return parse(self._name(sent.admin, ADMIN_QUEUE, self._random.choice(self._taste.forms)))
 
     def _name(self, target: Machine, queue: str, form: str) -> str:
         identifier, numbers, _ = installed(self._machines.index(target))
@@ -269,18 +269,18 @@ class Workload:
         return rf"DIRECT={form.upper()}:{host}\private$\{queue}"
 
     @staticmethod
-    def _wishes(letter: Letter) -> str:
+    def _wishes(sent: SentMessage) -> str:
         words = []
-        if letter.time_to_reach_queue != TIME_TO_REACH_QUEUE_DEFAULT_S:
-            words.append(f"reach in {letter.time_to_reach_queue} s")
-        if letter.time_to_be_received != INFINITE:
-            words.append(f"receive in {letter.time_to_be_received} s")
-        if letter.positive_journaling:
+        if sent.time_to_reach_queue != TIME_TO_REACH_QUEUE_DEFAULT_S:
+            words.append(f"reach in {sent.time_to_reach_queue} s")
+        if sent.time_to_be_received != INFINITE:
+            words.append(f"receive in {sent.time_to_be_received} s")
+        if sent.positive_journaling:
             words.append("journal")
-        if letter.negative_journaling:
+        if sent.negative_journaling:
             words.append("dead letter")
-        if letter.admin is not None:
-            words.append(f"tell {letter.admin} {Acknowledgements(letter.acknowledgements)!r}")
+        if sent.admin is not None:
+            words.append(f"tell {sent.admin} {Acknowledgements(sent.acknowledgements)!r}")
         return ", ".join(words)
 
     # Receiving.
@@ -294,14 +294,14 @@ class Workload:
         transaction = machine.engine.transactions.begin()
         self._end_transaction(machine, transaction, [], self._receive_some(machine, transaction))
 
-    def _receive_some(self, machine: Machine, transaction: Transaction) -> list[tuple[Letter, Receipt]]:
+    def _receive_some(self, machine: Machine, transaction: Transaction) -> list[tuple[SentMessage, Receipt]]:
         queue = self._random.choice(TRANSACTIONAL_QUEUES)
         return self._take(machine, queue, self._random.randint(1, 5), transaction)
 
     def _take(
         self, machine: Machine, queue: str, most: int, transaction: Transaction | None
-    ) -> list[tuple[Letter, Receipt]]:
-        taken: list[tuple[Letter, Receipt]] = []
+    ) -> list[tuple[SentMessage, Receipt]]:
+        taken: list[tuple[SentMessage, Receipt]] = []
         with suppress(IoTimeoutError, QueueNotFoundError):
             opened = self._open(machine, rf"DIRECT=OS:.\private$\{queue}", QueueAccess.RECEIVE)
             for _ in range(most):
@@ -312,13 +312,13 @@ class Workload:
                     machine.name, f"takes {label} from {queue}{' in a transaction' * bool(transaction)}"
                 )
                 receipt = Receipt(machine.life, found.lookup_id, found.queue)
-                taken.append((self._book.letters[label], receipt))
+                taken.append((self._sent_messages.all[label], receipt))
         return taken
 
-    def _received(self, receipts: list[tuple[Letter, Receipt]], is_durable: bool) -> None:
-        for letter, receipt in receipts:
+    def _received(self, receipts: list[tuple[SentMessage, Receipt]], is_durable: bool) -> None:
+        for sent, receipt in receipts:
             if is_durable:
-                letter.receipts.append(receipt)
+                sent.receipts.append(receipt)
 
     def _wait(self, machine: Machine) -> None:
         """A read that waits: whatever batch brings the message, it counts if that batch is durable."""
@@ -341,7 +341,7 @@ class Workload:
                 label = UserMessage(found.record.packet).label
                 self._trace(machine.name, f"waited for {label} from {queue}")
                 receipt = Receipt(life, found.lookup_id, found.queue)
-                self._received([(self._book.letters[label], receipt)], is_durable)
+                self._received([(self._sent_messages.all[label], receipt)], is_durable)
             return True
 
         machine.watch(look)
@@ -351,20 +351,20 @@ class Workload:
     def _prepare(self, machine: Machine) -> None:
         """A transaction whose outcome somebody else knows: once prepared, it outlives a crash."""
         transaction = machine.engine.transactions.begin()
-        letters: list[Letter] = []
+        sent: list[SentMessage] = []
         receipts = self._receive_some(machine, transaction) if self._random.random() < 0.5 else []
         for _ in range(self._random.choice((0, 1, 3))):
-            letter, message = self._compose(machine, Kind.TRANSACTIONAL)
-            if self._try_to_send(letter, message, transaction):
-                letters.append(letter)
+            each, message = self._compose(machine, Kind.TRANSACTIONAL)
+            if self._try_to_send(each, message, transaction):
+                sent.append(each)
         try:
             machine.engine.transactions.prepare(transaction.id)
         except MqError as error:
             self._trace(machine.name, f"cannot prepare: {error}")
             machine.engine.transactions.abort(transaction.id)
             return
-        self._trace(machine.name, f"prepares {' '.join(letter.label for letter in letters)}")
-        decision = _Decision(transaction.id, self._random.random() < 0.7, letters, receipts)
+        self._trace(machine.name, f"prepares {' '.join(each.label for each in sent)}")
+        decision = _Decision(transaction.id, self._random.random() < 0.7, sent, receipts)
         machine.note(lambda is_durable: self._prepared(machine, decision) if is_durable else None)
 
     def _prepared(self, machine: Machine, decision: "_Decision") -> None:
@@ -377,19 +377,19 @@ class Workload:
         transactions = machine.engine.transactions
         if decision.is_over or all(each.id != decision.id for each in transactions.in_doubt()):
             return
-        labels = " ".join(letter.label for letter in decision.letters)
+        labels = " ".join(sent.label for sent in decision.sent)
         self._trace(machine.name, f"{'commits' if decision.commits else 'aborts'} the prepared [{labels}]")
         if not decision.commits:
             transactions.abort(decision.id)
             return
-        for letter in decision.letters:
-            letter.order = self._book.next_order()
+        for sent in decision.sent:
+            sent.order = self._sent_messages.next_order()
         transactions.commit(decision.id)
 
         def done(is_durable: bool) -> None:
             decision.is_over = decision.is_over or is_durable
             if is_durable:
-                self._sent(decision.letters, is_durable)
+                self._mark_sent(decision.sent, is_durable)
                 self._received(decision.receipts, is_durable)
 
         machine.note(done)
@@ -434,7 +434,7 @@ class Workload:
 
     def _purge_outgoing(self, machine: Machine) -> None:
         names = {
-            letter.name.casefold() for letter in self._book.letters.values()
+            sent.name.casefold() for sent in self._sent_messages.all.values()
         }  # acknowledgements are left alone
         for state in self._some_outgoing(machine):
             if state.queue.label.casefold() not in names:

@@ -20,12 +20,12 @@ _HISTORY_KEPT = 100
 _STICKY = {OutgoingQueueState.ON_HOLD, OutgoingQueueState.LOCKED}
 
 
-class Hop:
+class NextHop:
     def __init__(
         self,
         context: Context,
         seconds: Callable[[], int],
-        new_connection: Callable[["Hop"], int],
+        new_connection: Callable[["NextHop"], int],
         pinging: Pinging,
         *,
         guid: UUID | None = None,
@@ -33,7 +33,9 @@ class Hop:
         self.guid = guid  # None for a direct name: whoever answers is the right one
         self.is_final = True  # whether the hop is the destination itself, and not a router on the way to it
         self.hosts: Callable[[], list[str]]  # names or addresses, the best first
-        self.rested: Callable[[Hop], None] = lambda _hop: None  # nobody has anything to send any more
+        self.rested: Callable[[NextHop], None] = lambda _next_hop: (
+            None
+        )  # nobody has anything to send any more
         self.queues: dict[QueueState, None] = {}
         self.ready: dict[QueueState, None] = {}  # those with something to send
         self.session: Session | None = None
@@ -117,7 +119,7 @@ class Hop:
     def connected(self, session: Session) -> None:
         self.connection = None
         self.session = session
-        session.hops[self] = None
+        session.next_hops[self] = None
         self.state = State.WAITING_ECR
 
     def _failed(self, status: ConnectionStatus, error: int = 0) -> None:

@@ -24,7 +24,7 @@ class Receipt:
 
 
 @dataclass(slots=True, eq=False)
-class Letter:
+class SentMessage:
     """One message that an application sent, and what it asked for."""
 
     label: str
@@ -63,18 +63,18 @@ class Letter:
         return f"{self.label} ({self.kind.value}, {self.source} to {self.target}\\{self.queue}, {self.name})"
 
 
-class Book:
-    """All letters, by their labels: each label is written once."""
+class SentMessages:
+    """All messages, by their labels: each label is written once."""
 
     def __init__(self) -> None:
-        self.letters: dict[str, Letter] = {}
+        self.all: dict[str, SentMessage] = {}
         self._commits = 0
 
     def new_label(self, source: Machine) -> str:
-        return f"{source.name[0]}{len(self.letters) + 1}"
+        return f"{source.name[0]}{len(self.all) + 1}"
 
-    def add(self, letter: Letter) -> None:
-        self.letters[letter.label] = letter
+    def add(self, sent: SentMessage) -> None:
+        self.all[sent.label] = sent
 
     def next_order(self) -> int:
         self._commits += 1
