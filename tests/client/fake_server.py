@@ -21,8 +21,7 @@ from tiercel.remote_read import calls
 from tiercel.remote_read.calls import REMOTE_READ, Request, Response, decode_request
 from tiercel.remote_read.packet import serve, split
 from tiercel.rpc.associations import Associations
-from tiercel.rpc.endpoint_mapper import ENDPOINT_MAPPER, EndpointMapper
-from tiercel.rpc.endpoint_mapper import Endpoint as MappedEndpoint
+from tiercel.rpc.endpoint_mapper import ENDPOINT_MAPPER, EndpointMapper, MappedEndpoint
 from tiercel.rpc.ndr import ContextHandle
 from tiercel.rpc.security import Providers
 from tiercel.rpc.server import Call, ServerConnection, Service

@@ -27,7 +27,7 @@ from tiercel.client.dialing import Options
 from tiercel.remote_read import calls
 from tiercel.remote_read.calls import REMOTE_READ
 from tiercel.rpc.client import Authentication
-from tiercel.rpc.endpoint_mapper import Endpoint
+from tiercel.rpc.endpoint_mapper import MappedEndpoint
 from tiercel.rpc.security import AuthenticationLevel, AuthenticationType
 
 
@@ -49,7 +49,7 @@ class TestPort:
         async def scene() -> None:
             async with FakeServer() as second, FakeServer() as first:
                 first.script[calls.GetServerPort] = calls.ServerPort(second.port)
-                async with mapper(Endpoint(REMOTE_READ.syntax, first.port)) as port:
+                async with mapper(MappedEndpoint(REMOTE_READ.syntax, first.port)) as port:
                     monkeypatch.setattr(dialing, "MAPPER_PORT", port)
                     async with await aio.connect(HOST, rebind=rebind) as remote:
                         await remote.queue(ORDERS).purge()
@@ -92,7 +92,7 @@ class TestPort:
         """Samba's, say, on the computer where Tiercel has the port of MSMQ."""
 
         async def scene() -> None:
-            async with FakeServer() as fake, mapper(Endpoint(ECHO.syntax, 9)) as port:
+            async with FakeServer() as fake, mapper(MappedEndpoint(ECHO.syntax, 9)) as port:
                 monkeypatch.setattr(dialing, "MAPPER_PORT", port)
                 monkeypatch.setattr(dialing, "SERVER_PORT", fake.port)
                 async with await aio.connect(HOST):
@@ -114,7 +114,7 @@ class TestErrors:
 
     def test_the_mapper_knows_no_such_interface(self, monkeypatch: pytest.MonkeyPatch) -> None:
         async def scene() -> None:
-            async with mapper(Endpoint(ECHO.syntax, 9)) as port:
+            async with mapper(MappedEndpoint(ECHO.syntax, 9)) as port:
                 monkeypatch.setattr(dialing, "MAPPER_PORT", port)
                 await aio.connect(HOST)
 

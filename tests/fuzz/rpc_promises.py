@@ -10,8 +10,8 @@ from tiercel.rpc.associations import Associations
 from tiercel.rpc.client import ClientConnection, Failed
 from tiercel.rpc.endpoint_mapper import (
     ENDPOINT_MAPPER,
-    Endpoint,
     EndpointMapper,
+    MappedEndpoint,
     map_request,
     read_map_answer,
 )
@@ -84,7 +84,7 @@ def _pdus(stream: bytes, chunk: int) -> tuple[list[bytes], str]:
 def check_rpc_server(data: bytes) -> None:
     """A connection takes any bytes: it gives events and answers that are PDUs, and keeps to its limits."""
     limits = Limits(max_pending_calls=4, max_request_bytes=64, max_request_fragments=8, max_contexts=4)
-    mapper = EndpointMapper((Endpoint(REMOTE_READ.syntax, 2103),))
+    mapper = EndpointMapper((MappedEndpoint(REMOTE_READ.syntax, 2103),))
     service = Service((ENDPOINT_MAPPER, REMOTE_READ), Associations(_count()), limits=limits)
     connection = ServerConnection(service, "192.0.2.7")
     framer = PduFramer()

@@ -26,10 +26,10 @@ from tiercel.model.identifiers import NULL_GUID
 from tiercel.remote_read import calls
 from tiercel.remote_read.actions import Action, Enlist, Fault, Reply
 from tiercel.remote_read.calls import RR_ACK, RR_NACK, Received, Request, Response, decode_request
-from tiercel.remote_read.endpoint import RemoteReadEndpoint
 from tiercel.remote_read.handles import Caller, QueueHandle
 from tiercel.remote_read.packet import RemoteMessage, rebuild
 from tiercel.remote_read.queue_format import QueueFormat
+from tiercel.remote_read.server_stub import ServerStub
 from tiercel.remote_read.service import RemoteReadService
 from tiercel.remote_read.settings import Settings
 from tiercel.rpc.associations import Associations
@@ -89,7 +89,7 @@ class Site(World):
 
     def _perform(self, action: Action) -> None:
         if isinstance(action.call, tuple):  # it came over a connection
-            RemoteReadEndpoint.perform(action)
+            ServerStub.perform(action)
             return
         match action:
             case Reply():

@@ -8,7 +8,7 @@ from engine.harness import SYSTEM
 from rpc.test_kerberos import ACCOUNTS, HOST, REALM, SID, TOOLS, reader, realm
 from tiercel.remote_read import calls
 from tiercel.remote_read.calls import REMOTE_READ
-from tiercel.remote_read.endpoint import RemoteReadEndpoint
+from tiercel.remote_read.server_stub import ServerStub
 from tiercel.rpc.associations import Associations
 from tiercel.rpc.authentication import (
     KerberosServer,
@@ -46,12 +46,12 @@ def opens_a_queue(providers: Providers, authentication: Authentication) -> None:
     server = ServerConnection(
         Service((REMOTE_READ,), Associations(lambda size: bytes([1] * size)), providers), FAR_AWAY
     )
-    client, endpoint = ClientConnection(REMOTE_READ, authentication), RemoteReadEndpoint(site.service)
+    client, stub = ClientConnection(REMOTE_READ, authentication), ServerStub(site.service)
 
     def talk() -> list[Event]:
         events: list[Event] = []
         while data := client.data_to_send():
-            site.run(lambda data=data: endpoint.take_all(server, server.receive(data)))  # type: ignore[misc]
+            site.run(lambda data=data: stub.take_all(server, server.receive(data)))  # type: ignore[misc]
             events += client.receive(server.data_to_send())
         return events
 

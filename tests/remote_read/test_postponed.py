@@ -15,7 +15,7 @@ from tiercel.rpc.ndr import ContextHandle
 from tiercel.rpc.pdu import Pdu, Response
 
 from .site import LOOKUP, RECEIVE, Site, queue_format
-from .test_endpoint import Line, box, line, service
+from .test_server_stub import Line, box, line, service
 
 __all__ = ["box", "line", "service"]  # fixtures of theirs
 

@@ -26,7 +26,7 @@ from tiercel.remote_read import calls
 from tiercel.remote_read.calls import RR_ACK, RR_NACK
 from tiercel.remote_read.failures import check, error_of_fault
 from tiercel.remote_read.packet import Section
-from tiercel.remote_read.reader import QueueHandle, RequestIds, lookup_id_of
+from tiercel.remote_read.reader import ReaderHandle, RequestIds, lookup_id_of
 from tiercel.rpc.ndr import ContextHandle
 from tiercel.rpc.status import RpcFault
 
@@ -35,8 +35,8 @@ TRANSACTION = UUID(int=99)
 
 
 @pytest.fixture
-def handle() -> QueueHandle:
-    return QueueHandle(CONTEXT, RequestIds(), "orders")
+def handle() -> ReaderHandle:
+    return ReaderHandle(CONTEXT, RequestIds(), "orders")
 
 
 class TestRequestIds:
@@ -69,13 +69,13 @@ class TestRequestIds:
 
     def test_queues_share_them(self) -> None:
         ids = RequestIds()
-        handles = [QueueHandle(CONTEXT, ids, "orders") for _ in range(3)]
+        handles = [ReaderHandle(CONTEXT, ids, "orders") for _ in range(3)]
         reads = [handle.start(ReceiveAction.RECEIVE) for handle in handles for _ in range(5)]
         assert len({read.request.request_id for read in reads}) == 15
 
 
 class TestReceiving:
-    def test_a_receive_is_ended_once(self, handle: QueueHandle) -> None:
+    def test_a_receive_is_ended_once(self, handle: ReaderHandle) -> None:
         read = handle.start(ReceiveAction.RECEIVE, timeout_ms=5000)
         assert not read.is_delivered
         message = handle.answered(read, found(packet_of(b"tea")))
@@ -92,7 +92,7 @@ class TestReceiving:
     @pytest.mark.parametrize(
         "action", [ReceiveAction.PEEK_CURRENT, ReceiveAction.PEEK_NEXT, LookupAction.PEEK_PREV]
     )
-    def test_a_peek_has_no_end(self, handle: QueueHandle, action: int) -> None:
+    def test_a_peek_has_no_end(self, handle: ReaderHandle, action: int) -> None:
         read = handle.start(action)
         handle.answered(read, found())
         assert not read.is_delivered
@@ -102,14 +102,14 @@ class TestReceiving:
         "action",
         [LookupAction.RECEIVE_CURRENT, LookupAction.RECEIVE_NEXT, LookupAction.RECEIVE_PREV],
     )
-    def test_a_receive_by_lookup_id_has_one(self, handle: QueueHandle, action: int) -> None:
+    def test_a_receive_by_lookup_id_has_one(self, handle: ReaderHandle, action: int) -> None:
         """MQRR trap 4."""
         read = handle.start(action, lookup_id=5)
         handle.answered(read, found())
         assert read.is_delivered
 
     @pytest.mark.conformance("MQRR-117", "MQRR-126")
-    def test_in_a_transaction_it_is_begun_and_ended_by_other_calls(self, handle: QueueHandle) -> None:
+    def test_in_a_transaction_it_is_begun_and_ended_by_other_calls(self, handle: ReaderHandle) -> None:
         read = handle.start(ReceiveAction.RECEIVE, transaction=TRANSACTION)
         assert isinstance(read.request, calls.StartTransactionalReceive)
         assert read.request.transaction == TRANSACTION
@@ -121,7 +121,7 @@ class TestReceiving:
         assert type(plain.end(RR_ACK)) is calls.EndReceive
 
     @pytest.mark.conformance("MQRR-056")
-    def test_of_a_failed_call_nothing_counts(self, handle: QueueHandle) -> None:
+    def test_of_a_failed_call_nothing_counts(self, handle: ReaderHandle) -> None:
         read = handle.start(ReceiveAction.RECEIVE)
         plausible = found()
         failed = calls.Received(plausible.arrival_time, plausible.sequence_id, plausible.sections, 0xC00E001B)
@@ -134,7 +134,7 @@ class TestReceiving:
 
     @pytest.mark.conformance("MQRR-030", "MQRR-031", "MQRR-141")
     @pytest.mark.parametrize("broken", ["none", "two full ones", "size", "rubbish"])
-    def test_what_is_no_packet_must_still_be_ended(self, handle: QueueHandle, broken: str) -> None:
+    def test_what_is_no_packet_must_still_be_ended(self, handle: ReaderHandle, broken: str) -> None:
         (whole,) = found().sections
         sections = {
             "none": (),
@@ -149,7 +149,7 @@ class TestReceiving:
         assert read.end(RR_NACK).ack == RR_NACK
 
     @pytest.mark.parametrize("priority", range(8))
-    def test_the_lookup_id_gets_its_first_byte_back(self, handle: QueueHandle, priority: int) -> None:
+    def test_the_lookup_id_gets_its_first_byte_back(self, handle: ReaderHandle, priority: int) -> None:
         """MQRR trap 15."""
         number = lookup_id(priority, 0x12345)
         read = handle.start(ReceiveAction.PEEK_CURRENT)
@@ -160,7 +160,7 @@ class TestReceiving:
 
 class TestClosing:
     @pytest.mark.conformance("MQRR-137", "MQRR-147")
-    def test_everything_is_ended_before_the_queue(self, handle: QueueHandle) -> None:
+    def test_everything_is_ended_before_the_queue(self, handle: ReaderHandle) -> None:
         handle.cursor_created(calls.CursorCreated(5))
         handle.cursor_created(calls.CursorCreated(6))
         waiting = handle.start(ReceiveAction.RECEIVE, timeout_ms=100)
@@ -178,7 +178,7 @@ class TestClosing:
         with pytest.raises(InvalidHandleError):
             delivered.end(RR_ACK)
 
-    def test_a_message_that_comes_while_it_is_closed_goes_back(self, handle: QueueHandle) -> None:
+    def test_a_message_that_comes_while_it_is_closed_goes_back(self, handle: ReaderHandle) -> None:
         read = handle.start(ReceiveAction.RECEIVE, timeout_ms=100)
         closing = handle.close()
         assert next(closing) == read.cancel()
@@ -186,7 +186,7 @@ class TestClosing:
         assert next(closing) == calls.EndReceive(CONTEXT, RR_NACK, read.request.request_id)
         assert not read.is_delivered
 
-    def test_who_was_quicker_than_the_closing_keeps_it(self, handle: QueueHandle) -> None:
+    def test_who_was_quicker_than_the_closing_keeps_it(self, handle: ReaderHandle) -> None:
         read = handle.start(ReceiveAction.RECEIVE, timeout_ms=100)
         closing = handle.close()
         next(closing)
@@ -195,7 +195,7 @@ class TestClosing:
         assert next(closing) == calls.CloseQueue(CONTEXT)
 
     @pytest.mark.conformance("MQRR-137")
-    def test_after_it_nothing_is_asked(self, handle: QueueHandle) -> None:
+    def test_after_it_nothing_is_asked(self, handle: ReaderHandle) -> None:
         handle.cursor_created(calls.CursorCreated(5))
         list(handle.close())
         for use in (
@@ -210,7 +210,7 @@ class TestClosing:
                 use()
 
     @pytest.mark.conformance("MQRR-137", "MQRR-147")
-    def test_a_cursor_goes_after_what_waits_at_it(self, handle: QueueHandle) -> None:
+    def test_a_cursor_goes_after_what_waits_at_it(self, handle: ReaderHandle) -> None:
         handle.cursor_created(calls.CursorCreated(5))
         at_it = handle.start(ReceiveAction.PEEK_CURRENT, cursor=5, timeout_ms=100)
         handle.start(ReceiveAction.PEEK_CURRENT, timeout_ms=100)
@@ -220,7 +220,7 @@ class TestClosing:
         with pytest.raises(InvalidHandleError, match="cursor"):
             handle.start(ReceiveAction.PEEK_CURRENT, cursor=9)
 
-    def test_with_the_connection_everything_is_gone(self, handle: QueueHandle) -> None:
+    def test_with_the_connection_everything_is_gone(self, handle: ReaderHandle) -> None:
         handle.cursor_created(calls.CursorCreated(5))
         read = handle.start(ReceiveAction.RECEIVE)
         handle.answered(read, found())

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from typing import cast
 
 from tiercel.rpc.associations import Associations, Rundown
-from tiercel.rpc.endpoint_mapper import ENDPOINT_MAPPER, Endpoint, EndpointMapper
+from tiercel.rpc.endpoint_mapper import ENDPOINT_MAPPER, EndpointMapper, MappedEndpoint
 from tiercel.rpc.ndr import NdrReader, NdrWriter
 from tiercel.rpc.security import Providers
 from tiercel.rpc.server import Abandoned, Call, Cancelled, ServerConnection, Service
@@ -40,7 +40,7 @@ class EchoServer:
         loop = asyncio.get_running_loop()
         server = await loop.create_server(self.connect, "127.0.0.1", port)
         self.port = server.sockets[0].getsockname()[1]
-        self._mapper.endpoints = (Endpoint(ECHO.syntax, self.port, "Echo"),)
+        self._mapper.endpoints = (MappedEndpoint(ECHO.syntax, self.port, "Echo"),)
         try:
             yield self
         finally:

@@ -13,8 +13,8 @@ from tiercel.rpc.endpoint_mapper import (
     EPT_LOOKUP,
     EPT_LOOKUP_HANDLE_FREE,
     EPT_MAP,
-    Endpoint,
     EndpointMapper,
+    MappedEndpoint,
     map_request,
     read_map_answer,
 )
@@ -30,9 +30,9 @@ ADDRESS = "192.0.2.1"
 OTHER = SyntaxId(UUID(int=9), 1)
 MAPPER = EndpointMapper(
     (
-        Endpoint(REMOTE_READ.syntax, 2103, "Message Queuing - RemoteRead"),
-        Endpoint(ECHO.syntax, 7777, "x" * 80),
-        Endpoint(REMOTE_READ.syntax, 2114),
+        MappedEndpoint(REMOTE_READ.syntax, 2103, "Message Queuing - RemoteRead"),
+        MappedEndpoint(ECHO.syntax, 7777, "x" * 80),
+        MappedEndpoint(REMOTE_READ.syntax, 2114),
     )
 )
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiercel.model.errors import DecodeError
-from tiercel.wire.capture import Capture, Endpoint, Flow, Gap, Run, is_capture, read_capture
+from tiercel.wire.capture import Capture, Flow, Gap, Run, SocketAddress, is_capture, read_capture
 
 VECTORS = Path(__file__).resolve().parent.parent / "vectors"
 FRAMES = [path.read_bytes() for path in sorted((VECTORS / "mqqb").glob("frame*.bin"))]
@@ -155,9 +155,9 @@ class TestRecordings:
         assert len(RECORDED) == 5
 
     def test_flows_read_like_addresses(self) -> None:
-        four = Flow(Endpoint(bytes([10, 0, 0, 1]), 40000), Endpoint(bytes([10, 0, 0, 2]), 1801))
+        four = Flow(SocketAddress(bytes([10, 0, 0, 1]), 40000), SocketAddress(bytes([10, 0, 0, 2]), 1801))
         assert str(four) == "10.0.0.1:40000 -> 10.0.0.2:1801"
-        assert str(Endpoint(bytes(15) + b"\1", 1801)) == "[::1]:1801"
+        assert str(SocketAddress(bytes(15) + b"\1", 1801)) == "[::1]:1801"
 
 
 class TestPcap:

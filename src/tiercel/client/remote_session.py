@@ -38,7 +38,7 @@ from tiercel.remote_read.calls import (
 )
 from tiercel.remote_read.failures import check, error_of_fault
 from tiercel.remote_read.queue_format import QueueFormat
-from tiercel.remote_read.reader import QueueHandle, Read, ReadState, RequestIds
+from tiercel.remote_read.reader import Read, ReaderHandle, ReadState, RequestIds
 from tiercel.rpc.status import RpcFault
 
 _BUILD: Final = 7601  # of Windows 7, whose version 6.1 the call names: for information only
@@ -64,7 +64,7 @@ class Opened:
     """A queue that is open on a link."""
 
     link: Link
-    handle: QueueHandle
+    handle: ReaderHandle
     # Reads whose acknowledgements are not answered yet, and when each has taken too long.
     acknowledging: dict[Read, float] = field(default_factory=dict)
     watch: asyncio.TimerHandle | None = None
@@ -233,7 +233,7 @@ class Session:
     def _handle_of(self, link: Link, answer: Response, subject: str) -> Opened:
         assert isinstance(answer, QueueOpened | QueueOpenedForMove)
         context = answer.move_context if isinstance(answer, QueueOpenedForMove) else 0
-        return Opened(link, QueueHandle(answer.handle, self._ids, subject, context))
+        return Opened(link, ReaderHandle(answer.handle, self._ids, subject, context))
 
     async def _close_unwanted(
         self, link: Link, future: "asyncio.Future[bytes]", request: Request, subject: str

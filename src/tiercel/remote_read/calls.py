@@ -91,7 +91,7 @@ Token = Annotated[
         lambda writer, value: writer.u32(len(value)).conformant_bytes(value),
     ),
 ]
-Queue = Annotated[
+QueueFormatField = Annotated[
     QueueFormat, Kind(lambda reader, _: QueueFormat.read(reader), lambda writer, value: value.write(writer))
 ]
 
@@ -368,7 +368,7 @@ class GetServerPort(Request):
 class OpenQueue(Request):
     """The client's id and version are of no importance any more (MQRR-054, MQRR-055)."""
 
-    queue: Queue
+    queue: QueueFormatField
     access: U32
     share_mode: U32 = 0
     client_id: Guid = NULL_GUID
@@ -454,7 +454,7 @@ class OpenQueueForMove(OpenQueue):
 class EnlistRemoteTransaction(Request):
     transaction: UnitOfWork
     token: Token = b""
-    queue: Queue = NO_QUEUE
+    queue: QueueFormatField = NO_QUEUE
 
     OPNUM = 12
 

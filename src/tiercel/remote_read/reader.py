@@ -1,6 +1,6 @@
 """The reader's side of the RemoteRead interface, without connections: [MS-MQRR] 3.2.
 
-A `QueueHandle` is one open queue. It makes the requests and takes their answers, and knows for each read
+A `ReaderHandle` is one open queue. It makes the requests and takes their answers, and knows for each read
 whether its message has still to be acknowledged:
 
     read = handle.start(ReceiveAction.RECEIVE, timeout_ms=5000)
@@ -87,7 +87,7 @@ class ReadState(Enum):
 class Read:
     """One read of a queue, from its start to its end."""
 
-    handle: "QueueHandle"
+    handle: "ReaderHandle"
     request: StartReceive
     state: ReadState = ReadState.SENT
 
@@ -124,7 +124,7 @@ class Read:
 
 
 @dataclass(slots=True, eq=False)
-class QueueHandle:
+class ReaderHandle:
     """An open queue: its context handle, its cursors and the reads on it."""
 
     context: ContextHandle
@@ -217,7 +217,7 @@ class QueueHandle:
         self._check_open()
         return PurgeQueue(self.context)
 
-    def move(self, lookup_id: int, target: "QueueHandle", transaction: UUID = NULL_GUID) -> MoveMessage:
+    def move(self, lookup_id: int, target: "ReaderHandle", transaction: UUID = NULL_GUID) -> MoveMessage:
         self._check_open()
         return MoveMessage(self.context, target.move_context, lookup_id, transaction)
 

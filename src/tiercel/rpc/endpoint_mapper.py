@@ -33,7 +33,7 @@ _TOWERS_WANTED: Final = 4  # what Windows asks for
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class MappedEndpoint:
     """An interface that listens on a TCP port of this computer."""
 
     interface: SyntaxId
@@ -57,13 +57,13 @@ class _Search:
     """What a client has not fetched yet."""
 
     opnum: int
-    rest: tuple[Endpoint, ...]
+    rest: tuple[MappedEndpoint, ...]
 
 
 class EndpointMapper:
     """Answers calls from a table of endpoints, which the daemon fills when it listens."""
 
-    def __init__(self, endpoints: Iterable[Endpoint] = ()) -> None:
+    def __init__(self, endpoints: Iterable[MappedEndpoint] = ()) -> None:
         self.endpoints = tuple(endpoints)
 
     def answer(self, call: Call, address: str) -> bytes:
@@ -86,7 +86,7 @@ class EndpointMapper:
         handle = reader.context_handle("entry_handle")
         count = reader.u32("max_towers", high=ENTRIES_MAX)
         code = 0
-        matching: tuple[Endpoint, ...] = ()
+        matching: tuple[MappedEndpoint, ...] = ()
         try:
             wanted = Tower.decode(octets)
             matching = tuple(one for one in self.endpoints if _is_answered(one, wanted))
@@ -122,7 +122,7 @@ class EndpointMapper:
 
     def _matching(
         self, kind: int, target: UUID, wanted: SyntaxId | None, option: int
-    ) -> tuple[Endpoint, ...] | None:
+    ) -> tuple[MappedEndpoint, ...] | None:
         """The endpoints that an inquiry asks for; None when the question makes no sense."""
         by_interface, by_object = kind in {1, 3}, kind in {2, 3}
         if kind > 3 or (by_interface and (wanted is None or option not in _VERSIONS)):
@@ -143,8 +143,8 @@ class EndpointMapper:
         return NdrWriter().context_handle(NULL_HANDLE).u32(0).data
 
     def _page(
-        self, call: Call, handle: ContextHandle, found: tuple[Endpoint, ...], count: int
-    ) -> tuple[tuple[Endpoint, ...], ContextHandle]:
+        self, call: Call, handle: ContextHandle, found: tuple[MappedEndpoint, ...], count: int
+    ) -> tuple[tuple[MappedEndpoint, ...], ContextHandle]:
         """As many as the client has room for, and a handle that stands for the rest.
 
         A lookup that fills the page keeps its handle though nothing is left: Samba's rpcclient asks for one
@@ -164,7 +164,7 @@ class EndpointMapper:
         return page, group.open_handle(ENDPOINT_MAPPER, _Search(call.opnum, rest))
 
 
-def _is_answered(endpoint: Endpoint, wanted: Tower) -> bool:
+def _is_answered(endpoint: MappedEndpoint, wanted: Tower) -> bool:
     asked = wanted.interface
     if asked is None or not wanted.is_tcp or wanted.transfer_syntax != NDR:
         return False

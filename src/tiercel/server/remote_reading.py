@@ -8,11 +8,10 @@ from typing import Final, cast
 
 from tiercel.remote_read.actions import Action, Enlist, Fault
 from tiercel.remote_read.calls import REMOTE_READ
-from tiercel.remote_read.endpoint import RemoteReadEndpoint
+from tiercel.remote_read.server_stub import ServerStub
 from tiercel.remote_read.service import RemoteReadService
 from tiercel.rpc.associations import Associations
-from tiercel.rpc.endpoint_mapper import ENDPOINT_MAPPER, EndpointMapper
-from tiercel.rpc.endpoint_mapper import Endpoint as MappedEndpoint
+from tiercel.rpc.endpoint_mapper import ENDPOINT_MAPPER, EndpointMapper, MappedEndpoint
 from tiercel.rpc.security import Providers
 from tiercel.rpc.server import Call, ServerConnection, Service
 from tiercel.server import log
@@ -41,7 +40,7 @@ class RemoteReading:
         self._loop = asyncio.get_running_loop()
         self.options = options
         self._host = options.host or host
-        self._endpoint = RemoteReadEndpoint(service)
+        self._stub = ServerStub(service)
         self._rpc = Service((REMOTE_READ,), Associations(os.urandom), providers)
         self._mapper = EndpointMapper()
         self._mapper_rpc = Service((ENDPOINT_MAPPER,), Associations(os.urandom))
@@ -119,12 +118,12 @@ class RemoteReading:
     def feed_received(self, arrived: "tuple[RpcConnection, bytes]") -> None:
         connection, data = arrived
         self._touched[connection] = None
-        self._endpoint.take_all(connection.rpc, connection.rpc.receive(data))
+        self._stub.take_all(connection.rpc, connection.rpc.receive(data))
 
     def feed_lost(self, connection: "RpcConnection") -> None:
         """Every call of the connection is given up; with the last of its group, the handles go too."""
         for event in connection.rpc.connection_lost():
-            self._endpoint.take(connection.rpc, event)
+            self._stub.take(connection.rpc, event)
         self._connections.discard(connection)
         self._by_rpc.pop(connection.rpc, None)
         self._touched.pop(connection, None)
@@ -135,7 +134,7 @@ class RemoteReading:
     def perform(self, actions: Iterable[Action]) -> None:
         touched, unhurried, by_rpc = self._touched, self._unhurried, self._by_rpc
         for action in actions:
-            self._endpoint.perform(action)
+            self._stub.perform(action)
             if isinstance(action, Enlist):
                 continue
             shell = by_rpc.get(cast("tuple[object, object]", action.call)[0])

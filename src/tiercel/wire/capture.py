@@ -44,7 +44,7 @@ _IPV6_EXTENSIONS = frozenset({0, 43, _FRAGMENT, _AUTHENTICATION, 60, 135, 139, 1
 _FIN, _SYN, _RST = 0x01, 0x02, 0x04
 
 
-class Endpoint(NamedTuple):
+class SocketAddress(NamedTuple):
     address: bytes
     port: int
 
@@ -56,8 +56,8 @@ class Endpoint(NamedTuple):
 class Flow(NamedTuple):
     """One direction of a connection."""
 
-    source: Endpoint
-    destination: Endpoint
+    source: SocketAddress
+    destination: SocketAddress
 
     def __str__(self) -> str:
         return f"{self.source} -> {self.destination}"
@@ -301,7 +301,7 @@ def _flow(packet: _Packet, ports: Collection[int]) -> Flow | None:
     source, destination = struct.unpack_from("!HH", packet.data)
     if source not in ports and destination not in ports:
         return None
-    return Flow(Endpoint(packet.source, source), Endpoint(packet.destination, destination))
+    return Flow(SocketAddress(packet.source, source), SocketAddress(packet.destination, destination))
 
 
 def _read_datagram(packet: _Packet, ports: Collection[int], capture: Capture) -> None:

@@ -1,7 +1,7 @@
 """Between the connections and the service: calls go in as values, answers go back as stub data.
 
-    endpoint.take_all(connection, connection.receive(data))                       # inside a batch
-    for action in service.take_actions(): endpoint.perform(action)                # after its commit
+    stub.take_all(connection, connection.receive(data))                       # inside a batch
+    for action in service.take_actions(): stub.perform(action)                # after its commit
 
 Then the connections have something to send. What `perform` does not do itself, it gives back.
 """
@@ -22,7 +22,7 @@ from tiercel.rpc.verification import check_trailer
 _START = StartReceive.OPNUM
 
 
-class RemoteReadEndpoint:
+class ServerStub:
     def __init__(self, service: RemoteReadService) -> None:
         self._service = service
 

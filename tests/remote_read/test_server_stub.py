@@ -20,9 +20,9 @@ from tiercel.model.codes import QueueAccessMask
 from tiercel.model.sid import ANONYMOUS
 from tiercel.remote_read import calls
 from tiercel.remote_read.calls import REMOTE_READ, REQUESTS, Received, Request
-from tiercel.remote_read.endpoint import RemoteReadEndpoint
 from tiercel.remote_read.packet import rebuild
 from tiercel.remote_read.queue_format import QueueFormat
+from tiercel.remote_read.server_stub import ServerStub
 from tiercel.rpc.client import Answered, Authentication, ClientConnection, Faulted
 from tiercel.rpc.ndr import ContextHandle
 from tiercel.rpc.pdu import (
@@ -56,13 +56,13 @@ class Line(RawClient):
     def __init__(self, site: Site, service: Service) -> None:
         super().__init__(service, "127.0.0.1")
         self.site = site
-        self.endpoint = RemoteReadEndpoint(site.service)
+        self.stub = ServerStub(site.service)
         self.call_ids = iter(range(2, 1_000_000))
 
     def send(self, *pdus: Pdu | bytes) -> list[Pdu]:
         """In one piece."""
         data = b"".join(pdu if isinstance(pdu, bytes) else pdu.encode() for pdu in pdus)
-        self.site.run(lambda: self.endpoint.take_all(self.server, self.server.receive(data)))
+        self.site.run(lambda: self.stub.take_all(self.server, self.server.receive(data)))
         return self.answers()
 
     def answers(self) -> list[Pdu]:
@@ -93,7 +93,7 @@ class Line(RawClient):
 
         def take() -> None:
             for event in self.server.connection_lost():
-                self.endpoint.take(self.server, event)
+                self.stub.take(self.server, event)
 
         self.site.run(take)
 
