@@ -50,6 +50,20 @@ async def started(call: Coroutine[Any, Any, tiercel.Message]) -> "asyncio.Task[t
     return task
 
 
+class TestQueueNames:
+    @pytest.mark.parametrize(
+        "name", ["orders", r"private$\orders", r"FormatName:DIRECT=OS:test\private$\orders"]
+    )
+    def test_every_spelling(self, play: Callable[[Scene], None], name: str) -> None:
+        async def scene(qm: aio.QueueManager, queue: aio.Queue) -> None:
+            await queue.send(b"x")
+            assert (await qm.queue(name).receive(0)).body == b"x"
+            assert (await qm.create_queue(name, exist_ok=True)).count == 0
+            await qm.delete_queue(name)
+
+        play(scene)
+
+
 def bodies(queue: aio.Queue) -> list[bytes]:
     return [message.body for message in queue.cursor()]
 

@@ -14,6 +14,8 @@ from typing import Any, Final, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from tiercel.columns import RowFilter
+from tiercel.model.errors import MqError
+from tiercel.model.queue_name import expand_queue_name, parse_queue_name
 
 DEFAULT_URL: Final = "http://127.0.0.1:8802"
 T = TypeVar("T")
@@ -90,13 +92,20 @@ def _one_of(*words: str) -> Callable[[str], str]:
     return read
 
 
-def _names(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(","))
-    if not all(names):
-        raise ValueError("names with commas between them are wanted")
-    if len(set(map(str.casefold, names))) < len(names):
+def _queue(text: str) -> str:
+    r"""A queue by any of its names; a checkpoint holds it as the full name, as `.\private$\orders`."""
+    try:
+        parse_queue_name(text.strip())
+        return expand_queue_name(text.strip())
+    except MqError as problem:
+        raise ValueError(str(problem)) from None
+
+
+def _queues(text: str) -> tuple[str, ...]:
+    queues = tuple(map(_queue, text.split(",")))
+    if len(set(map(parse_queue_name, queues))) < len(queues):
         raise ValueError("it names a queue twice")
-    return names
+    return queues
 
 
 def _identifier(text: str) -> str:
@@ -194,7 +203,7 @@ class Connection:
 class ReadOptions(Connection):
     """What batch and stream reads have in common."""
 
-    queue: tuple[str, ...] | None = _optional("queue", _names)
+    queue: tuple[str, ...] | None = _optional("queue", _queues)
     queue_pattern: str | None = _optional("queuePattern", _text)
     source: str = _option(
         "from",
@@ -259,7 +268,7 @@ class AnyReadOptions(BatchOptions, StreamOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class WriteOptions(Connection):
-    queue: str | None = _optional("queue", _text)
+    queue: str | None = _optional("queue", _queue)
     txn_app_id: str | None = _optional("txnAppId", _identifier)
     txn_version: int | None = _optional("txnVersion", lambda text: _count(text) if text.strip("0 ") else 0)
     transactional: str = _option("transactional", _one_of("auto", "true", "false"), "auto")
@@ -354,7 +363,7 @@ def _check_queue(read: ReadOptions) -> None:
         raise OptionError("queue and queuePattern: say one of the two")
     if read.needs_queue and not (read.queue or read.queue_pattern):
         raise OptionError(
-            r'which queue? Say .option("queue", r".\private$\orders"), or queuePattern. (A table made by '
+            'which queue? Say .option("queue", "orders"), or queuePattern. (A table made by '
             "CREATE TABLE ... USING msmq hands its options to nobody: use a temporary view, or "
             "SELECT ... FROM t WITH (queue = '...'))"
         )

@@ -18,7 +18,13 @@ class TestList:
         assert (record["name"], record["count"], record["transactional"]) == (name, 1, True)
 
     def test_names_as_people_write_them(self, run: Run, queue: str) -> None:
-        for written in (queue, rf"private$\{queue}", rf".\private$\{queue}", rf".\PRIVATE$\{queue.upper()}"):
+        for written in (
+            queue,
+            rf"private$\{queue}",
+            rf".\private$\{queue}",
+            rf".\PRIVATE$\{queue.upper()}",
+            rf"FormatName:DIRECT=OS:.\private$\{queue}",
+        ):
             assert run.fine("count", written).out == "0\n"
         assert run.fine("ls", f"{queue[0]}*", "--json").records
 

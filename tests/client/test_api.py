@@ -53,6 +53,11 @@ class TestQueues:
             r"test\PRIVATE$\Orders",
             r"DIRECT=OS:.\private$\orders",
             r"direct=os:test\private$\orders",
+            "orders",
+            "ORDERS",
+            r"private$\orders",
+            r"FormatName:DIRECT=OS:.\private$\orders",
+            r"formatname:direct=os:test\private$\orders",
         ],
     )
     def test_is_found_by_every_name_it_has(
@@ -60,6 +65,23 @@ class TestQueues:
     ) -> None:
         queue.send(b"x")
         assert qm.queue(name).count == 1
+
+    def test_short_names_make_and_find_queues(self, qm: tiercel.QueueManager) -> None:
+        queue = qm.create_queue("invoices", journaling=True)
+        assert qm.create_queue(r"FormatName:DIRECT=OS:.\private$\invoices", exist_ok=True).count == 0
+        assert queue.path_name == r"TEST\private$\invoices"
+        queue.send(b"1")
+        queue.send(b"2")
+        queue.move(queue.peek(0), "retry")
+        assert qm.queue("invoices;retry").receive(0).body == b"1"
+        qm.queue("invoices").receive(0)
+        assert qm.queue("invoices;journal").count == 2
+        assert qm.queue(";deadletter").format_name == qm.dead_letters.format_name
+        consumer = qm.consumer("c")
+        assert len(consumer.claim("invoices")) == 0
+        qm.delete_queue("invoices")
+        with pytest.raises(tiercel.QueueNotFoundError):
+            qm.queue("invoices")
 
     def test_public_queues_too(self, qm: tiercel.QueueManager) -> None:
         qm.create_queue(r".\orders").send(b"x")

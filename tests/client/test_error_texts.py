@@ -38,14 +38,14 @@ CASES: list[tuple[str, Callable[[Situations], object], str, str]] = [
     ("nothing there", lambda s: s.transactional.receive(0), "payments", "Wait longer"),
     ("no such queue", lambda s: s.qm.queue(r".\private$\x"), r"\\x: no such queue", "create the queue"),
     ("exists", lambda s: s.qm.create_queue(ORDERS), r"orders: .* exists already", "another name"),
-    ("no computer", lambda s: s.qm.create_queue("orders"), "orders", r"\.\\private\$\\"),
+    ("no name", lambda s: s.qm.create_queue(""), "empty", r"\.\\private\$\\"),
+    ("no path name", lambda s: s.qm.create_queue("a=b"), "a=b", r"private\$\\name"),
     (
         "slashes",
         lambda s: s.qm.create_queue("./private$/orders"),
         "character '/'",
         "Leave that character out|backslash",
     ),
-    ("no dot", lambda s: s.qm.create_queue(r"private$\orders"), r"private\$", r"\.\\|\. as the computer"),
     ("elsewhere", lambda s: s.qm.create_queue(r"a\private$\b"), "this computer", r"\. as the computer"),
     ("remote read", lambda s: s.qm.queue(r"a\private$\b").receive(0), "another computer", "on its own"),
     (

@@ -86,7 +86,12 @@ class TestNames:
         [
             ("srv", r"private$\orders", r"DIRECT=OS:srv\private$\orders"),
             ("srv", r".\private$\orders", r"DIRECT=OS:srv\private$\orders"),
-            ("srv", "orders", r"DIRECT=OS:srv\orders"),
+            ("srv", "orders", r"DIRECT=OS:srv\private$\orders"),
+            ("srv", "orders;late", r"DIRECT=OS:srv\private$\orders;late"),
+            ("srv", r".\orders", r"DIRECT=OS:srv\orders"),
+            ("srv", ";deadletter", r"DIRECT=OS:srv\system$;DEADLETTER"),
+            ("srv", r"FormatName:DIRECT=OS:.\private$\orders", r"DIRECT=OS:srv\private$\orders"),
+            ("srv", r"formatname:DIRECT=TCP:192.0.2.7\q", r"DIRECT=TCP:192.0.2.7\q"),
             ("srv", r"other\private$\orders", r"DIRECT=OS:other\private$\orders"),
             ("192.0.2.7", r"private$\orders", r"DIRECT=TCP:192.0.2.7\private$\orders"),
             ("::1", r"private$\orders;late", r"DIRECT=TCP:::1\private$\orders;late"),

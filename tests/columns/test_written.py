@@ -20,8 +20,9 @@ from tiercel.columns import (
 )
 from tiercel.columns.stored import StoredRows, batch_of
 from tiercel.engine.records import Record
-from tiercel.model.format_name import FormatName, named
+from tiercel.model.format_name import FormatName
 from tiercel.model.message import Message
+from tiercel.model.queue_name import parse_queue_name
 from tiercel.wire.message import encode_message
 from wire import strategies as wire
 
@@ -107,9 +108,11 @@ class TestValues:
 
     @pytest.mark.parametrize("name", ["queue", "resp_queue", "admin_queue"])
     def test_names_of_queues(self, name: str) -> None:
-        check_rows(rows(**{name: [r".\private$\a", r"DIRECT=OS:h\q", None]}), queue=r".\private$\q")
+        check_rows(
+            rows(**{name: [r".\private$\a", "a", r"FormatName:DIRECT=OS:h\q", None]}), queue=r".\private$\q"
+        )
         with pytest.raises(RowValueError, match=f"column {name}: .*nonsense"):
-            check_rows(rows(**{name: ["nonsense"]}), queue="q")
+            check_rows(rows(**{name: ["nonsense="]}), queue="q")
 
     def test_row_without_a_queue(self) -> None:
         with pytest.raises(RowValueError, match="column queue is None in row 1"):
@@ -157,7 +160,7 @@ class TestMessages:
             acknowledgements=12,
             negative_journaling=True,
             response_queue=FormatName.parse(r"DIRECT=OS:h\private$\r"),
-            administration_queue=named(r".\private$\a"),
+            administration_queue=parse_queue_name(r".\private$\a"),
         )
 
     @given(st.lists(wire.messages(), max_size=6))

@@ -33,10 +33,11 @@ from tiercel.model.codes import (
     ShareMode,
 )
 from tiercel.model.errors import IoTimeoutError, MqError
-from tiercel.model.format_name import FormatName, named
+from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
+from tiercel.model.queue_name import parse_queue_name
 from tiercel.model.sid import SecurityIdentifier
 from tiercel.security.access import Token
 from tiercel.store.lmdb_store import LmdbStore
@@ -112,7 +113,7 @@ class World:
         return self.box(str(path))
 
     def box(self, name: str) -> "Box":
-        return Box(self, named(name if "\\" in name or "=" in name else rf".\private$\{name}"))
+        return Box(self, parse_queue_name(name if "\\" in name or "=" in name else rf".\private$\{name}"))
 
     @property
     def journal(self) -> "Box":

@@ -47,6 +47,22 @@ def labels(served: Served, queue: str, lo: int, hi: int) -> list[str]:
     return found
 
 
+class TestNames:
+    @pytest.mark.parametrize("name", ["q0", r"private$\q0", rf"FormatName:DIRECT=OS:{QUEUES[0]}"])
+    def test_every_spelling(self, served: Served, name: str) -> None:
+        assert served.get("/head", queue=name)["guid"] == served.get("/head", queue=QUEUES[0])["guid"]
+        attached = served.post("/consumers/names/attach", queues=[name])
+        assert attached["queues"][name]["count"] == MESSAGES
+
+    def test_patterns_of_short_names(self, served: Served) -> None:
+        found = [each["queue"].partition("\\")[2] for each in served.get("/queues", pattern="q1?")["queues"]]
+        assert found == [rf"private$\q{number}" for number in range(10, 20)]
+
+    def test_none(self, served: Served) -> None:
+        answer = served.get("/head", queue=" ")
+        assert (answer.status, "it is empty" in answer["detail"]) == (400, True)
+
+
 class TestAttach:
     def test_gives_an_epoch_and_where_its_queues_stand(self, served: Served, new_queue: NewQueue) -> None:
         first, second = new_queue(), new_queue()

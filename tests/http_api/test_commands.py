@@ -8,9 +8,9 @@ from tiercel.engine.engine import Engine
 from tiercel.http.commands import SLICE, Commands
 from tiercel.http.waits import Waits
 from tiercel.model.codes import QueueAccess
-from tiercel.model.format_name import named
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
+from tiercel.model.queue_name import parse_queue_name
 from tiercel.server.config import Config, ListenOptions, NodeOptions
 from tiercel.server.daemon import Daemon
 
@@ -21,7 +21,7 @@ COUNT = 50_000
 async def fill(daemon: Daemon, count: int) -> None:
     await daemon.call(lambda engine: engine.create_queue(PathName.parse(QUEUE), daemon.driver.owner))
     opened = await daemon.call(
-        lambda engine: engine.open_queue(named(QUEUE), QueueAccess.SEND, token=daemon.driver.token)
+        lambda engine: engine.open_queue(parse_queue_name(QUEUE), QueueAccess.SEND, token=daemon.driver.token)
     )
 
     def send(engine: Engine) -> None:
@@ -93,7 +93,7 @@ async def wait_and_stop(folder: Path) -> None:
             )
 
         waiting = asyncio.create_task(wait())
-        queue = daemon.engine.queue_state(named(QUEUE))
+        queue = daemon.engine.queue_state(parse_queue_name(QUEUE))
         async with asyncio.timeout(PATIENCE_S):
             while not queue.waiters:  # noqa: ASYNC110  # nobody tells us
                 await asyncio.sleep(0.001)

@@ -59,12 +59,14 @@ class TestPublish:
             [
                 {"body": b"1", "label": "n1", "queue": PLAIN},
                 {"body": b"2", "label": "n2", "queue": rf"DIRECT=OS:{PLAIN}"},
+                {"body": b"3", "label": "n3", "queue": "plain"},
+                {"body": b"4", "label": "n4", "queue": rf"FormatName:DIRECT=OS:{PLAIN}"},
             ]
         )
         served.put("/stages/named/1/0/a", data)
         body = {"app": "named", "batch": "1", "stages": ["named/1/0/a"]}
-        assert served.post("/publish", **body, transactional=False)["published"] == 2
-        assert labels(served, PLAIN, "n") == ["n1", "n2"]
+        assert served.post("/publish", **body, transactional=False)["published"] == 4
+        assert labels(served, PLAIN, "n") == ["n1", "n2", "n3", "n4"]
 
     def test_a_large_one_in_slices(self, served: Served) -> None:
         table = pa.table({"body": pa.array([b"y" * 100] * 3000, pa.binary()), "label": ["large"] * 3000})

@@ -22,10 +22,10 @@ from tiercel.model.codes import (
     TransactionalOperationType,
 )
 from tiercel.model.errors import InsufficientResourcesError, TransactionUsageError
-from tiercel.model.format_name import named
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
+from tiercel.model.queue_name import parse_queue_name
 from tiercel.security.access import Token
 from tiercel.store import Keyspace, MemoryStore
 from tiercel.wire.message import decode_message, encode_message
@@ -187,11 +187,11 @@ class EngineWorld:
         )
 
     def delete_queue(self, name: str) -> None:
-        self.engine.delete_queue(self.engine.queue_state(named(path_of(name))), OWNER)
+        self.engine.delete_queue(self.engine.queue_state(parse_queue_name(path_of(name))), OWNER)
 
     def open(self, name: str, access: str, *, deny: bool = False) -> OpenQueue:
         share = ShareMode.DENY_RECEIVE if deny else ShareMode.DENY_NONE
-        return self.engine.open_queue(named(path_of(name)), ACCESS[access], share, token=OWNER)
+        return self.engine.open_queue(parse_queue_name(path_of(name)), ACCESS[access], share, token=OWNER)
 
     def send(self, opened: OpenQueue, letter: Letter, body: bytes, transaction: Transaction | None) -> None:
         message = message_of(letter, body, self.now)
@@ -208,7 +208,7 @@ class EngineWorld:
     def size_of(self, queue: str, letter: Letter, body: bytes) -> int:
         """How long the packet will be; the codec has its own tests."""
         message = message_of(letter, body, self.now)
-        message.destination_queue = named(path_of(queue))
+        message.destination_queue = parse_queue_name(path_of(queue))
         message.id = MessageId(self.engine.queue_manager.identifier, 1)
         message.transaction_id = 1 if letter.transactional else None
         return len(encode_message(message)) + _added_by_the_engine()
@@ -309,7 +309,7 @@ def _added_by_the_engine() -> int:
     world.run(lambda: world.send(world.open("c", "send"), letter, b"", None))
     (sent,) = (seen for state in world.states() for seen in world.look_at(state))
     message = message_of(letter, b"", 0.0)
-    message.destination_queue = named(path_of("c"))
+    message.destination_queue = parse_queue_name(path_of("c"))
     message.id = MessageId(world.engine.queue_manager.identifier, 1)
     return sent.size - len(encode_message(message))
 
@@ -328,7 +328,7 @@ def message_of(letter: Letter, body: bytes, now: float) -> Message:
     if letter.deadline is not None:
         message.time_to_be_received = int(letter.deadline - int(now))
     if letter.admin is not None:
-        message.administration_queue = named(path_of(letter.admin))
+        message.administration_queue = parse_queue_name(path_of(letter.admin))
     if letter.dead_letter_queue is not None:
         message.dead_letter_queue = PathName.parse(path_of(letter.dead_letter_queue))
     return message

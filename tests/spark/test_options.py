@@ -96,6 +96,29 @@ class TestValues:
         with pytest.raises(OptionError, match=f"^option {name}="):
             read_stream_options({**STREAM, name: value})
 
+    @pytest.mark.parametrize(
+        ("text", "queues"),
+        [
+            ("orders", (r".\private$\orders",)),
+            (r"orders;retry, .\private$\b", (r".\private$\orders;retry", r".\private$\b")),
+            (r"FormatName:DIRECT=OS:host\private$\q", (r"DIRECT=OS:host\private$\q",)),
+        ],
+    )
+    def test_queues_by_any_name(self, text: str, queues: tuple[str, ...]) -> None:
+        assert read_batch_options({"queue": text}).queue == queues
+        if len(queues) == 1:
+            assert read_write_options({"queue": text}).queue == queues[0]
+
+    @pytest.mark.parametrize("text", [r"orders,.\private$\ORDERS", r"a,FormatName:DIRECT=OS:.\private$\a"])
+    def test_one_queue_by_two_names(self, text: str) -> None:
+        with pytest.raises(OptionError, match="names a queue twice"):
+            read_batch_options({"queue": text})
+
+    @pytest.mark.parametrize("text", ["", "./private$/b", "a=b"])
+    def test_what_no_queue_is_called(self, text: str) -> None:
+        with pytest.raises(OptionError, match=r"^option queue="):
+            read_write_options({"queue": text})
+
     def test_a_class_that_is_none(self) -> None:
         with pytest.raises(OptionError, match="neither a number nor a class"):
             read_batch_options({**QUEUE, "class": "BEST"})

@@ -135,8 +135,8 @@ def send(
         "time_to_reach_queue": _seconds(ttrq),
         "positive_journaling": journal or None,
         "negative_journaling": dead_letter or None,
-        "response_queue": _format_name(response_queue),
-        "administration_queue": _format_name(administration_queue),
+        "response_queue": response_queue,
+        "administration_queue": administration_queue,
         "acknowledgements": acknowledge.split(",") if acknowledge else None,
         "correlation_id": correlation_id,
     }
@@ -205,13 +205,6 @@ def _value(text: str) -> Any:
 
 def _seconds(text: str | None) -> int | str | None:
     return int(text) if text is not None and text.isdigit() else text
-
-
-def _format_name(queue: str | None) -> str | None:
-    """The API wants a name that others understand; `answers` is short for a private queue here."""
-    if queue is None or "\\" in queue or "=" in queue:
-        return queue
-    return f".\\private$\\{queue}"
 
 
 def _more(words: list[str] | None) -> dict[str, Any]:

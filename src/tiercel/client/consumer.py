@@ -14,11 +14,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 from uuid import UUID
 
-from tiercel.client.translate import check_number, check_text
+from tiercel.client.translate import check_number, format_name_of
 from tiercel.engine import claims as engine_claims
 from tiercel.engine.messages import set_record
 from tiercel.engine.queue_state import QueueState
-from tiercel.model.format_name import FormatName, named
+from tiercel.model.format_name import FormatName
 from tiercel.model.message import ReceivedMessage
 from tiercel.server.driver import Driver
 from tiercel.wire.message import reader_of
@@ -150,5 +150,4 @@ def release(driver: Driver, consumer: str, queue: "Place | None" = None) -> None
 
 
 def _name(queue: Place) -> FormatName:
-    name = getattr(queue, "format_name", queue)
-    return name if isinstance(name, FormatName) else named(check_text("queue", name))
+    return format_name_of(getattr(queue, "format_name", queue))

@@ -22,7 +22,7 @@ from typing import Any, Self
 from uuid import UUID
 
 from tiercel.client.consumer import Consumer, Place, release
-from tiercel.client.translate import check_exists, check_number, check_text, message_of
+from tiercel.client.translate import check_exists, check_number, check_text, format_name_of, message_of
 from tiercel.engine import cursor as engine_cursor
 from tiercel.engine import transaction as engine_transaction
 from tiercel.engine.attributes import SETTABLE, SETTABLE_OF_MANAGER
@@ -40,10 +40,11 @@ from tiercel.model.errors import (
     MqError,
     QueueExistsError,
 )
-from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName, named
+from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName, SystemQueue
+from tiercel.model.queue_name import parse_new_queue_name
 from tiercel.server.driver import Driver
 from tiercel.server.node import Clock
 from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES
@@ -107,11 +108,13 @@ class QueueManager:
     def create_queue(
         self, path_name: str, *, transactional: bool = False, exist_ok: bool = False, **properties: Any
     ) -> "Queue":
-        r"""Makes a queue such as `.\private$\orders`; the properties are those that `set_properties` takes.
+        r"""Creates a queue, such as `orders`, which is short for `.\private$\orders`.
 
-        With `exist_ok`, a queue of that name that is there already is taken as it is.
+        The properties are those that `set_properties` takes. With `exist_ok`, an existing queue of that name
+        is returned as it is.
         """
-        path, engine, owner = _path(path_name), self._driver.engine, self._driver.owner
+        path = parse_new_queue_name(check_text("path name", path_name))
+        engine, owner = self._driver.engine, self._driver.owner
         try:
             state = self._driver.run(
                 lambda: engine.create_queue(path, owner, transactional=transactional, **properties)
@@ -126,8 +129,11 @@ class QueueManager:
         self.queue(path_name).delete()
 
     def queue(self, name: str | FormatName) -> "Queue":
-        """The queue of a path name or a format name; one on another computer can be sent to."""
-        parsed = name if isinstance(name, FormatName) else named(check_text("name of the queue", name))
+        r"""The queue of a name: `orders`, `.\private$\orders`, `DIRECT=OS:host\private$\orders`.
+
+        A queue of another computer can be sent to.
+        """
+        parsed = format_name_of(name)
         self._driver.run(lambda: check_exists(self._driver, parsed))
         return Queue(self, parsed)
 
@@ -594,10 +600,6 @@ class Cursor:
         driver = self._queue.driver
         if driver.is_open:
             driver.run(lambda: driver.engine.close_cursor(self._opened, self._cursor))
-
-
-def _path(path_name: str) -> PathName:
-    return PathName.parse(check_text("path name", path_name))
 
 
 def _message(message: object) -> Message:

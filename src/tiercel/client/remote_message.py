@@ -2,7 +2,7 @@
 
 from ipaddress import ip_address
 
-from tiercel.model.errors import IllegalPropertyVariantTypeError
+from tiercel.client.translate import format_name_of
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
 from tiercel.model.message import ReceivedMessage
 from tiercel.model.path_name import PathName
@@ -11,8 +11,6 @@ from tiercel.remote_read.calls import Received
 from tiercel.remote_read.reader import lookup_id_of
 from tiercel.wire import user_header
 from tiercel.wire.message import reader_of
-
-_FOLDERS = {"private$", "system$"}
 
 
 class RemoteMessage(ReceivedMessage):
@@ -44,20 +42,11 @@ class RemoteMessage(ReceivedMessage):
 
 
 def queue_name(host: str, name: str | FormatName) -> FormatName:
-    r"""The queue that a user means: a format name, or a path name, which needs no computer here."""
-    if isinstance(name, FormatName):
-        return name
-    if not isinstance(name, str):
-        kind = type(name).__name__
-        raise IllegalPropertyVariantTypeError("name of the queue", present=kind, limit="str")
-    first, backslash, _ = name.partition("\\")
-    if "=" in first:
-        return FormatName.parse(name)
-    folder = first.partition(";")[0].casefold()
-    if not backslash or folder in _FOLDERS:
-        return on_host(host, PathName.parse(f".\\{name}"))
-    path = PathName.parse(name)
-    return on_host(host, path) if first == "." else DirectFormatName(DirectProtocol.OS, path)
+    """The queue that a user names; a path name without a computer, or with ".", is on `host`."""
+    parsed = format_name_of(name)
+    if isinstance(parsed, DirectFormatName) and parsed.path.computer == ".":
+        return on_host(host, parsed.path)
+    return parsed
 
 
 def on_host(host: str, path: PathName) -> DirectFormatName:

@@ -5,6 +5,7 @@ from tiercel.engine.messages import set_record
 from tiercel.model.errors import IllegalPropertyVariantTypeError, QueueNotFoundError
 from tiercel.model.format_name import FormatName
 from tiercel.model.message import Message
+from tiercel.model.queue_name import parse_queue_name
 from tiercel.server.driver import Driver
 from tiercel.wire.message import read_message
 from tiercel.wire.user_message import UserMessage
@@ -21,6 +22,11 @@ def message_of(found: Found) -> Message:
     message = read_message(found.packet or UserMessage(found.record.packet))
     set_record(message, found.lookup_id, found.record)
     return message
+
+
+def format_name_of(name: object) -> FormatName:
+    """The queue that a user names, by any of its names."""
+    return name if isinstance(name, FormatName) else parse_queue_name(check_text("name of the queue", name))
 
 
 def check_text(what: str, value: object) -> str:

@@ -1,7 +1,6 @@
 """Rows to messages: what senders may say of a message, checked before anything is sent."""
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,7 +8,6 @@ import pyarrow.compute as pc
 from tiercel.columns.schema import BY_NAME, COLUMNS, unknown_column
 from tiercel.model.codes import DeliveryGuarantee, Journal
 from tiercel.model.errors import MqError
-from tiercel.model.format_name import FormatName, named
 from tiercel.model.limits import (
     INFINITE,
     LABEL_MAX_UTF16_UNITS,
@@ -19,6 +17,7 @@ from tiercel.model.limits import (
 )
 from tiercel.model.message import CORRELATION_ID_BYTES, Message
 from tiercel.model.path_name import utf16_length
+from tiercel.model.queue_name import parse_queue_name
 
 WRITER_COLUMNS = tuple(column.name for column in COLUMNS if column.written)
 
@@ -142,7 +141,7 @@ def _check_queues(batch: pa.RecordBatch, name: str) -> None:
     for text in pc.unique(batch[name]).to_pylist():
         if text is not None:
             try:
-                _queue(text)
+                parse_queue_name(text)
             except MqError as problem:
                 raise RowValueError(f"column {name}: {problem}") from problem
 
@@ -191,8 +190,8 @@ def messages_of(batch: pa.RecordBatch) -> Iterator[tuple[str | None, Message]]:
                 acknowledgements=acknowledge,
                 positive_journaling=bool(journal & _POSITIVE),
                 negative_journaling=bool(journal & _NEGATIVE),
-                response_queue=None if resp_queue is None else _queue(resp_queue),
-                administration_queue=None if admin_queue is None else _queue(admin_queue),
+                response_queue=None if resp_queue is None else parse_queue_name(resp_queue),
+                administration_queue=None if admin_queue is None else parse_queue_name(admin_queue),
             ),
         )
 
@@ -205,8 +204,3 @@ def _values(batch: pa.RecordBatch, name: str) -> Iterable[object]:
     if name == "body":
         values = values.cast(pa.large_binary())
     return [default if value is None else value for value in values.to_pylist()]
-
-
-@lru_cache(1024)  # rows name the same few queues
-def _queue(text: str) -> FormatName:
-    return named(text)

@@ -19,8 +19,9 @@ from tiercel.http import names
 from tiercel.http.browsing import message_of
 from tiercel.http.host import Host
 from tiercel.http.message_json import Json, time_text, to_json
+from tiercel.http.places import name_of
 from tiercel.http.problems import BusyError
-from tiercel.http.queues import name_of, open_to_take
+from tiercel.http.queues import open_to_take
 from tiercel.http.waits import Asker, Waits
 from tiercel.model.codes import MessageSeekAction, QueueAccess
 from tiercel.model.errors import IllegalOperationError, IoTimeoutError, LeaseEndedError, MqError

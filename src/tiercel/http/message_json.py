@@ -28,11 +28,12 @@ from tiercel.model.codes import (
     SenderIdType,
 )
 from tiercel.model.errors import IllegalPropertyValueError, MqError, PropertyNotAllowedError
-from tiercel.model.format_name import FormatName, UnreadableFormatName, named
+from tiercel.model.format_name import FormatName, UnreadableFormatName
 from tiercel.model.identifiers import MessageId, TxSequenceId
 from tiercel.model.limits import INFINITE, PRIORITY_MAX
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName, shown
+from tiercel.model.queue_name import parse_queue_name
 from tiercel.wire.structure import encode_guid
 
 Json = dict[str, Any]
@@ -40,7 +41,7 @@ Json = dict[str, Any]
 _SHOWN: Final = 60
 _U16, _U32, _U64 = 0xFFFF, 0xFFFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
-_NO_QUEUE: Final = "a format name, as DIRECT=OS:host\\private$\\orders, or a path name"
+_NO_QUEUE: Final = "a queue name, as orders, host\\private$\\orders or DIRECT=OS:host\\private$\\orders"
 
 
 class _Kind(NamedTuple):
@@ -208,7 +209,7 @@ def _read_queue(value: Any) -> FormatName:
     if isinstance(value, dict) and value.keys() == {"unreadable"}:
         return UnreadableFormatName(_text(value["unreadable"]))
     try:
-        return named(_text(value))
+        return parse_queue_name(_text(value))
     except (MqError, ValueError) as problem:
         raise ValueError(_NO_QUEUE) from problem
 

@@ -15,7 +15,8 @@ from prometheus_client.core import (
 
 from tiercel.engine.engine import Engine
 from tiercel.engine.queue_state import QueueState
-from tiercel.http.queues import QueueKind, kind_of, name_of
+from tiercel.http.places import name_of
+from tiercel.http.queues import QueueKind, kind_of
 from tiercel.model.codes import MessageClass, message_class
 from tiercel.model.queue import OutgoingQueue
 

@@ -6,8 +6,8 @@ from fnmatch import fnmatchcase
 from tiercel.engine.engine import Engine
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.errors import InvalidParameterError, QueueNotFoundError
-from tiercel.model.format_name import named
 from tiercel.model.path_name import SystemQueue
+from tiercel.model.queue_name import parse_queue_name, short_queue_name
 
 
 class Source(StrEnum):
@@ -30,13 +30,13 @@ def find(engine: Engine, queue: str | None, source: Source = Source.QUEUE) -> Qu
     """The queue that is meant; without a name, the journal or the dead letters of the computer."""
     if queue is None:
         if source not in _SYSTEM:
-            fix = r"give queue, as .\private$\orders"
+            fix = "give queue, as orders"
             raise InvalidParameterError("queue", problem="it is missing", fix=fix)
-        return engine.queue_state(named(rf".\system$;{_SYSTEM[source]}"))
+        return engine.queue_state(parse_queue_name(f";{_SYSTEM[source]}"))
     if source in {Source.DEADLETTER, Source.XACTDEADLETTER}:
         problem = f"from={source} is one for the whole computer"
         raise InvalidParameterError("queue", problem=problem, fix="leave queue out")
-    state = engine.queue_state(named(queue))
+    state = engine.queue_state(parse_queue_name(queue))
     if source is Source.JOURNAL:
         if state.journal is None:
             raise QueueNotFoundError(f"journal of {state}")
@@ -56,7 +56,7 @@ def listed(engine: Engine, pattern: str | None, source: Source = Source.QUEUE) -
         return [find(engine, None, source)]
     visible = [state for state in engine.queues() if engine.is_visible(state)]
     chosen = [state for state in visible if state.is_outgoing is (source is Source.OUTGOING)]
-    chosen = [state for state in chosen if pattern is None or _matches(engine, state, pattern)]
+    chosen = [state for state in chosen if pattern is None or name_matches(name_of(engine, state), pattern)]
     return [state.journal for state in chosen if state.journal] if source is Source.JOURNAL else chosen
 
 
@@ -66,9 +66,8 @@ def name_of(engine: Engine, state: QueueState) -> str:
     return str(engine.format_name(state)) if path is None else str(path)
 
 
-def _matches(engine: Engine, state: QueueState, pattern: str) -> bool:
-    name = name_of(engine, state)
+def name_matches(name: str, pattern: str) -> bool:
+    """Whether a pattern fits any spelling of a queue's name."""
     local = name.partition("\\")[2]
-    return any(
-        fnmatchcase(each.casefold(), pattern.casefold()) for each in (name, f".\\{local}", local) if each
-    )
+    spellings = (name, f".\\{local}", local, short_queue_name(name))
+    return any(fnmatchcase(each.casefold(), pattern.casefold()) for each in spellings if each)

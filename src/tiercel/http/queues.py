@@ -4,7 +4,6 @@ import asyncio
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
@@ -16,6 +15,7 @@ from tiercel.engine.queue_state import QueueState
 from tiercel.http import names
 from tiercel.http.host import Host
 from tiercel.http.message_json import time_text
+from tiercel.http.places import name_matches, name_of
 from tiercel.model.codes import OutgoingQueueState, QueueAccess, QueueAccessMask, QueuePrivacyLevel, QueueType
 from tiercel.model.errors import (
     DecodeError,
@@ -28,6 +28,7 @@ from tiercel.model.errors import (
 from tiercel.model.limits import INFINITE
 from tiercel.model.path_name import shown
 from tiercel.model.queue import OutgoingQueue
+from tiercel.model.queue_name import parse_new_queue_name, short_queue_name
 from tiercel.security.descriptor import SecurityDescriptor
 
 Json = dict[str, Any]
@@ -78,7 +79,7 @@ class Queues:
         self, queue: str, properties: Json, *, transactional: bool, exist_ok: bool
     ) -> tuple[Json, bool]:
         """The queue, and whether it is new."""
-        path, owner = names.path_name(queue), self._host.driver.owner
+        path, owner = parse_new_queue_name(queue), self._host.driver.owner
         attributes = attributes_of(properties, SETTABLE)
 
         def command(engine: Engine) -> tuple[Json, bool]:
@@ -179,20 +180,8 @@ def _matching(engine: Engine, pattern: str | None, kinds: frozenset[QueueKind]) 
             continue
         family = [state] if state.journal is None else [state, state.journal]
         for each in family:
-            if kind_of(each) in kinds and (pattern is None or _matches(name_of(engine, each), pattern)):
+            if kind_of(each) in kinds and (pattern is None or name_matches(name_of(engine, each), pattern)):
                 yield each
-
-
-def _matches(name: str, pattern: str) -> bool:
-    local = name.partition("\\")[2]
-    spellings = (name, f".\\{local}", local, names.short_name(name))
-    return any(fnmatchcase(each.casefold(), pattern.casefold()) for each in spellings if each)
-
-
-def name_of(engine: Engine, state: QueueState) -> str:
-    """The path name; of an outgoing queue, the format name that it leads to."""
-    path = state.queue.pathname
-    return str(engine.format_name(state)) if path is None else str(path)
 
 
 def described(engine: Engine, state: QueueState) -> Json:
@@ -200,7 +189,7 @@ def described(engine: Engine, state: QueueState) -> Json:
     queue, journal = state.queue, state.journal
     row: Json = {
         "path_name": name_of(engine, state),
-        "name": name_of(engine, state) if state.is_outgoing else names.short_name(str(queue.pathname)),
+        "name": name_of(engine, state) if state.is_outgoing else short_queue_name(str(queue.pathname)),
         "format_name": str(engine.format_name(state)),
         "kind": kind_of(state),
         "label": queue.label,

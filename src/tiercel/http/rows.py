@@ -2,18 +2,17 @@
 
 import struct
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 
 import pyarrow as pa
 
 from tiercel import columns
 from tiercel.model.errors import InvalidParameterError, MqError
-from tiercel.model.format_name import FormatName, named
+from tiercel.model.format_name import FormatName
 from tiercel.model.message import Message
+from tiercel.model.queue_name import parse_queue_name
 
 _OFFSET, _BACK, _SHORT = struct.Struct("<I"), struct.Struct("<i"), struct.Struct("<H")  # of FlatBuffers
 _ANY = "any"  # the queue may still be named when the rows are published
-_named = lru_cache(maxsize=1024)(named)
 
 
 def rows_of(queue: str | None) -> Callable[[bytes], Iterator[tuple[FormatName, Message]]]:
@@ -26,7 +25,7 @@ def rows_of(queue: str | None) -> Callable[[bytes], Iterator[tuple[FormatName, M
                 if goal is None:
                     fix = "give queue, or a column queue without nulls"
                     raise InvalidParameterError("queue", problem="a row names no queue", fix=fix)
-                yield _named(goal), message
+                yield parse_queue_name(goal), message
 
     return rows
 

@@ -18,6 +18,7 @@ from tiercel.model.errors import InvalidParameterError, MqError, QueueNotFoundEr
 from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
+from tiercel.model.queue_name import parse_queue_name
 
 MAX_MESSAGES: Final = 10_000  # in one request: their commit is one turn
 _SLICE: Final = 100  # messages that are read or encoded in one turn
@@ -30,7 +31,7 @@ class Sender:
 
     async def send(self, queue: str, messages: list[Message], transactional: bool | None) -> list[MessageId]:
         """All or none; `transactional` is asked for where only another computer knows."""
-        name = names.queue_name(queue)
+        name = parse_queue_name(queue)
         if len(messages) <= _SLICE:
             return await self._host.call(
                 lambda engine: self._send_at_once(engine, name, messages, transactional)

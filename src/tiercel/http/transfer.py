@@ -23,6 +23,7 @@ from tiercel.model.codes import QueueAccess
 from tiercel.model.errors import InvalidParameterError, MessageNotFoundError, MqError, QueueNotFoundError
 from tiercel.model.format_name import DirectFormatName
 from tiercel.model.message import Message
+from tiercel.model.queue_name import parse_queue_name
 
 MAX_LIMIT: Final = 10_000
 MAX_NAMED: Final = 1000  # messages that are named one by one
@@ -83,7 +84,7 @@ class Transfer:
         """Refuses at once what cannot be."""
         source = names.find(engine, errand.queue)
         at = start_of(engine, source, Shape(Order.QUEUE), errand.after, None)
-        if engine.find(names.queue_name(errand.to)) is source:
+        if engine.find(parse_queue_name(errand.to)) is source:
             problem = f"it is the queue that they are to be {'moved' if errand.moves else 'copied'} from"
             raise InvalidParameterError(f"to {errand.to}", problem=problem, fix="name another queue")
         with self._goal(engine, errand, source):
@@ -122,7 +123,7 @@ class Transfer:
 
     @contextmanager
     def _goal(self, engine: Engine, errand: Errand, source: QueueState) -> Iterator[OpenQueue]:
-        name, token = names.queue_name(errand.to), self._host.driver.token
+        name, token = parse_queue_name(errand.to), self._host.driver.token
         is_subqueue = isinstance(name, DirectFormatName) and name.subqueue is not None
         goes_home = source.is_subqueue and engine.find(name) is source.parent
         access = QueueAccess.MOVE if errand.moves and (is_subqueue or goes_home) else QueueAccess.SEND

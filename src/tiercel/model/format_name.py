@@ -4,8 +4,9 @@ A format name is `KEYWORD=value`; several with commas between them make a multip
 hold a comma, so a list is split before anything else is looked at. The printed grammar forgets `;JOURNAL` on
 public names, the suffixes of machine and connector names, subqueues, and most multicast ports.
 
-`FormatName.parse` takes what users write. Packets and RPC calls carry the parts of a name, and of a direct
-name the value without its `DIRECT=`: see `DirectFormatName.from_wire`.
+`FormatName.parse` takes format names only; `tiercel.model.queue_name` reads whatever users write. Packets and
+RPC calls carry the parts of a name, and of a direct name the value without its `DIRECT=`: see
+`DirectFormatName.from_wire`.
 """
 
 import re
@@ -321,13 +322,6 @@ class UnreadableFormatName(FormatName):
         return f"DIRECT={self.wire_name}"
 
 
-def named(text: str) -> FormatName:
-    """The format name of what users write: a format name, or a path name."""
-    if "=" in text.partition("\\")[0]:
-        return FormatName.parse(text)
-    return DirectFormatName(DirectProtocol.OS, PathName.parse(text))
-
-
 # The text after the keyword, read by kind.
 _READERS: dict[str, Callable[[str], FormatName]] = {
     "direct": DirectFormatName.from_wire,
@@ -354,7 +348,8 @@ def _parse_element(text: str) -> FormatName:
     reader = _READERS.get(keyword.casefold())
     if reader is None or not equals:
         keywords = ", ".join(f"{known.upper()}=" for known in _READERS)
-        raise _illegal(text, "it begins with no keyword of a format name", f"begin it with one of {keywords}")
+        fix = f"begin it with one of {keywords}, or write private$\\name for a queue with = in its name"
+        raise _illegal(text, "it begins with no keyword of a format name", fix)
     return reader(value)
 
 

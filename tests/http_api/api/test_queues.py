@@ -89,6 +89,13 @@ class TestList:
 
 
 class TestNames:
+    def test_every_spelling(self, served: Asked) -> None:
+        served.create("spelt")
+        for name in ("spelt", r"private$\spelt", r"FormatName:DIRECT=OS:.\private$\spelt"):
+            assert served.get(at(name)).json()["name"] == "spelt"
+            sent = {"response_queue": name}
+            assert served.post(f"{at(name)}/messages", sent).status_code == 201
+
     def test_the_nearest_is_named(self, served: Asked) -> None:
         served.create("invoices")
         answer = served.get(at("invoces"))

@@ -11,7 +11,7 @@ from tiercel.http import names
 from tiercel.http.api.context import Context, about, answer
 from tiercel.http.api.models import ClaimList, Forgotten, Release, Released, StageList
 from tiercel.http.api.route import needs, new_router
-from tiercel.http.queues import name_of
+from tiercel.http.places import name_of
 from tiercel.security.tokens import Role
 
 router = new_router()
