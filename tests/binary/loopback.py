@@ -42,13 +42,8 @@ class Side:
         self.states: list[OutgoingQueueState] = []  # of the outgoing queue, each time that it changed
         self.engine = Engine(MemoryStore(), Identity(name, addresses=(address,)), now=NOW, owner=SYSTEM)
         self.protocol = BinaryProtocol(self.engine, Settings())
-        self.node = Node(
-            self.engine,
-            self.protocol,
-            self.actions.extend,
-            wall_clock=lambda: pair.now,
-            monotonic_clock=lambda: pair.now,
-        )
+        self.node = Node(self.engine, wall_clock=lambda: pair.now, monotonic_clock=lambda: pair.now)
+        self.node.attach(self.protocol, self.actions.extend)
         self.name = FormatName.parse(rf"DIRECT=TCP:{address}\private$\q")
         self.run(lambda: self.engine.create_queue(PathName.parse(r".\private$\q"), SYSTEM))
         self.run(

@@ -161,13 +161,8 @@ class Qm(World):
         identity = Identity(self.name, addresses=(self.address,))
         self.engine = Engine(self.store, identity, now=self.now, owner=ALICE, **self.options)
         self.protocol = BinaryProtocol(self.engine, self.settings)
-        self.node = Node(
-            self.engine,
-            self.protocol,
-            self.actions.extend,
-            wall_clock=lambda: self.net.now,
-            monotonic_clock=lambda: self.net.now,
-        )
+        self.node = Node(self.engine, wall_clock=lambda: self.net.now, monotonic_clock=lambda: self.net.now)
+        self.node.attach(self.protocol, self.actions.extend)
         self.run(self.protocol.start)
 
     def restart(self) -> None:

@@ -85,11 +85,10 @@ class Site:
         self.protocol = BinaryProtocol(self.engine, Settings(**settings))
         self.node = Node(
             self.engine,
-            self.protocol,
-            self._perform,
             wall_clock=lambda: NOW + self.elapsed_ms / 1000,
             monotonic_clock=lambda: self._uptime_s + self.elapsed_ms / 1000,
         )
+        self.node.attach(self.protocol, self._perform)
 
     @property
     def guid(self) -> UUID:

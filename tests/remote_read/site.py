@@ -78,14 +78,14 @@ class Site(World):
         finally:
             self.commits: list[list[Action]] = []
             self.effects = []
-            is_due = True
-            while is_due:
+            deadline: float | None = self.now
+            while deadline is not None and deadline <= self.now:
                 self.service.flush()
                 self.effects = self.service.finish(self.effects + self.engine.commit())
                 self.commits.append(self.service.take_actions())
                 for action in self.commits[-1]:
                     self._perform(action)
-                is_due = self.service.flush_due()
+                deadline = self.service.next_deadline
 
     def _perform(self, action: Action) -> None:
         if isinstance(action.call, tuple):  # it came over a connection

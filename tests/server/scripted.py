@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 from tiercel.binary.actions import Action, Close, SessionEvent, Write
 from tiercel.binary.settings import Settings
+from tiercel.engine.core import Effect
 from tiercel.engine.engine import Engine
 from tiercel.model.codes import ConnectionStatus
 from tiercel.server.config import Config
@@ -28,6 +29,7 @@ class Scripted:
         self.answer: Callable[..., list[Action]] = lambda *_input: []
         self.next_deadline: float | None = None
         self._numbers = 0
+        self._now = 0.0
         self._actions: list[Action] = []
 
     @property
@@ -58,10 +60,16 @@ class Scripted:
         self.batches[-1].append(event)
         self._actions += self.answer(*event)
 
-    def begin(self, _now: float) -> None:
+    def begin(self, now: float) -> None:
         self.batches.append([])
+        self._now = now
 
-    def flush(self) -> None: ...
+    def flush(self) -> None:
+        if self.next_deadline is not None and self.next_deadline <= self._now:
+            self.next_deadline = None
+
+    def finish(self, effects: list[Effect]) -> list[Effect]:
+        return effects
 
     def take_actions(self) -> list[Action]:
         actions, self._actions = self._actions, []
@@ -130,7 +138,7 @@ def configured(directory: Path, **sections: dict[str, Any]) -> Config:
 @asynccontextmanager
 async def scripted(config: Config) -> AsyncIterator[tuple[Daemon, Any]]:
     """A daemon that runs on a scripted protocol."""
-    with patch("tiercel.server.driver.BinaryProtocol", Scripted):
+    with patch("tiercel.server.transports.BinaryProtocol", Scripted):
         daemon = Daemon(config)
     async with asyncio.timeout(PATIENCE_S), daemon:
         yield daemon, daemon.protocol

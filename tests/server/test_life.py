@@ -47,7 +47,7 @@ class Noting(BinaryProtocol):
 @pytest.mark.conformance("DMPR-134")
 def test_protocols_start_after_the_model_and_hear_of_its_end(tmp_path: Path) -> None:
     async def main() -> None:
-        with patch("tiercel.server.driver.BinaryProtocol", Noting):
+        with patch("tiercel.server.transports.BinaryProtocol", Noting):
             daemon = Daemon(configured(tmp_path))
         protocol = daemon.protocol
         assert isinstance(protocol, Noting)

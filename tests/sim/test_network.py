@@ -5,7 +5,7 @@ from random import Random
 from typing import cast
 
 from tiercel.binary.actions import Action, Close, Dial, Resolve, SendDatagram, Write
-from tiercel.binary.protocol import BinaryProtocol
+from tiercel.binary.inputs import Inputs
 from tiercel.model.codes import ConnectionStatus
 from tiercel.sim.network import NOBODY, End, Network, Weather
 from tiercel.sim.schedule import Schedule
@@ -56,7 +56,7 @@ class Host:
         self.life = 1
         self.ends: dict[int, End] = {}
         self.ear = Ear()
-        self.protocol = cast("BinaryProtocol", self.ear)
+        self.protocol = cast("Inputs", self.ear)
 
     def post(self, command: Callable[[], None]) -> None:
         if self.is_up:

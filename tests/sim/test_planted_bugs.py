@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 
 from tiercel.binary.incoming import Incoming
-from tiercel.binary.protocol import BinaryProtocol
-from tiercel.binary.settings import Settings
 from tiercel.engine.core import Effect
 from tiercel.engine.engine import Engine
 from tiercel.engine.outgoing import Outgoing, Taken
@@ -16,7 +14,7 @@ from tiercel.model.codes import MessageClass
 from tiercel.server.node import Node
 from tiercel.sim.machine import Parts
 from tiercel.sim.simulation import Result, run
-from tiercel.store.interface import Keyspace
+from tiercel.store.interface import Keyspace, Store
 from tiercel.wire import order_ack
 from tiercel.wire.order_ack import OrderAck
 from tiercel.wire.user_message import UserMessage, placed
@@ -33,24 +31,26 @@ def first_found(parts: Parts) -> Result | None:
 def acknowledge_before_commit(_patch: pytest.MonkeyPatch) -> Parts:
     class HastyNode(Node):
         def commit(self) -> list[Effect]:
-            assert self.protocol is not None
-            self.protocol.flush()
-            self._perform(self.protocol.take_actions())
+            for machine, perform in self._attached:
+                machine.flush()
+                perform(machine.take_actions())
             return self.engine.commit()
 
     return Parts(node=HastyNode)
 
 
 def forgets(keyspace: Keyspace) -> Plant:
-    """A protocol that has lost a part of its memory whenever it starts."""
+    """A queue manager that has lost a part of its memory whenever it starts."""
 
-    class ForgetfulProtocol(BinaryProtocol):
-        def __init__(self, engine: Engine, settings: Settings) -> None:
-            for key, _ in list(engine.batch.range(keyspace, b"\0", b"\xff" * 8)):
-                engine.batch.delete(keyspace, key)
-            super().__init__(engine, settings)
+    class ForgetfulEngine(Engine):
+        def __init__(self, store: Store, *arguments: Any, **options: Any) -> None:
+            batch = store.begin()
+            for key, _ in list(batch.range(keyspace, b"\0", b"\xff" * 8)):
+                batch.delete(keyspace, key)
+            batch.commit()
+            super().__init__(store, *arguments, **options)
 
-    return lambda _patch: Parts(protocol=ForgetfulProtocol)
+    return lambda _patch: Parts(engine=ForgetfulEngine)
 
 
 def renumber_on_reconnect(patch: pytest.MonkeyPatch) -> Parts:

@@ -18,6 +18,7 @@ from tiercel.binary.reports import report
 from tiercel.binary.session import Session
 from tiercel.binary.settings import Settings
 from tiercel.binary.transitions import State
+from tiercel.engine.core import Effect
 from tiercel.engine.engine import Engine
 from tiercel.engine.outgoing import Taken
 from tiercel.engine.queue_state import QueueState
@@ -79,12 +80,17 @@ class BinaryProtocol:
                 self._serve(next_hop)
         self._incoming.flush()
 
+    def finish(self, effects: list[Effect]) -> list[Effect]:
+        return effects
+
     def take_actions(self) -> list[Action]:
         return self._context.take_actions()
 
     @property
     def next_deadline(self) -> float | None:
-        """When a timer is due, on the clock of `begin`."""
+        """When a timer is due, on the clock of `begin`; now, while there is something to send."""
+        if self._engine.outgoing.has_ready:
+            return self._context.now
         return self._context.timers.next_deadline
 
     @property

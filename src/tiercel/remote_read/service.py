@@ -84,6 +84,7 @@ class RemoteReadService:
         self._enlisted: set[UUID] = set()  # the transactions that remote readers may use
         self._postponed: list[tuple[CallId, calls.EndReceive, PendingRequest]] = []
         self._postponed_until: float | None = None
+        self._has_answered = False  # the answers of this batch have left
         # A method gives its response, or None when the answer comes later.
         self._methods: dict[type[Request], Method] = {
             calls.GetServerPort: self._get_server_port,
@@ -108,26 +109,22 @@ class RemoteReadService:
     def begin(self, now: float) -> None:
         """`now` is a clock that never goes back, in seconds; who was silent too long loses its message."""
         self._now = max(now, self._now)
+        self._has_answered = False
         while (request := self._requests.overdue(self._now)) is not None:
             self._requests.forget(request)
             self._give_back(request)
 
     def flush(self) -> None:
-        """Before the commit: acknowledgements that have waited, if they now cost nothing."""
-        if self._postponed and self._engine.has_changes:
-            self._end_postponed()
+        """Before the commit: acknowledgements that have waited, if they now cost nothing or are due.
 
-    def flush_due(self) -> bool:
-        """After the answers have left: acknowledgements that have waited long enough.
-
-        Then the others are at work while these are made durable. Whether that needs a commit of its own.
+        Those that are due have a commit of their own, after the answers of this batch have left: readers are
+        at work while it is made durable.
         """
         if self._postponed_until is None:
-            return False
-        is_due = self._postponed_until <= self._now or len(self._postponed) >= _POSTPONED_MAX
-        if is_due:
+            return
+        is_due = self._has_answered and self._postponed_until <= self._now
+        if is_due or self._engine.has_changes:
             self._end_postponed()
-        return is_due
 
     def finish(self, effects: list[Effect]) -> list[Effect]:
         """After the commit: answers the calls whose waits have ended; gives the effects for others."""
@@ -146,6 +143,7 @@ class RemoteReadService:
         return others
 
     def take_actions(self) -> list[Action]:
+        self._has_answered = True
         actions, self._actions = self._actions, []
         return actions
 
@@ -192,7 +190,9 @@ class RemoteReadService:
             self._end_unawaited(call, request, pending)
             return
         self._postponed.append((call, request, pending))
-        if self._postponed_until is None:
+        if len(self._postponed) >= _POSTPONED_MAX:
+            self._postponed_until = self._now
+        elif self._postponed_until is None:
             self._postponed_until = self._now + _POSTPONED_S
 
     def _end_postponed(self) -> None:

@@ -18,19 +18,19 @@ from importlib.metadata import version
 from types import TracebackType
 from typing import Any, Final, Protocol, Self, TypeVar
 
-from tiercel.binary.protocol import BinaryProtocol
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import Found, Waiter
 from tiercel.model.errors import MqError, ServiceNotAvailableError, StoreDamagedError, StoreFailedError
 from tiercel.remote_read.service import RemoteReadService
 from tiercel.server import addresses, log
 from tiercel.server.config import Config, Endpoint
-from tiercel.server.driver import Driver, Talk
+from tiercel.server.driver import Driver, NetworkSettings
 from tiercel.server.logons import providers
 from tiercel.server.network import Network
-from tiercel.server.node import Clock
+from tiercel.server.node import Clock, Node
 from tiercel.server.reads import Reads
 from tiercel.server.remote_reading import RemoteReading
+from tiercel.server.transports import Transports
 
 _FATAL: Final = (StoreFailedError, StoreDamagedError)
 _LONGEST_SLEEP_S: Final = 60.0  # somebody may set the clock meanwhile
@@ -83,16 +83,14 @@ class Daemon:
             deadline_changed=self._arm,
             computer_name=node.computer_name or None,
             max_bytes=node.max_bytes,
-            talk=Talk(
-                config.settings,
-                self.network.perform,
+            network=NetworkSettings(
+                self._attach,
                 self._fail,
                 addresses.own_names(config),
                 everyone_may_send=config.access.everyone_may_send,
             ),
         )
-        self.network.protocol = self.protocol
-        self.remote_reading = self._new_remote_reading(config)
+        self.protocol = self.transports.binary
         self._loop = asyncio.get_running_loop()
         self._inputs: list[tuple[Callable[[Any], None], Any]] = []
         self._input_bytes = 0
@@ -106,12 +104,6 @@ class Daemon:
     @property
     def engine(self) -> Engine:
         return self.driver.engine
-
-    @property
-    def protocol(self) -> BinaryProtocol:
-        protocol = self.driver.node.protocol
-        assert protocol is not None
-        return protocol
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -163,7 +155,7 @@ class Daemon:
         wanted = self.config.access.insecure_nacks
         if wanted is not None and wanted != self.engine.queue_manager.send_insecure_nacks:
             self.engine.set_properties(send_insecure_nacks=wanted)
-        self.protocol.start()
+        self.transports.start()
 
     async def stop(self, seconds: float = 2.0) -> None:
         """Takes no more connections, commits what has arrived, ends the sessions, and closes the store."""
@@ -181,23 +173,29 @@ class Daemon:
                     await asyncio.sleep(0)
                 self._turn()
             if self.failure is None:
-                self._run(self.protocol.stop)
+                self._run(self.transports.stop)
             await self.network.close(seconds)
         finally:
             self._close()
         log.info("stop", address=",".join(map(str, self.endpoints)))
 
-    def _new_remote_reading(self, config: Config) -> RemoteReading | None:
-        options = config.remote_read
+    def _attach(self, node: Node) -> None:
+        """Adds the machines: the transports, and the service of remote readers."""
+        self.transports = Transports(node, self.config.settings, self.network.perform)
+        self.network.protocol = self.transports.binary
+        self.remote_reading = self._new_remote_reading(node, self.config)
+
+    def _new_remote_reading(self, node: Node, config: Config) -> RemoteReading | None:
+        options, engine = config.remote_read, node.engine
         if not options.enabled:
             return None
-        if self.engine.queue_manager.hardened_security:  # as it is at the start ([MS-MQDMPR] 3.1.1.1)
+        if engine.queue_manager.hardened_security:  # as it is at the start ([MS-MQDMPR] 3.1.1.1)
             log.warning("remote_reading_off", reason="the queue manager is hardened: it answers no RPC")
             return None
-        service = RemoteReadService(self.engine, options.settings)
-        logons = providers(config.accounts, self.engine.queue_manager.computer_name)
+        service = RemoteReadService(engine, options.settings)
+        logons = providers(config.accounts, engine.queue_manager.computer_name)
         reading = RemoteReading(service, options, config.listen.host, self._put, logons)
-        self.driver.node.remote_read, self.driver.node.answer = service, reading.perform
+        node.attach(service, reading.perform)
         return reading
 
     def _close(self) -> None:
@@ -244,7 +242,7 @@ class Daemon:
         self.network.limits = self.config.limits
         self.network.resolver.hosts = self.config.hosts
         settings = self.config.settings
-        change = self.call(lambda _: self.protocol.change_settings(settings))
+        change = self.call(lambda _: self.transports.change_settings(settings))
         change.add_done_callback(lambda call: call.exception())  # the end of the daemon is told elsewhere
         return changed_options(self.config, config)
 

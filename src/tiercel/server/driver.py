@@ -10,9 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from tiercel.binary.actions import Action
-from tiercel.binary.protocol import BinaryProtocol
-from tiercel.binary.settings import Settings
 from tiercel.engine.core import Completed
 from tiercel.engine.engine import Engine, Identity
 from tiercel.engine.handles import OpenQueue, Waiter
@@ -41,19 +38,18 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
-    """What a queue manager needs to talk: how, by which names others know it, and who has the sockets."""
+class NetworkSettings:
+    """What a queue manager on the network needs beside its store."""
 
-    settings: Settings
-    perform: Callable[[list[Action]], None]
+    attach: Callable[[Node], None]  # adds the machines of its protocols
     failed: Callable[[BaseException], None] = lambda _problem: None  # told once, whoever ran the batch
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # names and addresses by which others know this computer
     everyone_may_send: bool = True
     monotonic_clock: Clock = time.monotonic
 
 
 class Driver:
-    """A node on a store; without `talk` it talks to nobody.
+    """A node on a store; without `network` settings it is off the network.
 
     After a commit, `completed` is called for every wait that has ended, and `deadline_changed` when the
     node wants to be called earlier or later than before.
@@ -68,13 +64,13 @@ class Driver:
         deadline_changed: Callable[[], None],
         computer_name: str | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
-        talk: Talk | None = None,
+        network: NetworkSettings | None = None,
     ) -> None:
         _check_arguments(directory, computer_name, max_bytes, clock)
         name = computer_name or socket.gethostname()
         self.directory = Path(directory)
         self._store = LmdbStore.open(self.directory, max_bytes=max_bytes)
-        self._talk = talk
+        self._network = network
         self._clock = clock
         self._completed = completed
         self._deadline_changed = deadline_changed
@@ -88,31 +84,26 @@ class Driver:
         self.token = replace(self.owner, unrestricted=True)
         self.is_open = True
         self._process = os.getpid()
-        names, everyone_may_send = ((), False) if talk is None else (talk.names, talk.everyone_may_send)
-        identity = Identity(name.partition(".")[0], name, names)
+        identity = Identity(name.partition(".")[0], name, () if network is None else network.names)
         try:
             self.engine = Engine(
                 self._store,
                 identity,
                 now=clock(),
                 owner=self.owner,
-                everyone_may_send=everyone_may_send,
+                everyone_may_send=network is not None and network.everyone_may_send,
             )
-            self.node = self._node(talk)
+            self.node = self._new_node()
         except BaseException:
             self._store.close()
             raise
 
-    def _node(self, talk: Talk | None) -> Node:
-        if talk is None:
+    def _new_node(self) -> Node:
+        if self._network is None:
             return Node(self.engine, wall_clock=self._clock)
-        return Node(
-            self.engine,
-            BinaryProtocol(self.engine, talk.settings),
-            talk.perform,
-            wall_clock=self._clock,
-            monotonic_clock=talk.monotonic_clock,
-        )
+        node = Node(self.engine, wall_clock=self._clock, monotonic_clock=self._network.monotonic_clock)
+        self._network.attach(node)
+        return node
 
     def run(self, command: Callable[[], T]) -> T:
         """Runs one command; what it did is durable when this returns, unless a batch is open.
@@ -170,8 +161,8 @@ class Driver:
             self.engine.fail(f"a command ended half-way ({problem!r})")
         for waiter in self.engine.end_waits():
             self._completed(waiter)
-        if self._talk is not None:
-            self._talk.failed(problem)
+        if self._network is not None:
+            self._network.failed(problem)
 
     def _enter(self) -> None:
         if not self.is_open:

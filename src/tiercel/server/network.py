@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from tiercel.binary.actions import Action, Close, Dial, Resolve, SendDatagram, SessionEvent, Write
-from tiercel.binary.protocol import BinaryProtocol
+from tiercel.binary.inputs import Inputs
 from tiercel.model.codes import ConnectionStatus
 from tiercel.server import log
 from tiercel.server.config import Config, Endpoint, LimitOptions
@@ -61,7 +61,7 @@ def hresult(problem: BaseException | None) -> int:
 class Network:
     """`put(feed, argument, size)` has `feed(argument)` called in the next batch; `protocol` is set later."""
 
-    protocol: BinaryProtocol
+    protocol: Inputs
 
     def __init__(self, config: Config, put: Put) -> None:
         self.limits: LimitOptions = config.limits

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
-from tiercel.binary.protocol import BinaryProtocol
+from tiercel.binary.inputs import Inputs
 from tiercel.sim.machine import Machine
 from tiercel.sim.network import End, Network, Weather
 from tiercel.sim.schedule import Schedule
@@ -67,7 +67,7 @@ class Stranger:
         self.is_up = True
         self.life = 0
         self.ends: dict[int, End] = {}
-        self.protocol: BinaryProtocol
+        self.protocol: Inputs
 
     def post(self, command: Callable[[], None]) -> None:
         """It reads nothing."""

@@ -11,12 +11,13 @@ from random import Random
 from uuid import UUID
 
 from tiercel.binary.actions import Action
-from tiercel.binary.protocol import BinaryProtocol
+from tiercel.binary.inputs import Inputs
 from tiercel.binary.settings import Settings
 from tiercel.engine.engine import Engine, Identity
 from tiercel.model.errors import StoreFailedError
 from tiercel.security.access import Token
 from tiercel.server.node import Node
+from tiercel.server.transports import Transports
 from tiercel.sim.network import End, Network
 from tiercel.sim.schedule import Event, Schedule
 from tiercel.sim.trace import Trace
@@ -37,8 +38,8 @@ class Parts:
     """What a machine is built of; the tests of the simulator put broken ones in."""
 
     engine: type[Engine] = Engine
-    protocol: type[BinaryProtocol] = BinaryProtocol
     node: type[Node] = Node
+    transports: type[Transports] = Transports
 
 
 @dataclass(slots=True)
@@ -88,7 +89,8 @@ class Machine:
         self.ends: dict[int, End] = {}
         self.node: Node
         self.engine: Engine
-        self.protocol: BinaryProtocol
+        self.transports: Transports
+        self.protocol: Inputs
         self.starting: list[Callable[[], None]] = []  # told after every start
         self._parts = parts
         self._schedule = schedule
@@ -144,16 +146,13 @@ class Machine:
             new_guid=self.new_guid,
             everyone_may_send=True,
         )
-        self.protocol = self._parts.protocol(self.engine, self.settings)
         self.node = self._parts.node(
-            self.engine,
-            self.protocol,
-            self._perform,
-            wall_clock=self.wall_clock,
-            monotonic_clock=self.monotonic_clock,
+            self.engine, wall_clock=self.wall_clock, monotonic_clock=self.monotonic_clock
         )
+        self.transports = self._parts.transports(self.node, self.settings, self._perform)
+        self.protocol = self.transports.binary
         self.node.begin()
-        self.protocol.start()
+        self.transports.start()
         self._commit()
         for tell in self.starting:
             tell()
@@ -186,7 +185,7 @@ class Machine:
     def _shut_down(self) -> None:
         self._trace(self.name, "stops")
         self.node.begin()
-        self.protocol.stop()
+        self.transports.stop()
         self._commit()
         self.engine.stop()
         self._end(is_silent=False)

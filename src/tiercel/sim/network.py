@@ -13,7 +13,7 @@ from random import Random
 from typing import Protocol
 
 from tiercel.binary.actions import Action, Close, Dial, Resolve, SendDatagram, SessionEvent, Write
-from tiercel.binary.protocol import BinaryProtocol
+from tiercel.binary.inputs import Inputs
 from tiercel.model.codes import ConnectionStatus
 from tiercel.sim.schedule import Schedule
 from tiercel.sim.trace import PacketReader, Trace
@@ -43,7 +43,7 @@ class Host(Protocol):
     is_up: bool
     life: int  # counts the starts
     ends: "dict[int, End]"  # its connections, by the numbers that its protocol has given them
-    protocol: BinaryProtocol
+    protocol: Inputs
 
     def post(self, command: Callable[[], None]) -> None:
         """Has something done in the next batch."""

@@ -1,0 +1,33 @@
+"""What happens on the network, as the holder of the sockets tells it to the protocol; always inside a batch.
+
+The counterpart of `actions`: connections go by the numbers that `accepted` and `Dial` give them.
+"""
+
+from typing import Protocol
+
+from tiercel.model.codes import ConnectionStatus
+
+
+class Inputs(Protocol):
+    def accepted(self, address: str) -> int:
+        """A peer connected; gives the number of the connection."""
+
+    def connected(self, connection: int) -> None:
+        """A `Dial` succeeded."""
+
+    def connect_failed(self, connection: int, status: ConnectionStatus, error: int = 0) -> None:
+        """A `Dial` failed."""
+
+    def received(self, connection: int, data: bytes) -> None: ...
+
+    def disconnected(self, connection: int, error: int = 0) -> None:
+        """The connection ended, and not by a `Close`; `error` if it ended out of order."""
+
+    def writable(self, connection: int, *, is_writable: bool) -> None:
+        """Whether the connection takes more bytes."""
+
+    def resolved(self, host: str, addresses: list[str]) -> None:
+        """The answer to `Resolve`; no addresses for an unknown host."""
+
+    def datagram(self, address: str, port: int, data: bytes, *, is_reply: bool) -> None:
+        """A UDP packet: to the socket of our own requests (`is_reply`), or to the ping service."""

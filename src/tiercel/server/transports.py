@@ -1,0 +1,26 @@
+"""The transports of a queue manager on the network; outside their folders, only this file names them."""
+
+from collections.abc import Callable
+
+from tiercel.binary.actions import Action
+from tiercel.binary.protocol import BinaryProtocol
+from tiercel.binary.settings import Settings
+from tiercel.server.node import Node
+
+
+class Transports:
+    def __init__(self, node: Node, settings: Settings, perform: Callable[[list[Action]], None]) -> None:
+        """`perform` does what the binary protocol asks for: it holds the sockets."""
+        self.binary = BinaryProtocol(node.engine, settings)
+        node.attach(self.binary, perform)
+
+    def start(self) -> None:
+        """Once, in the first batch."""
+        self.binary.start()
+
+    def stop(self) -> None:
+        """In the last batch."""
+        self.binary.stop()
+
+    def change_settings(self, settings: Settings) -> None:
+        self.binary.change_settings(settings)
