@@ -1,0 +1,1 @@
+"""WCF messages inside MSMQ bodies: [MS-NMFMB] over [MC-NMF]. No sockets, clocks or queues."""

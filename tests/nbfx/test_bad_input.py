@@ -1,0 +1,181 @@
+"""Bytes that are not a document: one error with record and offset, whatever they are."""
+
+import tracemalloc
+from collections import deque
+
+import pytest
+
+from tiercel import nbfx
+from tiercel.model.errors import DecodeError
+from tiercel.nbfx.limits import DEPTH_MAX, SESSION_BYTES_MAX, SESSION_STRINGS_MAX
+
+from .vectors import load, read
+
+ROOT = "400172"  # <r>
+DOCUMENTS = [
+    (vector["format"], bytes.fromhex(vector["hex"]), vector["name"])
+    for vector in load("nbfx")
+    if not vector.get("error")
+]
+
+
+def problem(document: str, form: str = "nbfs") -> str:
+    with pytest.raises(DecodeError) as caught:
+        read(form, bytes.fromhex(document))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(("form", "data", "name"), DOCUMENTS, ids=lambda each: str(each)[:24])
+def test_truncated_at_every_byte(form: str, data: bytes, name: str) -> None:
+    for size in range(len(data)):
+        with pytest.raises(DecodeError) as caught:
+            read(form, data[:size])
+        assert caught.value.offset <= size, name
+
+
+@pytest.mark.parametrize("record", [0x00, 0x78, 0x7F, 0xA5, 0xA7, 0xBE, 0xFF])
+def test_unknown_records(record: int) -> None:
+    assert problem(f"{ROOT}{record:02x}01").endswith("at byte 3: unknown record type")
+
+
+@pytest.mark.parametrize(
+    ("rest", "said"),
+    [
+        ("42d00701", "ShortDictionaryElement at byte 3: the dictionary has no string 976"),
+        ("ab01", "the dictionary has no string 1"),
+        ("9d00000080", "Chars32TextWithEndElement at byte 3: the length -2147483648 is negative"),
+        ("9dffffff7f41", "2147483647 bytes are announced, but 1 are left"),
+        ("a3ffffff7f41", "2147483647 bytes are announced, but 1 are left"),
+        ("40ffffffff07", "a string of 2147483647 bytes is announced"),
+        ("40ffffffff0f", "a size exceeds 2147483647"),
+        ("40ffffffffff01", "a size exceeds 2147483647"),
+        ("0340016101b5ffffffff07", "2147483647 items are announced"),
+        ("0340016101b500", "an array has no items"),
+        ("0340016101990178", "an array cannot contain Chars8TextWithEndElement"),
+        ("0398", "an array needs an element, not Chars8Text"),
+        ("034001619901", "the element of an array must be empty"),
+        ("b70200d8", "not valid UTF-16-LE"),
+        ("b703616263", "not valid UTF-16-LE"),
+        ("9903eda080", "not valid UTF-8"),
+        ("9901ff", "not valid UTF-8"),
+        ("9500001d00000000000000000000000000", "the scale of a decimal must be 0 to 28, not 29"),
+        ("9500000101000000000000000000000000", "the sign of a decimal must be 0x00 or 0x80, not 0x01"),
+        ("970040f4f475280a2c", "beyond the year 9999"),
+        ("a4a401a6a6", "a list contains StartListText"),
+        ("a401", "a list contains EndElement"),
+        ("a48901a6", "a list contains Int8TextWithEndElement"),
+        ("bd1a02", "the prefix of a QName must be 0 to 25, not 26"),
+        ("0401618901", "an attribute needs a text record, not Int8TextWithEndElement"),
+        ("04016101", "an attribute needs a text record, not EndElement"),
+        ("5e016101", "the prefix 'a' is not declared"),
+        ("2601618601", "the prefix 'a' is not declared"),
+        ("0901610001", "the prefix 'a' is bound to the empty namespace"),
+        ("0903786d6c0375727201", "the prefix 'xml' cannot be bound to 'urr'"),
+        ("0905786d6c6e730375727201", "the prefix 'xmlns' cannot be bound to 'urr'"),
+        ("080375727208037572720101", "the prefix '' is declared twice"),
+        ("04016186040161820101", "an attribute comes twice"),
+        ("40013c01", "'<' is not a valid XML name"),
+        ("40013101", "'1' is not a valid XML name"),
+        ("4002613a01", "'a:' is not a valid XML name"),
+        ("400001", "'' is not a valid XML name"),
+        ("420401", "is not a valid XML name"),
+        ("98017804016186", "an attribute must follow the start of its element"),
+    ],
+)
+def test_invalid_records(rest: str, said: str) -> None:
+    assert said in problem(ROOT + rest)
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ("", "there is no root element"),
+        ("020178", "there is no root element"),
+        ("9801", "text outside of the root element"),
+        ("01", "there is no open element to end"),
+        ("0340016101b50101", "an array outside of the root element"),
+        ("4001720140017301", "there is a second root element"),
+        ("40017201ff", "text outside of the root element"),
+        ("4001729901789901", "text outside of the root element"),
+        ("400172", "the data ends inside the record"),
+        ("4001720140", "there is a second root element"),
+    ],
+)
+def test_documents_need_one_root(document: str, said: str) -> None:
+    assert said in problem(document)
+
+
+def test_comments_around_the_root() -> None:
+    assert nbfx.to_text(read("nbfx", bytes.fromhex("02016140017201020162"))) == "<!--a--><r></r><!--b-->"
+
+
+def test_overlong_sizes_are_accepted_as_dotnet_accepts_them() -> None:
+    assert nbfx.to_text(read("nbfx", bytes.fromhex("40818080007201"))) == "<r></r>"
+
+
+def test_depth() -> None:
+    whole = b"\x40\x01r" * DEPTH_MAX + b"\x01" * DEPTH_MAX
+    assert len(read("nbfx", whole)) == 2 * DEPTH_MAX
+    deep = b"\x40\x01r" * 100_000 + b"\x01" * 100_000
+    assert f"deeper than {DEPTH_MAX} levels" in problem(deep.hex())
+
+
+def memory_of(data: bytes) -> int:
+    """The bytes that reading a document takes at its peak, beyond the document."""
+    tracemalloc.start()
+    try:
+        deque(nbfx.decode(data), maxlen=0)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_does_not_grow_with_the_document() -> None:
+    def document(count: int) -> bytes:
+        return b"\x40\x01r" + b"\x40\x01e\x99\x0412345"[:-1] * count + b"\x01"
+
+    memory_of(document(10))  # fills the caches
+    assert memory_of(document(50_000)) < memory_of(document(100)) + 20_000
+
+
+@pytest.mark.parametrize(
+    ("table", "times"),
+    [
+        (b"\x02\x01a", SESSION_STRINGS_MAX),
+        (b"\x82\x80\x02\xff\xff\x01" + b"a" * 0x7FFF, SESSION_BYTES_MAX // 0x7FFF),
+    ],
+)
+def test_string_tables_that_grow_without_end(table: bytes, times: int) -> None:
+    session = nbfx.ReaderSession()
+    for _ in range(times):
+        session.read_table(table)
+    with pytest.raises(DecodeError, match="the session has more than"):
+        session.read_table(table)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("", "the data ends inside the table"),
+        ("80", "the data ends inside the table"),
+        ("05", "the table has 5 bytes, but 0 are left"),
+        ("020261", "a string of 2 bytes exceeds the table"),
+        ("0201ff", "not valid UTF-8"),
+        ("ffffffff0f", "a size exceeds 2147483647"),
+    ],
+)
+def test_bad_string_tables(table: str, said: str) -> None:
+    assert said in problem(table, "nbfse")
+
+
+def test_a_long_string_repeated_is_not_written_out() -> None:
+    """Eight bytes of a record may stand for 32 KiB: the text has a limit."""
+    session = nbfx.ReaderSession()
+    session.read_table(b"\x82\x80\x02\xff\xff\x01" + b"a" * 0x7FFF)
+    from tiercel.nbfx.reader import read_events  # noqa: PLC0415
+
+    bomb = b"\x40\x01r" + b"\xaa\x01" * 100_000 + b"\x01"
+    with pytest.raises(DecodeError, match="characters"):
+        nbfx.to_text(read_events(bomb, session.strings))
+    with pytest.raises(DecodeError, match="characters"):
+        nbfx.to_elements(read_events(bomb, session.strings))
