@@ -27,8 +27,8 @@ import pyarrow as pa
 from bench_daemon import folder
 
 import tiercel
-from tiercel.http import ranges
-from tiercel.http.ranges import Place, Shape
+from tiercel.data import ranges
+from tiercel.data.ranges import Place, Shape
 from tiercel.store.lmdb_reader import LmdbReader
 
 HOST = "127.0.0.1"

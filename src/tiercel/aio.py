@@ -17,7 +17,6 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from tiercel import http
 from tiercel.client import consumer, embedded
 from tiercel.client.consumer import Claim, ClaimedMessage
 from tiercel.client.dialing import Options
@@ -28,6 +27,7 @@ from tiercel.client.translate import message_of
 from tiercel.engine.claims import ClaimStatus
 from tiercel.engine.discards import Discard
 from tiercel.engine.handles import Found, OpenQueue, Waiter
+from tiercel.faces import faces
 from tiercel.model.codes import MessageSeekAction, QueueAccess
 from tiercel.model.errors import IoTimeoutError, MqError
 from tiercel.model.format_name import FormatName
@@ -126,9 +126,7 @@ class _OnNetwork(_OnLoop):
             computer_name=options["computer_name"] or self._config.node.computer_name,
         )
         config = replace(self._config, node=node)
-        self.daemon = Daemon(
-            config, completed=self._completed, clock=options["clock"], faces=http.faces(config)
-        )
+        self.daemon = Daemon(config, completed=self._completed, clock=options["clock"], faces=faces(config))
         return self.daemon.driver
 
     def _arm(self) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tiercel.http.message_json import READ_ONLY
+from tiercel.admin.message_json import READ_ONLY
 
 from .running_verbs import Daemon, Run, start
 

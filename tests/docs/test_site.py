@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tiercel.api.metrics import METRICS
 from tiercel.cli.group import PANELS
-from tiercel.http.metrics import METRICS
 
 from .pages import ROOT
 

@@ -152,7 +152,7 @@ def connect(
         if is_stopped:
             if data is None or not at_rest or not (directory / _STORE).is_file():
                 raise Failure(_nobody_runs(directory, is_named=data is not None), ExitCode.NO_DAEMON)
-            from tiercel.http.local import serving  # noqa: PLC0415  # a whole queue manager
+            from tiercel.api.local import serving  # noqa: PLC0415  # a whole queue manager
 
             stack.enter_context(serving(directory))
         descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

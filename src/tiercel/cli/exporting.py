@@ -172,7 +172,7 @@ def _lines(source: IO[bytes], skip: int) -> Iterator[tuple[int, bytes]]:
 
 def _checked(source: IO[bytes], name: str, skip: int) -> _Found:
     """Counts the messages of a file; raises `Failure` when one of them could not be sent."""
-    from tiercel.http.message_json import from_json  # noqa: PLC0415  # only here, and it takes its time
+    from tiercel.admin.message_json import from_json  # noqa: PLC0415  # only here, and it takes its time
 
     count = express = 0
     for number, line in _lines(source, skip):

@@ -38,7 +38,7 @@ def serve(
 ) -> int:
     """Run the queue manager whose data is in DIR, and make it on first use."""
     # A whole queue manager, which whoever asks for help does not need.
-    from tiercel import http  # noqa: PLC0415
+    from tiercel.faces import faces  # noqa: PLC0415
     from tiercel.server import service  # noqa: PLC0415
 
     def read() -> Config:
@@ -46,11 +46,11 @@ def serve(
 
     try:
         first = read()
-        faces = http.faces(first)
+        shown = faces(first)
     except ConfigError as problem:
         service.say(str(problem))
         return service.WRONG_CONFIGURATION
-    return service.run(first, read, faces)
+    return service.run(first, read, shown)
 
 
 def _read(path: Path | None, data: str | None, listen: str | None) -> Config:

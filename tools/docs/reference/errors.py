@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tiercel.http.problems import status_of
+from tiercel.api.problems import status_of
 from tiercel.model import errors
 from tiercel.model.errors import MqError
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tiercel.http.api.app import description
+from tiercel.api.app import description
 
 from .tables import code, table
 

@@ -1,6 +1,6 @@
 """Every metric of /metrics, from the table that the program itself uses."""
 
-from tiercel.http.metrics import METRICS
+from tiercel.api.metrics import METRICS
 
 from .tables import code, table
 

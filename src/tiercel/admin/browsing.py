@@ -1,0 +1,222 @@
+"""Messages as requests look at them, without taking any: page by page, or as a stream of all."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from tiercel.admin import queue_lookup
+from tiercel.admin.message_json import dumps, to_json
+from tiercel.admin.runner import Host
+from tiercel.admin.waits import Asker, Waits
+from tiercel.engine.browsing import LAST_SEQUENCE, Seen
+from tiercel.engine.engine import Engine
+from tiercel.engine.handles import Found, OpenQueue, Waiter
+from tiercel.engine.messages import set_record
+from tiercel.engine.queue_state import QueueState
+from tiercel.engine.records import LAST_LOOKUP_ID, Record
+from tiercel.model.codes import QueueAccess
+from tiercel.model.errors import InvalidParameterError, IoTimeoutError, MessageNotFoundError
+from tiercel.model.identifiers import lookup_id_sequence
+from tiercel.model.message import Message
+from tiercel.wire.message import decode_message
+from tiercel.wire.user_message import UserMessage
+
+MAX_PAGE: Final = 1000  # messages
+_PAGE_BYTES: Final = 4 << 20  # of packets: it is written in one turn; one message may be more than is left
+_SLICE: Final = 100  # messages in one turn: some 10 ms
+_SLICE_BYTES: Final = 1 << 20
+_REST_S: Final = 0.02  # between two slices of an export beside others
+START: Final = "start"
+END: Final = "end"
+
+Json = dict[str, Any]
+
+
+class Order(StrEnum):
+    QUEUE = "queue"  # as they are received: by priority, then arrival
+    ARRIVAL = "arrival"  # as they became visible
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Which messages are wanted, and what of them."""
+
+    order: Order = Order.QUEUE
+    bodies: bool = True
+    decode: bool = False
+    available_only: bool = False
+
+    def seen(self, engine: Engine, state: QueueState, at: int) -> Iterator[Seen]:
+        """The messages behind a place, those that are not wanted left out."""
+        browse = engine.browsing.in_order if self.order is Order.QUEUE else engine.browsing.by_arrival
+        return (each for each in browse(state, at) if not (self.available_only and each.is_locked))
+
+    def row(self, seen: Seen) -> Json:
+        row = to_json(message_of(seen.lookup_id, seen.record), body=self.bodies, decode=self.decode)
+        return row | {"locked": True} if seen.is_locked else row
+
+
+class Page(NamedTuple):
+    messages: list[Json]
+    next: str | None
+
+
+class _Slice(NamedTuple):
+    rows: list[Json]
+    at: int  # where the next one begins
+    size_bytes: int
+    is_last: bool
+
+
+def message_of(lookup_id: int, record: Record) -> Message:
+    """All properties of a message in a queue."""
+    message = decode_message(UserMessage(record.packet))
+    set_record(message, lookup_id, record)
+    return message
+
+
+class Messages:
+    def __init__(self, host: Host, waits: Waits) -> None:
+        self._host = host
+        self._waits = waits
+
+    async def one(self, queue: str, lookup_id: int, shape: Shape) -> Json:
+        def command(engine: Engine) -> Json:
+            state = queue_lookup.find(engine, queue)
+            seen = next(engine.browsing.in_order(state, lookup_id - 1), None)
+            if seen is None or seen.lookup_id != lookup_id:
+                raise MessageNotFoundError(f"message {lookup_id} of {state}")
+            return shape.row(seen)
+
+        return await self._host.call(command)
+
+    async def page(
+        self,
+        queue: str,
+        shape: Shape,
+        *,
+        after: str,
+        limit: int,
+        last: int | None,
+        wait_s: float,
+        asker: Asker,
+    ) -> Page:
+        at = await self._host.call(
+            lambda engine: start_of(engine, queue_lookup.find(engine, queue), shape, after, last)
+        )
+        page = await self._page(queue, shape, at, limit)
+        if page.messages or not wait_s:
+            return page
+        return await self._waits.until(self._news(queue, shape, at, limit, wait_s), asker) or page
+
+    async def _page(self, queue: str, shape: Shape, at: int, limit: int) -> Page:
+        rows: list[Json] = []
+        size_bytes, is_last = 0, False
+        while len(rows) < limit and size_bytes < _PAGE_BYTES and not is_last:
+            part = await self._slice(queue, shape, at, min(limit - len(rows), _SLICE))
+            rows += part.rows
+            at, size_bytes, is_last = part.at, size_bytes + part.size_bytes, part.is_last
+        has_more = shape.order is Order.ARRIVAL or not is_last
+        return Page(rows, str(at) if has_more else None)
+
+    async def _news(self, queue: str, shape: Shape, at: int, limit: int, wait_s: float) -> Page:
+        """What comes while we wait; of the first we know even if somebody has received it at once."""
+        opened: dict[QueueAccess, OpenQueue] = {}  # known even to who is cancelled in that moment
+
+        def wait(engine: Engine) -> Found | Waiter:
+            state = queue_lookup.find(engine, queue)
+            seen = next(shape.seen(engine, state, at), None)
+            if seen is not None:  # it came since we looked
+                return Found(state, seen.lookup_id, seen.record)
+            handle = opened[QueueAccess.PEEK] = _open_to_look(engine, state, self._host)
+            return engine.reading.wait_for_news(handle, wait_s)
+
+        try:
+            found = await self._host.read(wait)
+        except IoTimeoutError:
+            return Page([], str(at) if shape.order is Order.ARRIVAL else None)
+        finally:
+            self._host.driver.close_later(opened)
+        page = await self._page(queue, shape, at, limit)
+        return page if page.messages else _page_of(found, shape, at)
+
+    async def _slice(
+        self, queue: str, shape: Shape, at: int, limit: int, newest: int = LAST_SEQUENCE
+    ) -> _Slice:
+        def command(engine: Engine) -> _Slice:
+            state = queue_lookup.find(engine, queue)
+            browse = engine.browsing.in_order if shape.order is Order.QUEUE else engine.browsing.by_arrival
+            rows, size_bytes, reached = [], 0, at
+            for looked, seen in enumerate(browse(state, at), 1):
+                reached = seen.lookup_id if shape.order is Order.QUEUE else seen.sequence
+                if seen.sequence <= newest and not (shape.available_only and seen.is_locked):
+                    rows.append(shape.row(seen))
+                    size_bytes += len(seen.record.packet)
+                if len(rows) >= limit or size_bytes >= _SLICE_BYTES or looked >= _SLICE:
+                    return _Slice(rows, reached, size_bytes, False)
+            return _Slice(rows, reached, size_bytes, True)
+
+        return await self._host.call(command)
+
+    async def export(self, queue: str, shape: Shape) -> Callable[[], AsyncGenerator[bytes, None]]:
+        """All that is there now, a line each; what comes meanwhile is not in it. Checks before it begins."""
+
+        def begin(engine: Engine) -> tuple[int, int]:
+            state = queue_lookup.find(engine, queue)
+            return engine.browsing.newest, start_of(engine, state, shape, START, None)
+
+        newest, start = await self._host.call(begin)
+
+        async def lines() -> AsyncGenerator[bytes, None]:
+            at, is_last = start, False
+            while not is_last:
+                before = self._host.turns
+                part = await self._slice(queue, shape, at, _SLICE, newest)
+                at, is_last = part.at, part.is_last
+                if part.rows:
+                    yield b"".join(_lines(part.rows))
+                if self._host.turns - before > 1:  # others work too, and come first
+                    await asyncio.sleep(_REST_S)
+
+        return lines
+
+
+def _lines(rows: list[Json]) -> Iterator[bytes]:
+    for row in rows:
+        yield dumps(row)
+        yield b"\n"
+
+
+def start_of(engine: Engine, state: QueueState, shape: Shape, after: str, last: int | None) -> int:
+    """The place behind which a page begins: a lookup id, or in order of arrival a sequence."""
+    if last is not None:
+        if shape.order is not Order.ARRIVAL:
+            raise InvalidParameterError("last", problem="it counts by arrival", fix="say order=arrival")
+        return engine.browsing.before_last(state, last)
+    if after == END:
+        if shape.order is Order.ARRIVAL:
+            return engine.browsing.newest
+        raise InvalidParameterError("after", problem="a queue has no last place", fix="say order=arrival")
+    if after == START:
+        return 0 if shape.order is Order.ARRIVAL else -1
+    highest = LAST_SEQUENCE if shape.order is Order.ARRIVAL else LAST_LOOKUP_ID
+    if not (after.isascii() and after.isdigit() and len(after) <= 20 and int(after) <= highest):
+        fix = f"give what `next` said, {START} or {END}"
+        raise InvalidParameterError("after", present=repr(after[:60]), fix=fix)
+    return int(after)
+
+
+def _open_to_look(engine: Engine, state: QueueState, host: Host) -> OpenQueue:
+    access = QueueAccess.PEEK_ADMIN if state.is_outgoing else QueueAccess.PEEK
+    return engine.open_queue(engine.format_name(state), access, token=host.driver.token)
+
+
+def _page_of(found: Found, shape: Shape, at: int) -> Page:
+    sequence = lookup_id_sequence(found.lookup_id)
+    if shape.order is Order.QUEUE:
+        return Page([], None)
+    if sequence <= at:  # one that came back; who looks by arrival has seen it
+        return Page([], str(at))
+    return Page([shape.row(Seen(found.lookup_id, found.record, False))], str(sequence))

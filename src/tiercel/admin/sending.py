@@ -1,0 +1,165 @@
+"""Messages that requests send: one, or many of which all come into their queue or none does."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final
+
+from tiercel.admin import queue_lookup
+from tiercel.admin.message_json import from_json
+from tiercel.admin.runner import Host
+from tiercel.engine.engine import Engine
+from tiercel.engine.handles import OpenQueue
+from tiercel.engine.transaction import Transaction
+from tiercel.model.codes import QueueAccess
+from tiercel.model.errors import InvalidParameterError, MqError, QueueNotFoundError
+from tiercel.model.format_name import FormatName
+from tiercel.model.identifiers import MessageId
+from tiercel.model.message import Message
+from tiercel.model.queue_name import parse_queue_name
+
+MAX_MESSAGES: Final = 10_000  # in one request: their commit is one turn
+_SLICE: Final = 100  # messages that are read or encoded in one turn
+_SLICE_BYTES: Final = 1 << 20
+
+
+class Sender:
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    async def send(self, queue: str, messages: list[Message], transactional: bool | None) -> list[MessageId]:
+        """All or none; `transactional` is asked for where only another computer knows."""
+        name = parse_queue_name(queue)
+        if len(messages) <= _SLICE:
+            return await self._host.call(
+                lambda engine: self._send_at_once(engine, name, messages, transactional)
+            )
+        return await self._send_in_slices(name, messages, transactional)
+
+    def _send_at_once(
+        self, engine: Engine, name: FormatName, messages: list[Message], transactional: bool | None
+    ) -> list[MessageId]:
+        with self._opened(engine, name) as opened:
+            if not _is_transactional(opened, transactional):
+                return engine.send_many(opened, messages)
+            transaction = engine.transactions.begin()
+            try:
+                ids = engine.send_many(opened, messages, transaction)
+                engine.transactions.commit(transaction.id)
+            except MqError:
+                engine.transactions.abort_if_active(transaction)
+                raise
+            return ids
+
+    async def _send_in_slices(
+        self, name: FormatName, messages: list[Message], transactional: bool | None
+    ) -> list[MessageId]:
+        def begin(engine: Engine) -> tuple[OpenQueue, Transaction]:
+            opened = self._open(engine, name)
+            is_transactional = _is_transactional(opened, transactional)
+            begun = engine.transactions.begin if is_transactional else engine.transactions.begin_group
+            return opened, begun()
+
+        opened, transaction = await self._host.call(begin)
+        ids: list[MessageId] = []
+        try:
+            for part in _parts(messages):
+                ids += await self._host.call(partial(_send, opened, part, transaction))
+            await self._host.call(lambda engine: engine.transactions.commit(transaction.id))
+        finally:  # also when somebody cancels us: nothing may stay half-way
+            self._host.driver.abort_later(transaction)
+            self._host.driver.close_later({QueueAccess.SEND: opened})
+            _forget(self._host.call(lambda _: None))
+        return ids
+
+    @contextmanager
+    def _opened(self, engine: Engine, name: FormatName) -> Iterator[OpenQueue]:
+        opened = self._open(engine, name)
+        try:
+            yield opened
+        finally:
+            engine.close_queue(opened)
+
+    def _open(self, engine: Engine, name: FormatName) -> OpenQueue:
+        try:
+            return engine.open_queue(name, QueueAccess.SEND, token=self._host.driver.token)
+        except QueueNotFoundError:
+            raise queue_lookup.not_found(engine, name) from None
+
+
+def _send(
+    opened: OpenQueue, messages: list[Message], transaction: Transaction, engine: Engine
+) -> list[MessageId]:
+    return engine.send_many(opened, messages, transaction)
+
+
+def _is_transactional(opened: OpenQueue, asked: bool | None) -> bool:
+    """Queues of this computer know it themselves."""
+    if asked is not None:
+        return asked
+    each = opened.children or (opened,)
+    return all(child.state is not None and child.state.queue.transactional for child in each)
+
+
+def _forget(future: Any) -> None:
+    """The end of the queue manager is told elsewhere."""
+    if isinstance(future, asyncio.Future):
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+
+def _parts(messages: list[Message]) -> Iterator[list[Message]]:
+    part: list[Message] = []
+    size = 0
+    for message in messages:
+        part.append(message)
+        size += len(message.body)
+        if len(part) >= _SLICE or size >= _SLICE_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+# Reading what a request brings.
+
+
+def message_of_json(data: bytes) -> Message:
+    return from_json(parsed(data, "body"))
+
+
+async def messages_of_lines(data: bytes) -> list[Message]:
+    """Every line a message; an error says which line."""
+    messages: list[Message] = []
+    size = 0
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        if len(messages) >= MAX_MESSAGES:
+            fix = "send them in several requests"
+            raise InvalidParameterError(
+                "body", problem="it has too many messages", limit=MAX_MESSAGES, fix=fix
+            )
+        messages.append(_message_of_line(number, line))
+        size += len(line)
+        if size >= _SLICE_BYTES or len(messages) % _SLICE == 0:
+            size = 0
+            await asyncio.sleep(0)  # others have a turn
+    return messages
+
+
+def _message_of_line(number: int, line: bytes) -> Message:
+    try:
+        return from_json(parsed(line, "it"))
+    except MqError as problem:
+        problem.subject = f"line {number}: {problem.subject}"
+        raise
+
+
+def parsed(data: bytes, subject: str) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as problem:
+        fix = "send one JSON object"
+        raise InvalidParameterError(subject, problem=f"it is no JSON ({problem})", fix=fix) from problem

@@ -1,0 +1,191 @@
+"""Messages that requests move or copy from one queue to another, in slices of which each is one commit.
+
+A message that moves within this computer stays what it is, its id too, and its sender hears nothing. Where
+that cannot be, on the way to another computer and between transactional queues and others, it is sent anew
+with all that a sender may set, in the same commit that takes it from where it was.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from tiercel.admin import queue_lookup
+from tiercel.admin.browsing import START, Order, Shape, message_of, start_of
+from tiercel.admin.message_json import READ_ONLY, Json
+from tiercel.admin.queues import open_to_take
+from tiercel.admin.runner import Host
+from tiercel.engine.browsing import Seen
+from tiercel.engine.engine import Engine
+from tiercel.engine.handles import OpenQueue
+from tiercel.engine.queue_state import QueueState
+from tiercel.model.codes import QueueAccess
+from tiercel.model.errors import InvalidParameterError, MessageNotFoundError, MqError, QueueNotFoundError
+from tiercel.model.format_name import DirectFormatName
+from tiercel.model.message import Message
+from tiercel.model.queue_name import parse_queue_name
+
+MAX_LIMIT: Final = 10_000
+MAX_NAMED: Final = 1000  # messages that are named one by one
+_SLICE: Final = 100  # messages of one commit
+_SLICE_BYTES: Final = 1 << 20
+_KEPT: Final = [each.name for each in fields(Message) if each.name not in READ_ONLY]
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """What is to go where; `moves`, or only a copy of it goes."""
+
+    queue: str
+    to: str
+    moves: bool
+    after: str = START
+    limit: int = 1000
+    lookup_ids: tuple[int, ...] | None = None
+    transactional: bool | None = None
+    dry_run: bool = False
+
+
+@dataclass(slots=True)
+class _Progress:
+    at: int
+    count: int = 0
+    size_bytes: int = 0
+    is_over: bool = False
+    problem: MqError | None = None
+
+    def done(self, seen: Seen) -> None:
+        self.at = seen.lookup_id
+        self.count += 1
+        self.size_bytes += len(seen.record.packet)
+
+
+class Transfer:
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    async def run(self, errand: Errand) -> Json:
+        """How many went; when one cannot, those before it have gone, and the error says how many."""
+        progress, newest = await self._host.call(lambda engine: self._begin(engine, errand))
+        while not progress.is_over:
+            await self._host.call(lambda engine: self._slice(engine, errand, progress, newest))
+        if progress.problem is not None:
+            word = "moved" if errand.moves else "copied"
+            progress.problem.problem += f"; {progress.count} messages were {word} before"
+            raise progress.problem
+        return {
+            "count": progress.count,
+            "bytes": progress.size_bytes,
+            "next": str(progress.at) if progress.count >= errand.limit else None,
+            "dry_run": errand.dry_run,
+        }
+
+    def _begin(self, engine: Engine, errand: Errand) -> tuple[_Progress, int]:
+        """Refuses at once what cannot be."""
+        source = queue_lookup.find(engine, errand.queue)
+        at = start_of(engine, source, Shape(Order.QUEUE), errand.after, None)
+        if engine.find(parse_queue_name(errand.to)) is source:
+            problem = f"it is the queue that they are to be {'moved' if errand.moves else 'copied'} from"
+            raise InvalidParameterError(f"to {errand.to}", problem=problem, fix="name another queue")
+        with self._goal(engine, errand, source):
+            return _Progress(at), engine.browsing.newest
+
+    def _slice(self, engine: Engine, errand: Errand, progress: _Progress, newest: int) -> None:
+        source = queue_lookup.find(engine, errand.queue)
+        with self._goal(engine, errand, source) as goal, self._source(engine, source) as opened:
+            step = _Step(engine, opened, goal, errand)
+            before = progress.count, progress.size_bytes
+            try:
+                for seen in _chosen(engine, source, errand, progress):
+                    if seen.sequence > newest or seen.is_locked:
+                        progress.at = seen.lookup_id
+                        continue
+                    if not errand.dry_run:
+                        step.carry(seen)
+                    progress.done(seen)
+                    is_enough = progress.count >= errand.limit
+                    if is_enough or progress.count - before[0] >= _SLICE:
+                        progress.is_over = is_enough
+                        return
+                    if progress.size_bytes - before[1] >= _SLICE_BYTES:
+                        return
+                progress.is_over = True
+            except MqError as problem:
+                progress.problem, progress.is_over = problem, True
+
+    @contextmanager
+    def _source(self, engine: Engine, source: QueueState) -> Iterator[OpenQueue]:
+        opened = open_to_take(engine, source, self._host)
+        try:
+            yield opened
+        finally:
+            engine.close_queue(opened)
+
+    @contextmanager
+    def _goal(self, engine: Engine, errand: Errand, source: QueueState) -> Iterator[OpenQueue]:
+        name, token = parse_queue_name(errand.to), self._host.driver.token
+        is_subqueue = isinstance(name, DirectFormatName) and name.subqueue is not None
+        goes_home = source.is_subqueue and engine.find(name) is source.parent
+        access = QueueAccess.MOVE if errand.moves and (is_subqueue or goes_home) else QueueAccess.SEND
+        try:
+            opened = engine.open_queue(name, access, token=token)
+        except QueueNotFoundError:
+            raise queue_lookup.not_found(engine, name) from None
+        try:
+            yield opened
+        finally:
+            engine.close_queue(opened)
+
+
+class _Step:
+    """What happens in one commit."""
+
+    def __init__(self, engine: Engine, opened: OpenQueue, goal: OpenQueue, errand: Errand) -> None:
+        self._engine = engine
+        self._opened = opened
+        self._goal = goal
+        self._moves = errand.moves
+        state = goal.state
+        knows = errand.transactional is None and state is not None
+        self._is_transactional = state.queue.transactional if knows and state else bool(errand.transactional)
+
+    def carry(self, seen: Seen) -> None:
+        """Does it wholly, or raises and has done nothing."""
+        engine, lookup_id = self._engine, seen.lookup_id
+        if self._goal.access is QueueAccess.MOVE:
+            engine.move(self._opened, lookup_id, self._goal)
+            return
+        if self._moves and engine.hand_over(self._opened, lookup_id, self._goal):
+            return
+        self._send(_anew(message_of(lookup_id, seen.record)))
+        if self._moves:
+            engine.take_away(self._opened, lookup_id)
+
+    def _send(self, message: Message) -> None:
+        if not self._is_transactional:
+            self._engine.send(self._goal, message)
+            return
+        transaction = self._engine.transactions.begin()
+        try:
+            self._engine.send(self._goal, message, transaction)
+            self._engine.transactions.commit(transaction.id)
+        except MqError:
+            self._engine.transactions.abort_if_active(transaction)
+            raise
+
+
+def _chosen(engine: Engine, source: QueueState, errand: Errand, progress: _Progress) -> Iterator[Seen]:
+    if errand.lookup_ids is None:
+        yield from engine.browsing.in_order(source, progress.at)
+        return
+    for lookup_id in errand.lookup_ids[progress.count :]:
+        seen = next(engine.browsing.in_order(source, lookup_id - 1), None)
+        if seen is None or seen.lookup_id != lookup_id or seen.is_locked:
+            raise MessageNotFoundError(f"message {lookup_id} of {source}")
+        yield seen
+
+
+def _anew(message: Message) -> Message:
+    """What a sender may set of it."""
+    kept: dict[str, Any] = {name: getattr(message, name) for name in _KEPT}
+    return Message(**kept)

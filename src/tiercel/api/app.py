@@ -1,0 +1,142 @@
+"""The application of the API."""
+
+import difflib
+from importlib.metadata import version
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tiercel.admin import message_json
+from tiercel.api import models, problems
+from tiercel.api.context import Api
+from tiercel.api.paths import API
+from tiercel.api.routes import (
+    consumers,
+    discards,
+    health,
+    leases,
+    messages,
+    openapi,
+    outgoing,
+    queue_manager,
+    queues,
+    transactions,
+    transfers,
+)
+from tiercel.model.errors import InvalidParameterError
+
+_DESCRIPTION: Final = """\
+Everything that the command line does, for scripts and other languages. Every operation says which role its
+token needs (`x-roles`). Errors are `application/problem+json` with the code of MSMQ and what to do.
+"""
+_ROUTERS: Final = (
+    queues,
+    messages,
+    leases,
+    transfers,
+    outgoing,
+    transactions,
+    consumers,
+    discards,
+    queue_manager,
+    openapi,
+)
+
+
+def build(api: Api) -> ASGIApp:
+    app = _routes()
+    app.state.api = api
+    return _Segments(app)
+
+
+def description() -> dict[str, Any]:
+    """The whole API in the words of OpenAPI."""
+    return _openapi(_routes())
+
+
+def _routes() -> FastAPI:
+    app = FastAPI(
+        title="Tiercel",
+        version=version("tiercel"),
+        description=_DESCRIPTION,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        generate_unique_id_function=lambda route: route.name,
+        redirect_slashes=False,
+    )
+    for kind, handler in {**problems.HANDLERS, RequestValidationError: _invalid}.items():
+        app.add_exception_handler(kind, handler)
+    for module in _ROUTERS:
+        name = module.__name__.rpartition(".")[2].replace("_", " ")
+        app.include_router(module.router, prefix=API, tags=[name], responses=_PROBLEMS)
+    app.include_router(health.router, tags=["health"], responses=_PROBLEMS)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return app
+
+
+_PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
+    "default": {
+        "description": "what went wrong, and what to do",
+        "content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+}
+
+
+class _Segments:
+    """Has paths matched as they were sent: an encoded slash, in a format name, is no end of a segment."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        raw = scope.get("raw_path")
+        if raw:
+            scope = {**scope, "path": raw.partition(b"?")[0].decode("latin-1")}
+        await self._app(scope, receive, send)
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        schema = get_openapi(
+            title=app.title, version=app.version, description=app.description, routes=app.routes
+        )
+        parts = schema.setdefault("components", {}).setdefault("schemas", {})
+        parts["Message"] = message_json.schema()
+        parts["Problem"] = models.Problem.model_json_schema()
+        for path in schema["paths"].values():
+            for operation in path.values():
+                operation["responses"].pop("422", None)
+        app.openapi_schema = schema
+    return app.openapi_schema
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    """What FastAPI refuses, in the words of all other errors: the first mistake, its place, what to do."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = [str(each) for each in first["loc"] if each not in {"body", "query", "path"}]
+    name = ".".join(place) or "body"
+    problem, fix = first["msg"][:1].lower() + first["msg"][1:], "mend it"
+    if first["type"] == "extra_forbidden":
+        problem = "there is no such property"
+        fix = _nearest(request, place[-1])
+    elif first["type"] == "missing":
+        problem, fix = "it is missing", f"give {name}"
+    elif first["type"] == "json_invalid":
+        name, problem, fix = "body", f"it is no JSON ({first['ctx']['error']})", "send a JSON object"
+    present = None if first["type"] in {"missing", "json_invalid"} else repr(first.get("input"))[:80]
+    return problems.response_to(InvalidParameterError(name[:80], problem=problem, present=present, fix=fix))
+
+
+def _nearest(request: Request, name: str) -> str:
+    field = getattr(request.scope.get("route"), "body_field", None)
+    annotation = None if field is None else field.field_info.annotation
+    known = list(getattr(annotation, "model_fields", {}))
+    near = difflib.get_close_matches(name, known, 1)
+    return f"perhaps {near[0]} is meant" if near else f"there are {', '.join(known)}"

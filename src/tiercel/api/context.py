@@ -1,0 +1,91 @@
+"""What the routes share."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, Request
+from fastapi.responses import Response
+
+from tiercel.admin.browsing import Messages
+from tiercel.admin.commands import Commands
+from tiercel.admin.errors import BusyError
+from tiercel.admin.leases import Leases
+from tiercel.admin.message_json import dumps
+from tiercel.admin.queues import Queues
+from tiercel.admin.runner import Host
+from tiercel.admin.sending import Sender
+from tiercel.admin.transfer import Transfer
+from tiercel.admin.waits import Waits
+from tiercel.api.audit import Audit
+from tiercel.server.daemon import Daemon
+
+_MAX_INTAKE_BYTES: Final = 128 << 20  # two of the largest; each is there in several forms
+
+
+class Api:
+    def __init__(self, host: Host, commands: Commands, waits: Waits, audit: Audit, started: float) -> None:
+        self.host = host
+        self.daemon = host if isinstance(host, Daemon) else None  # None: a store that nobody runs
+        self.commands = commands
+        self.waits = waits
+        self.audit = audit
+        self.queues = Queues(host)
+        self.messages = Messages(host, waits)
+        self.sender = Sender(host)
+        self.leases = Leases(host, waits)
+        self.started = started
+        self.streams = 0
+        self.intake = Intake()
+        self.transfer = Transfer(host)
+
+
+class Intake:
+    """The bodies of requests that are being read or worked on: all of them together have a limit."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    @contextmanager
+    def hold(self, size: int) -> Iterator[None]:
+        if self._bytes and self._bytes + size > _MAX_INTAKE_BYTES:
+            present, limit = f"{self._bytes} bytes", f"{_MAX_INTAKE_BYTES} bytes"
+            problem = "too many large requests at once"
+            raise BusyError("HTTP API", problem=problem, present=present, limit=limit)
+        self._bytes += size
+        try:
+            yield
+        finally:
+            self._bytes -= size
+
+
+async def _api(request: Request) -> Api:  # a plain function would be run in a thread
+    api: Api = request.app.state.api
+    return api
+
+
+Context = Annotated[Api, Depends(_api)]
+
+
+class Client:
+    """Who has sent a request, and may be gone."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+
+    async def gone(self) -> None:
+        while (await self._request.receive())["type"] != "http.disconnect":
+            pass  # the end of a body
+
+    async def is_gone(self) -> bool:
+        return await self._request.is_disconnected()
+
+
+def answer(content: Any, status: int = 200) -> Response:
+    """JSON, whatever characters it has."""
+    return Response(dumps(content), status, media_type="application/json")
+
+
+def about(request: Request, **more: object) -> None:
+    """Says for the audit log what a request was about."""
+    request.state.audited.update(more)

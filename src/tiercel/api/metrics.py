@@ -1,0 +1,198 @@
+"""The numbers of a queue manager, for Prometheus."""
+
+from collections.abc import Iterable, Iterator
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from prometheus_client import CollectorRegistry, ProcessCollector, exposition
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+
+from tiercel.admin.queues import QueueKind, kind_of
+from tiercel.admin.sources import name_of
+from tiercel.engine.engine import Engine
+from tiercel.engine.queue_state import QueueState
+from tiercel.model.codes import MessageClass, message_class
+from tiercel.model.queue import OutgoingQueue
+
+if TYPE_CHECKING:
+    from tiercel.api.context import Api
+
+_SLICE: Final = 100  # queues that are looked at in one turn
+_UNSEEN: Final = frozenset({QueueKind.SUBQUEUE})  # they come and go with their messages
+
+
+class Described(NamedTuple):
+    """A metric, for the reference."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    meaning: str
+
+
+_QUEUE: Final = ("queue", "kind")
+
+METRICS: Final = (
+    Described("tiercel_queue_messages", "gauge", _QUEUE, "messages in the queue"),
+    Described("tiercel_queue_bytes", "gauge", _QUEUE, "bytes of the messages in the queue"),
+    Described(
+        "tiercel_queue_oldest_message_age_seconds",
+        "gauge",
+        _QUEUE,
+        "how long the oldest message has been in the queue; 0 when it is empty",
+    ),
+    Described("tiercel_queue_locked_messages", "gauge", _QUEUE, "messages that somebody has taken for now"),
+    Described("tiercel_queue_messages_in_total", "counter", _QUEUE, "messages that came in since the start"),
+    Described("tiercel_queue_messages_out_total", "counter", _QUEUE, "messages that left since the start"),
+    Described("tiercel_outgoing_state", "gauge", ("queue", "state"), "1 for the state of an outgoing queue"),
+    Described("tiercel_connections", "gauge", ("direction",), "sessions with other queue managers"),
+    Described(
+        "tiercel_connection_failures_total", "counter", ("reason",), "connections that failed since the start"
+    ),
+    Described("tiercel_discards_total", "counter", ("reason",), "messages that ended without being received"),
+    Described("tiercel_dead_letters_total", "counter", ("reason",), "messages that became dead letters here"),
+    Described("tiercel_commit_seconds", "histogram", (), "how long commits take that change a queue"),
+    Described("tiercel_claimed_messages", "gauge", ("consumer", "queue"), "messages that a consumer holds"),
+    Described(
+        "tiercel_claim_age_seconds",
+        "gauge",
+        ("consumer", "queue"),
+        "how long a consumer has held its oldest message; 0 when it holds none",
+    ),
+    Described("tiercel_leases", "gauge", (), "messages that were received and are not acknowledged yet"),
+    Described("tiercel_messages_bytes", "gauge", (), "bytes of all messages, which the quota limits"),
+    Described("tiercel_build", "info", ("version", "guid", "computer"), "who it is"),
+)
+_BY_NAME: Final = {each.name: each for each in METRICS}
+
+
+class _Snapshot:
+    """Numbers that were gathered between turns; a registry asks for them at once."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = list(metrics)
+
+    def collect(self) -> Iterator[Metric]:
+        return iter(self._metrics)
+
+
+async def rendered(api: "Api") -> tuple[bytes, str]:
+    """The text, and its media type."""
+    host = api.host
+    states: list[QueueState] = await host.call(lambda engine: list(_queues(engine)))
+    rows: list[dict[str, Any]] = []
+    for start in range(0, len(states), _SLICE):
+        part = states[start : start + _SLICE]
+        rows += await host.call(lambda engine: [_row(engine, each) for each in part])  # noqa: B023  # run at once
+    others = await host.call(lambda engine: list(_others(api, engine)))
+    registry = CollectorRegistry()
+    registry.register(_Snapshot([*_of_queues(rows), *others]))
+    ProcessCollector(registry=registry)
+    return exposition.generate_latest(registry), exposition.CONTENT_TYPE_LATEST
+
+
+def _queues(engine: Engine) -> Iterator[QueueState]:
+    for state in engine.queues():
+        if not engine.is_internal(state) and kind_of(state) not in _UNSEEN:
+            yield state
+            if state.journal is not None:
+                yield state.journal
+
+
+def _row(engine: Engine, state: QueueState) -> dict[str, Any]:
+    oldest = engine.browsing.oldest_arrival(state)
+    queue = state.queue
+    return {
+        "labels": [name_of(engine, state), str(kind_of(state))],
+        "tiercel_queue_messages": state.count,
+        "tiercel_queue_bytes": state.size_bytes,
+        "tiercel_queue_oldest_message_age_seconds": 0 if oldest is None else max(engine.seconds - oldest, 0),
+        "tiercel_queue_locked_messages": len(state.locks),
+        "tiercel_queue_messages_in_total": state.entered,
+        "tiercel_queue_messages_out_total": state.left,
+        "state": queue.state.name.lower() if isinstance(queue, OutgoingQueue) else None,
+    }
+
+
+def _of_queues(rows: list[dict[str, Any]]) -> Iterator[Metric]:
+    for described in METRICS:
+        if described.labels == _QUEUE:
+            family = _family(described.name)
+            for row in rows:
+                family.add_metric(row["labels"], row[described.name])
+            yield family
+    family = _family("tiercel_outgoing_state")
+    for row in rows:
+        if row["state"] is not None:
+            family.add_metric([row["labels"][0], row["state"]], 1)
+    yield family
+
+
+def _others(api: "Api", engine: Engine) -> Iterator[Metric]:
+    yield _counts("tiercel_discards_total", engine.discard_counts)
+    yield _counts("tiercel_dead_letters_total", engine.dead_letter_counts)
+    yield _claims(engine, "tiercel_claimed_messages", "count")
+    yield _claims(engine, "tiercel_claim_age_seconds", "oldest_s")
+    yield _number("tiercel_leases", api.leases.count)
+    yield _number("tiercel_messages_bytes", engine.total_bytes)
+    yield _commits(api)
+    yield from _connections(api)
+    manager = engine.queue_manager
+    names = {"guid": str(manager.identifier), "computer": manager.computer_name}
+    yield InfoMetricFamily(
+        "tiercel_build", _BY_NAME["tiercel_build"].meaning, {"version": version("tiercel"), **names}
+    )
+
+
+def _family(name: str) -> Any:
+    described = _BY_NAME[name]
+    kind = CounterMetricFamily if described.kind == "counter" else GaugeMetricFamily
+    return kind(name, described.meaning, labels=described.labels)
+
+
+def _number(name: str, value: float) -> Metric:
+    family = _family(name)
+    family.add_metric([], value)
+    return family  # type: ignore[no-any-return]
+
+
+def _counts(name: str, counts: Any) -> Metric:
+    family = _family(name)
+    for code, count in sorted(counts.items()):
+        found = message_class(code)
+        reason = found.name.lower() if isinstance(found, MessageClass) else f"class_{code:#06x}"
+        family.add_metric([reason if code else "damaged"], count)
+    return family  # type: ignore[no-any-return]
+
+
+def _claims(engine: Engine, name: str, field: str) -> Metric:
+    family = _family(name)
+    for each in engine.claims.all():
+        family.add_metric([each.consumer, each.queue], getattr(each, field) or 0)
+    return family  # type: ignore[no-any-return]
+
+
+def _commits(api: "Api") -> Metric:
+    commits = api.host.driver.node.commits
+    family = HistogramMetricFamily("tiercel_commit_seconds", _BY_NAME["tiercel_commit_seconds"].meaning)
+    family.add_metric([], commits.buckets(), commits.total_s)
+    return family
+
+
+def _connections(api: "Api") -> Iterator[Metric]:
+    failures, open_ones = _family("tiercel_connection_failures_total"), _family("tiercel_connections")
+    if api.daemon is not None:
+        for reason, count in sorted(api.daemon.network.failures.items()):
+            failures.add_metric([reason], count)
+        sessions = api.daemon.protocol.sessions
+        out = sum(each.is_initiator for each in sessions)
+        open_ones.add_metric(["out"], out)
+        open_ones.add_metric(["in"], len(sessions) - out)
+    yield failures
+    yield open_ones

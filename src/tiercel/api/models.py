@@ -1,0 +1,358 @@
+"""What requests bring and answers hold, for FastAPI to check and OpenAPI to show."""
+
+from typing import Annotated, Any, Literal
+from urllib.parse import unquote
+
+from fastapi import Path
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from tiercel.admin.leases import MAX_LEASE_S, MAX_LIMIT
+
+MAX_WAIT_MS = 60_000
+MOVED_MAX = 100_000
+
+QueueName = Annotated[
+    str,
+    Path(
+        description=r"a queue in one percent-encoded segment: `orders`, `private$\orders`, "
+        r"`.\private$\orders`, `orders;subqueue`, `orders;journal`, "
+        r"`;deadletter`, `;deadxact`, `;journal`, or a format name",
+        examples=["orders"],
+        max_length=4000,
+    ),
+    AfterValidator(unquote),
+]
+LookupId = Annotated[str, Path(pattern="^[0-9]{1,20}$", description="the lookup id of a message, in digits")]
+LeaseId = Annotated[str, Path(max_length=100), AfterValidator(unquote)]
+
+
+class Given(BaseModel):
+    """What a request brings: exact types, and nothing that nobody asked for."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Told(BaseModel):
+    """What an answer holds."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class QueueProperties(Given):
+    label: str = Field(default="", description="at most 124 UTF-16 units")
+    journaling: bool = Field(default=False, description="keep a copy of what is received")
+    quota_kib: int | None = Field(default=None, description="null: no limit")
+    journal_quota_kib: int | None = None
+    authentication: bool = Field(default=False, description="take signed messages only")
+    privacy_level: Literal["none", "optional", "body"] = "optional"
+    base_priority: int = 0
+    multicast_address: str | None = None
+    type: str = Field(default="00000000-0000-0000-0000-000000000000", description="a GUID of the application")
+    security: str = Field(default="", description="a security descriptor in SDDL")
+
+
+class NewQueue(QueueProperties):
+    path_name: str = Field(examples=[r".\private$\orders"], max_length=1000)
+    transactional: bool = False
+    exist_ok: bool = Field(default=False, description="a queue that is there already is taken as it is")
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        return self.model_dump(exclude_unset=True, exclude={"path_name", "transactional", "exist_ok"})
+
+
+class QueueRow(Told):
+    path_name: str
+    name: str
+    format_name: str
+    kind: Literal["private", "public", "system", "outgoing", "subqueue", "journal"]
+    label: str
+    transactional: bool
+    authentication: bool
+    privacy_level: str
+    journaling: bool
+    quota_kib: int | None
+    count: int
+    bytes: int
+    journal_count: int
+    journal_bytes: int
+    oldest_arrival: str | None
+    claimed: int
+    locked: int
+    paused: bool
+
+
+class Queue(QueueRow):
+    guid: str
+    created: str | None
+    modified: str | None
+    type: str
+    journal_quota_kib: int | None
+    base_priority: int
+    multicast_address: str | None
+    security: str | None
+    subqueues: list[str]
+    open_handles: int
+    waiting_readers: int
+
+
+class QueueList(Told):
+    queues: list[QueueRow]
+
+
+class Counts(Told):
+    count: int
+    bytes: int
+    dry_run: bool
+
+
+class Sent(Told):
+    id: str
+
+
+class SentMany(Told):
+    count: int
+    ids: list[str]
+
+
+class Receive(Given):
+    limit: int = Field(default=1, ge=1, le=MAX_LIMIT)
+    wait_ms: int = Field(default=0, ge=0, le=MAX_WAIT_MS, description="how long to wait for the first")
+    lease_s: float = Field(default=30, gt=0, le=MAX_LEASE_S, strict=False)
+    acknowledge: Literal["lease", "now"] = Field(
+        default="lease", description="now: received with the answer, and lost if the answer is"
+    )
+    lookup_id: str | None = Field(
+        default=None, pattern="^[0-9]{1,20}$", description="this message, and no other"
+    )
+    bodies: bool = True
+    decode: bool = False
+
+
+class Extend(Given):
+    lease_s: float = Field(default=30, gt=0, le=MAX_LEASE_S, strict=False, description="seconds from now")
+
+
+class Ended(Told):
+    lease: str
+    already: bool
+
+
+class Extended(Told):
+    lease: str
+    lease_s: float
+
+
+class Lease(Told):
+    lease: str
+    queue: str
+    lookup_id: str
+    who: str
+    lease_s: float
+    seconds_left: float
+    ends: str | None
+
+
+class LeaseList(Told):
+    leases: list[Lease]
+
+
+class Discard(Told):
+    line: int
+    time: str | None
+    queue: str
+    id: str
+    label: str
+    size: int
+    reason: str
+
+
+class DiscardList(Told):
+    discards: list[Discard]
+    next: str | None
+
+
+class Problem(Told):
+    """RFC 9457, with the code of MSMQ and what to do."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    number: int
+    fix: str
+
+
+class ManagerProperties(Given):
+    queue_manager_quota_kib: int | None = Field(default=None, description="null: no limit")
+    journal_quota_kib: int | None = None
+    hardened_security: bool = False
+    send_insecure_nacks: bool = False
+    srmp_http_support: bool = False
+    srmp_pgm_support: bool = False
+    routing_server: bool = False
+    out_routing_server_identifier_list: list[str] = Field(default_factory=list)
+    in_routing_server_identifier_list: list[str] = Field(default_factory=list)
+
+
+class Totals(Told):
+    queues: int
+    messages: int
+    bytes: int
+
+
+class QueueManager(Told):
+    name: str
+    qualified_name: str
+    guid: str
+    version: str
+    data: str
+    is_running: bool
+    started: str | None
+    addresses: list[str]
+    properties: dict[str, Any]
+    totals: Totals
+
+
+class Errand(Given):
+    to: str = Field(max_length=4000, description="the queue that they go to", examples=["orders;poison"])
+    lookup_ids: list[str] | None = Field(
+        default=None, max_length=1000, description="these messages, and no others"
+    )
+    after: str = Field(default="start", max_length=40, description="what `next` said")
+    limit: int = Field(default=1000, ge=1, le=10_000)
+    transactional: bool | None = Field(
+        default=None, description="for queues of other computers; others know it themselves"
+    )
+    dry_run: bool = False
+
+
+class Carried(Told):
+    count: int
+    bytes: int
+    next: str | None
+    dry_run: bool
+
+
+class HistoryEntry(Told):
+    time: str | None
+    status: str
+    error: int
+    addresses: list[str]
+
+
+class OutgoingQueue(Told):
+    format_name: str
+    state: str
+    paused: bool
+    count: int
+    bytes: int
+    locked: int
+    oldest_arrival: str | None
+    next_hops: list[str]
+    unacknowledged: int
+    history: list[HistoryEntry]
+
+
+class OutgoingList(Told):
+    outgoing: list[OutgoingQueue]
+
+
+class Connection(Told):
+    connection: int
+    address: str
+    peer: str | None
+    state: str
+    direction: Literal["in", "out"]
+    in_flight: int
+    window: int
+
+
+class ConnectionList(Told):
+    connections: list[Connection]
+
+
+class Transaction(Told):
+    id: str
+    state: str
+    is_in_doubt: bool
+    sends: int
+    receives: int
+    moves: int
+    queues: list[str]
+
+
+class TransactionList(Told):
+    transactions: list[Transaction]
+
+
+class Decided(Told):
+    id: str
+    outcome: Literal["committed", "aborted"]
+
+
+class Claim(Told):
+    consumer: str
+    queue: str
+    guid: str
+    epoch: int
+    floor: int
+    hi: int
+    count: int
+    bytes: int
+    age: int | None
+    last_seen: int
+
+
+class ClaimList(Told):
+    claims: list[Claim]
+
+
+class Release(Given):
+    consumer: str = Field(max_length=200)
+    queue: str | None = Field(default=None, max_length=4000)
+
+
+class Released(Told):
+    released: int
+
+
+class Forgotten(Told):
+    forgotten: str
+
+
+class Stage(Told):
+    stage: str
+    created: int
+    changed: int
+    rows: int
+    bytes: int
+    chunks: int
+    age: int
+
+
+class StageList(Told):
+    stages: list[Stage]
+
+
+class Backup(Given):
+    directory: str = Field(
+        max_length=4000, description="where it goes: an empty folder, or one that is not there"
+    )
+
+
+class BackupMade(Told):
+    directory: str
+    size_bytes: int
+    queues: int
+    messages: int
+    problems: list[str]
+
+
+class Health(Told):
+    status: Literal["ok", "failed"]
+
+
+class Ready(Told):
+    status: Literal["ready", "stopping", "failed"]

@@ -1,0 +1,41 @@
+"""For whoever watches the daemon: is it alive, does it answer, what do the numbers say."""
+
+from fastapi import APIRouter, Response
+
+from tiercel.api import metrics
+from tiercel.api.context import Context, answer
+from tiercel.api.models import Health, Ready
+from tiercel.api.routing import ApiRoute, needs
+from tiercel.security.tokens import Role
+
+router = APIRouter(route_class=ApiRoute)
+
+
+@router.get("/health", response_model=Health)
+async def get_health(api: Context) -> Response:
+    """200 while the queue manager works; 503 when it has failed and must be started again."""
+    has_failed = api.host.driver.engine.has_failed
+    return answer({"status": "failed" if has_failed else "ok"}, 503 if has_failed else 200)
+
+
+@router.get("/ready", response_model=Ready)
+async def get_ready(api: Context) -> Response:
+    """200 when requests will be served: a command of the queue manager was run, and committed."""
+    if api.waits.are_over:
+        return answer({"status": "stopping"}, 503)
+    if api.host.driver.engine.has_failed:
+        return answer({"status": "failed"}, 503)
+    await api.host.call(lambda _: None)
+    return answer({"status": "ready"})
+
+
+@router.get(
+    "/metrics",
+    **needs(Role.READ),
+    responses={
+        200: {"description": "for Prometheus", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    },
+)
+async def get_metrics(api: Context) -> Response:
+    text, kind = await metrics.rendered(api)
+    return Response(text, media_type=kind)

@@ -1,0 +1,221 @@
+"""Messages: send, browse, receive, delete."""
+
+from collections.abc import AsyncGenerator, Callable
+from typing import Annotated, Any, Final
+
+from fastapi import Query, Request, Response
+
+from tiercel.admin import queue_lookup, sending
+from tiercel.admin.browsing import MAX_PAGE, START, Order, Shape, message_of
+from tiercel.admin.errors import BusyError
+from tiercel.admin.leases import Wish
+from tiercel.admin.message_json import to_json
+from tiercel.admin.queues import open_to_take
+from tiercel.api import models
+from tiercel.api.context import Api, Client, Context, about, answer
+from tiercel.api.models import MAX_WAIT_MS, LookupId, QueueName, SentMany
+from tiercel.api.routing import needs, new_router
+from tiercel.api.streaming import TimelyStream
+from tiercel.engine.engine import Engine
+from tiercel.model.codes import MessageSeekAction
+from tiercel.model.errors import InvalidParameterError, MessageNotFoundError, TooLargeError
+from tiercel.model.limits import MAX_PACKET_SIZE
+from tiercel.security.tokens import Role
+
+router = new_router()
+
+NDJSON: Final = "application/x-ndjson"
+_MAX_LINES_BYTES: Final = 64 << 20
+_MAX_MESSAGE_BYTES: Final = 2 * MAX_PACKET_SIZE  # 4 MiB in base64, and its properties
+_LAST_LOOKUP_ID: Final = 2**64 - 1
+_MAX_STREAMS: Final = 16
+
+_MESSAGE: Final = {"$ref": "#/components/schemas/Message"}
+_SENDS: Final = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": _MESSAGE},
+            NDJSON: {"schema": {"type": "string", "description": "a message on each line"}},
+        },
+    }
+}
+_PAGE: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "a page; with Accept: application/x-ndjson the whole queue, a message on each line",
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "required": ["messages", "next"],
+                    "properties": {
+                        "messages": {"type": "array", "items": _MESSAGE},
+                        "next": {"type": ["string", "null"]},
+                    },
+                }
+            },
+            NDJSON: {"schema": {"type": "string"}},
+        },
+    }
+}
+_ONE: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "the message", "content": {"application/json": {"schema": _MESSAGE}}}
+}
+_RECEIVED: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "what was received; nothing when nothing came in time",
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "required": ["messages"],
+                    "properties": {"messages": {"type": "array", "items": _MESSAGE}},
+                }
+            }
+        },
+    }
+}
+
+
+@router.post(
+    "/queues/{queue}/messages",
+    **needs(Role.SEND, audit="send", messages=True, max_bytes=_MAX_LINES_BYTES, **_SENDS),
+    status_code=201,
+    response_model=models.Sent | SentMany,
+)
+async def send_messages(
+    api: Context,
+    request: Request,
+    queue: QueueName,
+    transactional: Annotated[
+        bool | None, Query(description="for queues of other computers; others know it themselves")
+    ] = None,
+) -> Response:
+    """One message as JSON; or many, a line each, of which all are sent or none.
+
+    The answer comes when recoverable messages are on disk. A queue of another computer may be named: its
+    messages wait here until they get there.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
+    body = await request.body()
+    if kind == NDJSON:
+        messages = await sending.messages_of_lines(body)
+    elif kind == "application/json":
+        if len(body) > _MAX_MESSAGE_BYTES:
+            limit = f"{MAX_PACKET_SIZE} bytes with all its properties"
+            raise TooLargeError("message", present=f"{len(body)} bytes of JSON", limit=limit, fix="send less")
+        messages = [sending.message_of_json(body)]
+    else:
+        fix = f"send Content-Type: application/json for one message, {NDJSON} for many"
+        raise InvalidParameterError("body", problem="its type is unknown", present=kind or "no type", fix=fix)
+    ids = [str(each) for each in await api.sender.send(queue, messages, transactional)]
+    about(request, count=len(ids), id=ids[0] if len(ids) == 1 else None)
+    if kind == NDJSON:
+        return answer({"count": len(ids), "ids": ids}, 201)
+    return answer({"id": ids[0]}, 201)
+
+
+@router.get("/queues/{queue}/messages", **needs(Role.READ), responses=_PAGE)
+async def browse_messages(
+    api: Context,
+    request: Request,
+    queue: QueueName,
+    after: Annotated[
+        str, Query(description="what `next` said; `start`; with order=arrival also `end`", max_length=40)
+    ] = START,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+    last: Annotated[
+        int | None, Query(ge=1, le=MAX_PAGE, description="with order=arrival: begin so many before the end")
+    ] = None,
+    wait_ms: Annotated[
+        int, Query(ge=0, le=MAX_WAIT_MS, description="how long to wait when there is none")
+    ] = 0,
+    order: Annotated[Order, Query(description="as they are received, or as they have come")] = Order.QUEUE,
+    bodies: Annotated[bool, Query()] = True,
+    decode: Annotated[bool, Query(description="say in words what the bodies hold")] = False,
+    available_only: Annotated[bool, Query(description="without those that somebody has taken")] = False,
+) -> Response:
+    """Looks at messages and leaves them where they are."""
+    shape = Shape(order, bodies, decode, available_only)
+    if NDJSON in request.headers.get("accept", ""):
+        return _stream(api, await api.messages.export(queue, shape))
+    page = await api.messages.page(
+        queue,
+        shape,
+        after=after,
+        limit=limit,
+        last=last,
+        wait_s=wait_ms / 1000,
+        asker=Client(request),
+    )
+    return answer(page._asdict())
+
+
+def _stream(api: Api, lines: Callable[[], AsyncGenerator[bytes, None]]) -> Response:
+    def ended() -> None:
+        api.streams -= 1
+
+    if api.streams >= _MAX_STREAMS:
+        raise BusyError("exports", present=api.streams, limit=_MAX_STREAMS)
+    api.streams += 1
+    return TimelyStream(lines(), NDJSON, ended)
+
+
+def _number(lookup_id: str) -> int:
+    number = int(lookup_id)
+    if number > _LAST_LOOKUP_ID:
+        raise MessageNotFoundError(f"message {lookup_id}")
+    return number
+
+
+@router.get("/queues/{queue}/messages/{lookup_id}", **needs(Role.READ), responses=_ONE)
+async def get_message(
+    api: Context,
+    queue: QueueName,
+    lookup_id: LookupId,
+    bodies: Annotated[bool, Query()] = True,
+    decode: Annotated[bool, Query()] = False,
+) -> Response:
+    shape = Shape(bodies=bodies, decode=decode)
+    return answer(await api.messages.one(queue, _number(lookup_id), shape))
+
+
+@router.delete(
+    "/queues/{queue}/messages/{lookup_id}", **needs(Role.RECEIVE, audit="delete message"), responses=_ONE
+)
+async def delete_message(api: Context, queue: QueueName, lookup_id: LookupId) -> Response:
+    """Receives this message and gives it back to you alone; one on its way is taken off it."""
+    number, read = _number(lookup_id), MessageSeekAction.SEEK_CURRENT
+
+    def command(engine: Engine) -> dict[str, Any]:
+        state = queue_lookup.find(engine, queue)
+        opened = open_to_take(engine, state, api.host)
+        try:
+            found = engine.reading.read_by_lookup_id(opened, number, read, peek=False)
+        finally:
+            engine.close_queue(opened)
+        return to_json(message_of(found.lookup_id, found.record))
+
+    return answer(await api.host.call(command))
+
+
+@router.post(
+    "/queues/{queue}/receive", **needs(Role.RECEIVE, audit="receive", messages=True), responses=_RECEIVED
+)
+async def receive_messages(
+    api: Context, request: Request, queue: QueueName, wanted: models.Receive | None = None
+) -> Response:
+    """Takes messages. Each is leased: acknowledge it in time, or it returns to its place in the queue."""
+    given = wanted or models.Receive()
+    wish = Wish(
+        limit=given.limit,
+        wait_s=given.wait_ms / 1000,
+        lease_s=given.lease_s,
+        is_final=given.acknowledge == "now",
+        lookup_id=None if given.lookup_id is None else _number(given.lookup_id),
+        bodies=given.bodies,
+        decode=given.decode,
+    )
+    messages = await api.leases.receive(queue, wish, request.state.who, Client(request))
+    about(request, count=len(messages))
+    return answer({"messages": messages})

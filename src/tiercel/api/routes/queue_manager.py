@@ -1,0 +1,85 @@
+"""The queue manager itself: who it is, its properties, its totals; and its backup."""
+
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from fastapi import Request, Response
+
+from tiercel.admin.message_json import time_text
+from tiercel.admin.queues import attributes_of, manager_properties
+from tiercel.api import models
+from tiercel.api.context import Api, Context, about, answer
+from tiercel.api.dispatcher import OwnerGate
+from tiercel.api.routing import GATE, needs, new_router
+from tiercel.engine.attributes import SETTABLE_OF_MANAGER
+from tiercel.engine.engine import Engine
+from tiercel.model.errors import AccessDeniedError, ServiceNotAvailableError
+from tiercel.security.tokens import Role
+from tiercel.server.backup import make_backup_apart
+
+router = new_router()
+
+
+def _told(api: Api, engine: Engine) -> dict[str, Any]:
+    manager, daemon = engine.queue_manager, api.daemon
+    states = [each for each in engine.queues() if not engine.is_internal(each)]
+    states += [each.journal for each in states if each.journal is not None]
+    return {
+        "name": manager.computer_name,
+        "qualified_name": manager.qualified_computer_name,
+        "guid": str(manager.identifier),
+        "version": version("tiercel"),
+        "data": str(api.host.driver.directory),
+        "is_running": daemon is not None,
+        "started": time_text(int(api.started)),
+        "addresses": [] if daemon is None else [str(each) for each in daemon.endpoints],
+        "properties": manager_properties(engine),
+        "totals": {
+            "queues": sum(engine.is_visible(each) for each in states),
+            "messages": sum(each.count for each in states),
+            "bytes": sum(each.size_bytes for each in states),
+        },
+    }
+
+
+@router.get("/queue-manager", **needs(Role.READ), response_model=models.QueueManager)
+async def get_queue_manager(api: Context) -> Response:
+    return answer(await api.host.call(lambda engine: _told(api, engine)))
+
+
+@router.patch(
+    "/queue-manager",
+    **needs(Role.ADMIN, audit="change queue manager"),
+    response_model=models.QueueManager,
+)
+async def change_queue_manager(
+    api: Context, request: Request, properties: models.ManagerProperties
+) -> Response:
+    changes = properties.model_dump(exclude_unset=True)
+    about(request, changes=", ".join(f"{name}={value}" for name, value in changes.items()))
+    attributes = attributes_of(changes, SETTABLE_OF_MANAGER)
+
+    def command(engine: Engine) -> dict[str, Any]:
+        engine.set_properties(**attributes)
+        return _told(api, engine)
+
+    return answer(await api.host.call(command))
+
+
+@router.post("/backup", **needs(Role.ADMIN, audit="backup"), response_model=models.BackupMade)
+async def make_backup(api: Context, request: Request, wanted: models.Backup) -> Response:
+    """Copies the store while it is in use, and reads the copy through. Only through the Unix socket, for it
+    writes where it is told to.
+    """
+    if not isinstance(request.scope[GATE], OwnerGate):
+        problem = "a backup is made through the Unix socket only"
+        raise AccessDeniedError("backup", problem=problem, fix="say tiercel backup on the computer itself")
+    if api.daemon is None:
+        problem = "nobody runs the queue manager, so its store can be copied as it is"
+        raise ServiceNotAvailableError("backup", problem=problem, fix="say tiercel backup --data")
+    about(request, subject=wanted.directory)
+    made = await make_backup_apart(api.host.driver.directory, Path(wanted.directory))
+    api.host.driver.forget_dead_readers()
+    return answer(asdict(made))

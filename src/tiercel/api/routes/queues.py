@@ -1,0 +1,78 @@
+"""Queues: list, make, look at, change, delete, purge."""
+
+from typing import Annotated
+
+from fastapi import Query, Request, Response
+
+from tiercel.admin.queues import DEFAULT_KINDS, QueueKind
+from tiercel.api.context import Context, about, answer
+from tiercel.api.models import Counts, NewQueue, Queue, QueueList, QueueName, QueueProperties
+from tiercel.api.routing import needs, new_router
+from tiercel.model.errors import InvalidParameterError
+from tiercel.security.tokens import Role
+
+router = new_router()
+
+DryRun = Annotated[bool, Query(description="only tell how many messages it would end")]
+
+
+@router.get("/queues", **needs(Role.READ), response_model=QueueList)
+async def list_queues(
+    api: Context,
+    pattern: Annotated[
+        str | None, Query(description="a glob over names, as `orders*`", max_length=1000)
+    ] = None,
+    kind: Annotated[str, Query(description="kinds, separated by commas, or `all`", max_length=200)] = "",
+) -> Response:
+    return answer({"queues": await api.queues.listed(pattern, _kinds(kind))})
+
+
+def _kinds(text: str) -> tuple[QueueKind, ...]:
+    if not text:
+        return DEFAULT_KINDS
+    if text == "all":
+        return tuple(QueueKind)
+    try:
+        return tuple(QueueKind(each.strip()) for each in text.split(","))
+    except ValueError as problem:
+        fix = f"give all, or some of {', '.join(QueueKind)}"
+        raise InvalidParameterError("kind", present=repr(text[:60]), fix=fix) from problem
+
+
+@router.post("/queues", **needs(Role.ADMIN, audit="create queue"), response_model=Queue, status_code=201)
+async def create_queue(api: Context, request: Request, new: NewQueue) -> Response:
+    """201 for a new queue; 200 for one that was there, with `exist_ok`."""
+    about(request, subject=new.path_name)
+    queue, is_new = await api.queues.create(
+        new.path_name, new.properties, transactional=new.transactional, exist_ok=new.exist_ok
+    )
+    return answer(queue, 201 if is_new else 200)
+
+
+@router.get("/queues/{queue}", **needs(Role.READ), response_model=Queue)
+async def get_queue(api: Context, queue: QueueName) -> Response:
+    return answer(await api.queues.get(queue))
+
+
+@router.patch("/queues/{queue}", **needs(Role.ADMIN, audit="change queue"), response_model=Queue)
+async def change_queue(
+    api: Context, request: Request, queue: QueueName, properties: QueueProperties
+) -> Response:
+    changes = properties.model_dump(exclude_unset=True)
+    about(request, changes=", ".join(f"{name}={value}" for name, value in changes.items()))
+    return answer(await api.queues.change(queue, changes))
+
+
+@router.delete("/queues/{queue}", **needs(Role.ADMIN, audit="delete queue"), response_model=Counts)
+async def delete_queue(api: Context, request: Request, queue: QueueName, dry_run: DryRun = False) -> Response:
+    counts = await api.queues.delete(queue, dry_run=dry_run)
+    about(request, **counts, dry_run=dry_run)
+    return answer(counts | {"dry_run": dry_run})
+
+
+@router.post("/queues/{queue}/purge", **needs(Role.ADMIN, audit="purge queue"), response_model=Counts)
+async def purge_queue(api: Context, request: Request, queue: QueueName, dry_run: DryRun = False) -> Response:
+    """Ends every message that is there now; each has a line in the discards."""
+    counts = await api.queues.purge(queue, dry_run=dry_run)
+    about(request, **counts, dry_run=dry_run)
+    return answer(counts | {"dry_run": dry_run})

@@ -1,0 +1,126 @@
+"""A route of the API: who may use it, what it may be given, and what the audit log says of it."""
+
+import difflib
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final
+from urllib.parse import unquote
+
+from fastapi import APIRouter
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message, Receive
+
+from tiercel.api.context import Api
+from tiercel.api.parameters import declared_size, read_body
+from tiercel.api.problems import status_of
+from tiercel.model.errors import InvalidParameterError, MqError
+from tiercel.security.tokens import Role
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+GATE: Final = "tiercel.gate"  # in the scope: who may come in where the request came in
+MAX_JSON_BYTES: Final = 1 << 20
+_ROLES, _AUDIT, _MESSAGES, _BODY = "x-roles", "x-audit", "x-audit-messages", "x-max-bytes"
+
+
+def needs(
+    *roles: Role,
+    audit: str | None = None,
+    messages: bool = False,
+    max_bytes: int = MAX_JSON_BYTES,
+    **extra: Any,
+) -> dict[str, Any]:
+    """For the decorator of a route: the roles that it takes, and what it changes, in words.
+
+    With `messages` it is audited only where sends and receives are.
+    """
+    known = {_ROLES: [str(role) for role in roles], _AUDIT: audit, _MESSAGES: messages, _BODY: max_bytes}
+    return {"openapi_extra": {**known, **extra}}
+
+
+class ApiRoute(APIRoute):
+    def get_route_handler(self) -> Handler:
+        handler = super().get_route_handler()
+        extra = self.openapi_extra or {}
+        roles, known = [Role(each) for each in extra.get(_ROLES, ())], self._query_names()
+
+        async def guarded(request: Request) -> Response:
+            gate = request.scope[GATE]
+            request.state.who = gate.who(request) if roles else ""
+            for role in roles:
+                gate.check(request, role)
+            _refuse_unknown(request, known)
+            if request.method not in {"POST", "PATCH"}:
+                return await handler(request)
+            api: Api = request.app.state.api
+            limit = extra[_BODY]
+            with api.intake.hold(min(declared_size(request) or limit, limit)):
+                return await handler(await _with_body(request, limit))
+
+        return _audited(guarded, extra) if extra.get(_AUDIT) else guarded
+
+    def _query_names(self) -> list[str]:
+        return [str(each.alias) for each in self.dependant.query_params]
+
+
+def new_router() -> APIRouter:
+    return APIRouter(route_class=ApiRoute)
+
+
+def _refuse_unknown(request: Request, known: list[str]) -> None:
+    for name in request.query_params:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            there = ", ".join(sorted(known)) or "none"
+            fix = f"perhaps {near[0]} is meant" if near else f"there are {there}"
+            raise InvalidParameterError(name[:80], problem="there is no such parameter", fix=fix)
+
+
+async def _with_body(request: Request, max_bytes: int) -> Request:
+    """The request with its whole body, which is not too large."""
+    body = await read_body(request, max_bytes)
+    return Request(request.scope, _replay(body, request.receive))
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return again
+
+
+def _audited(handler: Callable[[Request], Awaitable[Response]], extra: dict[str, Any]) -> Handler:
+    async def audited(request: Request) -> Response:
+        api: Api = request.app.state.api
+        request.state.audited = {}
+        if extra[_MESSAGES] and not api.audit.covers_messages:
+            return await handler(request)
+        try:
+            response = await handler(request)
+        except MqError as problem:
+            _write(api, request, extra[_AUDIT], f"{int(status_of(problem))} {problem.name}")
+            raise
+        except RequestValidationError:
+            _write(api, request, extra[_AUDIT], "400")
+            raise
+        _write(api, request, extra[_AUDIT], str(response.status_code))
+        return response
+
+    return audited
+
+
+def _write(api: Api, request: Request, what: str, result: str) -> None:
+    subject = " ".join(unquote(str(each)) for each in request.path_params.values())
+    more = dict(request.state.audited)
+    api.audit.write(
+        who=getattr(request.state, "who", "") or "nobody known",
+        what=what,
+        subject=str(more.pop("subject", subject)),
+        result=result,
+        address=None if request.client is None else request.client.host,
+        **more,
+    )

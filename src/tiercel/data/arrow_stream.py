@@ -1,0 +1,44 @@
+"""An answer that is an Arrow IPC stream, made while it is sent.
+
+After the end of the stream nothing follows, or one problem as JSON: what went wrong after the first batch had
+left. A stream that breaks off without an end is one whose data process has died: ask again.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Final
+
+import pyarrow as pa
+
+from tiercel.api.problems import problem_of
+from tiercel.api.streaming import TimelyStream
+from tiercel.model.errors import MqError
+
+MEDIA_TYPE: Final = "application/vnd.apache.arrow.stream"
+_END_OF_STREAM: Final = b"\xff\xff\xff\xff\0\0\0\0"
+_SENT_BYTES: Final = 512 << 10  # at a time: more would be copied more often
+
+Batches = AsyncGenerator[pa.RecordBatch, None]
+
+
+class ArrowStream(TimelyStream):
+    def __init__(self, schema: pa.Schema, batches: Batches, ended: Callable[[], None]) -> None:
+        super().__init__(_encoded(schema, batches), MEDIA_TYPE, ended)
+
+
+async def _encoded(schema: pa.Schema, batches: Batches) -> AsyncGenerator[memoryview | bytes, None]:
+    yield memoryview(schema.serialize())
+    try:
+        async with aclosing(batches):
+            async for batch in batches:
+                data = memoryview(batch.serialize())
+                for at in range(0, len(data), _SENT_BYTES):
+                    yield data[at : at + _SENT_BYTES]
+                await asyncio.sleep(0)  # others have a turn, however quick this client is
+    except MqError as error:
+        yield _END_OF_STREAM
+        yield json.dumps(problem_of(error)).encode()
+    else:
+        yield _END_OF_STREAM

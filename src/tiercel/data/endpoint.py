@@ -1,0 +1,96 @@
+"""The data endpoint as the daemon has it: data processes to watch, which ask it through its Unix socket.
+
+The daemon itself opens the public address and hands it on, so that a data process which is started again
+finds its clients waiting. A data process lives as long as its standard input is open: it ends with the
+daemon, however that ends.
+"""
+
+import asyncio
+import json
+import sys
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from tiercel.api.listening import check_certificate, listen, warn_without_tls
+from tiercel.server import log
+from tiercel.server.config import Config, DataOptions, Endpoint
+from tiercel.server.daemon import Daemon
+
+_FIRST_PAUSE_S: Final = 0.1  # before a data process that died is started again
+_LONGEST_PAUSE_S: Final = 10.0
+_STOP_S: Final = 2.0
+
+
+class DataEndpoint:
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._options: DataOptions = config.data
+        self._watchers: list[asyncio.Task[None]] = []
+        self._endpoint = Endpoint(config.data.host, config.data.port)
+        check_certificate("data", config.data)
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        return {"data_endpoint": f"{self._options.scheme}://{self._endpoint}"}
+
+    async def start(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self._listener = await listen(self._options.host, self._options.port)
+        self._endpoint = Endpoint(self._options.host, self._listener.getsockname()[1])
+        warn_without_tls("data_without_tls", self._options, self._endpoint)
+        directory, loop = Path(daemon.config.node.data), asyncio.get_running_loop()
+        self._watchers = [loop.create_task(self._watch(directory)) for _ in range(self._options.processes)]
+
+    async def stop(self) -> None:
+        for watcher in self._watchers:
+            watcher.cancel()
+        await asyncio.gather(*self._watchers, return_exceptions=True)
+        self._listener.close()
+
+    async def _watch(self, directory: Path) -> None:
+        """Has one data process at any time, but not one that dies at once in a tight loop."""
+        loop, pause_s = asyncio.get_running_loop(), _FIRST_PAUSE_S
+        while True:
+            started = loop.time()
+            code = await self._run(directory)
+            self._daemon.driver.forget_dead_readers()
+            if loop.time() - started > _LONGEST_PAUSE_S:
+                pause_s = _FIRST_PAUSE_S
+            log.warning("data_process_ended", code=code, again_in_s=pause_s)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    async def _run(self, directory: Path) -> int:
+        descriptor = self._listener.fileno()
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-P",  # what lies in the working directory is no part of the program
+            "-m",
+            "tiercel.data.process",
+            stdin=asyncio.subprocess.PIPE,
+            pass_fds=[descriptor],
+        )
+        assert process.stdin is not None
+        log.info("data_process_started", pid=process.pid, address=self._endpoint)
+        settings = {
+            "directory": str(directory),
+            "descriptor": descriptor,
+            "options": asdict(self._options),
+            "log": asdict(self._daemon.config.log),
+        }
+        try:
+            with suppress(ConnectionError):  # it has died already, and the watcher will hear of it
+                process.stdin.write(json.dumps(settings).encode() + b"\n")
+                await process.stdin.drain()
+            return await process.wait()
+        except asyncio.CancelledError:
+            process.stdin.close()
+            try:
+                async with asyncio.timeout(_STOP_S):
+                    await process.wait()
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+            raise

@@ -1,0 +1,64 @@
+"""The data process: `python -m tiercel.data.process`, started by the daemon and by nobody else.
+
+Its standard input brings one line of JSON, the settings, and ends when the daemon ends.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import socket
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from tiercel.api.authorization import Gate
+from tiercel.api.http_server import new_server
+from tiercel.api.unix_socket import Door
+from tiercel.data.app import DataApp
+from tiercel.data.daemon_client import DaemonClient
+from tiercel.server import lean, log
+from tiercel.server.config import DataOptions
+from tiercel.store.lmdb_reader import LmdbReader
+
+_NICE: Final = 1  # when the computer is busy, the queue manager goes first
+
+
+def main() -> None:
+    lean.leave_out_pandas()
+    settings: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
+    threading.Thread(target=_end_with_the_daemon, daemon=True).start()
+    options = settings["log"]
+    log.configure(level=options["level"], format_name=options["format"], file=options["file"])
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # else it tells of every request
+    with suppress(OSError):  # a service may not be allowed to
+        os.nice(_NICE)
+    lean.search_seldom()
+    asyncio.run(_serve(settings))
+
+
+def _end_with_the_daemon() -> None:
+    """At once, whatever the loop is doing: a daemon that starts again needs the port."""
+    sys.stdin.buffer.read()
+    os._exit(0)
+
+
+async def _serve(settings: dict[str, Any]) -> None:
+    options = DataOptions(**settings["options"])
+    directory = Path(settings["directory"])
+    listener = socket.socket(fileno=settings["descriptor"])
+    with LmdbReader(directory) as reader:
+        app = DataApp(reader, DaemonClient(Door(directory)), Gate(options.tokens, "data endpoint", "data"))
+        server = new_server(
+            app.app,
+            ssl_certfile=options.tls_certificate or None,
+            ssl_keyfile=options.tls_key or None,
+            limit_concurrency=options.connections,
+        )
+        await server.serve([listener])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Tests of `tiercel.api`, with a running daemon."""

@@ -1,0 +1,1 @@
+"""Tests of `tiercel.data`, with a running daemon and its data process."""

@@ -1,0 +1,146 @@
+"""Staged sends over HTTP: stage, publish once, discard; and rows that cannot be sent."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tiercel
+from data.served import Served, arrow, serving, stream
+
+PLAIN, STEPS = r".\private$\plain", r".\private$\steps"
+LAST = 2**56 - 1
+
+
+def prepare(manager: tiercel.QueueManager) -> None:
+    manager.create_queue(PLAIN)
+    manager.create_queue(STEPS, transactional=True)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("stages"), prepare) as served:
+        yield served
+
+
+def rows(*labels: str) -> bytes:
+    return arrow([{"body": b"x", "label": label} for label in labels])
+
+
+def labels(served: Served, queue: str, prefix: str) -> list[str]:
+    found = served.read(queue=queue, lo=0, hi=LAST, columns="label").column("label").to_pylist()
+    return [label for label in found if label.startswith(prefix)]
+
+
+class TestPublish:
+    def test_once_and_in_order(self, served: Served) -> None:
+        assert served.put("/stages/spark/7/0/a1", rows("p0", "p1"), chunk=0)["rows"] == 2
+        assert served.put("/stages/spark/7/0/a1", rows("p2"), chunk=1)["chunks"] == 2
+        assert served.put("/stages/spark/7/1/b1", rows("p3"))["rows"] == 1
+        assert served.put("/stages/spark/7/1/loser", rows("lost"))["rows"] == 1
+        listed = {each["stage"]: each for each in served.get("/stages")["stages"]}
+        assert set(listed) == {"spark/7/0/a1", "spark/7/1/b1", "spark/7/1/loser"}
+        assert listed["spark/7/0/a1"]["rows"] == 3
+        assert listed["spark/7/0/a1"]["age"] >= 0
+        assert labels(served, STEPS, "p") == []
+
+        body = {"app": "spark", "batch": "7", "stages": ["spark/7/0/a1", "spark/7/1/b1"], "queue": STEPS}
+        assert served.post("/publish", **body).value == {"published": 4, "already": False}
+        assert labels(served, STEPS, "") == ["p0", "p1", "p2", "p3"]
+        assert served.post("/publish", **body).value == {"published": 4, "already": True}
+        assert labels(served, STEPS, "") == ["p0", "p1", "p2", "p3"]
+        assert served.get("/stages")["stages"] == []
+        late = served.put("/stages/spark/7/0/a2", rows("late"))
+        assert (late.status, late["code"]) == (409, "TIERCEL_ERROR_STAGE_REFUSED")
+
+    def test_rows_may_name_their_queue(self, served: Served) -> None:
+        data = arrow(
+            [
+                {"body": b"1", "label": "n1", "queue": PLAIN},
+                {"body": b"2", "label": "n2", "queue": rf"DIRECT=OS:{PLAIN}"},
+                {"body": b"3", "label": "n3", "queue": "plain"},
+                {"body": b"4", "label": "n4", "queue": rf"FormatName:DIRECT=OS:{PLAIN}"},
+            ]
+        )
+        served.put("/stages/named/1/0/a", data)
+        body = {"app": "named", "batch": "1", "stages": ["named/1/0/a"]}
+        assert served.post("/publish", **body, transactional=False)["published"] == 4
+        assert labels(served, PLAIN, "n") == ["n1", "n2", "n3", "n4"]
+
+    def test_a_large_one_in_slices(self, served: Served) -> None:
+        table = pa.table({"body": pa.array([b"y" * 100] * 3000, pa.binary()), "label": ["large"] * 3000})
+        for part in range(4):
+            assert served.put(f"/stages/large/1/{part}/a", stream(table))["rows"] == 3000
+        stages = [f"large/1/{part}/a" for part in range(4)]
+        answer = served.post("/publish", app="large", batch="1", stages=stages, queue=STEPS)
+        assert answer["published"] == 12_000
+        assert len(labels(served, STEPS, "large")) == 12_000
+
+    @pytest.mark.parametrize(
+        ("body", "status", "code"),
+        [
+            ({"stages": ["miss/1/0/b"], "queue": PLAIN}, 404, "TIERCEL_ERROR_STAGE_NOT_FOUND"),
+            ({"stages": ["miss/1/0/a"]}, 400, "MQ_ERROR_INVALID_PARAMETER"),
+            ({"stages": ["miss/1/0/a"], "queue": r".\private$\none"}, 404, "MQ_ERROR_QUEUE_NOT_FOUND"),
+            ({"stages": ["miss/1/0/a"], "queue": PLAIN}, 400, "MQ_ERROR_TRANSACTION_USAGE"),
+            ({"stages": ["miss/1"], "queue": PLAIN}, 400, "MQ_ERROR_INVALID_PARAMETER"),
+        ],
+    )
+    def test_that_fails_publishes_nothing(
+        self, served: Served, body: dict[str, Any], status: int, code: str
+    ) -> None:
+        served.put("/stages/miss/1/0/a", rows("miss"))
+        answer = served.post("/publish", app="miss", batch="1", **body)
+        assert (answer.status, answer["code"]) == (status, code)
+        assert labels(served, PLAIN, "miss") == []
+        assert served.put("/stages/miss/1/0/a", rows("miss")).status == 200
+
+
+class TestDiscard:
+    def test_drops_and_keeps_late_attempts_out(self, served: Served) -> None:
+        served.put("/stages/d/1/0/a", rows("d"))
+        assert served.post("/discard", prefix="d/1").value == {"discarded": 1}
+        assert served.put("/stages/d/1/0/b", rows("d")).status == 409
+
+    def test_a_stream_tries_the_same_batch_again(self, served: Served) -> None:
+        served.put("/stages/d/2/0/a", rows("d"))
+        assert served.post("/discard", prefix="d/2", tombstone=False).value == {"discarded": 1}
+        assert served.put("/stages/d/2/0/b", rows("d")).status == 200
+        assert served.post("/discard", prefix="d").status == 400
+
+
+class TestBadRows:
+    @pytest.mark.parametrize(
+        ("payload", "words"),
+        [
+            (b"nix", "rows"),
+            (b"", "rows"),
+            (stream(pa.table({"body": [b"x"], "lable": ["y"]})), "label"),
+            (stream(pa.table({"label": ["y"]})), "body"),
+            (arrow([{"body": b"x", "priority": 8}]), "priority"),
+            (arrow([{"body": b"x", "label": "x" * 300}]), "label"),
+            (rows("x")[:-30], "rows"),
+        ],
+        ids=["no stream", "nothing", "column", "no body", "priority", "label", "cut off"],
+    )
+    def test_are_refused_when_they_are_staged(self, served: Served, payload: bytes, words: str) -> None:
+        answer = served.put("/stages/bad/1/0/a", payload)
+        assert answer.status == 400, answer
+        assert words in answer["detail"]
+        assert served.get("/queues").status == 200  # and the daemon lives
+
+    def test_a_chunk_that_is_too_large(self, served: Served) -> None:
+        answer = served.put("/stages/bad/1/0/a", bytes((16 << 20) + 1))
+        assert answer.status == 413
+        assert "16777216 bytes" in answer["detail"]
+
+    def test_a_chunk_that_is_missing(self, served: Served) -> None:
+        assert served.put("/stages/bad/2/0/a", rows("x"), chunk=1).status == 400
+
+    @pytest.mark.parametrize("compression", ["lz4", "zstd"])
+    def test_a_compressed_stream_is_not_unpacked(self, served: Served, compression: str) -> None:
+        data = stream(pa.table({"body": pa.array([bytes(2**20)] * 64, pa.binary())}), compression)
+        answer = served.put("/stages/packed/1/0/a", data)
+        assert answer.status == 400
+        assert "write it without compression" in answer["detail"]

@@ -1,1 +1,0 @@
-"""Tests of `tiercel.http.api`, with a daemon that runs."""
