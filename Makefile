@@ -1,7 +1,7 @@
 # make alone prints what there is. Every target sets up .venv from requirements/dev.lock by itself.
 
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
 export NO_MKDOCS_2_WARNING := 1
 VENV42 := .venv-spark42
 BIN := $(VENV)/bin
@@ -12,9 +12,10 @@ KILLS ?= 30
 CUTS ?= 30
 SEED ?=
 DATA ?= data
+TARGET ?= test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test format check unit bench bench-daemon bench-remote-read bench-data bench-api bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate fuzz interop docs docs-serve docs-test package lock clean
+.PHONY: help setup demo run test format check unit bench bench-daemon bench-remote-read bench-data bench-api bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate fuzz interop docs docs-serve docs-test package lock clean pythons
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -23,7 +24,8 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/.ready: requirements/dev.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Tiercel needs Python 3.11 or later; $(PYTHON) is older. Say: make PYTHON=python3.11"; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Tiercel needs Python 3.11 or later; $(PYTHON) is older. Run: make PYTHON=python3.11"; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot create virtual environments. On Debian and Ubuntu run: sudo apt install $$($(PYTHON) -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
@@ -38,6 +40,12 @@ run: $(VENV)/.ready ## run a queue manager on 127.0.0.1:1801 with its data in DA
 	$(BIN)/tiercel serve --data $(DATA) $(ARGS)
 
 test: check unit ## formatting, lint, strict types, import direction and all tests
+
+pythons: ## run TARGET (test) with every Python from 3.11 on this machine, each in its own .venv-3.x
+	@$(PYTHON) tools/pythons | while read version python; do \
+		echo "== Python $$version ($$python)"; \
+		$(MAKE) --no-print-directory VENV=.venv-$$version PYTHON=$$python $(TARGET) </dev/null || exit 1; \
+	done
 
 check: $(VENV)/.ready
 	$(BIN)/ruff format --check .
@@ -142,4 +150,4 @@ lock: $(VENV)/.ready ## make the lock files anew (names, versions and hashes onl
 	for name in dev interop spark42; do $(COMPILE) --output-file requirements/$$name.lock requirements/$$name.in || exit 1; done
 
 clean: ## remove .venv and everything built
-	rm -rf $(VENV) $(VENV42) .venv-interop build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

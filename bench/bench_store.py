@@ -11,7 +11,8 @@ from pathlib import Path
 
 import lmdb
 
-from tiercel.store import Keyspace, LmdbStore
+from tiercel.store import Keyspace
+from tiercel.store.lmdb_store import LmdbStore
 
 BATCH = 100
 BATCHES = 100

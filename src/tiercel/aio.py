@@ -38,7 +38,7 @@ from tiercel.server.daemon import Daemon
 from tiercel.server.driver import Driver
 from tiercel.server.node import Clock
 from tiercel.server.reads import Alarm, Reads
-from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES
+from tiercel.store import DEFAULT_MAX_BYTES
 
 _CURRENT = MessageSeekAction.SEEK_CURRENT
 

@@ -8,7 +8,8 @@ import pytest
 import tiercel
 from tiercel import cli
 from tiercel.cli.exit_codes import ExitCode
-from tiercel.store import Keyspace, LmdbStore
+from tiercel.store import Keyspace
+from tiercel.store.lmdb_store import LmdbStore
 
 ORDERS = r".\private$\orders"
 

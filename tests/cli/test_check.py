@@ -13,8 +13,9 @@ import pytest
 import tiercel
 from tiercel.cli import main
 from tiercel.engine.check import Checker
-from tiercel.store import Keyspace, LmdbStore
+from tiercel.store import Keyspace, open_snapshot
 from tiercel.store.lmdb_files import DATA_NAME, FORMAT_KEY
+from tiercel.store.lmdb_store import LmdbStore
 
 BODY = b"the body of a message that is long enough to be found " * 40
 PAGE = 4096
@@ -183,7 +184,7 @@ def test_memory_does_not_grow_with_the_messages(tmp_path: Path) -> None:
             queue = qm.create_queue(r".\private$\many")
             for _ in range(count):
                 queue.send(tiercel.Message(b"x", delivery=1, time_to_be_received=10**6))
-        with LmdbStore.open_snapshot(tmp_path / str(count)) as view:
+        with open_snapshot(tmp_path / str(count)) as view:
             tracemalloc.start()
             assert list(Checker(view).problems()) == []
             size = tracemalloc.get_traced_memory()[1]

@@ -16,8 +16,9 @@ import pytest
 
 import tiercel
 from tiercel.cli import main
-from tiercel.store import Keyspace, LmdbStore
+from tiercel.store import Keyspace
 from tiercel.store.lmdb_files import FORMAT_KEY
+from tiercel.store.lmdb_store import LmdbStore
 
 PATIENCE_S = 60  # only a test that fails waits that long
 

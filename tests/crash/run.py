@@ -8,7 +8,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from crash.kill import Killer
-from tiercel.store import LmdbStore
+from tiercel.store.lmdb_store import LmdbStore
 
 
 def main() -> None:

@@ -15,7 +15,8 @@ from store.helpers import MIB, run
 from tiercel.binary.history import History
 from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId
-from tiercel.store import LmdbStore, MemoryStore
+from tiercel.store import MemoryStore
+from tiercel.store.lmdb_store import LmdbStore
 
 from .world import World, problems_of
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tiercel.store import LmdbStore
+from tiercel.store.lmdb_store import LmdbStore
 
 from .kill import Killer
 

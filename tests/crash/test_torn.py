@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from store.test_lmdb_crash import PAGE, SECTOR, apply, changed_pages
-from tiercel.store import LmdbStore, Store
+from tiercel.store import Store
 from tiercel.store.lmdb_files import DATA_NAME
-from tiercel.store.lmdb_store import LmdbBatch
+from tiercel.store.lmdb_store import LmdbBatch, LmdbStore
 
 from .scenarios import SCENARIOS, Scenario
 from .world import START, World, observe, opened, problems_of

@@ -23,8 +23,7 @@ START = 1_700_000_000
 
 def open_on(store: Store, clock: Callable[[], float]) -> tiercel.QueueManager:
     """The embedded queue manager on any store, in place of the one that it would open itself."""
-    with patch("tiercel.server.driver.LmdbStore") as lmdb_store:
-        lmdb_store.open.return_value = store
+    with patch("tiercel.server.driver.open_store", return_value=store):
         return tiercel.open("unused", computer_name="HOST", clock=clock)
 
 

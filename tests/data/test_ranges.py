@@ -13,8 +13,9 @@ from data.served import Served, serving, until
 from tiercel import columns
 from tiercel.data.ranges import PIECE_ROWS
 from tiercel.engine.records import encode_stats, message_key, slot_key, split_message_key
-from tiercel.store import Keyspace, LmdbStore
+from tiercel.store import Keyspace
 from tiercel.store.interface import View
+from tiercel.store.lmdb_store import LmdbStore
 
 MIXED = r".\private$\mixed"
 MANY = r".\private$\many"

@@ -15,7 +15,8 @@ from tiercel import aio
 from tiercel.engine.check import Checker
 from tiercel.model.errors import StoreFailedError
 from tiercel.server.backup import make_backup, make_backup_apart
-from tiercel.store import Keyspace, LmdbStore
+from tiercel.store import Keyspace, open_snapshot
+from tiercel.store.lmdb_store import LmdbStore
 
 from .test_two_daemons import ORDERS, Play, World, play, received, remote
 
@@ -131,7 +132,7 @@ class TestRestored:
                 assert await received(b.queue(ORDERS), 2) == [b"5", b"6"]
                 await until(lambda: not remote(a).count)
                 assert b.queue(ORDERS).count == 0
-            with LmdbStore.open_snapshot(sender) as view:
+            with open_snapshot(sender) as view:
                 assert not list(Checker(view).problems())
 
         play(scene)
@@ -149,7 +150,7 @@ class TestRestored:
         assert first.id.uniquifier - original.id.uniquifier > 10**9
         assert first.lookup_id - original.lookup_id > 10**9
         assert 0 < again.lookup_id - first.lookup_id < 10**6, "it leaps once"
-        with LmdbStore.open_snapshot(tmp_path / "backup") as view:
+        with open_snapshot(tmp_path / "backup") as view:
             assert not list(Checker(view).problems())
 
     def test_a_consumer_is_not_mistaken_for_one_of_before(self, tmp_path: Path) -> None:

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from tiercel.store import LmdbStore, MemoryStore, Store
+from tiercel.store import MemoryStore, Store
+from tiercel.store.lmdb_store import LmdbStore
 
 
 @pytest.fixture

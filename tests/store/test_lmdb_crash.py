@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tiercel.model.errors import StoreFailedError
-from tiercel.store import Keyspace, LmdbStore
+from tiercel.store import Keyspace
 from tiercel.store.lmdb_files import DATA_NAME
+from tiercel.store.lmdb_store import LmdbStore
 
 from .helpers import MESSAGES, Contents, committed, key, program, record, run
 
@@ -174,7 +175,8 @@ WRITER = """
     import sys
     from pathlib import Path
     from store.helpers import *
-    from tiercel.store import Keyspace, LmdbStore
+    from tiercel.store import Keyspace
+    from tiercel.store.lmdb_store import LmdbStore
     store = LmdbStore.open(Path(sys.argv[1]))
     batch = store.begin()
     commits = int.from_bytes(batch.get(Keyspace.SEQUENCES, b"commits") or b"", "big")
@@ -199,7 +201,7 @@ def test_a_failed_commit_ends_the_store_and_loses_nothing_before_it(directory: P
         from pathlib import Path
         from store.helpers import *
         from tiercel.model.errors import StoreFailedError
-        from tiercel.store import LmdbStore
+        from tiercel.store.lmdb_store import LmdbStore
         store = LmdbStore.open(Path(sys.argv[1]))
         batch = store.begin()
         fill(batch, range(10))

@@ -9,8 +9,8 @@ import lmdb
 import pytest
 
 from tiercel.model.errors import StoreFullError
-from tiercel.store import LmdbStore
 from tiercel.store.data_file import STEP, DataFile
+from tiercel.store.lmdb_store import LmdbStore
 
 from .helpers import HIGHEST, LOWEST, MESSAGES, MIB, committed, fill, key, program, record, run
 
@@ -131,8 +131,8 @@ class TestAFullMap:
         text = """
             import sys, time
             from pathlib import Path
-            from tiercel.store import LmdbStore
-            with LmdbStore.open_snapshot(Path(sys.argv[1])):
+            from tiercel.store import open_snapshot
+            with open_snapshot(Path(sys.argv[1])):
                 print("reading", flush=True)
                 time.sleep(600)
         """
@@ -175,7 +175,7 @@ class TestAFullDisk:
             from pathlib import Path
             from store.helpers import *
             from tiercel.model.errors import StoreFullError
-            from tiercel.store import LmdbStore
+            from tiercel.store.lmdb_store import LmdbStore
             resource.setrlimit(resource.RLIMIT_FSIZE, (40 * MIB, resource.RLIM_INFINITY))
             store = LmdbStore.open(Path(sys.argv[1]), max_bytes=128 * MIB)
             batch = store.begin()
@@ -219,7 +219,7 @@ FILL_THE_DISK = """
     from pathlib import Path
     from store.helpers import *
     from tiercel.model.errors import StoreFullError
-    from tiercel.store import LmdbStore
+    from tiercel.store.lmdb_store import LmdbStore
 
     def limit_disk(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))

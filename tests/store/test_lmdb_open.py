@@ -15,8 +15,9 @@ from tiercel.model.errors import (
     StoreInUseError,
     StoreVersionError,
 )
-from tiercel.store import Keyspace, LmdbStore
+from tiercel.store import Keyspace, open_snapshot
 from tiercel.store.lmdb_files import DATA_NAME, FORMAT_KEY
+from tiercel.store.lmdb_store import LmdbStore
 
 from .helpers import MESSAGES, MIB, committed, contents, fill, key, program, record, run
 
@@ -99,7 +100,7 @@ class TestMaking:
             import os, sys, tempfile
             from pathlib import Path
             from tiercel.model.errors import StoreFailedError
-            from tiercel.store import LmdbStore
+            from tiercel.store.lmdb_store import LmdbStore
             if os.getuid() == 0:
                 os.setgid(65534), os.setuid(65534)
             with tempfile.TemporaryDirectory() as place:
@@ -137,7 +138,7 @@ class TestWhatIsThere:
         with pytest.raises(StoreVersionError) as raised:
             LmdbStore.open(closed)
         assert (raised.value.present, raised.value.limit) == (int(version), 1)
-        with pytest.raises(StoreVersionError), LmdbStore.open_snapshot(closed):
+        with pytest.raises(StoreVersionError), open_snapshot(closed):
             pass
         assert files(closed).keys() == before.keys()
         assert files(closed)[DATA_NAME] == before[DATA_NAME]
@@ -170,12 +171,12 @@ class TestWhatIsThere:
         with pytest.raises(StoreDamagedError, match="cut off") as raised:
             LmdbStore.open(closed)
         assert raised.value.limit == f"{pages} bytes"
-        with pytest.raises(StoreDamagedError, match="cut off"), LmdbStore.open_snapshot(closed):
+        with pytest.raises(StoreDamagedError, match="cut off"), open_snapshot(closed):
             pass
 
     def test_but_lacks_a_keyspace_gets_it(self, closed: Path) -> None:
         drop(closed, Keyspace.DISCARDS)
-        with LmdbStore.open_snapshot(closed) as view:
+        with open_snapshot(closed) as view:
             assert contents(view)[Keyspace.DISCARDS] == {}
             assert view.get(Keyspace.DISCARDS, b"a") is None
             assert view.first(Keyspace.DISCARDS, b"", b"z") is None
@@ -236,7 +237,7 @@ class TestOneWriter:
             """
             import os, signal, sys, time
             from pathlib import Path
-            from tiercel.store import LmdbStore
+            from tiercel.store.lmdb_store import LmdbStore
             store = LmdbStore.open(Path(sys.argv[1]))
             child = os.fork()
             if child == 0:
@@ -258,7 +259,7 @@ class TestOneWriter:
         text = """
             import sys, time
             from pathlib import Path
-            from tiercel.store import LmdbStore
+            from tiercel.store.lmdb_store import LmdbStore
             store = LmdbStore.open(Path(sys.argv[1]))
             print("open", flush=True)
             time.sleep(600)
@@ -283,19 +284,19 @@ class TestReadersInOtherProcesses:
         assert run(COUNT, directory) == "20\n"
 
     def test_not_in_the_same_process(self, lmdb_store: LmdbStore, directory: Path) -> None:
-        with pytest.raises(StoreInUseError, match=r"snapshot\(\)"), LmdbStore.open_snapshot(directory):
+        with pytest.raises(StoreInUseError, match=r"snapshot\(\)"), open_snapshot(directory):
             pass
         lmdb_store.begin().commit()
 
     def test_need_a_store(self, directory: Path) -> None:
         missing = pytest.raises(StoreFailedError, match="there is no store here")
-        with missing, LmdbStore.open_snapshot(directory):
+        with missing, open_snapshot(directory):
             pass
         assert not directory.exists()
 
     def test_refuse_junk(self, closed: Path) -> None:
         (closed / DATA_NAME).write_bytes(b"junk" * 4096)
-        with pytest.raises(StoreDamagedError, match="cannot be read"), LmdbStore.open_snapshot(closed):
+        with pytest.raises(StoreDamagedError, match="cannot be read"), open_snapshot(closed):
             pass
 
 
@@ -303,7 +304,7 @@ TRY_TO_OPEN = """
     import sys
     from pathlib import Path
     from tiercel.model.errors import StoreInUseError
-    from tiercel.store import LmdbStore
+    from tiercel.store.lmdb_store import LmdbStore
     try:
         LmdbStore.open(Path(sys.argv[1])).close()
         print("opened")
@@ -314,8 +315,9 @@ TRY_TO_OPEN = """
 COUNT = """
     import sys
     from pathlib import Path
-    from tiercel.store import Keyspace, LmdbStore
-    with LmdbStore.open_snapshot(Path(sys.argv[1])) as view:
+    from tiercel.store import Keyspace
+    from tiercel.store import open_snapshot
+    with open_snapshot(Path(sys.argv[1])) as view:
         print(len(list(view.range(Keyspace.MESSAGES, b"", b"\\xff" * 20))))
 """
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tiercel.store import Keyspace, LmdbStore
+from tiercel.store import Keyspace
 from tiercel.store.lmdb_reader import LmdbReader
+from tiercel.store.lmdb_store import LmdbStore
 
 SPACE = Keyspace.MESSAGES
 

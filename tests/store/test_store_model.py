@@ -16,7 +16,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tiercel.store import Batch, Keyspace, LmdbStore, MemoryStore, Store
+from tiercel.store import Batch, Keyspace, MemoryStore, Store
+from tiercel.store.lmdb_store import LmdbStore
 
 from .helpers import Contents, committed, contents
 

@@ -19,7 +19,7 @@ from tiercel.engine.handles import Found, Waiter
 from tiercel.server.config import ApiOptions
 from tiercel.server.driver import Driver
 from tiercel.server.reads import Alarm, Reads
-from tiercel.store import lmdb_files
+from tiercel.store import SOCKET_NAME
 
 T = TypeVar("T")
 
@@ -29,13 +29,16 @@ class LocalHost:
 
     def __init__(self, directory: Path, *, create: bool = False) -> None:
         """Raises `StoreInUseError` when somebody runs it, `StoreFailedError` when there is none."""
-        lmdb_files.prepare(directory, create=create)
         self._loop = asyncio.get_running_loop()
         self.turns = 0  # nobody else is there to wait for one
         self._reads = Reads()
         self._alarm = Alarm()
         self.driver = Driver(
-            directory, clock=time.time, completed=self._completed, deadline_changed=self._deadline_changed
+            directory,
+            clock=time.time,
+            completed=self._completed,
+            deadline_changed=self._deadline_changed,
+            create=create,
         )
 
     def call(self, command: Callable[[Engine], T]) -> "asyncio.Future[T]":
@@ -71,7 +74,7 @@ def serving(directory: Path, *, create: bool = False) -> Iterator[Path]:
     try:
         end = ready.result()
         try:
-            yield directory / lmdb_files.SOCKET_NAME
+            yield directory / SOCKET_NAME
         finally:
             loop.call_soon_threadsafe(end.set)
     finally:

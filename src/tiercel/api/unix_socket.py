@@ -4,7 +4,7 @@ import os
 import socket
 from pathlib import Path
 
-from tiercel.store.lmdb_files import SOCKET_NAME
+from tiercel.store import SOCKET_NAME
 
 
 class Door:

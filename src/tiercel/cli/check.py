@@ -18,8 +18,7 @@ from tiercel.model.errors import (
     StoreInUseError,
     StoreVersionError,
 )
-from tiercel.store.lmdb_files import DATA_NAME
-from tiercel.store.lmdb_store import LmdbStore
+from tiercel.store import open_snapshot, verify_store
 
 SOUND, DAMAGED, UNUSABLE = 0, 1, 2
 
@@ -49,15 +48,15 @@ def check(
     Looks at the pages of its file, and at every record in it: messages against their checksums, and queues,
     counts, expiries, transactions, sequences, discards and stages against each other. Nothing is changed.
     """
-    if not (directory / DATA_NAME).is_file():
-        return _give_up(directory, "there is no store here")
     found = _Check(directory)
     problems = 0
     try:
         for problem in found.problems():
             problems += 1
             print(json.dumps(problem._asdict()) if as_json else problem)
-    except (OSError, StoreFailedError) as error:
+    except StoreFailedError as error:
+        return _give_up(directory, error.problem)
+    except OSError as error:
         return _give_up(directory, str(error))
     for note in found.notes:
         print(f"tiercel check: {directory}: {note}", file=sys.stderr)
@@ -85,7 +84,7 @@ class _Check:
             self.notes.append("the records were not checked, for the pages that lead to them are damaged")
             return
         try:
-            with LmdbStore.open_snapshot(self._directory) as view:
+            with open_snapshot(self._directory) as view:
                 checker = Checker(view)
                 self.counts = checker.counts
                 yield from checker.problems()
@@ -94,7 +93,7 @@ class _Check:
 
     def _verify_pages(self) -> list[str]:
         try:
-            found = LmdbStore.verify(self._directory)
+            found = verify_store(self._directory)
         except StoreInUseError as error:
             self.notes.append(f"it is open ({error.present}): its last commit is checked, its pages are not")
             return []

@@ -47,7 +47,7 @@ from tiercel.model.path_name import PathName, SystemQueue
 from tiercel.model.queue_name import parse_new_queue_name
 from tiercel.server.driver import Driver
 from tiercel.server.node import Clock
-from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES
+from tiercel.store import DEFAULT_MAX_BYTES
 
 # By names of their own: naming a member of an enum costs a call, and these come with every message.
 _SEND, _RECEIVE, _PEEK = QueueAccess.SEND, QueueAccess.RECEIVE, QueueAccess.PEEK

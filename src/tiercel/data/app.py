@@ -28,7 +28,7 @@ from tiercel.model.errors import InvalidParameterError
 from tiercel.model.identifiers import lookup_id_sequence
 from tiercel.model.limits import STAGE_CHUNK_MAX_BYTES
 from tiercel.security.tokens import Role
-from tiercel.store.lmdb_reader import LmdbReader
+from tiercel.store import Reader
 
 _MAX_STREAMS: Final = 32  # each holds a piece of some megabytes in memory
 _FILTERS: Final = ("labelLike", "class", "sentAfter", "sentBefore")
@@ -38,7 +38,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class DataApp:
-    def __init__(self, reader: LmdbReader, daemon: DaemonClient, gate: Gate) -> None:
+    def __init__(self, reader: Reader, daemon: DaemonClient, gate: Gate) -> None:
         self._reader = reader
         self._daemon = daemon
         self._gate = gate

@@ -21,7 +21,7 @@ from tiercel.data.app import DataApp
 from tiercel.data.daemon_client import DaemonClient
 from tiercel.server import lean, log
 from tiercel.server.config import DataOptions
-from tiercel.store.lmdb_reader import LmdbReader
+from tiercel.store import open_reader
 
 _NICE: Final = 1  # when the computer is busy, the queue manager goes first
 
@@ -49,7 +49,7 @@ async def _serve(settings: dict[str, Any]) -> None:
     options = DataOptions(**settings["options"])
     directory = Path(settings["directory"])
     listener = socket.socket(fileno=settings["descriptor"])
-    with LmdbReader(directory) as reader:
+    with open_reader(directory) as reader:
         app = DataApp(reader, DaemonClient(Door(directory)), Gate(options.tokens, "data endpoint", "data"))
         server = new_server(
             app.app,

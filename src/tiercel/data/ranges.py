@@ -21,8 +21,8 @@ from tiercel.data import discard_table
 from tiercel.engine.browsing import key_ranges
 from tiercel.engine.records import lookup_id_of, message_key
 from tiercel.model.identifiers import lookup_id_sequence
+from tiercel.store import Reader
 from tiercel.store.interface import Keyspace
-from tiercel.store.lmdb_reader import LmdbReader
 
 PIECE_ROWS: Final = 8192
 PIECE_BYTES: Final = 8 << 20
@@ -62,7 +62,7 @@ class Shape:
         )
 
 
-def claimed(reader: LmdbReader, place: Place, lo: int, hi: int, shape: Shape) -> Iterator[pa.RecordBatch]:
+def claimed(reader: Reader, place: Place, lo: int, hi: int, shape: Shape) -> Iterator[pa.RecordBatch]:
     """The messages (lo, hi] of a claim, in order."""
     if place.claim_slot and lo < hi:
         ends = message_key(place.claim_slot, lo + 1), message_key(place.claim_slot, hi) + b"\0"
@@ -70,7 +70,7 @@ def claimed(reader: LmdbReader, place: Place, lo: int, hi: int, shape: Shape) ->
         yield from _batches(reader, Keyspace.CLAIMED, *ends, build)
 
 
-def stored(reader: LmdbReader, place: Place, lo: int, hi: int, shape: Shape) -> Iterator[pa.RecordBatch]:
+def stored(reader: Reader, place: Place, lo: int, hi: int, shape: Shape) -> Iterator[pa.RecordBatch]:
     """The stored messages of a queue that became visible in (lo, hi], by priority and arrival."""
     for ends in key_ranges(place.slot, lo, hi):
         yield from _batches(reader, Keyspace.MESSAGES, *ends, partial(_of_messages, place, shape))
@@ -81,7 +81,7 @@ def express(rows: Sequence[tuple[int, bytes]], place: Place, shape: Shape) -> pa
     return shape.batch(StoredRows.of([each for each, _ in rows], [data for _, data in rows]), place)
 
 
-def ledger(reader: LmdbReader, lo: int, hi: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def ledger(reader: Reader, lo: int, hi: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The lines (lo, hi] of the discard ledger."""
     if lo < hi:
         ends = discard_table.key(lo + 1), discard_table.key(hi) + b"\0"
@@ -97,7 +97,7 @@ def _of_messages(place: Place, shape: Shape, keys: Buffers, values: Buffers) -> 
 
 
 def _batches(
-    reader: LmdbReader,
+    reader: Reader,
     space: Keyspace,
     at_least: bytes,
     below: bytes,
@@ -121,7 +121,7 @@ class Cut(NamedTuple):
 
 
 async def cuts(
-    reader: LmdbReader,
+    reader: Reader,
     place: Place,
     lo: int,
     hi: int,
@@ -151,7 +151,7 @@ async def cuts(
     return found
 
 
-def _walk(reader: LmdbReader, at_least: bytes, below: bytes) -> Iterator[tuple[int, int]]:
+def _walk(reader: Reader, at_least: bytes, below: bytes) -> Iterator[tuple[int, int]]:
     while True:
         with reader.piece(Keyspace.MESSAGES, at_least, below, _WALKED_ROWS, 2**62) as (keys, values):
             sizes = list(map(len, values))

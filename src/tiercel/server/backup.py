@@ -13,9 +13,7 @@ from typing import Final
 
 from tiercel.engine.check import Checker
 from tiercel.model.errors import MqError, StoreFailedError
-from tiercel.store import backup
-from tiercel.store.lmdb_files import DATA_NAME, forget_readers
-from tiercel.store.lmdb_store import LmdbStore
+from tiercel.store import copy_store, open_snapshot
 
 _FAILED: Final = 1
 _NAMED_PROBLEMS: Final = 10
@@ -34,19 +32,14 @@ class Backup:
 
 def make_backup(directory: Path, target: Path) -> Backup:
     """Copies the last committed state of a store to an empty directory, and reads all of the copy."""
-    backup.copy(directory, target)
-    pages = LmdbStore.verify(target)
-    if pages:
-        problem = f"the pages of the copy are damaged: {pages[0]}"
-        raise StoreFailedError(f"backup {target}", problem=problem, fix=f"run tiercel check {directory}")
-    with LmdbStore.open_snapshot(target) as view:
+    size_bytes = copy_store(directory, target)
+    with open_snapshot(target, alone=True) as view:
         checker = Checker(view)
         problems = [str(each) for each in checker.problems()]
     counts = checker.counts
-    forget_readers(target)
     return Backup(
         str(target),
-        (target / DATA_NAME).stat().st_size,
+        size_bytes,
         counts.queues,
         counts.messages,
         tuple(problems[:_NAMED_PROBLEMS]),

@@ -20,7 +20,7 @@ from tiercel.model.limits import ACK_TIMEOUT_MAX_MS, ACK_TIMEOUT_MIN_MS, WINDOW_
 from tiercel.model.path_name import PathKind, PathName
 from tiercel.remote_read.settings import Settings as RemoteReadSettings
 from tiercel.rpc.security import AuthenticationLevel
-from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES, MAX_MAX_BYTES, MIN_MAX_BYTES
+from tiercel.store import DEFAULT_MAX_BYTES, MAX_MAX_BYTES, MIN_MAX_BYTES
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 1801

@@ -29,7 +29,7 @@ from tiercel.model.format_name import FormatName
 from tiercel.model.path_name import PathKind, PathName
 from tiercel.security.unix import token_of_process
 from tiercel.server.node import Clock, Node
-from tiercel.store.lmdb_store import DEFAULT_MAX_BYTES, MAX_MAX_BYTES, MIN_MAX_BYTES, LmdbStore
+from tiercel.store import DEFAULT_MAX_BYTES, MAX_MAX_BYTES, MIN_MAX_BYTES, directory_of, open_store
 
 _FATAL = (StoreFailedError, StoreDamagedError)
 _LONGEST_SLEEP_S = 3600.0
@@ -64,12 +64,13 @@ class Driver:
         deadline_changed: Callable[[], None],
         computer_name: str | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
+        create: bool = True,
         network: NetworkSettings | None = None,
     ) -> None:
         _check_arguments(directory, computer_name, max_bytes, clock)
         name = computer_name or socket.gethostname()
-        self.directory = Path(directory)
-        self._store = LmdbStore.open(self.directory, max_bytes=max_bytes)
+        self._url = directory
+        self._store = open_store(directory, max_bytes=max_bytes, create=create)
         self._network = network
         self._clock = clock
         self._completed = completed
@@ -97,6 +98,11 @@ class Driver:
         except BaseException:
             self._store.close()
             raise
+
+    @property
+    def directory(self) -> Path:
+        """The directory of the store. Raises `StoreFailedError` for a store in memory."""
+        return directory_of(self._url)
 
     def _new_node(self) -> Node:
         if self._network is None:

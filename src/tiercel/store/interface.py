@@ -1,24 +1,38 @@
-"""What the engine may ask of a store, whichever it is.
+"""The interface of a store, whatever its kind.
 
 One thread uses a store, and one batch is open at a time. A batch is the transaction: everything in it becomes
-durable together when `commit` returns, or never happened.
+durable together when `commit` returns, or never happened. Other processes read committed states through a
+`Reader`.
+
+A batch is also a redo record: its puts and deletes, by keyspace and key, are all that changes a store, and
+`take` is a delete of the keys it returns. A store that ships every batch to a replica can wrap another one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
-from typing import Final, Protocol
+from types import TracebackType
+from typing import Final, Protocol, Self
 
-MAX_KEY_SIZE: Final = 511  # bytes; LMDB's limit, and no key of ours comes near it
+MAX_KEY_SIZE: Final = 511  # bytes; LMDB's limit, far above the keys in use
+
+DEFAULT_MAX_BYTES: Final = 64 * 2**30
+MIN_MAX_BYTES: Final = 2**20
+MAX_MAX_BYTES: Final = 2**46  # 64 TiB: as much as a process can map
+
+SOCKET_NAME: Final = "tiercel.sock"  # the Unix socket of the daemon, in the directory of its store
 
 COPIED_KEY: Final = b"copied"  # in Keyspace.META of a backup: when it was made, in seconds as decimal digits
+
+
+Buffers = tuple[list[memoryview], list[memoryview]]  # keys and values
 
 
 class Keyspace(StrEnum):
     """One ordered map from bytes to bytes per kind of thing.
 
-    The value is the name on disk and never changes. A new member needs no new format version: a store that
-    lacks it gets it when it is opened.
+    The value is the name on disk and never changes. A new member needs no new format version: opening a store
+    adds the keyspaces it lacks.
     """
 
     META = "meta"
@@ -55,51 +69,50 @@ class View(Protocol):
     def range(self, space: Keyspace, at_least: bytes, below: bytes) -> Iterator[tuple[bytes, bytes]]:
         """The records in [at_least, below) in order.
 
-        A batch may be written to meanwhile: what changes ahead of the iterator is seen, what changes
-        behind it is not.
+        The batch may be written to during the iteration, which sees changes ahead of its position only.
         """
 
     def count(self, space: Keyspace) -> int:
-        """How many records the keyspace holds."""
+        """The number of records in the keyspace."""
 
 
 class Batch(View, Protocol):
     """The write transaction; it sees its own writes. Every batch ends in `commit` or `abort`."""
 
     def put(self, space: Keyspace, key: bytes, value: bytes) -> None:
-        """Write a record, in place of the one that has the key; a key has 1 to 511 bytes."""
+        """Write a record, replacing one with the same key; a key has 1 to 511 bytes."""
 
     def put_many(self, space: Keyspace, records: Sequence[tuple[bytes, bytes]]) -> None:
         """Write records by key and value, as `put` does one."""
 
     def delete(self, space: Keyspace, key: bytes) -> bool:
-        """Remove a record; False when there was none."""
+        """Delete a record; False if there was none."""
 
     def delete_many(self, space: Keyspace, keys: Iterable[bytes]) -> None:
-        """Remove records by their keys, as `delete` does one."""
+        """Delete records by key, as `delete` does one."""
 
     def take(self, space: Keyspace, at_least: bytes, below: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-        """Remove the first records in [at_least, below), not more than `limit`, and give them."""
+        """Delete and return the first records in [at_least, below), at most `limit`."""
 
     def reserve(self, size: int, writes: int = 1) -> None:
-        """Raise `StoreFullError` unless `size` more bytes fit, beside what receiving and deleting need.
+        """Raise `StoreFullError` unless `size` more bytes fit, in addition to the reserve for receiving.
 
-        The bytes are for so many `writes`. Whoever adds to the store calls this before the puts, so that a
-        full store refuses what comes in and never what goes out. The batch stays usable when it raises.
+        The bytes are spread over `writes` puts. Callers that add to the store reserve before they put, so
+        that a full store refuses incoming messages and never outgoing ones. The batch stays usable.
         """
 
     def reserve_to_move(self, count: int, size: int) -> None:
-        """Raise `StoreFullError` unless `count` records of `size` bytes in all can be put under other keys.
+        """Raise `StoreFullError` unless `count` records of `size` bytes in total can get other keys.
 
-        As many are deleted with them, so the store does not grow: half of what receiving needs may be used
-        meanwhile. So a full store can still be emptied by whoever moves messages before they are received.
+        The old records are deleted in the same batch, so the store does not grow; half of the reserve for
+        receiving may be used temporarily. A full store can thus be emptied even if receiving moves messages.
         """
 
     def commit(self) -> None:
-        """Make the batch durable. A failure is `StoreFailedError`, and the store refuses all that follows."""
+        """Make the batch durable. After a `StoreFailedError` the store refuses every further call."""
 
     def abort(self) -> None:
-        """Forget the batch; does nothing when it has ended."""
+        """Discard the batch; does nothing if it has ended."""
 
 
 class Store(Protocol):
@@ -108,7 +121,33 @@ class Store(Protocol):
     def begin(self) -> Batch: ...
 
     def snapshot(self) -> AbstractContextManager[View]:
-        """The last committed state; what is committed meanwhile does not change it."""
+        """The last committed state; later commits do not change it."""
+
+    def forget_dead_readers(self) -> None:
+        """Reuse the space that snapshots of killed processes hold."""
 
     def close(self) -> None:
-        """Abort the open batch, if there is one, and let go of everything."""
+        """Abort the open batch, if any, and release everything."""
+
+
+class Reader(Protocol):
+    """Committed states of a store that another process writes; at most one per process and store."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def snapshot(self) -> AbstractContextManager[View]:
+        """The last committed state. It keeps space from being reused: do not hold it for hours."""
+
+    def piece(
+        self, space: Keyspace, at_least: bytes, below: bytes, max_rows: int, max_bytes: int
+    ) -> AbstractContextManager[Buffers]:
+        """Keys and values from `at_least`, at least one if there is any below `below`.
+
+        Read from a snapshot that ends with the block. The buffers are invalid after the block.
+        """
+
+    def close(self) -> None: ...

@@ -10,12 +10,11 @@ import lmdb
 
 from tiercel.model.errors import MqError, StoreDamagedError, StoreFailedError, StoreVersionError
 from tiercel.store.directory_lock import LOCK_NAME
-from tiercel.store.interface import Keyspace
+from tiercel.store.interface import SOCKET_NAME, Keyspace
 
 FORMAT_VERSION: Final = 1
 FORMAT_KEY: Final = b"format version"  # in Keyspace.META; decimal digits
 DATA_NAME: Final = "data.mdb"
-SOCKET_NAME: Final = "tiercel.sock"  # the daemon's own door, beside the store
 
 _NEW_NAME: Final = "data.mdb.new"
 _READERS_NAME: Final = "lock.mdb"
@@ -88,7 +87,9 @@ def prepare(directory: Path, *, create: bool) -> None:
     """Have a directory that holds a store, or may hold one; raise before anything is made otherwise."""
     if directory.exists() and not directory.is_dir():
         raise StoreFailedError(
-            f"store {directory}", problem="this is a file, and a store is a directory", fix="name a directory"
+            f"store {directory}",
+            problem="there is no store here: a store is a directory, and this is a file",
+            fix="name a directory",
         )
     if (directory / DATA_NAME).exists():
         return
@@ -126,12 +127,6 @@ def make(directory: Path) -> None:
         with environment.begin(write=True) as transaction:
             transaction.put(FORMAT_KEY, b"%d" % FORMAT_VERSION, db=meta)
         environment.sync(force=True)
-
-
-def forget_readers(directory: Path) -> None:
-    """Leave nothing but the data file; nobody has it open, nor will in this moment."""
-    for name in (LOCK_NAME, _READERS_NAME):
-        (directory / name).unlink(missing_ok=True)
 
 
 def check(directory: Path) -> None:

@@ -1,9 +1,10 @@
-"""Reading a store that another process writes, piece by piece.
+"""Reading an LMDB store that another process writes.
 
-A snapshot keeps its pages from being used again, so each piece has its own, which ends with the piece: a
-reader that takes its time in between holds nothing.
+A snapshot keeps its pages from being reused, so each piece has a snapshot of its own that ends with the
+piece: a slow reader holds nothing between pieces.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -13,21 +14,29 @@ from typing import Self
 
 import lmdb
 
+from tiercel.model.errors import MqError, StoreDamagedError, StoreFailedError, StoreInUseError
 from tiercel.store import lmdb_files
-from tiercel.store.interface import Keyspace, View
+from tiercel.store.interface import Buffers, Keyspace, View
 from tiercel.store.lmdb_view import Databases, SnapshotView
-
-Buffers = tuple[list[memoryview], list[memoryview]]
 
 
 class LmdbReader:
-    """One per process and store; LMDB allows no more."""
+    """At most one per process and store: an LMDB restriction."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, alone: bool = False) -> None:
+        """Open for reading; with `alone`, no other process may have the store open."""
         self.name = f"store {directory}"
-        self._directory = directory
-        self._environment = lmdb_files.open_to_read(directory)
         self._databases: Databases = {}
+        lmdb_files.prepare(directory, create=False)
+        try:
+            self._environment = lmdb_files.open_to_read(directory, lock=not alone)
+        except (OSError, lmdb.Error) as error:
+            raise self._cannot_read(error) from error
+        try:
+            lmdb_files.check_readable(directory, self._environment)
+        except BaseException:
+            self._environment.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -42,20 +51,19 @@ class LmdbReader:
 
     @contextmanager
     def snapshot(self) -> Iterator[View]:
-        """The last committed state."""
-        databases = {space: found for space in Keyspace if (found := self._database(space)) is not None}
-        self._follow_the_writer()
-        with self._environment.begin() as transaction:
+        try:
+            databases = {space: found for space in Keyspace if (found := self._database(space)) is not None}
+            self._follow_the_writer()
+            transaction = self._environment.begin()
+        except lmdb.Error as error:
+            raise self._cannot_read(error) from error
+        with transaction:
             yield SnapshotView(self.name, transaction, databases)
 
     @contextmanager
     def piece(
         self, space: Keyspace, at_least: bytes, below: bytes, max_rows: int, max_bytes: int
     ) -> Iterator[Buffers]:
-        """Keys and values from `at_least` on, at least one if there is any below `below`.
-
-        They lie in the file itself, and are gone when the block ends.
-        """
         keys: list[memoryview] = []
         values: list[memoryview] = []
         database = self._database(space)
@@ -78,7 +86,7 @@ class LmdbReader:
                 values.clear()
 
     def _follow_the_writer(self) -> None:
-        """Has the map as large as the writer's, which may have grown; nobody reads in between."""
+        """Grow the map to the size of the writer's; no transaction of this process is open."""
         try:
             self._environment.begin().abort()
         except lmdb.MapResizedError:
@@ -89,7 +97,14 @@ class LmdbReader:
         if known is None:
             try:
                 known = self._environment.open_db(lmdb_files.database_name(space), create=False)
-            except lmdb.NotFoundError:  # a store that no writer of this version has opened
+            except lmdb.NotFoundError:  # an older version wrote the store
                 return None
             self._databases[space] = known
         return known
+
+    def _cannot_read(self, error: Exception) -> MqError:
+        if "already open" in str(error):
+            fix = "use the snapshot() of the store that is open"
+            return StoreInUseError(self.name, present=f"process {os.getpid()}", fix=fix)
+        kind = StoreDamagedError if isinstance(error, lmdb.InvalidError) else StoreFailedError
+        return kind(self.name, problem=f"it cannot be read ({error})")

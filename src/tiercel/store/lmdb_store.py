@@ -16,25 +16,19 @@ full disk is a full map, and the trial is exact again.
 """
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Never, Self
 
 import lmdb
-import lmdb.verify
 
-from tiercel.model.errors import MqError, StoreDamagedError, StoreFailedError, StoreFullError, StoreInUseError
-from tiercel.store import lmdb_files
+from tiercel.model.errors import StoreFailedError, StoreFullError
+from tiercel.store import lmdb_files, lmdb_pages
 from tiercel.store.data_file import DataFile
 from tiercel.store.directory_lock import DirectoryLock
-from tiercel.store.interface import Keyspace, View
-from tiercel.store.lmdb_view import Databases, LmdbView, SnapshotView
-
-DEFAULT_MAX_BYTES: Final = 64 * 2**30
-MIN_MAX_BYTES: Final = 2**20
-MAX_MAX_BYTES = 2**46  # 64 TiB: what a process can map
+from tiercel.store.interface import DEFAULT_MAX_BYTES, MIN_MAX_BYTES, Keyspace, View
+from tiercel.store.lmdb_view import Databases, LmdbView
 
 # What a batch takes from the room. A write copies its leaf page, and a batch copies the paths from the roots
 # and lists what it set free; what random keys copy above the leaves is the reserve's to bear.
@@ -44,7 +38,7 @@ _TURN_KEY: Final = b"turn"  # in Keyspace.META; means nothing
 
 
 class LmdbStore:
-    """Open with `LmdbStore.open`; one process writes, others may read by `LmdbStore.open_snapshot`."""
+    """The writer, opened with `LmdbStore.open`; other processes read with `LmdbReader`."""
 
     def __init__(self, directory: Path, lock: DirectoryLock, max_bytes: int) -> None:
         self.name = f"store {directory}"
@@ -107,29 +101,13 @@ class LmdbStore:
         return cls(directory, lock, max_bytes)
 
     @staticmethod
-    @contextmanager
-    def open_snapshot(directory: Path) -> Iterator[View]:
-        """The last committed state, for another process than the one that writes, while that goes on.
-
-        Pages that the snapshot shows are not used again before it ends: do not keep one for hours.
-        """
-        directory = Path(directory)
-        lmdb_files.prepare(directory, create=False)
-        with _reading(directory) as (transaction, databases):
-            yield SnapshotView(f"store {directory}", transaction, databases)
-
-    @staticmethod
     def verify(directory: Path) -> list[str]:
-        """What is wrong with the pages of a store that nobody has open, in sentences; none when sound."""
+        """Describe the damaged pages of a store that no process has open."""
         directory = Path(directory)
         lmdb_files.prepare(directory, create=False)
         lock = DirectoryLock(directory)
         try:
-            found: list[str] = lmdb.verify.verify(str(directory))  # type: ignore[no-untyped-call]
-        except lmdb.verify.VerifyError as error:
-            return [str(error)]
-        else:
-            return _without_spare_pages(found)
+            return lmdb_pages.problems(directory / lmdb_files.DATA_NAME)
         finally:
             lock.release()
 
@@ -413,57 +391,5 @@ def _open_databases(environment: lmdb.Environment) -> Databases:
         }
 
 
-@contextmanager
-def _reading(directory: Path) -> Iterator[tuple["lmdb.Transaction[bytes]", Databases]]:
-    with ExitStack() as stack:
-        try:
-            environment = stack.enter_context(lmdb_files.open_to_read(directory))
-            lmdb_files.check_readable(directory, environment)
-            databases = _known_databases(environment)
-            transaction = stack.enter_context(environment.begin())
-        except (OSError, lmdb.Error) as error:
-            raise _cannot_read(directory, error) from error
-        yield transaction, databases
-
-
-def _known_databases(environment: lmdb.Environment) -> Databases:
-    databases: Databases = {}
-    for space in Keyspace:
-        with suppress(lmdb.NotFoundError):
-            databases[space] = environment.open_db(lmdb_files.database_name(space), create=False)
-    return databases
-
-
-def _cannot_read(directory: Path, error: Exception) -> MqError:
-    name = f"store {directory}"
-    if "already open" in str(error):
-        fix = "use the snapshot() of the store that is open"
-        return StoreInUseError(name, present=f"process {os.getpid()}", fix=fix)
-    kind = StoreDamagedError if isinstance(error, lmdb.InvalidError) else StoreFailedError
-    return kind(name, problem=f"it cannot be read ({error})")
-
-
 def _mebibytes(size: int) -> str:
     return f"{size / 2**20:.1f} MiB"
-
-
-_SPARE = re.compile(r".* DB: overflow page \d+ header mp_pages (\d+) != OVPAGES\(\d+\)=(\d+)")
-_COUNTED = re.compile(r".* DB: walked (\d+) overflow pages, record says (\d+)")
-_LEAKED = re.compile(r"(\d+) page\(s\) are neither reachable nor in the freeDB .*")
-
-
-def _without_spare_pages(found: list[str]) -> list[str]:
-    """What was found, unless it is only this: a record that became shorter in the batch that wrote it keeps
-    its pages, which is LMDB's way to save work, and they come free with the record.
-    """
-    spare = counted = leaked = 0
-    for each in found:
-        if match := _SPARE.fullmatch(each):
-            spare += int(match[1]) - int(match[2])
-        elif match := _COUNTED.fullmatch(each):
-            counted += int(match[2]) - int(match[1])
-        elif match := _LEAKED.fullmatch(each):
-            leaked += int(match[1])
-        else:
-            return found
-    return [] if spare == counted == leaked else found

@@ -83,6 +83,9 @@ class MemoryStore:
         self.raise_if_failed()
         yield MemoryView(self._committed())
 
+    def forget_dead_readers(self) -> None:
+        """No other process can read it."""
+
     def close(self) -> None:
         if self._batch is not None:
             self._batch.abort()

@@ -1,8 +1,8 @@
-"""A copy of a store while its queue manager goes on: one snapshot, copied by LMDB without the free pages.
+"""Copying a store while its queue manager runs: one snapshot, copied by LMDB without the free pages.
 
-For another process than the one that writes, which is not held up: LMDB's compacting copy takes no lock of
-the writer. Pages that the snapshot shows are not used again before the copy is done, so the store may grow
-meanwhile by what is sent.
+Runs in another process than the writer, and does not block it: LMDB's compacting copy takes no writer lock.
+Pages of the snapshot are not reused before the copy is complete, so the store may grow by the messages that
+arrive meanwhile.
 """
 
 import os
@@ -13,14 +13,14 @@ from typing import Final
 import lmdb
 
 from tiercel.model.errors import StoreFailedError
-from tiercel.store import lmdb_files
+from tiercel.store import lmdb_files, lmdb_pages
 from tiercel.store.interface import COPIED_KEY, Keyspace
 
-_ROOM_FOR_THE_MARK: Final = 2**20  # bytes
+_MARK_BYTES: Final = 2**20  # bytes
 
 
-def copy(directory: Path, target: Path) -> None:
-    """Have the last committed state as a store of its own in `target`, whole or not at all.
+def copy(directory: Path, target: Path) -> int:
+    """Copy the last committed state to `target`, completely or not at all; returns the size in bytes.
 
     `target` is empty or does not exist. The copy is marked as one, for the queue manager that opens it.
     """
@@ -34,6 +34,10 @@ def copy(directory: Path, target: Path) -> None:
         with lmdb_files.made_whole(target) as new:
             _copy_snapshot(directory, new)
             _mark(new)
+            if found := lmdb_pages.problems(new):
+                problem = f"the pages of the copy are damaged: {found[0]}"
+                raise _cannot(target, problem, f"run tiercel check {directory}")
+            return new.stat().st_size
     except (OSError, lmdb.Error) as error:
         raise _cannot(
             target, f"{directory} cannot be copied there ({error})", "mend that, then try again"
@@ -51,7 +55,7 @@ def _copy_snapshot(directory: Path, new: Path) -> None:
 
 
 def _mark(new: Path) -> None:
-    with lmdb_files.open_alone(new, map_size=new.stat().st_size + _ROOM_FOR_THE_MARK) as environment:
+    with lmdb_files.open_alone(new, map_size=new.stat().st_size + _MARK_BYTES) as environment:
         meta = environment.open_db(lmdb_files.database_name(Keyspace.META), create=False)
         with environment.begin(write=True) as transaction:
             transaction.put(COPIED_KEY, b"%d" % time.time(), db=meta)

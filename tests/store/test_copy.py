@@ -6,23 +6,23 @@ from pathlib import Path
 import pytest
 
 from tiercel.model.errors import StoreFailedError
-from tiercel.store import Keyspace, LmdbStore
-from tiercel.store.backup import copy
+from tiercel.store import Keyspace, copy_store, open_snapshot
 from tiercel.store.interface import COPIED_KEY
 from tiercel.store.lmdb_files import DATA_NAME
+from tiercel.store.lmdb_store import LmdbStore
 
 from .helpers import MESSAGES, MIB, contents, fill, program, run
 
 COPY = """
 import sys
 from pathlib import Path
-from tiercel.store.backup import copy
-copy(*map(Path, sys.argv[1:]))
+from tiercel.store import copy_store
+copy_store(sys.argv[1], Path(sys.argv[2]))
 """
 
 
 def copied(directory: Path) -> dict[Keyspace, dict[bytes, bytes]]:
-    with LmdbStore.open_snapshot(directory) as view:
+    with open_snapshot(directory) as view:
         found = contents(view)
     assert found[Keyspace.META].pop(COPIED_KEY).isdigit()
     return found
@@ -55,13 +55,13 @@ def test_free_pages_are_left_out(lmdb_store: LmdbStore, directory: Path, tmp_pat
         batch.delete(MESSAGES, key)
     batch.commit()
     lmdb_store.close()
-    copy(directory, tmp_path / "copy")
+    copy_store(directory, tmp_path / "copy")
     assert (tmp_path / "copy" / DATA_NAME).stat().st_size < MIB < (directory / DATA_NAME).stat().st_size
 
 
 def test_a_copy_can_be_written(lmdb_store: LmdbStore, directory: Path, tmp_path: Path) -> None:
     lmdb_store.close()
-    copy(directory, tmp_path / "copy")
+    copy_store(directory, tmp_path / "copy")
     store = LmdbStore.open(tmp_path / "copy")
     batch = store.begin()
     fill(batch, range(10))
@@ -71,7 +71,7 @@ def test_a_copy_can_be_written(lmdb_store: LmdbStore, directory: Path, tmp_path:
 
 def test_it_is_its_owners_alone(lmdb_store: LmdbStore, directory: Path, tmp_path: Path) -> None:
     lmdb_store.close()
-    copy(directory, tmp_path / "copy")
+    copy_store(directory, tmp_path / "copy")
     assert (tmp_path / "copy").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "copy" / DATA_NAME).stat().st_mode & 0o777 == 0o600
 
@@ -79,15 +79,15 @@ def test_it_is_its_owners_alone(lmdb_store: LmdbStore, directory: Path, tmp_path
 class TestWhatCannotBe:
     def test_no_store(self, tmp_path: Path) -> None:
         with pytest.raises(StoreFailedError, match="there is no store here"):
-            copy(tmp_path / "nowhere", tmp_path / "copy")
+            copy_store(tmp_path / "nowhere", tmp_path / "copy")
         assert not list(tmp_path.iterdir())
 
     def test_a_store_is_there_already(self, lmdb_store: LmdbStore, directory: Path, tmp_path: Path) -> None:
         lmdb_store.close()
-        copy(directory, tmp_path / "copy")
+        copy_store(directory, tmp_path / "copy")
         before = (tmp_path / "copy" / DATA_NAME).read_bytes()
         with pytest.raises(StoreFailedError, match=r"backup .*copy.*there is a store already"):
-            copy(directory, tmp_path / "copy")
+            copy_store(directory, tmp_path / "copy")
         assert (tmp_path / "copy" / DATA_NAME).read_bytes() == before
 
     def test_other_things_are_there(self, lmdb_store: LmdbStore, directory: Path, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ class TestWhatCannotBe:
         (tmp_path / "copy").mkdir()
         (tmp_path / "copy" / "letter").touch()
         with pytest.raises(StoreFailedError, match=r"holds other things \(letter\)"):
-            copy(directory, tmp_path / "copy")
+            copy_store(directory, tmp_path / "copy")
         assert [each.name for each in (tmp_path / "copy").iterdir()] == ["letter"]
 
     def test_a_full_disk_leaves_nothing(self, lmdb_store: LmdbStore, directory: Path, tmp_path: Path) -> None:
@@ -117,8 +117,8 @@ def test_a_reader_that_was_killed_does_not_make_the_file_grow(lmdb_store: LmdbSt
     killed = """
         import os, signal, sys
         from pathlib import Path
-        from tiercel.store import LmdbStore
-        with LmdbStore.open_snapshot(Path(sys.argv[1])):
+        from tiercel.store import open_snapshot
+        with open_snapshot(Path(sys.argv[1])):
             os.kill(os.getpid(), signal.SIGKILL)
     """
     assert subprocess.run(program(killed, directory), check=False).returncode == -9  # noqa: S603  # our own
