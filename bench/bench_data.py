@@ -48,7 +48,7 @@ def fill(data: Path, messages: int) -> int:
             with qm.batch():
                 for number in range(start, min(start + 1000, messages)):
                     queue.send(tiercel.Message(body, label=f"order {number}", delivery=1))
-        return qm.driver.engine.queue_state(queue.format_name).slot
+        return qm.driver.engine.queues.get(queue.format_name).slot
 
 
 class Daemon:

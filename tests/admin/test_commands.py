@@ -19,14 +19,16 @@ COUNT = 50_000
 
 
 async def fill(daemon: Daemon, count: int) -> None:
-    await daemon.call(lambda engine: engine.create_queue(PathName.parse(QUEUE), daemon.driver.owner))
+    await daemon.call(lambda engine: engine.queues.create(PathName.parse(QUEUE), daemon.driver.owner))
     opened = await daemon.call(
-        lambda engine: engine.open_queue(parse_queue_name(QUEUE), QueueAccess.SEND, token=daemon.driver.token)
+        lambda engine: engine.opening.open(
+            parse_queue_name(QUEUE), QueueAccess.SEND, token=daemon.driver.token
+        )
     )
 
     def send(engine: Engine) -> None:
         for _ in range(5000):
-            engine.send(opened, Message(b"x" * 100, delivery=1))
+            engine.sending.send(opened, Message(b"x" * 100, delivery=1))
 
     for _ in range(count // 5000):
         await daemon.call(send)
@@ -93,7 +95,7 @@ async def wait_and_stop(folder: Path) -> None:
             )
 
         waiting = asyncio.create_task(wait())
-        queue = daemon.engine.queue_state(parse_queue_name(QUEUE))
+        queue = daemon.engine.queues.get(parse_queue_name(QUEUE))
         async with asyncio.timeout(PATIENCE_S):
             while not queue.waiters:  # noqa: ASYNC110  # nobody tells us
                 await asyncio.sleep(0.001)

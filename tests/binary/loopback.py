@@ -17,7 +17,8 @@ from tiercel.binary.actions import Action, Close, Dial, Resolve, Write
 from tiercel.binary.protocol import BinaryProtocol
 from tiercel.binary.settings import Settings
 from tiercel.engine.core import Effect
-from tiercel.engine.engine import Engine, Identity
+from tiercel.engine.engine import Engine
+from tiercel.engine.identity import Identity
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import ConnectionStatus, OutgoingQueueState, QueueAccess
 from tiercel.model.format_name import FormatName
@@ -45,9 +46,9 @@ class Side:
         self.node = Node(self.engine, wall_clock=lambda: pair.now, monotonic_clock=lambda: pair.now)
         self.node.attach(self.protocol, self.actions.extend)
         self.name = FormatName.parse(rf"DIRECT=TCP:{address}\private$\q")
-        self.run(lambda: self.engine.create_queue(PathName.parse(r".\private$\q"), SYSTEM))
+        self.run(lambda: self.engine.queues.create(PathName.parse(r".\private$\q"), SYSTEM))
         self.run(
-            lambda: self.engine.create_queue(PathName.parse(r".\private$\tx"), SYSTEM, transactional=True)
+            lambda: self.engine.queues.create(PathName.parse(r".\private$\tx"), SYSTEM, transactional=True)
         )
 
     def run(self, command: Callable[[], T]) -> T:
@@ -58,7 +59,7 @@ class Side:
         return result
 
     def _note(self) -> None:
-        for each in self.engine.queues():
+        for each in self.engine.queues.all():
             if isinstance(each.queue, OutgoingQueue) and self.states[-1:] != [each.queue.state]:
                 self.states.append(each.queue.state)
 
@@ -71,26 +72,26 @@ class Side:
         return FormatName.parse(rf"DIRECT=TCP:{self.other.address}\private$\{queue}")
 
     def outgoing(self, queue: str = "q") -> OutgoingQueue:
-        found = self.engine.queue_state(self.there(queue)).queue
+        found = self.engine.queues.get(self.there(queue)).queue
         assert isinstance(found, OutgoingQueue)
         return found
 
     def send(self, *bodies: bytes, queue: str = "q") -> None:
-        opened = self.run(lambda: self.engine.open_queue(self.there(queue), QueueAccess.SEND, token=SYSTEM))
+        opened = self.run(lambda: self.engine.opening.open(self.there(queue), QueueAccess.SEND, token=SYSTEM))
         if queue == "q":
-            self.run(lambda: [self.engine.send(opened, Message(body, delivery=1)) for body in bodies])
+            self.run(lambda: [self.engine.sending.send(opened, Message(body, delivery=1)) for body in bodies])
             return
 
         def send_together() -> None:
             transaction = self.engine.transactions.begin()
             for body in bodies:
-                self.engine.send(opened, Message(body), transaction)
+                self.engine.sending.send(opened, Message(body), transaction)
             self.engine.transactions.commit(transaction.id)
 
         self.run(send_together)
 
     def state(self, queue: str = "q") -> QueueState:
-        return self.engine.queue_state(FormatName.parse(rf"DIRECT=OS:.\private$\{queue}"))
+        return self.engine.queues.get(FormatName.parse(rf"DIRECT=OS:.\private$\{queue}"))
 
     @property
     def identifier(self) -> UUID:

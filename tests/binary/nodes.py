@@ -26,7 +26,8 @@ from engine.harness import ALICE, ALL_ACKNOWLEDGEMENTS, NOW, Box, World
 from tiercel.binary.actions import Action, Close, Dial, Resolve, Write
 from tiercel.binary.protocol import BinaryProtocol
 from tiercel.binary.settings import Settings
-from tiercel.engine.engine import Engine, Identity
+from tiercel.engine.engine import Engine
+from tiercel.engine.identity import Identity
 from tiercel.model.codes import Acknowledgements, ConnectionStatus, DeliveryGuarantee, MessageClass
 from tiercel.model.errors import MqError
 from tiercel.model.format_name import FormatName, PrivateFormatName

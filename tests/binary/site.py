@@ -25,7 +25,8 @@ from tiercel.binary.protocol import BinaryProtocol
 from tiercel.binary.session import Session
 from tiercel.binary.settings import Settings
 from tiercel.binary.transitions import State
-from tiercel.engine.engine import Engine, Identity
+from tiercel.engine.engine import Engine
+from tiercel.engine.identity import Identity
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import ConnectionStatus, OutgoingQueueState, QueueAccess
 from tiercel.model.format_name import FormatName
@@ -180,23 +181,23 @@ class Site:
 
     def creates(self, name: str, *, transactional: bool = False) -> QueueState:
         path = PathName.parse(rf".\private$\{name}")
-        return self.run(lambda: self.engine.create_queue(path, SYSTEM, transactional=transactional))
+        return self.run(lambda: self.engine.queues.create(path, SYSTEM, transactional=transactional))
 
     def sends(self, *bodies: bytes, to: str = THERE, transactional: bool = False, **properties: Any) -> None:
         """In one batch, so all of them are there before the first goes out."""
 
         def send() -> None:
-            opened = self.engine.open_queue(FormatName.parse(to), QueueAccess.SEND, token=SYSTEM)
+            opened = self.engine.opening.open(FormatName.parse(to), QueueAccess.SEND, token=SYSTEM)
             transaction = self.engine.transactions.begin() if transactional else None
             for body in bodies:
-                self.engine.send(opened, Message(body, **properties), transaction)
+                self.engine.sending.send(opened, Message(body, **properties), transaction)
             if transaction is not None:
                 self.engine.transactions.commit(transaction.id)
 
         self.run(send)
 
     def state(self, to: str = THERE) -> QueueState:
-        return self.engine.queue_state(FormatName.parse(to))
+        return self.engine.queues.get(FormatName.parse(to))
 
     def outgoing(self, to: str = THERE) -> OutgoingQueue:
         queue = self.state(to).queue

@@ -124,7 +124,7 @@ def reject(here: Qm, box: Box) -> None:
     """What a receiver that gives a message back for good will do ([MC-MQAC])."""
     found = box.state.next_available(here.engine._core, 0)
     assert found is not None
-    here.engine._delivery.finish(box.state, *found, MessageClass.NACK_RECEIVE_REJECTED)
+    here.engine.delivery.finish(box.state, *found, MessageClass.NACK_RECEIVE_REJECTED)
 
 
 class TestSending:
@@ -192,7 +192,7 @@ class TestSending:
         else:
             classes = place.classes()
         assert classes == [MessageClass.ACK_REACH_QUEUE]
-        assert here.engine.find(name) is not None
+        assert here.engine.queues.find(name) is not None
 
     @pytest.mark.conformance("MQQB-178")
     @pytest.mark.parametrize("kind", ["direct", "private", "public"])

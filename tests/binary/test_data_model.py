@@ -149,11 +149,11 @@ class TestIncomingTransactionalTransferInfo:
 class TestOffline:
     @pytest.mark.conformance("DMPR-022", "DMPR-149")
     def test_an_offline_queue_manager_refuses_sessions_until_it_is_online_again(self, pair: Pair) -> None:
-        pair.right.engine.take_offline()
+        pair.right.engine.administration.take_offline()
         pair.left.send(b"1")
         pair.settle()
         assert pair.right.state().count == 0
         assert pair.left.outgoing().connection_history[-1].status is ConnectionStatus.CONNECTION_REFUSED
-        pair.right.engine.bring_online()
+        pair.right.engine.administration.bring_online()
         pair.sleep(60)
         assert pair.right.state().count == 1

@@ -180,7 +180,7 @@ class TestTheEnd:
     def test_leaves_a_queue_on_hold(self, site: Site) -> None:
         site.sends(b"1")
         peer = site.reaches()
-        site.run(lambda: site.engine.pause(site.state()))
+        site.run(lambda: site.engine.outgoing.pause(site.state()))
         peer.hangs_up()
         site.assert_queue_is(OutgoingQueueState.ON_HOLD)
         site.wait(3_600_000)

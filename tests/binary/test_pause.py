@@ -18,12 +18,12 @@ def box(here: Qm, hand: Hand) -> Box:
 
 def pause(box: Box) -> None:
     world = box.world
-    world.run(lambda: world.engine.pause(box.state))
+    world.run(lambda: world.engine.outgoing.pause(box.state))
 
 
 def resume(box: Box) -> None:
     world = box.world
-    world.run(lambda: world.engine.resume(box.state))
+    world.run(lambda: world.engine.outgoing.resume(box.state))
 
 
 class TestPause:

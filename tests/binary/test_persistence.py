@@ -198,7 +198,7 @@ class TestDamage:
         store.spaces[Keyspace.HISTORY][b"damaged"] = b"short"
         here.resume_from(store)
         assert not store.spaces[Keyspace.HISTORY]
-        assert ["history" in line.queue for line in here.engine.discards()] == [True]
+        assert ["history" in line.queue for line in here.engine.ledger.lines()] == [True]
 
     def test_a_stream_that_cannot_be_read_takes_nothing(self, here: Qm, hand: Hand) -> None:
         here.create("tx", transactional=True)

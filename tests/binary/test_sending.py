@@ -38,7 +38,7 @@ class TestMessagePositionAvailable:
         here.outgoing(box).state = state
         packet = hand.message(hand.name_of("q"))
         for _ in range(2):
-            here.run(lambda: here.engine.post(packet, box.name))
+            here.run(lambda: here.engine.sending.post(packet, box.name))
             net.settle()
             assert len(hand.calls) == calls
         assert here.outgoing(box).message_count == 2
@@ -102,12 +102,12 @@ class TestSending:
             assert not here.actions
         hand.ack()
         assert hand.bodies == [b"1", b"2", b"3"]
-        here.run(lambda: here.engine.pause(box.state))
+        here.run(lambda: here.engine.outgoing.pause(box.state))
         box.send(b"4")
         net.settle()
         assert hand.bodies[3:] == []
         hand.ack()
-        here.run(lambda: here.engine.resume(box.state))
+        here.run(lambda: here.engine.outgoing.resume(box.state))
         net.settle()
         assert hand.bodies[3:] == [b"4"]
 

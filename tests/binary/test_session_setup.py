@@ -83,7 +83,7 @@ class TestTheWayThere:
     def test_of_a_queue_on_hold_is_not_looked_for(self, site: Site) -> None:
         site.addresses = {ADDRESS: []}
         site.sends(b"1")
-        site.run(lambda: site.engine.pause(site.state()))
+        site.run(lambda: site.engine.outgoing.pause(site.state()))
         site.wait(3_600_000)
         site.assert_queue_is(OutgoingQueueState.ON_HOLD)
         assert len(site.did(Resolve)) == 1
@@ -144,7 +144,7 @@ class TestTheFirstPacket:
     @pytest.mark.conformance("MQQB-045")
     def test_leaves_a_queue_on_hold(self, site: Site) -> None:
         site.sends(b"1")
-        site.run(lambda: site.engine.pause(site.state()))
+        site.run(lambda: site.engine.outgoing.pause(site.state()))
         site.connects()
         site.assert_queue_is(OutgoingQueueState.ON_HOLD)
 
@@ -367,7 +367,7 @@ class TestParameters:
     @pytest.mark.conformance("MQQB-057")
     def test_that_came_back_do_not_end_a_hold(self, site: Site) -> None:
         site.sends(b"1")
-        site.run(lambda: site.engine.pause(site.state()))
+        site.run(lambda: site.engine.outgoing.pause(site.state()))
         peer = site.reaches()
         site.assert_queue_is(OutgoingQueueState.ON_HOLD)
         peer.assert_silence()

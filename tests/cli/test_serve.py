@@ -342,7 +342,7 @@ start = Daemon.start
 async def started(self, sockets=()):
     await start(self, sockets)
     commits.append("from now on")
-    call = self.call(lambda engine: engine.set_properties(queue_manager_quota_kib=7))
+    call = self.call(lambda engine: engine.administration.set_properties(queue_manager_quota_kib=7))
     call.add_done_callback(lambda call: call.exception())
 Daemon.start = started
 sys.exit(main(sys.argv[1:]))

@@ -43,7 +43,7 @@ class Running(Generic[T]):
 def waiting_on(queue: tiercel.Queue) -> int:
     """How many reads wait on a queue."""
     driver = queue.driver
-    return driver.run(lambda: len(driver.engine.queue_state(queue.format_name).waiters))
+    return driver.run(lambda: len(driver.engine.queues.get(queue.format_name).waiters))
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

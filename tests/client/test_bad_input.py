@@ -68,7 +68,7 @@ class World:
             [(each.path_name, each.count, each.size_bytes, each.label) for each in self.qm.queues()],
             bodies(self.queue),
             waiting_on(self.queue),
-            list(self.qm.driver.engine.queue_state(self.queue.format_name).subqueues),
+            list(self.qm.driver.engine.queues.get(self.queue.format_name).subqueues),
             self.qm.discards(),
         )
 

@@ -66,7 +66,7 @@ class TestACallThatEndsHalfWay:
 
             thread = threading.Thread(target=wait)
             thread.start()
-            while not qm.driver.run(lambda: qm.driver.engine.queue_state(queue.format_name).waiters):
+            while not qm.driver.run(lambda: qm.driver.engine.queues.get(queue.format_name).waiters):
                 pass
             monkeypatch.setattr(qm.driver.engine, "send", interrupt)
             with pytest.raises(KeyboardInterrupt):

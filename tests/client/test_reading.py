@@ -272,7 +272,7 @@ class TestSubqueues:
         self, qm: tiercel.QueueManager, queue: tiercel.Queue
     ) -> None:
         engine = qm.driver.engine
-        number = engine.queue_state(queue.format_name).queue.private_queue_number
+        number = engine.queues.get(queue.format_name).queue.private_queue_number
         by_number = qm.queue(f"PRIVATE={engine.queue_manager.identifier}\\{number:08x}")
         [message] = fill(by_number, b"1")
         by_number.move(message, "retry")
@@ -293,7 +293,7 @@ class TestSubqueues:
     def test_a_move_that_fails_makes_none(self, queue: tiercel.Queue) -> None:
         with pytest.raises(tiercel.MessageNotFoundError):
             queue.move(12345, "retry")
-        state = queue.driver.engine.queue_state(queue.format_name)
+        state = queue.driver.engine.queues.get(queue.format_name)
         assert not state.subqueues
 
     def test_to_where_it_is_already(self, queue: tiercel.Queue) -> None:
@@ -345,7 +345,7 @@ class TestForgottenHandles:
                 queue.subqueue("retry").receive(0)
         gc.collect()
         queue.send(b"x")
-        state = queue.driver.engine.queue_state(queue.format_name)
+        state = queue.driver.engine.queues.get(queue.format_name)
         assert len(state.handles) < 20
         assert sum(len(each.handles) for each in state.subqueues.values()) < 20
 
@@ -355,5 +355,5 @@ class TestForgottenHandles:
             assert len(list(queue.cursor())) == 1
         gc.collect()
         queue.send(b"x")
-        state = queue.driver.engine.queue_state(queue.format_name)
+        state = queue.driver.engine.queues.get(queue.format_name)
         assert sum(len(opened.cursors) for opened in state.handles.values()) < 20

@@ -170,7 +170,7 @@ class TestTheLoop:
 
 def is_waiting(queue: aio.Queue) -> bool:
     driver = queue._queue.driver
-    return bool(driver.run(lambda: driver.engine.queue_state(queue.format_name).waiters))
+    return bool(driver.run(lambda: driver.engine.queues.get(queue.format_name).waiters))
 
 
 class TestLeaving:

@@ -200,9 +200,9 @@ class Killer:
             with qm.driver._store.snapshot() as view:
                 assert [str(problem) for problem in Checker(view).problems()] == []
             with qm.batch():
-                for state in qm.driver.engine.queues():
+                for state in qm.driver.engine.queues.all():
                     path = state.queue.pathname
-                    if path is not None and (qm.driver.engine.is_visible(state) or path.subqueue):
+                    if path is not None and (qm.driver.engine.queues.is_visible(state) or path.subqueue):
                         name = path.local_name.removeprefix("private$\\")
                         found.queues[name] = [packet.label for _, packet, _ in messages(qm, state)]
                 for transaction in qm.driver.engine.transactions.in_doubt():

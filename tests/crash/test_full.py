@@ -270,7 +270,7 @@ class TestStrangersAtAFullStore:
     def test_that_invent_administration_queues(self, small: Small) -> None:
         """Each wants an acknowledgement in a queue of its own, and the ledger tells of those without."""
         box = small.create("q")
-        queue, number = small.engine.find(box.name), 0
+        queue, number = small.engine.queues.find(box.name), 0
 
         def arrive() -> None:
             nonlocal number
@@ -283,7 +283,7 @@ class TestStrangersAtAFullStore:
                     id=MessageId(UUID(int=number), number),
                 )
                 with suppress(tiercel.StoreFullError):
-                    small.engine.arrive(packet, queue)
+                    small.engine.delivery.arrive(packet, queue)
 
         for _ in range(150):
             small.run(arrive)

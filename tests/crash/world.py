@@ -124,11 +124,11 @@ def observe(qm: tiercel.QueueManager) -> str:
         engine = qm.driver.engine
         for state in sorted(engine._catalog.by_slot.values(), key=_local_name):
             labels = [_describe(state, *found) for found in messages(qm, state)]
-            if labels or engine.is_visible(state):
+            if labels or engine.queues.is_visible(state):
                 lines.append(f"{_name(state)}: {' '.join(labels)}".rstrip())
             assert state.count == len(labels), f"{state} counts {state.count}"
         lines += [_describe_claim(qm, status) for status in engine.claims.all()]
-        discards = [line.label or line.reason for line in engine.discards()]
+        discards = [line.label or line.reason for line in engine.ledger.lines()]
         in_doubt = list(engine.transactions.in_doubt())
         staged = [f"{stage.id}={stage.rows}" for stage in engine.stages.stages()]
         batches = [_ending(*row) for row in engine.batch.range(Keyspace.PUBLISHED, BY_NAME, b"\xff")]

@@ -20,8 +20,9 @@ from tiercel.client.translate import message_of
 from tiercel.engine.core import Completed, Effect, Removed
 from tiercel.engine.cursor import Cursor
 from tiercel.engine.discards import Discard
-from tiercel.engine.engine import Engine, Identity
+from tiercel.engine.engine import Engine
 from tiercel.engine.handles import Found, OpenQueue, Waiter
+from tiercel.engine.identity import Identity
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.transaction import Transaction
 from tiercel.model.codes import (
@@ -109,7 +110,7 @@ class World:
 
     def create(self, name: str, token: Token = SYSTEM, **attributes: Any) -> "Box":
         path = PathName.parse(name if "\\" in name else rf".\private$\{name}")
-        self.run(lambda: self.engine.create_queue(path, token, **attributes))
+        self.run(lambda: self.engine.queues.create(path, token, **attributes))
         return self.box(str(path))
 
     def box(self, name: str) -> "Box":
@@ -128,7 +129,7 @@ class World:
         return self.box(r".\system$;DEADXACT")
 
     def discards(self) -> list[Discard]:
-        return self.run(lambda: list(self.engine.discards()))
+        return self.run(lambda: list(self.engine.ledger.lines()))
 
     def discarded(self) -> list[int]:
         return [line.message_class for line in self.discards()]
@@ -147,7 +148,7 @@ class World:
 
     def set(self, **attributes: Any) -> None:
         """Changes the queue manager itself."""
-        self.run(lambda: self.engine.set_properties(**attributes))
+        self.run(lambda: self.engine.administration.set_properties(**attributes))
 
     # Transactions.
 
@@ -180,7 +181,7 @@ class Box:
 
     @property
     def state(self) -> QueueState:
-        return self.world.engine.queue_state(self.name)
+        return self.world.engine.queues.get(self.name)
 
     @property
     def journal(self) -> "Box":
@@ -193,7 +194,7 @@ class Box:
         self, access: QueueAccess, share: ShareMode = ShareMode.DENY_NONE, token: Token = SYSTEM
     ) -> OpenQueue:
         """An opening of its own."""
-        return self.world.run(lambda: self.world.engine.open_queue(self.name, access, share, token=token))
+        return self.world.run(lambda: self.world.engine.opening.open(self.name, access, share, token=token))
 
     def handle(self, access: QueueAccess) -> OpenQueue:
         """The opening that the methods below use."""
@@ -210,14 +211,14 @@ class Box:
     def close(self) -> None:
         for (engine, _), opened in self._handles.items():
             if engine is self.world.engine:
-                self.world.run(lambda opened=opened: self.world.engine.close_queue(opened))  # type: ignore[misc]
+                self.world.run(lambda opened=opened: self.world.engine.opening.close(opened))  # type: ignore[misc]
         self._handles.clear()
 
     def delete(self) -> None:
-        self.world.run(lambda: self.world.engine.delete_queue(self.state, SYSTEM))
+        self.world.run(lambda: self.world.engine.queues.delete(self.state, SYSTEM))
 
     def set(self, **attributes: Any) -> None:
-        self.world.run(lambda: self.world.engine.set_queue_properties(self.state, SYSTEM, **attributes))
+        self.world.run(lambda: self.world.engine.queues.set_properties(self.state, SYSTEM, **attributes))
 
     # Messages.
 
@@ -227,7 +228,7 @@ class Box:
         properties.setdefault("delivery", RECOVERABLE)
         message = Message(body, **properties)
         opened = self.handle(QueueAccess.SEND)
-        return self.world.run(lambda: self.world.engine.send(opened, message, transaction))
+        return self.world.run(lambda: self.world.engine.sending.send(opened, message, transaction))
 
     def send_all(self, *bodies: bytes, **properties: Any) -> None:
         for body in bodies:
@@ -277,17 +278,17 @@ class Box:
 
     def move(self, message: Message, target: "Box", transaction: Transaction | None = None) -> None:
         source, goal = self.receiving, target.handle(QueueAccess.MOVE)
-        self.world.run(lambda: self.world.engine.move(source, message.lookup_id, goal, transaction))
+        self.world.run(lambda: self.world.engine.moving.move(source, message.lookup_id, goal, transaction))
 
     def purge(self) -> int:
         opened = self.receiving
-        return self.world.run(lambda: self.world.engine.purge(opened))
+        return self.world.run(lambda: self.world.engine.purging.purge(opened))
 
     def arrive(self, body: bytes = b"", **properties: Any) -> MessageClass | None:
         """A message that another queue manager sends here."""
         packet = foreign_packet(body, destination_queue=self.name, **properties)
-        queue = self.world.engine.find(self.name)
-        return self.world.run(lambda: self.world.engine.arrive(packet, queue, str(self.name)))
+        queue = self.world.engine.queues.find(self.name)
+        return self.world.run(lambda: self.world.engine.delivery.arrive(packet, queue, str(self.name)))
 
     # What is in it.
 
@@ -327,7 +328,7 @@ class Walk:
         self.world = box.world
         self.box = box
         self.opened = opened or box.receiving
-        self.cursor: Cursor = self.world.run(lambda: self.world.engine.open_cursor(self.opened))
+        self.cursor: Cursor = self.world.run(lambda: self.world.engine.opening.open_cursor(self.opened))
 
     def start_peek(self, timeout: float | None = 0) -> Found | Waiter:
         read = self.world.engine.reading.peek
@@ -351,7 +352,7 @@ class Walk:
         return found(self.start_receive(**how))
 
     def close(self) -> None:
-        self.world.run(lambda: self.world.engine.close_cursor(self.opened, self.cursor))
+        self.world.run(lambda: self.world.engine.opening.close_cursor(self.opened, self.cursor))
 
 
 @contextmanager

@@ -65,7 +65,7 @@ class TestOpening:
     def test_who_may_only_send_cannot_receive(self, world: World) -> None:
         box = world.create("q", ALICE, security=granting(QueueAccessMask.WRITE_MESSAGE))
         opened = box.open(SEND, token=BOB)
-        world.run(lambda: world.engine.send(opened, Message(b"1", delivery=RECOVERABLE)))
+        world.run(lambda: world.engine.sending.send(opened, Message(b"1", delivery=RECOVERABLE)))
         with refused(DENIED):
             box.open(RECEIVE, token=BOB)
         assert box.bodies() == [b"1"]
@@ -151,7 +151,7 @@ class TestAdministration:
         before = (box.state.queue.label, box.state.queue.security)
 
         def attempt() -> None:
-            world.run(lambda: world.engine.set_queue_properties(box.state, BOB, **change))
+            world.run(lambda: world.engine.queues.set_properties(box.state, BOB, **change))
 
         if allowed:
             attempt()
@@ -185,10 +185,10 @@ class TestAdministration:
         box = world.create("q", ALICE, security=granting(rights or QueueAccessMask.SET_QUEUE_PROPERTIES))
         if rights is None:
             with refused(DENIED):
-                world.run(lambda: world.engine.delete_queue(box.state, BOB))
+                world.run(lambda: world.engine.queues.delete(box.state, BOB))
             assert box.state.count == 0
             return
-        world.run(lambda: world.engine.delete_queue(box.state, BOB))
+        world.run(lambda: world.engine.queues.delete(box.state, BOB))
         with refused(0xC00E0003):
             box.open(PEEK)
 
@@ -210,7 +210,7 @@ class TestNoWayAround:
             dead_letter_queue=PathName.parse(r".\private$\victim"),
         )
         with pytest.raises(AccessDeniedError):
-            world.run(lambda: world.engine.send(opened, message))
+            world.run(lambda: world.engine.sending.send(opened, message))
         assert (victim.bodies(), box.bodies()) == ([], [])
 
     @pytest.mark.parametrize("name", [r"private$\order_queue$", r"private$\q;JOURNAL", r"system$;JOURNAL"])
@@ -231,7 +231,7 @@ class TestSenderIdentifier:
     def test_it_is_who_opened_the_queue(self, world: World) -> None:
         box = world.create("q", ALICE)
         opened = box.open(SEND, token=ALICE)
-        world.run(lambda: world.engine.send(opened, Message(b"1")))
+        world.run(lambda: world.engine.sending.send(opened, Message(b"1")))
         message = box.receive()
         assert (message.sender_id_type, message.sender_id) == (SenderIdType.SID, ALICE.user.encode())
 
@@ -267,7 +267,7 @@ class TestSenderIdentifier:
         security = SecurityDescriptor.parse(f"O:{SYSTEM.user}D:(A;;0x{rights:x};;;{sids[who]})")
         box = world.create("q", security=security.encode())
         packet = foreign_packet(b"1", destination_queue=box.name, **sender)
-        refusal = world.run(lambda: world.engine.arrive(packet, box.state))
+        refusal = world.run(lambda: world.engine.delivery.arrive(packet, box.state))
         if who in granted:
             assert (refusal, box.bodies()) == (None, [b"1"])
         else:

@@ -103,7 +103,10 @@ class TestAcknowledgementsRequested:
             acknowledgements=ALL_ACKNOWLEDGEMENTS,
             administration_queue=admin.name,
         )
-        assert world.run(lambda: world.engine.arrive(packet, None, "zzz")) == MessageClass.NACK_BAD_DST_Q
+        assert (
+            world.run(lambda: world.engine.delivery.arrive(packet, None, "zzz"))
+            == MessageClass.NACK_BAD_DST_Q
+        )
         assert admin.classes() == []
         assert world.discarded() == [MessageClass.NACK_BAD_DST_Q]
 

@@ -519,7 +519,7 @@ class TestEpochs:
         spark.acknowledge(sub, 1)
         assert spark.status(sub).lo == 1
         world.run(lambda: spark.claims.forget("spark"))
-        assert world.engine.find(sub.name) is None
+        assert world.engine.queues.find(sub.name) is None
 
 
 class TestReleasing:

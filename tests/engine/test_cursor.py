@@ -141,7 +141,7 @@ class TestStateAndInitialization:
         opened = box.open(QueueAccess.RECEIVE)
         box.delete()
         with refused(NOT_AVAILABLE):
-            world.run(lambda: world.engine.open_cursor(opened))
+            world.run(lambda: world.engine.opening.open_cursor(opened))
         assert not opened.cursors
 
     @pytest.mark.conformance("DMPR-154")

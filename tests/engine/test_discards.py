@@ -65,7 +65,7 @@ def arrive_at_a_full_queue(_world: World, box: Box) -> None:
 def arrive_nowhere(world: World, box: Box) -> None:
     box.delete()
     box.arrive(b"body", label=LABEL)
-    assert world.engine.find(box.name) is None
+    assert world.engine.queues.find(box.name) is None
 
 
 def arrive_in_a_transaction(_world: World, box: Box) -> None:
@@ -153,9 +153,9 @@ class TestTheLedger:
         opened = box.open(QueueAccess.SEND)
         world.engine.begin(world.now)
         for _ in range(2):
-            world.engine.send(opened, Message(b"", time_to_be_received=0))
+            world.engine.sending.send(opened, Message(b"", time_to_be_received=0))
             world.engine.begin(world.now)
-        assert len(list(world.engine.discards())) == 2
+        assert len(list(world.engine.ledger.lines())) == 2
         world.engine.commit()
         assert len(world.discards()) == 2
 
@@ -164,7 +164,7 @@ class TestTheLedger:
         box.send(b"1")
         opened = box.receiving
         world.engine.begin(world.now)
-        world.engine.purge(opened)
+        world.engine.purging.purge(opened)
         world.kill()
         assert (box.bodies(), world.discards()) == ([b"1"], [])
 
@@ -193,10 +193,10 @@ class TestTheLedger:
             box.purge()
 
         def newest(before: int | None, limit: int) -> list[tuple[int, str]]:
-            found = world.run(lambda: list(world.engine.newest_discards(before, limit)))
+            found = world.run(lambda: list(world.engine.ledger.newest(before, limit)))
             return [(number, line.label) for number, line in found]
 
         assert newest(None, 2) == [(5, "4"), (4, "3")]
         assert newest(4, 9) == [(3, "2"), (2, "1"), (1, "0")]
         assert newest(1, 9) == []
-        assert world.engine.discard_counts == {MessageClass.NACK_Q_PURGED: 5}
+        assert world.engine.ledger.counts == {MessageClass.NACK_Q_PURGED: 5}

@@ -145,13 +145,14 @@ def test_a_queue_on_hold_sends_nothing_until_it_is_resumed(world: World, wire: W
     assert isinstance(queue, OutgoingQueue)
     wire.add(paused)
     wire.add(other)
-    world.run(lambda: world.engine.pause(paused.state))
+    world.run(lambda: world.engine.outgoing.pause(paused.state))
     states = [queue.state]
     wire.done(wire.binary[0])  # it was on its way
     assert [entry.queue for entry in wire.binary] == [paused.state, other.state]
     wire.done(wire.binary[1])
     assert len(wire.binary) == 2, "two are left, and stay"
-    world.run(lambda: world.engine.resume(paused.state))
+    world.run(lambda: world.engine.outgoing.resume(paused.state))
+    world.run(world.engine.dispatch.send)
     assert [*states, queue.state] == [OutgoingQueueState.ON_HOLD, OutgoingQueueState.INACTIVE]
     for index in (2, 3):
         assert wire.binary[index].queue is paused.state

@@ -109,7 +109,7 @@ class TestTimeToBeReceivedTimer:
         opened = box.open(QueueAccess.SEND)
         world.engine.begin(world.now)
         for n in range(200):
-            world.engine.send(opened, Message(b"", time_to_be_received=1 + n % 3, delivery=n % 2))
+            world.engine.sending.send(opened, Message(b"", time_to_be_received=1 + n % 3, delivery=n % 2))
         world.engine.commit()
         world.sleep(2)
         assert box.state.count == 66

@@ -21,13 +21,13 @@ def box(world: World) -> Box:
 def hand_over(box: Box, goal: Box, message: Message | None = None) -> bool:
     opened, target = box.receiving, goal.handle(QueueAccess.SEND)
     lookup_id = (message or box.peek()).lookup_id
-    return box.world.run(lambda: box.world.engine.hand_over(opened, lookup_id, target))
+    return box.world.run(lambda: box.world.engine.moving.hand_over(opened, lookup_id, target))
 
 
 def take_away(box: Box, access: QueueAccess = QueueAccess.RECEIVE) -> None:
     opened = box.handle(access)
     seen = box.world.run(lambda: next(box.world.engine.browsing.in_order(box.state, -1)))
-    box.world.run(lambda: box.world.engine.take_away(opened, seen.lookup_id))
+    box.world.run(lambda: box.world.engine.moving.take_away(opened, seen.lookup_id))
 
 
 class TestHandOver:

@@ -26,7 +26,7 @@ FULL = Acknowledgements.POS_ARRIVAL | Acknowledgements.POS_RECEIVE
 
 def send_many(box: Box, *messages: Message, transaction: Transaction | None = None) -> list[MessageId]:
     opened, engine = box.handle(QueueAccess.SEND), box.world.engine
-    return box.world.run(lambda: engine.send_many(opened, messages, transaction))
+    return box.world.run(lambda: engine.sending.send_many(opened, messages, transaction))
 
 
 def receive_many(box: Box, limit: int, transaction: Transaction | None = None) -> list[Message]:
@@ -219,7 +219,7 @@ class TestReceiving:
             box.move(message, retry)
         assert len(receive_many(retry, 5)) == 2
         retry.close()
-        assert world.engine.find(retry.name) is None
+        assert world.engine.queues.find(retry.name) is None
 
     def test_damaged_records_are_set_aside(self, world: World, box: Box) -> None:
         send_many(box, *messages(b"a", b"b", b"c", b"d"))
@@ -283,7 +283,7 @@ def test_many_leave_what_one_by_one_leaves(
                 opened = box.handle(QueueAccess.SEND)
                 with one_batch(world):
                     for message in batch:
-                        world.engine.send(opened, message, transaction)
+                        world.engine.sending.send(opened, message, transaction)
             if transaction is not None:
                 world.commit(transaction)
             if world is many:

@@ -92,7 +92,7 @@ class TestIdentifier:
         for end in (world.restart, world.kill, None):
             opened = box.open(QueueAccess.SEND)
             world.engine.begin(world.now)
-            ids |= {world.engine.send(opened, Message(b"", delivery=n % 2)) for n in range(3400)}
+            ids |= {world.engine.sending.send(opened, Message(b"", delivery=n % 2)) for n in range(3400)}
             world.engine.commit()
             if end is not None:
                 end()
@@ -166,7 +166,7 @@ class TestDeliveryGuarantee:
 
     def test_express_is_the_default(self, world: World, box: Box) -> None:
         opened = box.open(QueueAccess.SEND)
-        world.run(lambda: world.engine.send(opened, Message(b"1")))
+        world.run(lambda: world.engine.sending.send(opened, Message(b"1")))
         assert len(box.state.express) == 1
         assert box.receive().delivery == 0
 
@@ -193,7 +193,7 @@ class TestOpaqueProperties:
     @pytest.mark.conformance("DMPR-090")
     def test_their_defaults_are_empty(self, world: World, box: Box) -> None:
         opened = box.open(QueueAccess.SEND)
-        world.run(lambda: world.engine.send(opened, Message()))
+        world.run(lambda: world.engine.sending.send(opened, Message()))
         message = box.receive()
         assert (message.body, message.extension, message.label) == (b"", b"", "")
         assert (message.application_tag, message.body_type, message.correlation_id) == (0, 0, bytes(20))

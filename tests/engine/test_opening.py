@@ -33,7 +33,7 @@ def open_by_name(world: World, name: str, access: QueueAccess, share: ShareMode 
 
 
 def outgoing(world: World) -> list[OutgoingQueue]:
-    return [each.queue for each in world.engine.queues() if isinstance(each.queue, OutgoingQueue)]
+    return [each.queue for each in world.engine.queues.all() if isinstance(each.queue, OutgoingQueue)]
 
 
 class TestOpenQueueDescriptor:
@@ -46,7 +46,7 @@ class TestOpenQueueDescriptor:
         assert len({each.handle for each in opened}) == 1000
         assert len({each.context_value for each in opened}) == 1000
         for each in opened[:500]:
-            world.run(lambda each=each: world.engine.close_queue(each))  # type: ignore[misc]
+            world.run(lambda each=each: world.engine.opening.close(each))  # type: ignore[misc]
         again = box.open(RECEIVE)
         assert again.handle not in {each.handle for each in opened}
         assert again.context_value not in {each.context_value for each in opened}
@@ -64,9 +64,9 @@ class TestOpenQueueDescriptor:
         assert not box.state.queue.active
         one, two = box.open(RECEIVE), box.open(SEND)
         assert (box.state.handles, box.state.queue.active) == ({one.handle: one, two.handle: two}, True)
-        world.run(lambda: world.engine.close_queue(one))
+        world.run(lambda: world.engine.opening.close(one))
         assert box.state.queue.active
-        world.run(lambda: world.engine.close_queue(two))
+        world.run(lambda: world.engine.opening.close(two))
         assert (box.state.handles, box.state.queue.active) == ({}, False)
 
     @pytest.mark.conformance("DMPR-043")
@@ -135,7 +135,7 @@ class TestMultipleElementNames:
     def test_closing_a_list_closes_each(self, world: World, box: Box) -> None:
         """T-06: the list has no queue of its own, and is closed all the same."""
         opened = open_by_name(world, self.NAMES, SEND)
-        world.run(lambda: world.engine.close_queue(opened))
+        world.run(lambda: world.engine.opening.close(opened))
         assert not any(child.is_open for child in opened.children)
         assert (box.state.handles, box.state.queue.active) == ({}, False)
 
@@ -155,7 +155,7 @@ class TestMultipleElementNames:
         other = world.create("other")
         names = r"DIRECT=OS:.\private$\q,DIRECT=OS:.\private$\other"
         opened = open_by_name(world, names, SEND)
-        world.run(lambda: world.engine.send(opened, Message(b"x")))
+        world.run(lambda: world.engine.sending.send(opened, Message(b"x")))
         (one,), (two,) = box.messages(), other.messages()
         assert (one.body, two.body) == (b"x", b"x")
         assert (one.destination_queue, two.destination_queue) == (box.name, other.name)
@@ -166,7 +166,7 @@ class TestMultipleElementNames:
         world.create("zzz", quota_kib=0)
         opened = open_by_name(world, r"DIRECT=OS:.\private$\q,DIRECT=OS:.\private$\zzz", SEND)
         with refused(0xC00E0027):
-            world.run(lambda: world.engine.send(opened, Message(b"x")))
+            world.run(lambda: world.engine.sending.send(opened, Message(b"x")))
         assert (box.bodies(), world.box("zzz").bodies()) == ([b"x"], [])
 
 
@@ -247,11 +247,11 @@ class TestNameKindsAndAccess:
             r"DIRECT=OS:there\private$\q": (r"there\private$\q", "there"),
         }
         for name, expected in known.items():
-            assert world.engine.queue_path(FormatName.parse(name)) == expected
+            assert world.engine.queues.path(FormatName.parse(name)) == expected
         stranger = "11111111-2222-3333-4444-555555555555"
         for name in (rf"PRIVATE={own}\0000ffff", rf"PRIVATE={stranger}\00000001", f"PUBLIC={stranger}"):
             with refused(0xC00E001E):
-                world.engine.queue_path(FormatName.parse(name))
+                world.engine.queues.path(FormatName.parse(name))
 
     @pytest.mark.conformance("DMPR-174")
     @pytest.mark.parametrize("access", [RECEIVE, PEEK, MOVE, RECEIVE_ADMIN, PEEK_ADMIN])
@@ -297,11 +297,11 @@ class TestNameKindsAndAccess:
     def test_the_name_that_a_queue_gives_itself_is_local(self, computer: str) -> None:
         world = World(name=computer)
         box = world.create("q")
-        name = world.engine.format_name(box.state)
-        assert world.engine.is_local(name)
+        name = world.engine.queues.format_name(box.state)
+        assert world.engine.queues.is_local(name)
         world.name = "RENAMED"
         world.restart()
-        assert world.engine.is_local(world.engine.format_name(box.state))
+        assert world.engine.queues.is_local(world.engine.queues.format_name(box.state))
 
     @pytest.mark.conformance("DMPR-266")
     @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ class TestOutgoingQueues:
         (queue,) = outgoing(world)
         assert (queue.label, str(queue.destination_format_name)) == (name, name)
         assert (queue.next_hops, queue.state, queue.multicast) == (None, OutgoingQueueState.INACTIVE, False)
-        others = {each.queue.identifier for each in world.engine.queues() if each.queue is not queue}
+        others = {each.queue.identifier for each in world.engine.queues.all() if each.queue is not queue}
         assert queue.identifier not in others
         assert queue.queue_manager is world.engine.queue_manager
 
@@ -374,13 +374,13 @@ class TestOutgoingQueues:
         (queue,) = outgoing(world)
         told: list[tuple[QueueState, bool]] = []
         world.engine.outgoing.paused = lambda state, is_paused: told.append((state, is_paused))
-        world.run(lambda: world.engine.pause(away.state))
+        world.run(lambda: world.engine.outgoing.pause(away.state))
         assert told == [(away.state, True)]
         states = [queue.state]
-        world.run(lambda: world.engine.resume(away.state))
+        world.run(lambda: world.engine.outgoing.resume(away.state))
         assert told[1:] == [(away.state, False)]
         assert [*states, queue.state] == [OutgoingQueueState.ON_HOLD, OutgoingQueueState.INACTIVE]
-        for call in (world.engine.pause, world.engine.resume):
+        for call in (world.engine.outgoing.pause, world.engine.outgoing.resume):
             with refused(0xC00E0064):
                 call(box.state)
 
@@ -406,5 +406,5 @@ class TestSystemQueues:
         box = world.box(name)
         with refused(ACCESS_DENIED):
             box.open(access)
-        opened = world.run(lambda: world.engine.open_queue(box.name, access, token=SYSTEM, internal=True))
+        opened = world.run(lambda: world.engine.opening.open(box.name, access, token=SYSTEM, internal=True))
         assert opened.state is box.state

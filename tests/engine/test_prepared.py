@@ -8,7 +8,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from tiercel.engine.core import Answered
-from tiercel.engine.engine import Engine, Identity
+from tiercel.engine.engine import Engine
+from tiercel.engine.identity import Identity
 from tiercel.engine.resource_manager import Outcome
 from tiercel.engine.transaction import Transaction, TransactionState
 from tiercel.model.codes import CoordinatorAnswer, MessageClass, QueueManagerState
@@ -289,7 +290,7 @@ def test_a_transaction_whose_queue_was_deleted_cannot_be_prepared(world: World) 
     orders = world.create("orders", transactional=True)
     transaction = world.run(world.engine.transactions.begin)
     orders.send(b"1", transaction=transaction)
-    world.run(lambda: world.engine.delete_queue(orders.state, SYSTEM))
+    world.run(lambda: world.engine.queues.delete(orders.state, SYSTEM))
     with pytest.raises(QueueDeletedError, match="can no longer be promised"):
         world.run(lambda: world.engine.transactions.prepare(transaction.id))
     world.run(lambda: world.engine.transactions.abort(transaction.id))

@@ -90,7 +90,7 @@ class TestPurgeQueue:
             away.send(b"1", acknowledgements=ALL_ACKNOWLEDGEMENTS, administration_queue=admin.name)
         opened = away.open(QueueAccess.RECEIVE_ADMIN)
         away.start_receive(0, opened=opened)
-        assert world.run(lambda: world.engine.purge(opened)) == 1
+        assert world.run(lambda: world.engine.purging.purge(opened)) == 1
         assert admin.classes() == [MessageClass.NACK_DELETED] * 2
 
 
@@ -173,7 +173,7 @@ class TestMoveMessage:
 class TestPurgeInParts:
     def purge(self, box: Box, newest: int, limit: int) -> int:
         opened = box.receiving
-        return box.world.run(lambda: box.world.engine.purge(opened, newest=newest, limit=limit))
+        return box.world.run(lambda: box.world.engine.purging.purge(opened, newest=newest, limit=limit))
 
     def test_until_what_was_there_has_gone(self, world: World, box: Box) -> None:
         box.send_all(b"1", b"2", b"3")

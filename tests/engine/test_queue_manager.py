@@ -11,7 +11,8 @@ import pytest
 
 import tiercel
 from tiercel.engine.attributes import decode_attributes, encode_attributes
-from tiercel.engine.engine import Engine, Identity
+from tiercel.engine.engine import Engine
+from tiercel.engine.identity import Identity
 from tiercel.model.codes import (
     Durability,
     OperatingSystemType,
@@ -105,7 +106,7 @@ class TestDurability:
         manager.machine_domain_id = uuid4()
 
         def save() -> None:
-            world.engine._save_queue_manager()
+            world.engine.administration.save()
             world.engine._catalog.save(box.state)
             world.engine._catalog.save(away.state)
 
@@ -201,7 +202,7 @@ class TestQueueManagerAttributes:
         assert not any(getattr(world.engine.queue_manager, role) for role in roles)
         manager = world.engine.queue_manager
         manager.remote_access_server = manager.supporting_server = manager.routing_server = True
-        world.run(world.engine._save_queue_manager)
+        world.run(world.engine.administration.save)
         world.restart()
         kept = [getattr(world.engine.queue_manager, role) for role in roles]
         assert kept == [False, True, True, True]
@@ -212,7 +213,7 @@ class TestQueueManagerAttributes:
         for name in ("socket", "create_connection", "getaddrinfo", "gethostbyname"):
             monkeypatch.setattr(socket, name, lambda *args, **_: asked.append(args))
         world.engine.queue_manager.directory_integrated = False
-        world.run(world.engine._save_queue_manager)
+        world.run(world.engine.administration.save)
         world.restart()
         world.create("private").send(b"1")
         world.create(r".\public").send(b"1")
@@ -252,12 +253,12 @@ class TestQueueManagerAttributes:
         parts = [
             engine._catalog.queue_manager,
             box.state.queue.queue_manager,
-            engine._access._catalog.queue_manager,
+            engine.opening._access._catalog.queue_manager,
         ]
         assert all(part is manager for part in parts)
-        world.run(engine.take_offline)
+        world.run(engine.administration.take_offline)
         assert not any(part is None or part.connection_active for part in parts)
-        world.run(engine.bring_online)
+        world.run(engine.administration.bring_online)
         assert manager.connection_active
 
 
@@ -277,10 +278,10 @@ class TestQueueManagerState:
         store.faults = watch
         engine.__init__(store, Identity("HERE"), now=NOW, owner=ALICE)  # type: ignore[misc]
         engine.begin(NOW)
-        engine.create_queue(PathName.parse(r".\private$\q"), ALICE)
+        engine.queues.create(PathName.parse(r".\private$\q"), ALICE)
         engine.commit()
         engine.begin(NOW)
-        engine.create_queue(PathName.parse(r".\private$\r"), ALICE)
+        engine.queues.create(PathName.parse(r".\private$\r"), ALICE)
         engine.stop()
         assert list(dict.fromkeys(seen)) == [
             QueueManagerState.INITIALIZING,
@@ -303,12 +304,12 @@ class TestInitialization:
     @pytest.mark.conformance("DMPR-121")
     def test_provisioning_happens_once(self, durable_world: World) -> None:
         identifier = durable_world.engine.queue_manager.identifier
-        system = {each.queue.identifier for each in durable_world.engine.queues()}
+        system = {each.queue.identifier for each in durable_world.engine.queues.all()}
         durable_world.sleep(100)
         durable_world.restart()
         assert durable_world.engine.queue_manager.identifier == identifier
         assert durable_world.engine.queue_manager.create_time == NOW
-        assert {each.queue.identifier for each in durable_world.engine.queues()} == system
+        assert {each.queue.identifier for each in durable_world.engine.queues.all()} == system
 
     @pytest.mark.conformance("DMPR-129")
     def test_the_internal_queues_exist_and_protocols_can_write_to_them(self, world: World) -> None:
@@ -318,7 +319,7 @@ class TestInitialization:
             assert box.arrive(b"1") is None
             assert box.state.count == 1
             own = world.engine.queue_manager.identifier
-            assert world.engine.find(FormatName.parse(rf"PRIVATE={own}\{number}")) is box.state
+            assert world.engine.queues.find(FormatName.parse(rf"PRIVATE={own}\{number}")) is box.state
 
     @pytest.mark.conformance("DMPR-122")
     def test_without_a_name_of_the_computer_it_does_not_start(

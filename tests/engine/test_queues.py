@@ -82,10 +82,10 @@ class TestCreateQueue:
         ],
     )
     def test_an_impossible_path_creates_nothing(self, world: World, path: str) -> None:
-        before = len(list(world.engine.queues()))
+        before = len(list(world.engine.queues.all()))
         with pytest.raises(MqError):
-            world.run(lambda: world.engine.create_queue(PathName.parse(path), SYSTEM))
-        assert len(list(world.engine.queues())) == before
+            world.run(lambda: world.engine.queues.create(PathName.parse(path), SYSTEM))
+        assert len(list(world.engine.queues.all())) == before
 
     @pytest.mark.conformance("DMPR-155")
     @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ class TestQueueCollection:
                 str(each.queue.destination_format_name)
                 if isinstance(each.queue, OutgoingQueue)
                 else str(each.queue.pathname)
-                for each in engine.queues()
+                for each in engine.queues.all()
             }
             assert names == {
                 r"HERE\private$\a",
@@ -247,7 +247,7 @@ class TestQueueCollection:
                 r"HERE\system$;DEADXACT",
                 r"DIRECT=OS:there\private$\q",
             }
-            assert all(each.queue.queue_manager is engine.queue_manager for each in engine.queues())
+            assert all(each.queue.queue_manager is engine.queue_manager for each in engine.queues.all())
             durable_world.restart()
 
 
@@ -277,11 +277,11 @@ class TestDeleteQueue:
         box.send(b"1")
         box.delete()
         with refused(0xC00E004B):
-            world.run(lambda: world.engine.purge(receiving))
+            world.run(lambda: world.engine.purging.purge(receiving))
         with refused(0xC00E004B):
             sending.queue_for(QueueAccess.SEND)
         for opened in (receiving, sending):
-            world.run(lambda opened=opened: world.engine.close_queue(opened))  # type: ignore[misc]
+            world.run(lambda opened=opened: world.engine.opening.close(opened))  # type: ignore[misc]
 
     def test_its_journal_and_subqueues_go_with_it_for_good(self, durable_world: World) -> None:
         box = durable_world.create("q", journaling=True)

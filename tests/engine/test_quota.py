@@ -103,19 +103,19 @@ class TestQueueManagerQuota:
     def test_flow_control_refuses_everything_until_it_ends(self, world: World) -> None:
         box = world.create("q")
         box.send(b"0")
-        world.run(world.engine.begin_flow_control)
+        world.run(world.engine.administration.begin_flow_control)
         assert world.engine.queue_manager.throttled
         assert who_refuses(lambda: box.send(b"1")) == "queue manager"
         with pytest.raises(InsufficientResourcesError):  # no refusal: its sender keeps it (MQQB-127)
             box.arrive(b"1")
         assert box.receive().body == b"0"
-        world.run(world.engine.end_flow_control)
+        world.run(world.engine.administration.end_flow_control)
         box.send(b"2")
         assert box.bodies() == [b"2"]
 
     @pytest.mark.conformance("DMPR-021")
     def test_flow_control_is_off_after_a_restart(self, world: World) -> None:
-        world.run(world.engine.begin_flow_control)
+        world.run(world.engine.administration.begin_flow_control)
         world.restart()
         assert not world.engine.queue_manager.throttled
         world.create("q").send(b"1")

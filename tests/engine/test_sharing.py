@@ -59,7 +59,7 @@ class TestSharing:
             return
         with refused(SHARING_VIOLATION):
             box.open(*second)
-        world.run(lambda: world.engine.close_queue(held))
+        world.run(lambda: world.engine.opening.close(held))
         box.open(*second)
 
     def test_a_sender_shuts_nobody_out(self, box: Box) -> None:
@@ -79,15 +79,15 @@ class TestSharing:
 
 Operation = Callable[[World, Box, OpenQueue], object]
 OPERATIONS: dict[str, tuple[Operation, set[QueueAccess]]] = {
-    "send": (lambda world, _, opened: world.engine.send(opened, Message(b"x")), {SEND}),
+    "send": (lambda world, _, opened: world.engine.sending.send(opened, Message(b"x")), {SEND}),
     "receive": (lambda world, _, opened: world.engine.reading.receive(opened, 0), {RECEIVE, RECEIVE_ADMIN}),
     "peek": (
         lambda world, _, opened: world.engine.reading.peek(opened, 0),
         {RECEIVE, PEEK, RECEIVE_ADMIN, PEEK_ADMIN},
     ),
-    "purge": (lambda world, _, opened: world.engine.purge(opened), {RECEIVE, RECEIVE_ADMIN}),
+    "purge": (lambda world, _, opened: world.engine.purging.purge(opened), {RECEIVE, RECEIVE_ADMIN}),
     "cursor": (
-        lambda world, _, opened: world.engine.open_cursor(opened),
+        lambda world, _, opened: world.engine.opening.open_cursor(opened),
         {RECEIVE, PEEK, RECEIVE_ADMIN, PEEK_ADMIN},
     ),
     "receive by lookup id": (
@@ -97,7 +97,7 @@ OPERATIONS: dict[str, tuple[Operation, set[QueueAccess]]] = {
         {RECEIVE, RECEIVE_ADMIN},
     ),
     "move out": (
-        lambda world, box, opened: world.engine.move(
+        lambda world, box, opened: world.engine.moving.move(
             opened, box.peek().lookup_id, box.subqueue("s").handle(MOVE)
         ),
         {RECEIVE},
@@ -137,6 +137,6 @@ class TestQueueAccessType:
     def test_a_closed_handle_does_nothing_more(self, world: World, box: Box) -> None:
         opened = box.open(RECEIVE)
         for _ in range(2):
-            world.run(lambda: world.engine.close_queue(opened))
+            world.run(lambda: world.engine.opening.close(opened))
         with refused(INVALID_HANDLE):
             world.run(lambda: world.engine.reading.peek(opened, 0))

@@ -75,7 +75,7 @@ class TestWaitingMessageReadTimer:
                 with refused(TIMEOUT):
                     waiter.result()
             case "cancel":
-                world.run(lambda: world.engine.reading.cancel(box.state, 1))
+                world.run(lambda: world.engine.waiting.cancel(box.state, 1))
                 with refused(CANCELLED):
                     waiter.result()
         assert world.completed() == [waiter]
@@ -178,7 +178,7 @@ class TestMessagePositionAvailable:
     @pytest.mark.conformance("DMPR-205")
     def test_a_receive_in_two_phases_waits_and_then_locks(self, world: World, box: Box) -> None:
         cancelled, waiter = box.wait(two_phase=True, tag=5), box.wait(two_phase=True, tag=6)
-        assert world.run(lambda: world.engine.reading.cancel(box.state, 5))
+        assert world.run(lambda: world.engine.waiting.cancel(box.state, 5))
         with refused(CANCELLED):
             cancelled.result()
         box.send(b"1")
@@ -190,7 +190,7 @@ class TestMessagePositionAvailable:
         waiter = box.wait()
         opened = box.handle(QueueAccess.SEND)
         world.engine.begin(world.now)
-        world.engine.send(opened, Message(b"x"))
+        world.engine.sending.send(opened, Message(b"x"))
         assert world.completed() == []
         world.effects = world.engine.commit()
         assert world.completed() == [waiter]
@@ -205,7 +205,7 @@ class TestCancelWaitingMessageReadRequest:
     ) -> None:
         one, two = box.open(QueueAccess.RECEIVE), box.open(QueueAccess.RECEIVE)
         seven, eight = box.wait(opened=one, tag=7), box.wait(opened=two, tag=8)
-        cancel, queue = world.engine.reading.cancel, box.state
+        cancel, queue = world.engine.waiting.cancel, box.state
         assert not world.run(lambda: cancel(queue, 7, opened=two))
         assert world.run(lambda: cancel(queue, 7, OperationCancelledError("q")))
         assert world.completed() == [seven]
@@ -217,7 +217,7 @@ class TestCancelWaitingMessageReadRequest:
 
     def test_a_peek_can_be_cancelled_too(self, world: World, box: Box) -> None:
         waiter = box.wait_to_peek(tag=3)
-        assert world.run(lambda: world.engine.reading.cancel(box.state, 3))
+        assert world.run(lambda: world.engine.waiting.cancel(box.state, 3))
         assert (waiter.is_done, box.state.waiters) == (True, [])
 
 
@@ -231,7 +231,7 @@ class TestNobodyIsLeftToWaitForNothing:
         cursor_wait = walk.start_peek(None)
         waits = [box.wait(opened=opened, tag=1), box.wait_to_peek(opened=opened), cursor_wait]
         stays = box.wait(opened=other)
-        world.run(lambda: world.engine.close_queue(opened))
+        world.run(lambda: world.engine.opening.close(opened))
         assert {id(each) for each in world.completed()} == {id(each) for each in waits}
         for waiter in world.completed():
             with refused(CANCELLED):

@@ -68,7 +68,7 @@ class Served:
         """Before the start: a queue that everyone may read, or the owner alone, with these messages."""
         with tiercel.open(self.data) as qm:
             driver, path = qm.driver, PathName.parse(queue)
-            driver.run(lambda: driver.engine.create_queue(path, owner or Token.anonymous()))
+            driver.run(lambda: driver.engine.queues.create(path, owner or Token.anonymous()))
             for body in bodies:
                 qm.queue(queue).send(tiercel.Message(body, label=body[:20].decode("ascii"), delivery=1))
 

@@ -9,8 +9,9 @@ from typing import NamedTuple, TypeVar
 
 from tiercel.engine.claim_records import ClaimRow, decode_claim, is_claim_key, split_claimed
 from tiercel.engine.core import Completed, Removed
-from tiercel.engine.engine import Engine, Identity
+from tiercel.engine.engine import Engine
 from tiercel.engine.handles import OpenQueue, Waiter
+from tiercel.engine.identity import Identity
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import Record, decode_record, message_key, split_message_key
 from tiercel.engine.transaction import Transaction, TransactionState
@@ -177,7 +178,7 @@ class EngineWorld:
     def create_queue(
         self, name: str, *, transactional: bool, journaling: bool, quota_kib: int, journal_quota_kib: int
     ) -> None:
-        self.engine.create_queue(
+        self.engine.queues.create(
             PathName.parse(path_of(name)),
             OWNER,
             transactional=transactional,
@@ -187,16 +188,16 @@ class EngineWorld:
         )
 
     def delete_queue(self, name: str) -> None:
-        self.engine.delete_queue(self.engine.queue_state(parse_queue_name(path_of(name))), OWNER)
+        self.engine.queues.delete(self.engine.queues.get(parse_queue_name(path_of(name))), OWNER)
 
     def open(self, name: str, access: str, *, deny: bool = False) -> OpenQueue:
         share = ShareMode.DENY_RECEIVE if deny else ShareMode.DENY_NONE
-        return self.engine.open_queue(parse_queue_name(path_of(name)), ACCESS[access], share, token=OWNER)
+        return self.engine.opening.open(parse_queue_name(path_of(name)), ACCESS[access], share, token=OWNER)
 
     def send(self, opened: OpenQueue, letter: Letter, body: bytes, transaction: Transaction | None) -> None:
         message = message_of(letter, body, self.now)
         try:
-            identifier = self.engine.send(opened, message, transaction)
+            identifier = self.engine.sending.send(opened, message, transaction)
         except (InsufficientResourcesError, TransactionUsageError):
             self.fates.sent.add(letter.name)  # and refused: the ledger has it
             raise

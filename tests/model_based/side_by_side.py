@@ -140,7 +140,7 @@ class SideBySide:
 
     def close(self, handle: HandlePair) -> None:
         self.both(
-            lambda: self.model.close(handle.model), lambda: self.world.engine.close_queue(handle.engine)
+            lambda: self.model.close(handle.model), lambda: self.world.engine.opening.close(handle.engine)
         )
 
     # Messages.
@@ -289,7 +289,7 @@ class SideBySide:
         item = next((it for it in handle.model.queue.items if it.lookup_id == lookup_id), None)
         pair = self.both(
             lambda: self.model.move(handle.model, item, target.model, None if tx is None else tx.model),
-            lambda: self.world.engine.move(
+            lambda: self.world.engine.moving.move(
                 handle.engine, lookup_id, target.engine, None if tx is None else tx.engine
             ),
         )
@@ -298,7 +298,7 @@ class SideBySide:
 
     def purge(self, handle: HandlePair) -> None:
         pair = self.both(
-            lambda: self.model.purge(handle.model), lambda: self.world.engine.purge(handle.engine)
+            lambda: self.model.purge(handle.model), lambda: self.world.engine.purging.purge(handle.engine)
         )
         assert pair is None or pair.model == pair.engine
 
@@ -367,7 +367,8 @@ class SideBySide:
 
     def open_cursor(self, handle: HandlePair) -> None:
         pair = self.both(
-            lambda: self.model.open_cursor(handle.model), lambda: self.world.engine.open_cursor(handle.engine)
+            lambda: self.model.open_cursor(handle.model),
+            lambda: self.world.engine.opening.open_cursor(handle.engine),
         )
         if pair is not None:
             self.cursors.append(pair)
@@ -376,14 +377,14 @@ class SideBySide:
         handle = next(each for each in self.handles if each.model is cursor.model.handle)
         self.both(
             lambda: self.model.close_cursor(cursor.model),
-            lambda: self.world.engine.close_cursor(handle.engine, cursor.engine),
+            lambda: self.world.engine.opening.close_cursor(handle.engine, cursor.engine),
         )
 
     def cancel(self, waiter: WaiterPair) -> None:
         if not waiter.model.is_done:
             tag = waiter.engine.tag
             assert tag is not None
-            cancel, state = self.world.engine.reading.cancel, waiter.engine.opened.state
+            cancel, state = self.world.engine.waiting.cancel, waiter.engine.opened.state
             assert state is not None
             pair = self.both(lambda: self.model.cancel(waiter.model), lambda: cancel(state, tag))
             assert pair is None or pair.model == pair.engine
@@ -430,7 +431,7 @@ class SideBySide:
         if handle is not None and handle.model.is_open and not handle.model.queue.is_deleted:
             with suppress(MqError):
                 self.world.engine.reading.receive(handle.engine, 0)
-                self.world.engine.purge(handle.engine)
+                self.world.engine.purging.purge(handle.engine)
         self.world.crash(express)
         self._restarted()
 

@@ -77,7 +77,7 @@ class TestCancelReceive:
         sending = box.open(QueueAccess.SEND)
 
         def both() -> Waiting:
-            site.engine.send(sending, Message(b"1"))
+            site.engine.sending.send(sending, Message(b"1"))
             return a.reader.submit(calls.CancelReceive(a.handle, 5))
 
         cancel = site.run(both)
@@ -176,7 +176,7 @@ class TestEndReceive:
         state, engine = box.state, site.engine
         record = state.get(engine._core, got.lookup_id)
         assert record is not None
-        site.run(lambda: engine._delivery.finish(state, got.lookup_id, record, MessageClass.NACK_Q_PURGED))
+        site.run(lambda: engine.delivery.finish(state, got.lookup_id, record, MessageClass.NACK_Q_PURGED))
         with refused(NOT_FOUND):
             a.end(got, ack)
 

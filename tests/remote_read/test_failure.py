@@ -91,7 +91,7 @@ class TestRundown:
         inner = site.begin() if in_transaction else None
 
         def both() -> None:
-            site.engine.send(sending, Message(b"1"), inner)
+            site.engine.sending.send(sending, Message(b"1"), inner)
             if inner is not None:
                 site.engine.transactions.commit(inner.id)
             match end:

@@ -42,7 +42,7 @@ def opens_a_queue(providers: Providers, authentication: Authentication) -> None:
     site = Site()
     box = site.create("q")
     security = SecurityDescriptor.parse(f"O:{SID}D:(A;;0xf003f;;;{SID})").encode()
-    site.run(lambda: site.engine.set_queue_properties(box.state, SYSTEM, security=security))
+    site.run(lambda: site.engine.queues.set_properties(box.state, SYSTEM, security=security))
     server = ServerConnection(
         Service((REMOTE_READ,), Associations(lambda size: bytes([1] * size)), providers), FAR_AWAY
     )

@@ -95,9 +95,9 @@ class Play:
 
     def send(self) -> None:
         engine, body = self.site.engine, b"%d" % len(self.sent)
-        opened = engine.open_queue(self.box.name, QueueAccess.SEND, token=SYSTEM)
-        engine.send(opened, Message(body, delivery=1, priority=self.random.randint(0, 7)))
-        engine.close_queue(opened)
+        opened = engine.opening.open(self.box.name, QueueAccess.SEND, token=SYSTEM)
+        engine.sending.send(opened, Message(body, delivery=1, priority=self.random.randint(0, 7)))
+        engine.opening.close(opened)
         self.sent.append(body)
 
     def connect(self) -> None:

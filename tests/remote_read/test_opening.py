@@ -43,7 +43,7 @@ def grant(site: Site, box: Box, **rights: QueueAccessMask) -> None:
     sids = {"alice": ALICE.user, "bob": BOB.user, "anonymous": ANONYMOUS}
     aces = "".join(f"(A;;0x{mask:x};;;{sids[name]})" for name, mask in rights.items())
     security = SecurityDescriptor.parse(f"O:{ALICE.user}D:{aces}").encode()
-    site.run(lambda: site.engine.set_queue_properties(box.state, SYSTEM, security=security))
+    site.run(lambda: site.engine.queues.set_properties(box.state, SYSTEM, security=security))
 
 
 class TestGetServerPort:
@@ -171,7 +171,7 @@ class TestAuthorisation:
 class TestQueueFormat:
     @pytest.mark.conformance("MQRR-020", "MQRR-021")
     def test_the_kinds_that_can_be_opened(self, site: Site, box: Box) -> None:
-        manager, private = site.engine.queue_manager.identifier, site.engine.format_name(box.state)
+        manager, private = site.engine.queue_manager.identifier, site.engine.queues.format_name(box.state)
         public = site.create(r".\orders").state.queue.identifier
         for name in (
             r"DIRECT=OS:HERE\private$\q",
@@ -301,7 +301,7 @@ class TestOpenQueue:
             def fail(*_: object, error: Exception = error, **__: object) -> None:
                 raise error
 
-            monkeypatch.setattr(site.engine._opening, "open", fail)
+            monkeypatch.setattr(site.engine.opening, "open", fail)
             with faults(code):
                 site.reader().open("q", access, share)
 

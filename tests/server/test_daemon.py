@@ -37,7 +37,7 @@ def play(tmp_path: Path) -> Callable[..., None]:
 
 def create(name: str, daemon: Daemon) -> Callable[[Engine], QueueState]:
     path = PathName.parse(rf".\private$\{name}")
-    return lambda engine: engine.create_queue(path, daemon.driver.owner)
+    return lambda engine: engine.queues.create(path, daemon.driver.owner)
 
 
 class TestCalls:

@@ -45,7 +45,7 @@ def play(tmp_path: Path) -> Play:
     async def main(scene: Scene, sections: dict[str, Any]) -> None:
         async with asyncio.timeout(PATIENCE_S), Daemon(configured(tmp_path, **sections)) as daemon:
             path = tiercel.PathName.parse(r".\private$\orders")
-            state = await daemon.call(lambda engine: engine.create_queue(path, daemon.driver.owner))
+            state = await daemon.call(lambda engine: engine.queues.create(path, daemon.driver.owner))
             await scene(daemon)
             assert daemon.failure is None
             daemon.network.limits = LimitOptions()  # a short patience was for the scene
@@ -224,7 +224,7 @@ class TestFloods:
                     each.transport.abort()
             assert most <= 11
             writer.write(user_message())
-            await until(lambda: sum(queue.count for queue in daemon.engine.queues()) == 1)
+            await until(lambda: sum(queue.count for queue in daemon.engine.queues.all()) == 1)
             assert not reader.at_eof()
             writer.close()
 
@@ -240,7 +240,7 @@ class TestFloods:
                 deaf.write(b"".join(user_message(b"x") for _ in range(40)))
                 _, writer = await greeted(daemon, "127.0.0.9")
                 writer.close()
-            await until(lambda: sum(queue.count for queue in daemon.engine.queues()) == 2000)
+            await until(lambda: sum(queue.count for queue in daemon.engine.queues.all()) == 2000)
             deaf.transport.abort()
 
         play(scene)

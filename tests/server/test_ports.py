@@ -53,8 +53,8 @@ async def send_there(daemon: Daemon) -> None:
     name = FormatName.parse(rf"DIRECT=TCP:{THERE}\private$\q")
 
     def send(engine: Engine) -> None:
-        opened = engine.open_queue(name, QueueAccess.SEND, token=daemon.driver.owner)
-        engine.send(opened, Message(b"hello"))
+        opened = engine.opening.open(name, QueueAccess.SEND, token=daemon.driver.owner)
+        engine.sending.send(opened, Message(b"hello"))
 
     await daemon.call(send)
 

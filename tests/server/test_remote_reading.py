@@ -48,9 +48,9 @@ def play(tmp_path: Path) -> Play:
         remote_read = {"enabled": True, "host": HOST, "port": 0, "least_level_local": "none"} | options
         config = configured(tmp_path, remote_read=remote_read)
         async with asyncio.timeout(PATIENCE_S), Daemon(config) as daemon:
-            if not daemon.engine.find(NAME):
+            if not daemon.engine.queues.find(NAME):
                 path = PathName.parse(r".\private$\q")
-                await daemon.call(lambda engine: engine.create_queue(path, open_to_all()))
+                await daemon.call(lambda engine: engine.queues.create(path, open_to_all()))
             try:
                 await scene(daemon)
             finally:
@@ -123,16 +123,16 @@ def port_of(daemon: Daemon) -> int:
 
 async def put(daemon: Daemon, *bodies: bytes) -> None:
     def send(engine: Engine) -> None:
-        opened = engine.open_queue(NAME, QueueAccess.SEND, token=SYSTEM)
+        opened = engine.opening.open(NAME, QueueAccess.SEND, token=SYSTEM)
         for body in bodies:
-            engine.send(opened, Message(body, delivery=1))
-        engine.close_queue(opened)
+            engine.sending.send(opened, Message(body, delivery=1))
+        engine.opening.close(opened)
 
     await daemon.call(send)
 
 
 async def count(daemon: Daemon) -> int:
-    return await daemon.call(lambda engine: engine.queue_state(NAME).count)
+    return await daemon.call(lambda engine: engine.queues.get(NAME).count)
 
 
 def body(received: calls.Received) -> bytes:
@@ -373,7 +373,7 @@ def test_all_protocols_serve_one_queue_manager(play: Play) -> None:
         parts = (daemon.protocol, daemon.remote_reading.service)
         managers = [part._engine.queue_manager for part in parts]
         assert all(manager is engine.queue_manager for manager in managers)
-        await daemon.call(lambda engine: engine.set_properties(send_insecure_nacks=True))
+        await daemon.call(lambda engine: engine.administration.set_properties(send_insecure_nacks=True))
         assert all(manager.send_insecure_nacks for manager in managers)
 
     play(scene)
@@ -381,7 +381,7 @@ def test_all_protocols_serve_one_queue_manager(play: Play) -> None:
 
 def test_a_hardened_queue_manager_answers_no_rpc_from_its_next_start_on(play: Play) -> None:
     async def hardening(daemon: Daemon) -> None:
-        await daemon.call(lambda engine: engine.set_properties(hardened_security=True))
+        await daemon.call(lambda engine: engine.administration.set_properties(hardened_security=True))
         reader = await Reader().connect(port_of(daemon))
         assert (await reader.call(calls.GetServerPort())).port == port_of(daemon)
 
@@ -395,7 +395,7 @@ def test_a_hardened_queue_manager_answers_no_rpc_from_its_next_start_on(play: Pl
 
     def way_to(name: str) -> Callable[[Engine], OutgoingQueueState]:
         def find(engine: Engine) -> OutgoingQueueState:
-            queue = engine.way_to(FormatName.parse(f"DIRECT={name}")).queue
+            queue = engine.queues.destination(FormatName.parse(f"DIRECT={name}")).queue
             assert isinstance(queue, OutgoingQueue)
             return queue.state
 

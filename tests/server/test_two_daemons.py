@@ -220,7 +220,7 @@ class TestNames:
                 orders = await b.create_queue(ORDERS)
                 engine = b._manager.driver.engine
                 guid = engine.queue_manager.identifier
-                state = b._manager.driver.run(lambda: engine.queue_state(orders.format_name))
+                state = b._manager.driver.run(lambda: engine.queues.get(orders.format_name))
                 number = state.queue.private_queue_number
                 assert number is not None
                 async with world.machine("A", machines={guid: (THERE,)}) as a:

@@ -34,13 +34,13 @@ class Bench:
         self.fates: list[bool] = []
 
     def open(self, name: str) -> OpenQueue:
-        return self.machine.engine.open_queue(FormatName.parse(name), QueueAccess.SEND, token=OWNER)
+        return self.machine.engine.opening.open(FormatName.parse(name), QueueAccess.SEND, token=OWNER)
 
     def send(self, label: str, *, delivery: int = DeliveryGuarantee.RECOVERABLE) -> Callable[[], None]:
         def command() -> None:
             self.machine.note(self.fates.append)
             opened = self.open(r"DIRECT=OS:.\private$\news")
-            self.machine.engine.send(opened, Message(b"", label=label, delivery=delivery))
+            self.machine.engine.sending.send(opened, Message(b"", label=label, delivery=delivery))
 
         return command
 
@@ -105,7 +105,7 @@ def test_a_slow_disk_holds_the_outputs_back_and_lets_inputs_wait() -> None:
 
     def send_away() -> None:
         opened = bench.open(r"DIRECT=TCP:10.0.0.9\private$\news")
-        bench.machine.engine.send(opened, Message(b"", delivery=DeliveryGuarantee.RECOVERABLE))
+        bench.machine.engine.sending.send(opened, Message(b"", delivery=DeliveryGuarantee.RECOVERABLE))
 
     bench.machine.post(send_away)
     bench.schedule.after(0.1, lambda: bench.machine.post(lambda: times.append(bench.schedule.now)))

@@ -210,7 +210,7 @@ def start_of(engine: Engine, state: QueueState, shape: Shape, after: str, last: 
 
 def _open_to_look(engine: Engine, state: QueueState, host: Host) -> OpenQueue:
     access = QueueAccess.PEEK_ADMIN if state.is_outgoing else QueueAccess.PEEK
-    return engine.open_queue(engine.format_name(state), access, token=host.driver.token)
+    return engine.opening.open(engine.queues.format_name(state), access, token=host.driver.token)
 
 
 def _page_of(found: Found, shape: Shape, at: int) -> Page:

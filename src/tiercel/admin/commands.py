@@ -188,8 +188,8 @@ class Commands:
 
         async def wait() -> None:
             opened = await self.run(
-                lambda engine: engine.open_queue(
-                    engine.format_name(sources.find(engine, queue)),
+                lambda engine: engine.opening.open(
+                    engine.queues.format_name(sources.find(engine, queue)),
                     QueueAccess.PEEK,
                     token=self._host.driver.token,
                 )

@@ -327,7 +327,7 @@ class Leases:
     def _end(self, engine: Engine, lease: _Lease, end: End) -> None:
         self._drop(lease, end)
         if not lease.handle.leases:
-            engine.close_queue(lease.handle.opened)
+            engine.opening.close(lease.handle.opened)
 
     def _drop(self, lease: _Lease, end: End) -> None:
         del self._living[lease.id]

@@ -12,18 +12,18 @@ from tiercel.model.queue_name import parse_queue_name, short_queue_name
 def find(engine: Engine, text: str) -> QueueState:
     """An existing queue of this computer, or an outgoing queue; the error suggests the nearest name."""
     name = parse_queue_name(text)
-    state = engine.find(name)
-    if state is None or engine.is_internal(state):
+    state = engine.queues.find(name)
+    if state is None or engine.queues.is_internal(state):
         raise not_found(engine, name)
     return state
 
 
 def not_found(engine: Engine, name: FormatName) -> QueueNotFoundError:
-    if not engine.is_local(name):
+    if not engine.queues.is_local(name):
         problem = "nothing waits here for that queue of another computer"
         return QueueNotFoundError(str(name), problem=problem, fix="look at it on its own computer")
     wanted = short_queue_name(str(name.path)) if isinstance(name, DirectFormatName) else str(name)
-    visible = filter(engine.is_visible, engine.queues())
+    visible = filter(engine.queues.is_visible, engine.queues.all())
     known = [short_queue_name(str(each.queue.pathname)) for each in visible]
     near = difflib.get_close_matches(wanted.casefold(), known, 1)
     fix = f"perhaps {near[0]} is meant" if near else None

@@ -84,7 +84,7 @@ class Queues:
 
         def command(engine: Engine) -> tuple[Json, bool]:
             try:
-                state = engine.create_queue(path, owner, transactional=transactional, **attributes)
+                state = engine.queues.create(path, owner, transactional=transactional, **attributes)
             except QueueExistsError:
                 if not exist_ok:
                     raise
@@ -101,7 +101,7 @@ class Queues:
             if kind_of(state) not in {QueueKind.PRIVATE, QueueKind.PUBLIC}:
                 problem = f"a {kind_of(state)} queue has no properties of its own"
                 raise IllegalOperationError(str(state), problem=problem, fix="change the queue it belongs to")
-            engine.set_queue_properties(state, token, **attributes)
+            engine.queues.set_properties(state, token, **attributes)
             return with_properties(engine, state)
 
         return await self._host.call(command)
@@ -114,7 +114,7 @@ class Queues:
         for part in parts:
             await self.purge(part, dry_run=False)
         token = self._host.driver.token
-        await self._host.call(lambda engine: engine.delete_queue(queue_lookup.find(engine, queue), token))
+        await self._host.call(lambda engine: engine.queues.delete(queue_lookup.find(engine, queue), token))
         return counts
 
     async def purge(self, queue: str, *, dry_run: bool) -> Json:
@@ -132,9 +132,9 @@ class Queues:
             before = state.size_bytes
             opened = open_to_take(engine, state, self._host)
             try:
-                return engine.purge(opened, newest=newest, limit=_ENDED), before - state.size_bytes
+                return engine.purging.purge(opened, newest=newest, limit=_ENDED), before - state.size_bytes
             finally:
-                engine.close_queue(opened)
+                engine.opening.close(opened)
 
         before, newest = await self._host.call(begin)
         if dry_run:
@@ -151,7 +151,7 @@ class Queues:
 def open_to_take(engine: Engine, state: QueueState, host: Host) -> OpenQueue:
     """A handle to receive from the queue, also from an outgoing one."""
     access = QueueAccess.RECEIVE_ADMIN if state.is_outgoing else QueueAccess.RECEIVE
-    return engine.open_queue(engine.format_name(state), access, token=host.driver.token)
+    return engine.opening.open(engine.queues.format_name(state), access, token=host.driver.token)
 
 
 def _counts_to_delete(engine: Engine, queue: str) -> tuple[Json, list[str]]:
@@ -175,8 +175,8 @@ def _counts_to_delete(engine: Engine, queue: str) -> tuple[Json, list[str]]:
 
 
 def _matching(engine: Engine, pattern: str | None, kinds: frozenset[QueueKind]) -> Iterator[QueueState]:
-    for state in engine.queues():
-        if engine.is_internal(state):
+    for state in engine.queues.all():
+        if engine.queues.is_internal(state):
             continue
         family = [state] if state.journal is None else [state, state.journal]
         for each in family:
@@ -190,7 +190,7 @@ def described(engine: Engine, state: QueueState) -> Json:
     row: Json = {
         "path_name": name_of(engine, state),
         "name": name_of(engine, state) if state.is_outgoing else short_queue_name(str(queue.pathname)),
-        "format_name": str(engine.format_name(state)),
+        "format_name": str(engine.queues.format_name(state)),
         "kind": kind_of(state),
         "label": queue.label,
         "transactional": queue.transactional,
@@ -320,5 +320,5 @@ def discards(engine: Engine, before: int | None, limit: int) -> list[Json]:
             "class": line.message_class,
             "reason": line.reason,
         }
-        for number, line in engine.newest_discards(before, limit)
+        for number, line in engine.ledger.newest(before, limit)
     ]

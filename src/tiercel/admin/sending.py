@@ -43,10 +43,10 @@ class Sender:
     ) -> list[MessageId]:
         with self._opened(engine, name) as opened:
             if not _is_transactional(opened, transactional):
-                return engine.send_many(opened, messages)
+                return engine.sending.send_many(opened, messages)
             transaction = engine.transactions.begin()
             try:
-                ids = engine.send_many(opened, messages, transaction)
+                ids = engine.sending.send_many(opened, messages, transaction)
                 engine.transactions.commit(transaction.id)
             except MqError:
                 engine.transactions.abort_if_active(transaction)
@@ -80,11 +80,11 @@ class Sender:
         try:
             yield opened
         finally:
-            engine.close_queue(opened)
+            engine.opening.close(opened)
 
     def _open(self, engine: Engine, name: FormatName) -> OpenQueue:
         try:
-            return engine.open_queue(name, QueueAccess.SEND, token=self._host.driver.token)
+            return engine.opening.open(name, QueueAccess.SEND, token=self._host.driver.token)
         except QueueNotFoundError:
             raise queue_lookup.not_found(engine, name) from None
 
@@ -92,7 +92,7 @@ class Sender:
 def _send(
     opened: OpenQueue, messages: list[Message], transaction: Transaction, engine: Engine
 ) -> list[MessageId]:
-    return engine.send_many(opened, messages, transaction)
+    return engine.sending.send_many(opened, messages, transaction)
 
 
 def _is_transactional(opened: OpenQueue, asked: bool | None) -> bool:

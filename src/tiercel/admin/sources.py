@@ -32,11 +32,11 @@ def find(engine: Engine, queue: str | None, source: Source = Source.QUEUE) -> Qu
         if source not in _SYSTEM:
             fix = "give queue, as orders"
             raise InvalidParameterError("queue", problem="it is missing", fix=fix)
-        return engine.queue_state(parse_queue_name(f";{_SYSTEM[source]}"))
+        return engine.queues.get(parse_queue_name(f";{_SYSTEM[source]}"))
     if source in {Source.DEADLETTER, Source.XACTDEADLETTER}:
         problem = f"from={source} is one for the whole computer"
         raise InvalidParameterError("queue", problem=problem, fix="leave queue out")
-    state = engine.queue_state(parse_queue_name(queue))
+    state = engine.queues.get(parse_queue_name(queue))
     if source is Source.JOURNAL:
         if state.journal is None:
             raise QueueNotFoundError(f"journal of {state}")
@@ -54,7 +54,7 @@ def listed(engine: Engine, pattern: str | None, source: Source = Source.QUEUE) -
     """The queues of applications, their journals, or the outgoing queues, whose names match."""
     if source in {Source.DEADLETTER, Source.XACTDEADLETTER}:
         return [find(engine, None, source)]
-    visible = [state for state in engine.queues() if engine.is_visible(state)]
+    visible = [state for state in engine.queues.all() if engine.queues.is_visible(state)]
     chosen = [state for state in visible if state.is_outgoing is (source is Source.OUTGOING)]
     chosen = [state for state in chosen if pattern is None or name_matches(name_of(engine, state), pattern)]
     return [state.journal for state in chosen if state.journal] if source is Source.JOURNAL else chosen
@@ -63,7 +63,7 @@ def listed(engine: Engine, pattern: str | None, source: Source = Source.QUEUE) -
 def name_of(engine: Engine, state: QueueState) -> str:
     """As answers have it: the path name; of an outgoing queue, the format name that it leads to."""
     path = state.queue.pathname
-    return str(engine.format_name(state)) if path is None else str(path)
+    return str(engine.queues.format_name(state)) if path is None else str(path)
 
 
 def name_matches(name: str, pattern: str) -> bool:

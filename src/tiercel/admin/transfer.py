@@ -84,7 +84,7 @@ class Transfer:
         """Refuses at once what cannot be."""
         source = queue_lookup.find(engine, errand.queue)
         at = start_of(engine, source, Shape(Order.QUEUE), errand.after, None)
-        if engine.find(parse_queue_name(errand.to)) is source:
+        if engine.queues.find(parse_queue_name(errand.to)) is source:
             problem = f"it is the queue that they are to be {'moved' if errand.moves else 'copied'} from"
             raise InvalidParameterError(f"to {errand.to}", problem=problem, fix="name another queue")
         with self._goal(engine, errand, source):
@@ -119,22 +119,22 @@ class Transfer:
         try:
             yield opened
         finally:
-            engine.close_queue(opened)
+            engine.opening.close(opened)
 
     @contextmanager
     def _goal(self, engine: Engine, errand: Errand, source: QueueState) -> Iterator[OpenQueue]:
         name, token = parse_queue_name(errand.to), self._host.driver.token
         is_subqueue = isinstance(name, DirectFormatName) and name.subqueue is not None
-        goes_home = source.is_subqueue and engine.find(name) is source.parent
+        goes_home = source.is_subqueue and engine.queues.find(name) is source.parent
         access = QueueAccess.MOVE if errand.moves and (is_subqueue or goes_home) else QueueAccess.SEND
         try:
-            opened = engine.open_queue(name, access, token=token)
+            opened = engine.opening.open(name, access, token=token)
         except QueueNotFoundError:
             raise queue_lookup.not_found(engine, name) from None
         try:
             yield opened
         finally:
-            engine.close_queue(opened)
+            engine.opening.close(opened)
 
 
 class _Step:
@@ -153,21 +153,21 @@ class _Step:
         """Does it wholly, or raises and has done nothing."""
         engine, lookup_id = self._engine, seen.lookup_id
         if self._goal.access is QueueAccess.MOVE:
-            engine.move(self._opened, lookup_id, self._goal)
+            engine.moving.move(self._opened, lookup_id, self._goal)
             return
-        if self._moves and engine.hand_over(self._opened, lookup_id, self._goal):
+        if self._moves and engine.moving.hand_over(self._opened, lookup_id, self._goal):
             return
         self._send(_anew(message_of(lookup_id, seen.record)))
         if self._moves:
-            engine.take_away(self._opened, lookup_id)
+            engine.moving.take_away(self._opened, lookup_id)
 
     def _send(self, message: Message) -> None:
         if not self._is_transactional:
-            self._engine.send(self._goal, message)
+            self._engine.sending.send(self._goal, message)
             return
         transaction = self._engine.transactions.begin()
         try:
-            self._engine.send(self._goal, message, transaction)
+            self._engine.sending.send(self._goal, message, transaction)
             self._engine.transactions.commit(transaction.id)
         except MqError:
             self._engine.transactions.abort_if_active(transaction)

@@ -98,8 +98,8 @@ async def rendered(api: "Api") -> tuple[bytes, str]:
 
 
 def _queues(engine: Engine) -> Iterator[QueueState]:
-    for state in engine.queues():
-        if not engine.is_internal(state) and kind_of(state) not in _UNSEEN:
+    for state in engine.queues.all():
+        if not engine.queues.is_internal(state) and kind_of(state) not in _UNSEEN:
             yield state
             if state.journal is not None:
                 yield state.journal
@@ -135,8 +135,8 @@ def _of_queues(rows: list[dict[str, Any]]) -> Iterator[Metric]:
 
 
 def _others(api: "Api", engine: Engine) -> Iterator[Metric]:
-    yield _counts("tiercel_discards_total", engine.discard_counts)
-    yield _counts("tiercel_dead_letters_total", engine.dead_letter_counts)
+    yield _counts("tiercel_discards_total", engine.ledger.counts)
+    yield _counts("tiercel_dead_letters_total", engine.ledger.dead_letter_counts)
     yield _claims(engine, "tiercel_claimed_messages", "count")
     yield _claims(engine, "tiercel_claim_age_seconds", "oldest_s")
     yield _number("tiercel_leases", api.leases.count)

@@ -19,7 +19,7 @@ from tiercel.binary.reports import report
 from tiercel.binary.session import Session
 from tiercel.binary.streams import IncomingStream, Streams
 from tiercel.binary.transitions import ProtocolError
-from tiercel.engine.delivery import NEW_QUEUE_BYTES
+from tiercel.engine.acknowledgements import NEW_QUEUE_BYTES
 from tiercel.engine.engine import Engine
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import MessageClass
@@ -101,7 +101,7 @@ class Incoming:
     def _pass_on(self, session: Session, packet: UserMessage) -> None:
         """The only thing that changes on the way through is the hop count (MQQB-193, MQQB-194)."""
         if packet.is_transactional:
-            self._engine.check_room(_ROOM_FOR_AN_ANSWER)
+            self._engine.quotas.check_room(_ROOM_FOR_AN_ANSWER)
         reason = self._try_to_pass_on(packet)
         if reason is not None and packet.is_transactional:
             self._learn(session, packet)
@@ -115,8 +115,8 @@ class Incoming:
         elif queue is not None:
             self._trace(packet)
             packet.count_hop()
-            return self._engine.arrive(packet, queue)
-        self._engine.refuse(packet, reason, str(decode_destination(packet)))
+            return self._engine.delivery.arrive(packet, queue)
+        self._engine.delivery.refuse(packet, reason, str(decode_destination(packet)))
         return reason
 
     def _way(self, packet: UserMessage) -> QueueState | None:
@@ -129,9 +129,9 @@ class Incoming:
         is_router = self._context.settings.routing_server or self._engine.queue_manager.routing_server
         if not is_router or name is None:
             return None
-        self._engine.check_room(NEW_QUEUE_BYTES)  # or the message stays with its sender
+        self._engine.quotas.check_room(NEW_QUEUE_BYTES)  # or the message stays with its sender
         try:
-            queue = self._engine.way_to(name)
+            queue = self._engine.queues.destination(name)
         except MqError:
             return None
         if not queue.is_outgoing:  # a name of ours with the address of somebody else
@@ -153,14 +153,14 @@ class Incoming:
         if self.history.is_duplicate(identity):
             return
         unknown = str(decode_destination(packet)) if queue is None else ""
-        if self._engine.arrive(packet, queue, unknown) is None:
+        if self._engine.delivery.arrive(packet, queue, unknown) is None:
             self._trace(packet)
         if not len(self.history):
             self._watch_history()
         self.history.remember(identity, recoverable=packet.is_recoverable)
 
     def _deliver_in_order(self, session: Session, packet: UserMessage, queue: QueueState | None) -> None:
-        self._engine.check_room(_ROOM_FOR_AN_ANSWER)
+        self._engine.quotas.check_room(_ROOM_FOR_AN_ANSWER)
         self._learn(session, packet)
         sequence, number = packet.sequence
         stream = self.streams.of(packet, queue)
@@ -169,7 +169,7 @@ class Incoming:
             self._order_acks.arrived(session, stream)
             return
         unknown = str(decode_destination(packet)) if queue is None else ""
-        reason = self._engine.arrive(packet, queue, unknown)
+        reason = self._engine.delivery.arrive(packet, queue, unknown)
         self.streams.accept(stream, sequence, number)  # refused or not: its stream must move on (MQQB T17)
         if reason is None:
             self._trace(packet)
@@ -189,7 +189,7 @@ class Incoming:
         queue = self._queues.get(key)
         if queue is None or queue.is_deleted:
             destination = decode_destination(packet)
-            queue = None if destination is None else self._engine.local_queue(destination)
+            queue = None if destination is None else self._engine.queues.find_local(destination)
             if queue is not None:
                 _remember(self._queues, key, queue)
         return queue
@@ -216,7 +216,7 @@ class Incoming:
             return  # somebody says that he is us; there is nothing that we would tell ourselves
         is_from_peer = session.remote_guid == sender
         packet = build_order_ack(
-            engine.new_message_id(),
+            engine.numbering.new_message_id(),
             engine.seconds,
             sender,
             stream.sequence,
@@ -227,7 +227,7 @@ class Incoming:
             is_direct = session.saw_direct_name
             session.say(stream.key, with_direct_name(packet, session.address) if is_direct else packet)
         else:  # it came through a router, and goes back to its source (MQQB T16)
-            engine.post(packet, PrivateFormatName(sender, ORDER_QUEUE_NUMBER))
+            engine.sending.post(packet, PrivateFormatName(sender, ORDER_QUEUE_NUMBER))
 
 
 def _remember(names: dict[K, QueueState], key: K, queue: QueueState) -> None:

@@ -28,10 +28,10 @@ def report(engine: Engine, packet: UserMessage, next_hop: str | None = None) -> 
         delivery=DeliveryGuarantee.EXPRESS,
         destination_queue=queue,
     )
-    message.id = engine.new_message_id()
+    message.id = engine.numbering.new_message_id()
     message.sent_time = engine.seconds
     try:
-        engine.post(UserMessage(encode_message(message)), queue)
+        engine.sending.post(UserMessage(encode_message(message)), queue)
     except MqError:
         return
 

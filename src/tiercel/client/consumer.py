@@ -134,7 +134,7 @@ class Consumer:
         self.epoch = self._driver.run(lambda: self._claims.attach(self.name))
 
     def _state(self, name: FormatName) -> QueueState:
-        return self._driver.engine.queue_state(name)
+        return self._driver.engine.queues.get(name)
 
 
 def release(driver: Driver, consumer: str, queue: "Place | None" = None) -> None:
@@ -142,7 +142,7 @@ def release(driver: Driver, consumer: str, queue: "Place | None" = None) -> None
     engine, name = driver.engine, None if queue is None else _name(queue)
 
     def give_back() -> int:
-        state = None if name is None else engine.queue_state(name)
+        state = None if name is None else engine.queues.get(name)
         return engine.claims.release(consumer, state, limit=_SLICE)
 
     while driver.run(give_back):

@@ -117,13 +117,13 @@ class QueueManager:
         engine, owner = self._driver.engine, self._driver.owner
         try:
             state = self._driver.run(
-                lambda: engine.create_queue(path, owner, transactional=transactional, **properties)
+                lambda: engine.queues.create(path, owner, transactional=transactional, **properties)
             )
         except QueueExistsError:
             if not exist_ok:
                 raise
             return self.queue(path_name)
-        return Queue(self, engine.format_name(state))
+        return Queue(self, engine.queues.format_name(state))
 
     def delete_queue(self, path_name: str) -> None:
         self.queue(path_name).delete()
@@ -140,8 +140,10 @@ class QueueManager:
     def queues(self) -> "list[Queue]":
         """The queues that applications have made, and those that messages wait in to be sent."""
         engine = self._driver.engine
-        states = self._driver.run(lambda: [state for state in engine.queues() if engine.is_visible(state)])
-        return [Queue(self, engine.format_name(state)) for state in states]
+        states = self._driver.run(
+            lambda: [state for state in engine.queues.all() if engine.queues.is_visible(state)]
+        )
+        return [Queue(self, engine.queues.format_name(state)) for state in states]
 
     @property
     def journal(self) -> "Queue":
@@ -167,11 +169,11 @@ class QueueManager:
 
     def set_properties(self, **properties: Any) -> None:
         """Changes the quotas of the whole queue manager and the like, for good."""
-        self._driver.run(lambda: self._driver.engine.set_properties(**properties))
+        self._driver.run(lambda: self._driver.engine.administration.set_properties(**properties))
 
     def discards(self) -> list[Discard]:
         """Every message that ended without being received, oldest first: nothing is dropped silently."""
-        return self._driver.run(lambda: list(self._driver.engine.discards()))
+        return self._driver.run(lambda: list(self._driver.engine.ledger.lines()))
 
     # Consumers.
 
@@ -310,7 +312,7 @@ class Queue:
         name, engine = self.format_name, self.driver.engine
         if isinstance(name, DirectFormatName):
             return str(name.path)
-        state = engine.find(name)
+        state = engine.queues.find(name)
         return str(name) if state is None or state.queue.pathname is None else str(state.queue.pathname)
 
     @property
@@ -338,7 +340,7 @@ class Queue:
     def set_properties(self, **properties: Any) -> None:
         """Changes the label, quotas, journaling and the like, for good."""
         engine, owner = self.driver.engine, self.driver.token
-        self.driver.run(lambda: engine.set_queue_properties(self._state(), owner, **properties))
+        self.driver.run(lambda: engine.queues.set_properties(self._state(), owner, **properties))
 
     @property
     def journal(self) -> "Queue":
@@ -352,7 +354,7 @@ class Queue:
 
     def delete(self) -> None:
         engine, token = self.driver.engine, self.driver.token
-        self.driver.run(lambda: engine.delete_queue(self._state(), token))
+        self.driver.run(lambda: engine.queues.delete(self._state(), token))
 
     def close(self) -> None:
         """Ends what this object has opened: waits are told, messages that it holds go back."""
@@ -366,7 +368,7 @@ class Queue:
         """Sends a message; on return it is safe if it is recoverable, and has its id and time."""
         sent, engine = _message(message), self.driver.engine
         within = None if transaction is None else self.within(transaction)
-        return self.driver.run(lambda: engine.send(self.opened(_SEND), sent, within))
+        return self.driver.run(lambda: engine.sending.send(self.opened(_SEND), sent, within))
 
     def send_many(
         self, messages: Iterable[Message | bytes], *, transaction: Transaction | None = None
@@ -374,7 +376,7 @@ class Queue:
         """Sends messages in their order, all of them or none, and with one write to the disk."""
         sent = [_message(each) for each in messages]
         engine, within = self.driver.engine, self.within(transaction)
-        return self.driver.run(lambda: engine.send_many(self.opened(_SEND), sent, within))
+        return self.driver.run(lambda: engine.sending.send_many(self.opened(_SEND), sent, within))
 
     def receive(
         self,
@@ -466,7 +468,7 @@ class Queue:
 
     def cursor(self) -> "Cursor":
         opened = self.driver.run(lambda: self.opened(QueueAccess.RECEIVE))
-        return Cursor(self, opened, self.driver.run(lambda: self.driver.engine.open_cursor(opened)))
+        return Cursor(self, opened, self.driver.run(lambda: self.driver.engine.opening.open_cursor(opened)))
 
     def move(
         self, message: Message | int, subqueue: str | None, *, transaction: Transaction | None = None
@@ -480,7 +482,9 @@ class Queue:
 
         def move() -> None:
             try:
-                engine.move(self.opened(QueueAccess.RECEIVE), number, target.opened(QueueAccess.MOVE), within)
+                engine.moving.move(
+                    self.opened(QueueAccess.RECEIVE), number, target.opened(QueueAccess.MOVE), within
+                )
             finally:
                 target.close()
 
@@ -488,7 +492,7 @@ class Queue:
 
     def purge(self) -> int:
         """Ends every message in the queue, each with a line in the discards; how many there were."""
-        return self.driver.run(lambda: self.driver.engine.purge(self.opened(QueueAccess.RECEIVE)))
+        return self.driver.run(lambda: self.driver.engine.purging.purge(self.opened(QueueAccess.RECEIVE)))
 
     # For cursors and for asyncio.
 
@@ -496,7 +500,7 @@ class Queue:
         opened = self._opened.get(access)
         if opened is None or not opened.is_open:
             engine, token = self.driver.engine, self.driver.token
-            opened = self._opened[access] = engine.open_queue(self.format_name, access, token=token)
+            opened = self._opened[access] = engine.opening.open(self.format_name, access, token=token)
         return opened
 
     def _to_receive(self) -> OpenQueue:
@@ -506,12 +510,12 @@ class Queue:
         return opened
 
     def _state(self) -> QueueState:
-        return self.driver.run(lambda: self.driver.engine.queue_state(self.format_name))
+        return self.driver.run(lambda: self.driver.engine.queues.get(self.format_name))
 
     def _counts(self) -> tuple[int, int]:
         name, engine = self.format_name, self.driver.engine
         is_subqueue = isinstance(name, DirectFormatName) and name.subqueue is not None
-        if engine.find(name) is None and (is_subqueue or not engine.is_local(name)):
+        if engine.queues.find(name) is None and (is_subqueue or not engine.queues.is_local(name)):
             return 0, 0  # nothing was moved there yet, or nothing waits for the way there
         state = self._state()
         return state.count, state.size_bytes
@@ -599,7 +603,7 @@ class Cursor:
     def close(self) -> None:
         driver = self._queue.driver
         if driver.is_open:
-            driver.run(lambda: driver.engine.close_cursor(self._opened, self._cursor))
+            driver.run(lambda: driver.engine.opening.close_cursor(self._opened, self._cursor))
 
 
 def _message(message: object) -> Message:

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 from tiercel.client.channel import LinkLostError, keep_alive, unreachable
 from tiercel.client.dialing import Options
 from tiercel.client.outbox import Outbox
-from tiercel.engine.opening import check_can_send
+from tiercel.engine.resolver import check_can_send
 from tiercel.model.codes import SenderIdType
 from tiercel.model.errors import (
     ComputerDoesNotSupportEncryptionError,

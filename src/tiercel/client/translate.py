@@ -13,7 +13,7 @@ from tiercel.wire.user_message import UserMessage
 
 def check_exists(driver: Driver, name: FormatName) -> None:
     """A queue of this computer must be there when it is asked for; what others have, only sending tells."""
-    if driver.engine.is_local(name) and driver.engine.find(name) is None:
+    if driver.engine.queues.is_local(name) and driver.engine.queues.find(name) is None:
         raise QueueNotFoundError(str(name))
 
 

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from tiercel.engine.core import Core
-from tiercel.engine.delivery import Delivery
+from tiercel.engine.numbering import Numbering
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import LAST_LOOKUP_ID, Record, message_key
 from tiercel.model.identifiers import LOOKUP_SEQUENCE_BITS, lookup_id_sequence
@@ -39,14 +39,14 @@ class Seen(NamedTuple):
 
 
 class Browsing:
-    def __init__(self, core: Core, delivery: Delivery) -> None:
+    def __init__(self, core: Core, numbering: Numbering) -> None:
         self._core = core
-        self._delivery = delivery
+        self._numbering = numbering
 
     @property
     def newest(self) -> int:
         """The sequence that was given last, in whichever queue: what comes later is above it."""
-        return self._delivery.newest_sequence
+        return self._numbering.newest_sequence
 
     def in_order(self, queue: QueueState, after: int) -> Iterator[Seen]:
         """The messages behind a lookup id, in the order of the queue; those that are purged are not shown."""

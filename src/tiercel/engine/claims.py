@@ -29,8 +29,8 @@ from tiercel.engine.claim_records import (
 )
 from tiercel.engine.consumers import ROW_BYTES, Consumer, Consumers
 from tiercel.engine.core import Core
+from tiercel.engine.deadlines import Deadlines
 from tiercel.engine.delivery import TOLD, Delivery
-from tiercel.engine.expiry import Expiry
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import Record, decode_record, glance, message_key, stored_packet_size
 from tiercel.engine.selection import Selection, Taken, select
@@ -95,11 +95,11 @@ class ClaimStatus:
 
 
 class Claims:
-    def __init__(self, core: Core, catalog: Catalog, delivery: Delivery, expiry: Expiry) -> None:
+    def __init__(self, core: Core, catalog: Catalog, delivery: Delivery, deadlines: Deadlines) -> None:
         self._core = core
         self._catalog = catalog
         self._delivery = delivery
-        self._expiry = expiry
+        self._deadlines = deadlines
         self._consumers = Consumers(core, catalog)
         self.load = self._consumers.load
         # How long a claim waits for the rest of a transaction that has arrived in part.
@@ -302,7 +302,7 @@ class Claims:
                 queue.remove(self._core, each.lookup_id, queue.express[each.lookup_id])
         for each in chosen:
             if each.clock is not None:
-                self._expiry.forget(queue, each.lookup_id, each.clock)
+                self._deadlines.forget(queue, each.lookup_id, each.clock)
 
     def _end(self, queue: QueueState, row: ClaimRow, up_to: int, reason: MessageClass) -> int:
         if up_to <= row.floor:
@@ -346,8 +346,8 @@ class Claims:
         self._consumers.count(queue, row, -1, -len(record.packet))
         queue.insert(self._core, found.lookup_id, record, recoverable=packet.is_recoverable)
         if not record.is_copy:
-            self._expiry.watch(queue, found.lookup_id, packet)
-        self._delivery.offer(queue, found.lookup_id, record)
+            self._deadlines.watch(queue, found.lookup_id, packet)
+        self._delivery.waiting.offer(queue, found.lookup_id, record)
 
     def _held(self, row: ClaimRow, lo: int = 0, hi: int = LAST_SEQ) -> Iterator[tuple[bytes, bytes]]:
         if not row.count:

@@ -44,6 +44,7 @@ class Ledger:
         self._new: deque[Discard] = deque(maxlen=LEDGER_LINES)
         self._last: int | None = None
         self.counts: Counter[int] = Counter()  # by class, since the start; 0 is a damaged record
+        self.dead_letter_counts: Counter[int] = Counter()  # the same of those that became dead letters here
 
     def add(self, queue: str, packet: UserMessage, reason: int, detail: str = "") -> None:
         self.counts[int(reason)] += 1

@@ -1,124 +1,46 @@
-"""Messages whose time is over: in a queue by time-to-be-received, on the way by time-to-reach-queue.
+"""Messages whose time is over, and purged messages whose reader is gone: they end here."""
 
-Deadlines of stored messages are keys in the store, sorted by time, so that a restart reads none of the
-messages. [MS-MQDMPR] 3.1.2.4, 3.1.7.2.7; which message is removed is decided by its position, not by the
-transaction that sent it (DMPR T-04).
-"""
-
-import heapq
-from collections.abc import Iterator
-from itertools import islice
-
+from tiercel.engine.catalog import Catalog
 from tiercel.engine.core import Core
+from tiercel.engine.deadlines import SLICE, Deadlines
+from tiercel.engine.delivery import Delivery
 from tiercel.engine.queue_state import QueueState
-from tiercel.engine.records import expiry_key, split_expiry_key
-from tiercel.model.limits import INFINITE
-from tiercel.store.interface import Keyspace
-from tiercel.wire.user_message import UserMessage
-
-_NEVER = 1 << 63
-_SPARE = 1000
-SLICE = 1000
-_PURGED = b"purged"
+from tiercel.engine.records import Record
+from tiercel.model.codes import MessageClass
 
 
 class Expiry:
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, catalog: Catalog, deadlines: Deadlines, delivery: Delivery) -> None:
         self._core = core
-        self._express: list[tuple[int, int, int]] = []  # a heap of (deadline, slot, lookup id)
-        self._waiting: set[tuple[int, int, int]] = set()  # those in the heap that have not ended yet
-        first = core.batch.first(Keyspace.EXPIRIES, b"", expiry_key(_NEVER, 0, 0))
-        self._next_stored = _NEVER if first is None else split_expiry_key(first[0])[0]
+        self._catalog = catalog
+        self._deadlines = deadlines
+        self._delivery = delivery
 
-    def watch(self, queue: QueueState, lookup_id: int, packet: UserMessage) -> None:
-        if packet.time_to_be_received == INFINITE and not queue.is_outgoing:  # nearly every message
+    def expire(self) -> None:
+        """Time To Be Received Timer Expired ([MS-MQDMPR] 3.1.7.2.7), and time to reach queue."""
+        deadline = self._deadlines.next_deadline
+        if deadline is None or deadline > self._core.now:
             return
-        deadline = _deadline(queue, packet)
-        if deadline is None:
-            return
-        if packet.is_recoverable:
-            self._core.batch.put(Keyspace.EXPIRIES, expiry_key(deadline, queue.slot, lookup_id), b"")
-            self._next_stored = min(self._next_stored, deadline)
-        else:
-            heapq.heappush(self._express, (deadline, queue.slot, lookup_id))
-            self._waiting.add((deadline, queue.slot, lookup_id))
+        for due in self._deadlines.due():
+            for slot, lookup_id, is_purged in due:
+                queue = self._catalog.by_slot.get(slot)
+                record = None if queue is None else queue.get(self._core, lookup_id)
+                if queue is not None and record is not None:
+                    self._end(queue, lookup_id, record, is_purged=is_purged)
+                else:
+                    self._deadlines.drop(slot, lookup_id)
+            if len(due) >= SLICE:
+                self._core.checkpoint()  # a backlog of a million goes in slices, not in one batch
 
-    def forget(self, queue: QueueState, lookup_id: int, packet: UserMessage) -> None:
-        if packet.time_to_be_received == INFINITE and not queue.is_outgoing:
-            return
-        deadline = _deadline(queue, packet)
-        if deadline is None:
-            return
-        if packet.is_recoverable:
-            self._core.batch.delete(Keyspace.EXPIRIES, expiry_key(deadline, queue.slot, lookup_id))
-            return
-        self._waiting.discard((deadline, queue.slot, lookup_id))
-        if len(self._express) > 2 * len(self._waiting) + _SPARE:  # mostly messages that were received
-            self._express = sorted(self._waiting)
-
-    def purge_later(self, queue: QueueState, lookup_id: int) -> None:
-        """Has a message that somebody holds end as purged, even if its holder dies with the process."""
-        if lookup_id not in queue.express:
-            self._core.batch.put(Keyspace.EXPIRIES, expiry_key(0, queue.slot, lookup_id), _PURGED)
-
-    def forget_purge(self, queue: QueueState, lookup_id: int) -> None:
-        self._core.batch.delete(Keyspace.EXPIRIES, expiry_key(0, queue.slot, lookup_id))
-
-    @property
-    def next_deadline(self) -> int | None:
-        express = self._express[0][0] if self._express else _NEVER
-        earliest = min(express, self._next_stored)
-        return None if earliest == _NEVER else earliest
-
-    def due(self) -> Iterator[list[tuple[int, int, bool]]]:
-        """Slices of the messages whose time is over by now: slot, lookup id, and whether it was purged.
-
-        A key stays until its message ends: one that is locked just now must expire after a crash, too.
-        """
-        now = self._core.seconds
-        express: list[tuple[int, int, bool]] = []
-        while self._express and self._express[0][0] <= now:
-            entry = heapq.heappop(self._express)
-            if entry in self._waiting:  # else it was received long ago
-                express.append((*entry[1:], False))
-        if express:
-            yield express
-        if self._next_stored > now:
-            return
-        start, later = b"", expiry_key(now + 1, 0, 0)
-        while rows := list(islice(self._core.batch.range(Keyspace.EXPIRIES, start, later), SLICE)):
-            yield [(*split_expiry_key(key)[1:], mark == _PURGED) for key, mark in rows]
-            start = rows[-1][0] + b"\0"
-        first = self._core.batch.first(Keyspace.EXPIRIES, later, expiry_key(_NEVER, 0, 0))
-        self._next_stored = _NEVER if first is None else split_expiry_key(first[0])[0]
-
-    def drop(self, slot: int, lookup_id: int) -> None:
-        """Forgets a message that is not there any more; a damaged one took its deadline with it."""
-        later = expiry_key(self._core.seconds + 1, 0, 0)
-        for key, _ in list(self._core.batch.range(Keyspace.EXPIRIES, b"", later)):
-            if split_expiry_key(key)[1:] == (slot, lookup_id):
-                self._core.batch.delete(Keyspace.EXPIRIES, key)
-
-    def is_over(self, packet: UserMessage) -> bool:
-        """Whether nobody may receive the message any more, though no timer has removed it yet."""
-        limit = packet.time_to_be_received
-        return limit != INFINITE and packet.sent_time + limit <= self._core.seconds
-
-    def is_late(self, packet: UserMessage) -> bool:
-        """Whether the message ran out of time on its way here.
-
-        Nothing is subtracted: a sender whose clock is ahead must not kill its message (MQQB T71).
-        """
-        limit = packet.time_to_reach_queue
-        return self.is_over(packet) or (limit != INFINITE and packet.sent_time + limit < self._core.seconds)
-
-
-def _deadline(queue: QueueState, packet: UserMessage) -> int | None:
-    """When the message leaves this queue by itself; journals and dead-letter queues keep theirs."""
-    if queue.is_outgoing:  # it may leave in the very second in which its time ends (MQQB-107)
-        limit = min(packet.time_to_reach_queue, packet.time_to_be_received)
-        return None if limit == INFINITE else packet.sent_time + limit + 1
-    if queue.keeps_messages:
-        return None
-    limit = packet.time_to_be_received
-    return None if limit == INFINITE else packet.sent_time + limit
+    def _end(self, queue: QueueState, lookup_id: int, record: Record, *, is_purged: bool) -> None:
+        reason = MessageClass.NACK_RECEIVE_TIMEOUT
+        if is_purged:
+            reason = MessageClass.NACK_DELETED if queue.is_outgoing else MessageClass.NACK_Q_PURGED
+        elif queue.is_outgoing:
+            reason = MessageClass.NACK_REACH_QUEUE_TIMEOUT
+        lock = queue.locks.get(lookup_id)
+        if lock is None:
+            self._deadlines.forget_purge(queue, lookup_id)
+            self._delivery.finish(queue, lookup_id, record, reason)
+        elif lock.doom is None:
+            lock.doom = reason

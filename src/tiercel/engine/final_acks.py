@@ -3,10 +3,13 @@
 Made in the batch in which the message ends, so that neither happens without the other.
 """
 
+from typing import TYPE_CHECKING
+
 from tiercel.engine.core import Core
-from tiercel.engine.delivery import Delivery
+from tiercel.engine.numbering import Numbering
 from tiercel.engine.peers import Peers
 from tiercel.engine.records import Record
+from tiercel.engine.resolver import Resolver
 from tiercel.model.codes import MessageClass
 from tiercel.model.format_name import PrivateFormatName
 from tiercel.model.limits import INFINITE, TIME_TO_REACH_QUEUE_DEFAULT_S
@@ -15,14 +18,26 @@ from tiercel.wire.order_ack import ORDER_QUEUE_NUMBER, build_final_ack
 from tiercel.wire.structure import encode_guid
 from tiercel.wire.user_message import UserMessage
 
+if TYPE_CHECKING:
+    from tiercel.engine.delivery import Delivery
+
 
 class FinalAcks:
-    def __init__(self, core: Core, queue_manager: QueueManager, delivery: Delivery, peers: Peers) -> None:
+    def __init__(
+        self,
+        core: Core,
+        queue_manager: QueueManager,
+        resolver: Resolver,
+        numbering: Numbering,
+        delivery: "Delivery",
+        peers: Peers,
+    ) -> None:
         self._core = core
+        self._resolver = resolver
+        self._numbering = numbering
         self._delivery = delivery
         self._peers = peers
         self._own = encode_guid(queue_manager.identifier)
-        delivery.final_ack = self.removed
 
     def removed(self, packet: UserMessage, reason: MessageClass) -> None:
         """The message left its queue; its sender hears of it if it has asked."""
@@ -37,7 +52,7 @@ class FinalAcks:
         # One that came through others may never be reached: what it is to hear must not wait for ever.
         limit = TIME_TO_REACH_QUEUE_DEFAULT_S if self._peers.address(sender) is None else INFINITE
         ack = build_final_ack(
-            self._delivery.new_message_id(), self._core.seconds, reason, packet, time_to_reach_queue=limit
+            self._numbering.new_message_id(), self._core.seconds, reason, packet, time_to_reach_queue=limit
         )
-        queue = self._delivery.destination(PrivateFormatName(sender, ORDER_QUEUE_NUMBER))
-        self._delivery.accept(queue, Record(ack.data, self._core.seconds), ack)
+        queue = self._resolver.destination(PrivateFormatName(sender, ORDER_QUEUE_NUMBER))
+        self._delivery.accept_one(queue, Record(ack.data, self._core.seconds), ack)

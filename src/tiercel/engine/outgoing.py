@@ -22,13 +22,15 @@ from typing import NamedTuple
 
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.core import Core, Counter
+from tiercel.engine.deadlines import Deadlines
 from tiercel.engine.delivery import Delivery
-from tiercel.engine.expiry import Expiry
+from tiercel.engine.numbering import Numbering
+from tiercel.engine.outgoing_index import OutgoingIndex
 from tiercel.engine.queue_state import Lock, QueueState
 from tiercel.engine.records import Record, slot_key
 from tiercel.engine.transaction import Operation, give_places
 from tiercel.model.codes import MessageClass, OutgoingQueueState
-from tiercel.model.errors import StoreDamagedError
+from tiercel.model.errors import IllegalOperationError, StoreDamagedError
 from tiercel.model.identifiers import SequenceInfo
 from tiercel.model.queue import OutgoingQueue
 from tiercel.store.interface import Keyspace
@@ -38,9 +40,6 @@ from tiercel.wire.structure import decode_tx_sequence_id, encode_guid
 from tiercel.wire.user_message import UserMessage
 
 STREAM = struct.Struct("<QIIIII")
-_PLACE = struct.Struct(">IQ")
-_FRESH_MESSAGES = 512
-_FRESH_BYTES = 16 * 1024  # of one message
 _TIMESTAMP = b"tx_timestamp"
 
 
@@ -75,11 +74,21 @@ class Stream:
 
 
 class Outgoing:
-    def __init__(self, core: Core, catalog: Catalog, delivery: Delivery, expiry: Expiry) -> None:
+    def __init__(
+        self,
+        core: Core,
+        catalog: Catalog,
+        numbering: Numbering,
+        delivery: Delivery,
+        deadlines: Deadlines,
+        index: OutgoingIndex,
+    ) -> None:
         self._core = core
         self._catalog = catalog
         self._delivery = delivery
-        self._expiry = expiry
+        self._numbering = numbering
+        self._deadlines = deadlines
+        self._index = index
         self._own = encode_guid(catalog.queue_manager.identifier)
         self._ordinals = Counter(core, "tx_sequence")
         stored = int.from_bytes(core.batch.get(Keyspace.META, _TIMESTAMP) or b"", "big")
@@ -87,14 +96,10 @@ class Outgoing:
         self._timestamp = max(stored, core.seconds & 0xFFFF_FFFF)
         self._streams: dict[QueueState, Stream] = {}
         self._by_sequence: dict[int, QueueState] = {}
-        # What came in last and mostly goes out next, so that it need not be read back from the store.
-        self._fresh: dict[tuple[int, int], tuple[Record, UserMessage]] = {}
         # Set by the protocol: an outgoing queue was paused, or resumed.
         self.paused: Callable[[QueueState, bool], None] = lambda _queue, _is_paused: None
         # The same: a message could not be encrypted.
         self.not_encrypted: Callable[[QueueState], None] = lambda _queue: None
-        delivery.entered_outgoing = self._entered
-        delivery.left_outgoing = self._left
 
     def load(self) -> None:
         """Reads the streams, one short record for each outgoing queue that has one."""
@@ -128,6 +133,16 @@ class Outgoing:
             if each.count:
                 self._core.ready[each] = None
 
+    def pause(self, queue: QueueState) -> None:
+        """Pause Queue ([MS-MQDMPR] 3.1.4.14, 3.1.7.2.3): nothing is sent from it until it is resumed."""
+        _outgoing_queue(queue).state = OutgoingQueueState.ON_HOLD
+        self.paused(queue, True)
+
+    def resume(self, queue: QueueState) -> None:
+        """Resume Queue ([MS-MQDMPR] 3.1.4.15, 3.1.7.2.4)."""
+        _outgoing_queue(queue).state = OutgoingQueueState.INACTIVE
+        self.paused(queue, False)
+
     def retire(self, queue: QueueState) -> bool:
         """Removes an outgoing queue that nobody needs just now; the next message to its name makes a new one.
 
@@ -150,15 +165,15 @@ class Outgoing:
         """The next message to send; those whose time is over, or that are known to be there, end here."""
         while (found := queue.next_undecoded(self._core)) is not None:
             lookup_id = found[0]
-            fresh = self._fresh.pop((queue.slot, lookup_id), None)
-            if fresh is not None:
-                record, packet = fresh
+            recent = self._index.take_recent(queue, lookup_id)
+            if recent is not None:
+                record, packet = recent
             else:
                 decoded = queue.decode(self._core, *found)
                 if decoded is None:
                     continue
                 record, packet = decoded, UserMessage(decoded.packet)
-            if self._expiry.is_late(packet):
+            if self._deadlines.is_late(packet):
                 self._delivery.finish(queue, lookup_id, record, MessageClass.NACK_REACH_QUEUE_TIMEOUT, packet)
                 continue
             if packet.comes_from(self._own) and packet.is_to_be_encrypted:
@@ -195,7 +210,7 @@ class Outgoing:
         if self._land(taken):
             self._delivery.detach(queue, lookup_id, record, packet)
             if packet.flags & user_header.POSITIVE_JOURNALING:
-                self._delivery.journal_at_source(packet, record)
+                self._delivery.copies.journal_at_source(packet, record)
 
     def ordered(self, taken: Taken) -> None:
         """The destination has it, in order."""
@@ -291,45 +306,31 @@ class Outgoing:
 
     # Final acks. The index leads from the number of a message to its place, wherever it waits.
 
-    def _entered(self, queue: QueueState, lookup_id: int, record: Record, packet: UserMessage) -> None:
-        if len(self._fresh) >= _FRESH_MESSAGES:
-            self._fresh.clear()
-        if packet.packet_size <= _FRESH_BYTES:
-            self._fresh[queue.slot, lookup_id] = record, packet
-        if packet.is_transactional and packet.wants_final_ack and packet.comes_from(self._own):
-            self._index(packet, queue, lookup_id)
-
-    def _left(self, packet: UserMessage) -> None:
-        if packet.is_transactional and packet.wants_final_ack and packet.comes_from(self._own):
-            self._core.batch.delete(Keyspace.AWAITING, packet.number_bytes)
-
-    def _index(self, packet: UserMessage, queue: QueueState, lookup_id: int) -> None:
-        self._core.batch.put(Keyspace.AWAITING, packet.number_bytes, _PLACE.pack(queue.slot, lookup_id))
-
     def _await_final_ack(self, queue: QueueState, record: Record, packet: UserMessage) -> None:
         """AwaitingFinalACKTable: its messages keep their room and lose their deadlines (MQQB-144)."""
         waiting = self._catalog.awaiting_final_ack
-        lookup_id = self._delivery.new_lookup_id(0)
+        lookup_id = self._numbering.new_lookup_id(0)
         waiting.insert(self._core, lookup_id, record._replace(is_copy=True), recoverable=True)
-        self._index(packet, waiting, lookup_id)
+        self._index.place(packet, waiting, lookup_id)
         self._count_unread(queue, 1)
 
     def final_acked(self, number: int, code: int) -> bool:
         """What became of a message at last; False when nobody waits for it (MQQB-149)."""
-        place = self._core.batch.get(Keyspace.AWAITING, number.to_bytes(4, "big"))
-        slot, lookup_id = _PLACE.unpack(place) if place else (0, 0)
-        queue = self._catalog.by_slot.get(slot)
+        place = self._index.find(number)
+        if place is None:
+            return False
+        lookup_id, queue = place.lookup_id, self._catalog.by_slot.get(place.slot)
         record = None if queue is None else queue.get(self._core, lookup_id)
         if queue is None or record is None:
             return False
         packet = UserMessage(record.packet)
         self._delivery.detach(queue, lookup_id, record, packet)
-        self._left(packet)
+        self._index.left(packet)
         name = decode_destination(packet)
         origin = None if name is None else self._catalog.outgoing(name)
         if queue is self._catalog.awaiting_final_ack and origin is not None:
             self._count_unread(origin, -1)
-        self._delivery.file_final(queue, packet, record, code)
+        self._delivery.copies.final(queue, packet, record, code)
         return True
 
     def _count_unread(self, queue: QueueState, change: int) -> None:
@@ -337,3 +338,10 @@ class Outgoing:
         if stream is not None:
             stream.unread = max(stream.unread + change, 0)
             self._save(queue, stream)
+
+
+def _outgoing_queue(state: QueueState) -> OutgoingQueue:
+    if not isinstance(state.queue, OutgoingQueue):
+        problem = "only outgoing queues can be paused and resumed"
+        raise IllegalOperationError(str(state), problem=problem)
+    return state.queue

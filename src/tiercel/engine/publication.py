@@ -13,8 +13,8 @@ from typing import NamedTuple
 from tiercel.engine.core import Core
 from tiercel.engine.handles import OpenQueue
 from tiercel.engine.opening import Opening
+from tiercel.engine.sending import Sending
 from tiercel.engine.stage_records import RowMarks, Stage, StageId, chunk_key, decode_chunk
-from tiercel.engine.transaction import Transaction
 from tiercel.engine.transactions import Transactions
 from tiercel.model.codes import QueueAccess
 from tiercel.model.errors import (
@@ -25,7 +25,6 @@ from tiercel.model.errors import (
     StoreDamagedError,
 )
 from tiercel.model.format_name import FormatName
-from tiercel.model.identifiers import MessageId
 from tiercel.model.message import CORRELATION_ID_BYTES, Message
 from tiercel.security.access import Token
 from tiercel.store.interface import Keyspace
@@ -43,16 +42,6 @@ class Published(NamedTuple):
     already: bool  # an earlier publish did it, and this one did nothing
 
 
-@dataclass(frozen=True, slots=True)
-class Sending:
-    """The parts of the engine that messages go through."""
-
-    core: Core
-    transactions: Transactions
-    opening: Opening
-    send_many: Callable[[OpenQueue, Sequence[Message], Transaction], list[MessageId]]
-
-
 class Publication:
     """Call `prepare` until it says that all is done, then `commit`; or `abort`, at any time.
 
@@ -61,6 +50,9 @@ class Publication:
 
     def __init__(
         self,
+        core: Core,
+        transactions: Transactions,
+        opening: Opening,
         sending: Sending,
         stages: Sequence[Stage],
         rows_of: RowsOf,
@@ -72,18 +64,21 @@ class Publication:
         """`ended` is told how many messages were published, or None when none was."""
         self.rows = sum(stage.rows for stage in stages)
         self.prepared = 0
+        self._core = core
+        self._transactions = transactions
+        self._opening = opening
         self._sending = sending
         self._rows_of = rows_of
         self._token = token
         self._ended = ended
         self._opened: dict[FormatName, OpenQueue] = {}
         self._messages = self._read(stages)
-        begin = sending.transactions.begin if transactional else sending.transactions.begin_group
+        begin = transactions.begin if transactional else transactions.begin_group
         self._transaction = begin()
         self._is_open = True
         # What is staged becomes messages, and is not counted twice on the way.
         self._staged_bytes = sum(stage.size_bytes for stage in stages)
-        sending.core.total_bytes -= self._staged_bytes
+        core.total_bytes -= self._staged_bytes
 
     def prepare(self, limit: int = SLICE) -> bool:
         """Makes the next messages ready; True when there are no more."""
@@ -112,7 +107,7 @@ class Publication:
         while not self.prepare():
             pass
         try:
-            self._sending.transactions.commit(self._transaction.id)
+            self._transactions.commit(self._transaction.id)
         except MqError:
             self.abort()
             raise
@@ -122,15 +117,15 @@ class Publication:
     def abort(self) -> None:
         """Leaves everything as it was; after the end this is nothing."""
         if self._is_open:
-            self._sending.transactions.abort_if_active(self._transaction)
+            self._transactions.abort_if_active(self._transaction)
             self._end(None)
 
     def _end(self, published: int | None) -> None:
         self._is_open = False
         self._messages.close()
-        self._sending.core.total_bytes += self._staged_bytes
+        self._core.total_bytes += self._staged_bytes
         for opened in self._opened.values():
-            self._sending.opening.close(opened)
+            self._opening.close(opened)
         self._ended(published)
 
     def _check_open(self) -> None:
@@ -141,8 +136,7 @@ class Publication:
     def _queue(self, name: FormatName) -> OpenQueue:
         opened = self._opened.get(name)
         if opened is None:
-            opening = self._sending.opening
-            opened = self._opened[name] = opening.open(name, QueueAccess.SEND, token=self._token)
+            opened = self._opened[name] = self._opening.open(name, QueueAccess.SEND, token=self._token)
         return opened
 
     def _read(self, stages: Sequence[Stage]) -> Generator[Row]:
@@ -157,7 +151,7 @@ class Publication:
 
     def _read_chunk(self, stage: StageId, number: int) -> Iterator[Row]:
         what = f"chunk {number} of stage {stage}"
-        data = self._sending.core.batch.get(Keyspace.STAGED, chunk_key(stage.key, number))
+        data = self._core.batch.get(Keyspace.STAGED, chunk_key(stage.key, number))
         if data is None:
             raise StageNotFoundError(what)
         try:

@@ -5,16 +5,14 @@ order of their coming, whichever handle they came through (DMPR T-29): a new mes
 peeks and to the first who receives, before anybody else can see it.
 """
 
-import heapq
-from itertools import count
-
-from tiercel.engine.core import Completed, Core
+from tiercel.engine.core import Core
 from tiercel.engine.cursor import Cursor
 from tiercel.engine.delivery import Delivery
 from tiercel.engine.handles import Found, OpenQueue, Waiter
 from tiercel.engine.queue_state import START, Lock, QueueState
 from tiercel.engine.records import LAST_LOOKUP_ID, Record
 from tiercel.engine.transaction import Operation, Transaction
+from tiercel.engine.waiting import Waiting
 from tiercel.model.codes import (
     MessageClass,
     MessageSeekAction,
@@ -27,12 +25,9 @@ from tiercel.model.errors import (
     InvalidParameterError,
     IoTimeoutError,
     MessageNotFoundError,
-    MqError,
-    OperationCancelledError,
     TransactionSequenceError,
     TransactionUsageError,
 )
-from tiercel.wire.user_message import UserMessage
 
 _SPARE = 100
 # By names of their own: naming a member of an enum costs a call.
@@ -44,13 +39,10 @@ _PEEK = QueueAccess.RECEIVE | QueueAccess.PEEK
 
 
 class Reading:
-    def __init__(self, core: Core, delivery: Delivery) -> None:
+    def __init__(self, core: Core, delivery: Delivery, waiting: Waiting) -> None:
         self._core = core
         self._delivery = delivery
-        self._deadlines: list[tuple[float, int, Waiter]] = []
-        self._order = count()
-        self._timed = 0  # waits with a time-out that have not ended
-        delivery.offer = self.offer
+        self._waiting = waiting
 
     # The reads.
 
@@ -80,16 +72,18 @@ class Reading:
         else:
             found = cursor.receive(self._core, wait=must_wait)
         if found is not None:
-            return self._take(opened, queue, *found, transaction, two_phase=two_phase, allow_peek=allow_peek)
+            return self._waiting.take(
+                opened, queue, *found, transaction, two_phase=two_phase, allow_peek=allow_peek
+            )
         if not must_wait:
             if cursor is None:
                 raise IoTimeoutError(str(queue))
             problem = "no message is left where the cursor stands"
             raise MessageNotFoundError(str(queue), problem=problem, fix="wait for one, or use a new cursor")
         waiter = Waiter(
-            opened, True, self._deadline(timeout), cursor, transaction, two_phase, allow_peek, tag
+            opened, True, self._waiting.deadline(timeout), cursor, transaction, two_phase, allow_peek, tag
         )
-        return self._wait(queue, waiter)
+        return self._waiting.wait(queue, waiter)
 
     def receive_many(
         self, opened: OpenQueue, limit: int, transaction: Transaction | None = None
@@ -102,7 +96,9 @@ class Reading:
         if transaction is None:
             received = self._receive_first(queue, limit)
         while len(received) < limit and (found := queue.next_available(self._core, START)) is not None:
-            received.append(self._take(opened, queue, *found, transaction, two_phase=False, allow_peek=False))
+            received.append(
+                self._waiting.take(opened, queue, *found, transaction, two_phase=False, allow_peek=False)
+            )
         return received
 
     def _receive_first(self, queue: QueueState, limit: int) -> list[Found]:
@@ -138,7 +134,7 @@ class Reading:
     def wait_for_news(self, opened: OpenQueue, timeout: float | None) -> Waiter:
         """Waits for the next message that comes, or comes back, whatever is there already."""
         queue = opened.queue_for(_PEEK)
-        return self._wait(queue, Waiter(opened, False, self._deadline(timeout)))
+        return self._waiting.wait(queue, Waiter(opened, False, self._waiting.deadline(timeout)))
 
     def read_by_lookup_id(
         self,
@@ -159,7 +155,9 @@ class Reading:
         found = self._seek(queue, lookup_id, action, peek=peek)
         if peek:
             return Found(queue, *found)
-        return self._take(opened, queue, *found, transaction, two_phase=two_phase, allow_peek=allow_peek)
+        return self._waiting.take(
+            opened, queue, *found, transaction, two_phase=two_phase, allow_peek=allow_peek
+        )
 
     def end_receive(self, opened: OpenQueue, lookup_id: int, *, delete: bool) -> None:
         """The second phase of a two-phase read: the message is kept by its reader, or given back."""
@@ -170,7 +168,7 @@ class Reading:
         elif delete and lock.doom != _NACK_Q_PURGED:
             self._delivery.finish(queue, lookup_id, record, _ACK_RECEIVE, lock.packet)
         else:
-            self.give_back(queue, lookup_id, record)
+            self._waiting.give_back(queue, lookup_id, record)
 
     def keep(self, opened: OpenQueue, lookup_id: int) -> None:
         """Ends a two-phase read whose message the application has: it counts as received, come what may."""
@@ -204,7 +202,7 @@ class Reading:
     def leave_transaction(self, queue: QueueState, lookup_id: int, transaction: Transaction) -> None:
         """Takes one receive out of a transaction, as if it had never been in it."""
         operation = self._drop_operation(queue, lookup_id, transaction)
-        self.give_back(queue, lookup_id, operation.record)
+        self._waiting.give_back(queue, lookup_id, operation.record)
 
     def _drop_operation(self, queue: QueueState, lookup_id: int, transaction: Transaction) -> Operation:
         operation = self._operation(queue, lookup_id, transaction)
@@ -232,48 +230,6 @@ class Reading:
             problem = f"no read of message {lookup_id} is open on this handle"
             raise TransactionSequenceError(str(queue), problem=problem)
         return queue, lock, record
-
-    # Taking and giving back.
-
-    def _take(
-        self,
-        opened: OpenQueue,
-        queue: QueueState,
-        lookup_id: int,
-        record: Record,
-        transaction: Transaction | None,
-        *,
-        two_phase: bool,
-        allow_peek: bool,
-    ) -> Found:
-        if transaction is not None:  # it wins over two phases (MQRR trap 13)
-            queue.lock(lookup_id, Lock(transaction, opened, allow_peek))
-            kind = TransactionalOperationType.DEQUEUE
-            transaction.operations.append(Operation(kind, queue, record, lookup_id))
-        elif two_phase:
-            packet = UserMessage(record.packet)
-            queue.lock(lookup_id, Lock(opened, opened, allow_peek, None, record, packet))
-            return Found(queue, lookup_id, record, packet)
-        else:
-            # What an administrator takes out of an outgoing queue will never reach its destination.
-            reason = _NACK_DELETED if queue.is_outgoing else _ACK_RECEIVE
-            packet = UserMessage(record.packet)
-            self._delivery.finish(queue, lookup_id, record, reason, packet)
-            return Found(queue, lookup_id, record, packet)
-        return Found(queue, lookup_id, record)
-
-    def give_back(self, queue: QueueState, lookup_id: int, record: Record) -> None:
-        """A message that was taken and not kept returns to its old place, unless its end came meanwhile."""
-        lock = queue.locks.get(lookup_id)
-        if lock is not None and lock.doom is not None:
-            self._delivery.finish(queue, lookup_id, record, lock.doom)
-            return
-        queue.unlock(lookup_id)
-        if queue.is_outgoing:  # its protocol waited for whoever held it
-            self._core.ready[queue] = None
-        returned = record._replace(abort_count=record.abort_count + 1)
-        queue.rewrite(self._core, lookup_id, returned)
-        self.offer(queue, lookup_id, returned)
 
     def _seek(
         self, queue: QueueState, lookup_id: int, action: MessageSeekAction, *, peek: bool
@@ -326,86 +282,9 @@ class Reading:
             if cursor is not None:
                 cursor.wait_expired(self._core)
             raise IoTimeoutError(str(queue))
-        return self._wait(queue, Waiter(opened, False, self._deadline(timeout), cursor, tag=tag))
-
-    def _deadline(self, timeout: float | None) -> float | None:
-        return None if timeout is None else self._core.now + timeout
-
-    def _wait(self, queue: QueueState, waiter: Waiter) -> Waiter:
-        queue.waiters.append(waiter)
-        if waiter.transaction is not None:
-            waiter.transaction.waiters.append(waiter)
-        if waiter.deadline is not None:
-            self._timed += 1
-            if len(self._deadlines) > 2 * self._timed + _SPARE:  # mostly waits that have ended
-                self._deadlines = [entry for entry in self._deadlines if not entry[2].is_done]
-                heapq.heapify(self._deadlines)
-            heapq.heappush(self._deadlines, (waiter.deadline, next(self._order), waiter))
-        return waiter
-
-    def offer(self, queue: QueueState, lookup_id: int, record: Record) -> None:
-        """Message Position Available: everyone who peeks sees it, the first who receives gets it."""
-        if not queue.waiters:
-            return
-        found = Found(queue, lookup_id, record)
-        receiver = next((waiter for waiter in queue.waiters if waiter.is_receive), None)
-        served = [waiter for waiter in queue.waiters if not waiter.is_receive or waiter is receiver]
-        queue.waiters = [waiter for waiter in queue.waiters if waiter not in served]
-        for waiter in served:
-            if waiter.cursor is not None:
-                waiter.cursor.message_available(lookup_id)
-            if not waiter.is_receive:
-                self._complete(waiter, found=found)
-        if receiver is not None:
-            self._give_to(receiver, queue, lookup_id, record)
-
-    def _give_to(self, waiter: Waiter, queue: QueueState, lookup_id: int, record: Record) -> None:
-        found = self._take(
-            waiter.opened,
-            queue,
-            lookup_id,
-            record,
-            waiter.transaction,
-            two_phase=waiter.two_phase,
-            allow_peek=waiter.allow_peek,
+        return self._waiting.wait(
+            queue, Waiter(opened, False, self._waiting.deadline(timeout), cursor, tag=tag)
         )
-        self._complete(waiter, found=found)
-
-    def _complete(self, waiter: Waiter, *, found: Found | None = None, error: MqError | None = None) -> None:
-        waiter.found, waiter.error = found, error
-        self._timed -= waiter.deadline is not None
-        self._core.effects.append(Completed(waiter))
-
-    def stop_waiting(self, waiter: Waiter, error: MqError) -> None:
-        """Ends a wait without a message; nobody is ever left to wait for nothing (DMPR T-07)."""
-        queue = waiter.opened.state
-        if queue is not None and waiter in queue.waiters:
-            queue.waiters.remove(waiter)
-            if waiter.cursor is not None:
-                waiter.cursor.wait_expired(self._core)
-            self._complete(waiter, error=error)
-
-    def cancel(
-        self, queue: QueueState, tag: int, error: MqError | None = None, *, opened: OpenQueue | None = None
-    ) -> bool:
-        """Ends the wait with that tag, on one handle or on any; whether there was one."""
-        waiters = (each for each in queue.waiters if opened is None or each.opened is opened)
-        waiter = next((each for each in waiters if each.tag == tag), None)
-        if waiter is None:
-            return False
-        self.stop_waiting(waiter, error or OperationCancelledError(str(queue)))
-        return True
-
-    @property
-    def next_deadline(self) -> float | None:
-        while self._deadlines and self._deadlines[0][2].is_done:
-            heapq.heappop(self._deadlines)
-        return self._deadlines[0][0] if self._deadlines else None
-
-    def expire_waits(self) -> None:
-        while (deadline := self.next_deadline) is not None and deadline <= self._core.now:
-            waiter = heapq.heappop(self._deadlines)[2]
-            self.stop_waiting(waiter, IoTimeoutError(str(waiter.opened.state)))
 
 
 def check_transaction(queue: QueueState, transaction: Transaction | None) -> None:

@@ -16,8 +16,10 @@ from contextlib import suppress
 from itertools import islice
 
 from tiercel.engine.core import Core
-from tiercel.engine.delivery import Delivery
-from tiercel.engine.publication import Publication, Published, PublishedBefore, RowsOf, Sending
+from tiercel.engine.opening import Opening
+from tiercel.engine.publication import Publication, Published, PublishedBefore, RowsOf
+from tiercel.engine.quotas import Quotas
+from tiercel.engine.sending import Sending
 from tiercel.engine.stage_records import (
     BY_AGE,
     BY_NAME,
@@ -34,6 +36,7 @@ from tiercel.engine.stage_records import (
     decode_stage,
     split_age_key,
 )
+from tiercel.engine.transactions import Transactions
 from tiercel.model.errors import (
     IllegalPropertyVariantTypeError,
     InvalidParameterError,
@@ -58,9 +61,13 @@ _LAST_NAME = b"\x7f"
 
 
 class Stages:
-    def __init__(self, core: Core, delivery: Delivery, sending: Sending) -> None:
+    def __init__(
+        self, core: Core, quotas: Quotas, transactions: Transactions, opening: Opening, sending: Sending
+    ) -> None:
         self._core = core
-        self._delivery = delivery
+        self._quotas = quotas
+        self._transactions = transactions
+        self._opening = opening
         self._sending = sending
         self._open: dict[bytes, Publication] = {}  # by app/batch
         self._reap_after_s = STAGE_KEPT_DEFAULT_S
@@ -88,7 +95,7 @@ class Stages:
             raise InvalidParameterError(f"stage {stage}", problem=problem, present=chunk, limit=head.chunks)
         key = chunk_key(stage.key, chunk)
         old_rows, old_size = amount(batch.get(Keyspace.STAGED, key)) if chunk < head.chunks else (0, 0)
-        self._delivery.check_manager_quota(len(payload))
+        self._quotas.check_manager(len(payload))
         self._core.reserve(len(payload) + _HEAD_BYTES)
         grown = len(payload) - old_size
         head = head._replace(
@@ -191,7 +198,17 @@ class Stages:
                 self._remember(name, Outcome(Ending.PUBLISHED, self._core.seconds, count))
 
         self._core.reserve(_HEAD_BYTES)
-        publication = Publication(self._sending, heads, rows_of, token, ended, transactional=transactional)
+        publication = Publication(
+            self._core,
+            self._transactions,
+            self._opening,
+            self._sending,
+            heads,
+            rows_of,
+            token,
+            ended,
+            transactional=transactional,
+        )
         self._open[name] = publication
         return publication
 

@@ -85,9 +85,8 @@ class Transaction:
             )
             raise TransactionSequenceError(f"transaction {self.id}", problem=problem, fix="begin a new one")
 
-    def send(self, queue: "QueueState", packets: "Iterable[bytes]", arrival_time: int) -> None:
+    def send(self, queue: "QueueState", records: "Iterable[Record]") -> None:
         """Messages that come into the queue with the commit."""
-        records = (Record(packet, arrival_time) for packet in packets)
         self.operations += [
             Operation(TransactionalOperationType.ENQUEUE, queue, record) for record in records
         ]

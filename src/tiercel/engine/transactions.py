@@ -16,7 +16,6 @@ from tiercel.engine.core import Core, Counter
 from tiercel.engine.delivery import Delivery
 from tiercel.engine.outgoing import Outgoing
 from tiercel.engine.queue_state import Lock, QueueState
-from tiercel.engine.reading import Reading
 from tiercel.engine.records import Record, slot_key
 from tiercel.engine.transaction import (
     SEQUENCE,
@@ -27,6 +26,7 @@ from tiercel.engine.transaction import (
     decode_operation,
     give_places,
 )
+from tiercel.engine.waiting import Waiting
 from tiercel.model.codes import MessageClass, TransactionalOperationType
 from tiercel.model.errors import QueueDeletedError, StoreDamagedError, TransactionSequenceError
 from tiercel.model.identifiers import TxSequenceId
@@ -41,12 +41,12 @@ _MOVE = TransactionalOperationType.MOVE
 
 class Transactions:
     def __init__(
-        self, core: Core, catalog: Catalog, delivery: Delivery, reading: Reading, outgoing: Outgoing
+        self, core: Core, catalog: Catalog, delivery: Delivery, waiting: Waiting, outgoing: Outgoing
     ) -> None:
         self._core = core
         self._catalog = catalog
         self._delivery = delivery
-        self._reading = reading
+        self._waiting = waiting
         self._outgoing = outgoing
         self._living: dict[UUID, Transaction] = {}
         self._numbers = Counter(core, "transaction_number")
@@ -174,21 +174,21 @@ class Transactions:
         for waiter in transaction.waiters:
             problem = "it ended while the read waited"
             error = TransactionSequenceError(f"transaction {transaction.id}", problem=problem)
-            self._reading.stop_waiting(waiter, error)
+            self._waiting.stop(waiter, error)
         transaction.waiters.clear()
 
     def _commit_sends(self, queue: QueueState, operations: list[Operation]) -> None:
         queue.release(self._core, sum(len(operation.record.packet) for operation in operations))
         sent = [operation.record for operation in operations]
         if not queue.is_deleted:
-            self._delivery.accept_many(queue, sent)
+            self._delivery.accept(queue, sent)
             return
         for record in sent:
-            self._delivery.refuse(str(queue), UserMessage(record.packet), MessageClass.NACK_BAD_DST_Q, record)
+            self._delivery.refuse(UserMessage(record.packet), MessageClass.NACK_BAD_DST_Q, str(queue), record)
 
     def _give_back(self, operation: Operation) -> None:
         if operation.lookup_id in operation.queue.locks:
-            self._reading.give_back(operation.queue, operation.lookup_id, operation.record)
+            self._waiting.give_back(operation.queue, operation.lookup_id, operation.record)
 
     def move(self, queue: QueueState, lookup_id: int, record: Record, target: QueueState) -> None:
         """Gives a message a place in another queue: a new lookup id, and no acknowledgement (DMPR T-09)."""

@@ -266,7 +266,7 @@ class RemoteReadService:
         if request.access not in accesses or request.share_mode not in shares:
             problem = f"access {request.access:#x} or share mode {request.share_mode} cannot be asked for"
             raise InvalidParameterError("R_OpenQueue", problem=problem)
-        opened = self._engine.open_queue(
+        opened = self._engine.opening.open(
             request.queue.format_name(),
             QueueAccess(request.access),
             ShareMode(request.share_mode),
@@ -277,7 +277,7 @@ class RemoteReadService:
         try:
             self._handles.add(handle)
         except RpcFault:
-            self._engine.close_queue(opened)
+            self._engine.opening.close(opened)
             raise
         opened.remote_read_state = RemoteReadState.READY_FOR_READ  # with the answer, both sides know it
         return handle
@@ -298,7 +298,7 @@ class RemoteReadService:
             if request.lookup_id is not None:
                 self._requests.forget(request)
                 self._give_back(request)
-        self._engine.close_queue(handle.opened)
+        self._engine.opening.close(handle.opened)
         handle.cursors.clear()
         self._handles.remove(handle)
 
@@ -306,11 +306,13 @@ class RemoteReadService:
 
     def _create_cursor(self, _call: CallId, caller: Caller, request: calls.CreateCursor) -> Response:
         handle = self._handle(caller, request)
-        return calls.CursorCreated(self._handles.add_cursor(handle, self._engine.open_cursor(handle.opened)))
+        return calls.CursorCreated(
+            self._handles.add_cursor(handle, self._engine.opening.open_cursor(handle.opened))
+        )
 
     def _close_cursor(self, _call: CallId, caller: Caller, request: calls.CloseCursor) -> Response:
         handle = self._handle(caller, request)
-        self._engine.close_cursor(handle.opened, self._cursor(handle, request.cursor))
+        self._engine.opening.close_cursor(handle.opened, self._cursor(handle, request.cursor))
         del handle.cursors[request.cursor]
         return calls.Done()
 
@@ -318,7 +320,7 @@ class RemoteReadService:
         handle = self._handle(caller, request)
         if handle.opened.access != QueueAccess.RECEIVE:
             raise _status(Status.ACCESS_DENIED, "the handle was not opened to receive")
-        self._engine.purge(handle.opened)
+        self._engine.purging.purge(handle.opened)
         return calls.Done()
 
     # Reading.
@@ -389,7 +391,7 @@ class RemoteReadService:
         assert waiter is not None
         self._requests.forget(request)
         self._dropped.add(waiter)
-        self._engine.reading.stop_waiting(waiter, OperationCancelledError(str(request.handle.opened.state)))
+        self._engine.waiting.stop(waiter, OperationCancelledError(str(request.handle.opened.state)))
         if waiter.found is not None and request.is_receive:  # a message came in this very batch
             request.lookup_id = waiter.found.lookup_id
             self._give_back(request)
@@ -444,7 +446,7 @@ class RemoteReadService:
         if lock is not None and isinstance(lock.owner, Transaction):
             raise MessageLockedUnderTransactionError(f"message {request.lookup_id} of {queue}")
         transaction = self._find_transaction(request.transaction) if is_transactional else None
-        self._engine.move(source.opened, request.lookup_id, target.opened, transaction)
+        self._engine.moving.move(source.opened, request.lookup_id, target.opened, transaction)
         return calls.Done()
 
     # Transactions.

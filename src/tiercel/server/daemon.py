@@ -2,7 +2,7 @@ r"""A queue manager on the network, on one event loop: what arrives in one turn 
 
     async with Daemon(config) as daemon:
         path = PathName.parse(r".\private$\orders")
-        await daemon.call(lambda engine: engine.create_queue(path, owner))
+        await daemon.call(lambda engine: engine.queues.create(path, owner))
 
 Callbacks of the sockets only note what happened. The turn that follows feeds all of it to the protocol, runs
 the commands of all callers, commits once, and then lets the outputs go; meanwhile the next batch gathers in
@@ -127,7 +127,7 @@ class Daemon:
             self._close()
             raise
         self._arm()
-        manager, queues = self.engine.queue_manager, list(self.engine.queues())
+        manager, queues = self.engine.queue_manager, list(self.engine.queues.all())
         log.info(
             "start",
             version=version("tiercel"),
@@ -135,7 +135,7 @@ class Daemon:
             computer=manager.computer_name,
             address=",".join(map(str, self.endpoints)),
             data=self.config.node.data,
-            queues=sum(1 for queue in queues if self.engine.is_visible(queue)),
+            queues=sum(1 for queue in queues if self.engine.queues.is_visible(queue)),
             messages=sum(queue.count for queue in queues),
             **{name: address for face in self.faces for name, address in face.addresses.items()},
         )
@@ -154,7 +154,7 @@ class Daemon:
     def _begin(self) -> None:
         wanted = self.config.access.insecure_nacks
         if wanted is not None and wanted != self.engine.queue_manager.send_insecure_nacks:
-            self.engine.set_properties(send_insecure_nacks=wanted)
+            self.engine.administration.set_properties(send_insecure_nacks=wanted)
         self.transports.start()
 
     async def stop(self, seconds: float = 2.0) -> None:

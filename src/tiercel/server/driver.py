@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from tiercel.engine.core import Completed
-from tiercel.engine.engine import Engine, Identity
+from tiercel.engine.engine import Engine
 from tiercel.engine.handles import OpenQueue, Waiter
+from tiercel.engine.identity import Identity
 from tiercel.engine.transaction import Transaction
 from tiercel.model.codes import QueueAccess
 from tiercel.model.errors import (
@@ -180,7 +181,7 @@ class Driver:
             self.node.begin()
         self._batches += 1
         while self._abandoned:
-            self.engine.close_queue(self._abandoned.pop())
+            self.engine.opening.close(self._abandoned.pop())
         while self._forgotten:
             self.engine.transactions.abort_if_active(self._forgotten.pop())
 
@@ -217,7 +218,7 @@ class Driver:
         with suppress(MqError):  # closing or deleting the queue has done as much already
             if found is None:
                 error = OperationCancelledError(str(waiter.opened.format_name))
-                self.run(lambda: reading.stop_waiting(waiter, error))
+                self.run(lambda: self.engine.waiting.stop(waiter, error))
             elif transaction is not None:
                 self.run(lambda: reading.leave_transaction(found.queue, found.lookup_id, transaction))
             elif waiter.two_phase:
@@ -236,7 +237,7 @@ class Driver:
         if self._batches:
             problem = "a read cannot wait inside a batch: nothing can arrive before the batch ends"
             error = IllegalOperationError("queue manager", problem=problem, fix="pass timeout=0")
-            self.engine.reading.stop_waiting(waiter, error)
+            self.engine.waiting.stop(waiter, error)
             raise error
 
     def seconds_to_deadline(self) -> float | None:
@@ -245,7 +246,7 @@ class Driver:
         return None if seconds is None else min(seconds, _LONGEST_SLEEP_S)
 
     def open_queue(self, name: FormatName, access: QueueAccess) -> OpenQueue:
-        return self.run(lambda: self.engine.open_queue(name, access, token=self.token))
+        return self.run(lambda: self.engine.opening.open(name, access, token=self.token))
 
     def close(self) -> None:
         with self.lock:

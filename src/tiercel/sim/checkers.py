@@ -18,8 +18,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from tiercel.engine.acknowledgements import INSECURE_NACKS
 from tiercel.engine.check import Checker
-from tiercel.engine.delivery import INSECURE_NACKS
 from tiercel.engine.discards import Discard
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import Record, decode_record, split_message_key
@@ -328,7 +328,7 @@ class Inquest:
 def contents(machine: Machine) -> Iterator[tuple[QueueState, int, Record]]:
     """Every message in every queue of a machine, journals and outgoing queues included."""
     states = {}
-    for state in machine.engine.queues():
+    for state in machine.engine.queues.all():
         states[state.slot] = state
         if state.journal is not None:
             states[state.journal.slot] = state.journal

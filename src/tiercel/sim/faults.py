@@ -250,11 +250,11 @@ class Faults:
         life = machine.life
         self._trace(machine.name, "takes no messages")
         machine.was_short = True
-        machine.post(machine.engine.begin_flow_control)
+        machine.post(machine.engine.administration.begin_flow_control)
 
         def recover() -> None:
             if machine.life == life:
-                machine.post(machine.engine.end_flow_control)
+                machine.post(machine.engine.administration.end_flow_control)
 
         self._throttled.append(recover)
         self._later(self._random.choice((1.0, 20.0, 60.0)), recover)
@@ -266,12 +266,12 @@ class Faults:
             return
         life = machine.life
         self._trace(machine.name, "goes offline")
-        machine.post(machine.engine.take_offline)
+        machine.post(machine.engine.administration.take_offline)
 
         def recover() -> None:
             if machine.life == life and machine.is_up:
                 self._trace(machine.name, "goes online")
-                machine.post(machine.engine.bring_online)
+                machine.post(machine.engine.administration.bring_online)
 
         self._throttled.append(recover)
         self._later(self._random.choice((1.0, 20.0, 60.0)), recover)

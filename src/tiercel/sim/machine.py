@@ -13,7 +13,8 @@ from uuid import UUID
 from tiercel.binary.actions import Action
 from tiercel.binary.inputs import Inputs
 from tiercel.binary.settings import Settings
-from tiercel.engine.engine import Engine, Identity
+from tiercel.engine.engine import Engine
+from tiercel.engine.identity import Identity
 from tiercel.model.errors import StoreFailedError
 from tiercel.security.access import Token
 from tiercel.server.node import Node

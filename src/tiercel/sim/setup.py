@@ -4,7 +4,8 @@ from functools import cache
 from random import Random
 from uuid import UUID
 
-from tiercel.engine.engine import Engine, Identity
+from tiercel.engine.engine import Engine
+from tiercel.engine.identity import Identity
 from tiercel.model.path_name import PathName
 from tiercel.sim.machine import OWNER, START
 from tiercel.store.interface import Keyspace
@@ -28,7 +29,7 @@ def addresses_of(index: int) -> tuple[str, ...]:
 def create(engine: Engine, queue: str) -> int:
     """Makes one of the queues, and gives its number."""
     quota = {"quota_kib": _SMALL_QUOTA_KIB} if queue in SMALL_QUEUES else {}
-    state = engine.create_queue(
+    state = engine.queues.create(
         PathName.parse(rf".\private$\{queue}"),
         OWNER,
         transactional=queue in TRANSACTIONAL_QUEUES or queue == SMALL_QUEUES[1],

@@ -184,7 +184,7 @@ class Workload:
         self._sent_messages.add(sent)
         try:
             opened = self._open(machine, sent.name, QueueAccess.SEND)
-            sent.id = machine.engine.send(opened, message, transaction)
+            sent.id = machine.engine.sending.send(opened, message, transaction)
         except MqError as error:
             self._trace(machine.name, f"cannot send {sent.label}: {error}")
             sent.is_refused = True
@@ -408,17 +408,17 @@ class Workload:
         queue = self._random.choice((*PLAIN_QUEUES, *TRANSACTIONAL_QUEUES))
         with suppress(QueueNotFoundError):
             opened = self._open(machine, rf"DIRECT=OS:.\private$\{queue}", QueueAccess.RECEIVE)
-            self._trace(machine.name, f"purges {queue}: {machine.engine.purge(opened)}")
+            self._trace(machine.name, f"purges {queue}: {machine.engine.purging.purge(opened)}")
 
     def _delete(self, machine: Machine) -> None:
         """A queue goes, with all that is in it, and another of the same name comes after a while."""
         queue = self._random.choice((*PLAIN_QUEUES, *TRANSACTIONAL_QUEUES))
-        state = machine.engine.find(parse(rf"DIRECT=OS:.\private$\{queue}"))
+        state = machine.engine.queues.find(parse(rf"DIRECT=OS:.\private$\{queue}"))
         if state is None:
             return
         machine.deleted.add(queue)
         try:
-            machine.engine.delete_queue(state, OWNER)
+            machine.engine.queues.delete(state, OWNER)
         except IllegalOperationError as error:  # a prepared transaction needs it
             self._trace(machine.name, f"cannot delete {queue}: {error}")
             return
@@ -427,7 +427,7 @@ class Workload:
         self._schedule.after(delay, partial(machine.post, partial(self._create, machine, queue)))
 
     def _create(self, machine: Machine, queue: str) -> None:
-        if machine.engine.find(parse(rf"DIRECT=OS:.\private$\{queue}")) is None:
+        if machine.engine.queues.find(parse(rf"DIRECT=OS:.\private$\{queue}")) is None:
             self._trace(machine.name, f"creates {queue}")
             with suppress(StoreFullError):
                 create(machine.engine, queue)
@@ -441,20 +441,20 @@ class Workload:
                 continue
             assert isinstance(state.queue, OutgoingQueue)
             opened = self._open(machine, str(state.queue.destination_format_name), _RECEIVE_ADMIN)
-            self._trace(machine.name, f"purges {state}: {machine.engine.purge(opened)}")
+            self._trace(machine.name, f"purges {state}: {machine.engine.purging.purge(opened)}")
 
     def _pause(self, machine: Machine) -> None:
         life = machine.life
         for state in self._some_outgoing(machine):
             self._trace(machine.name, f"pauses {state}")
-            machine.engine.pause(state)
+            machine.engine.outgoing.pause(state)
             delay = self._random.choice((0.01, 3.0, 30.0))
             self._schedule.after(delay, partial(machine.post, partial(self._resume, machine, life, state)))
 
     def _resume(self, machine: Machine, life: int, state: QueueState) -> None:
         if machine.life == life and not state.is_deleted:
             self._trace(machine.name, f"resumes {state}")
-            machine.engine.resume(state)
+            machine.engine.outgoing.resume(state)
 
     def _some_outgoing(self, machine: Machine) -> list[QueueState]:
         states = list(outgoing_queues(machine))
@@ -479,10 +479,10 @@ class Workload:
             self._handles[machine] = (machine.life, handles)
         opened = handles.get((name, access))
         if opened is None or opened.state is None or opened.state.is_deleted:
-            opened = machine.engine.open_queue(parse(name), access, token=OWNER)
+            opened = machine.engine.opening.open(parse(name), access, token=OWNER)
             handles[name, access] = opened
         return opened
 
 
 def outgoing_queues(machine: Machine) -> Iterator[QueueState]:
-    return (state for state in machine.engine.queues() if state.is_outgoing)
+    return (state for state in machine.engine.queues.all() if state.is_outgoing)

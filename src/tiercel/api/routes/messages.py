@@ -193,7 +193,7 @@ async def delete_message(api: Context, queue: QueueName, lookup_id: LookupId) ->
         try:
             found = engine.reading.read_by_lookup_id(opened, number, read, peek=False)
         finally:
-            engine.close_queue(opened)
+            engine.opening.close(opened)
         return to_json(message_of(found.lookup_id, found.record))
 
     return answer(await api.host.call(command))

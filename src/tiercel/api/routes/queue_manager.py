@@ -24,7 +24,7 @@ router = new_router()
 
 def _told(api: Api, engine: Engine) -> dict[str, Any]:
     manager, daemon = engine.queue_manager, api.daemon
-    states = [each for each in engine.queues() if not engine.is_internal(each)]
+    states = [each for each in engine.queues.all() if not engine.queues.is_internal(each)]
     states += [each.journal for each in states if each.journal is not None]
     return {
         "name": manager.computer_name,
@@ -37,7 +37,7 @@ def _told(api: Api, engine: Engine) -> dict[str, Any]:
         "addresses": [] if daemon is None else [str(each) for each in daemon.endpoints],
         "properties": manager_properties(engine),
         "totals": {
-            "queues": sum(engine.is_visible(each) for each in states),
+            "queues": sum(engine.queues.is_visible(each) for each in states),
             "messages": sum(each.count for each in states),
             "bytes": sum(each.size_bytes for each in states),
         },
@@ -62,7 +62,7 @@ async def change_queue_manager(
     attributes = attributes_of(changes, SETTABLE_OF_MANAGER)
 
     def command(engine: Engine) -> dict[str, Any]:
-        engine.set_properties(**attributes)
+        engine.administration.set_properties(**attributes)
         return _told(api, engine)
 
     return answer(await api.host.call(command))

@@ -1,0 +1,112 @@
+"""Which messages a queue takes: [MS-MQDMPR] 3.1.7.1.9, [MS-MQQB] 3.1.5.8.3.
+
+The class that a check returns is the negative acknowledgement that a peer gets; an application gets the error
+that `refusal_error` makes of it.
+"""
+
+from tiercel.engine.access import Access
+from tiercel.engine.core import Core
+from tiercel.engine.deadlines import Deadlines
+from tiercel.engine.queue_state import QueueState
+from tiercel.engine.quotas import Quotas
+from tiercel.model.codes import MessageClass, QueuePrivacyLevel
+from tiercel.model.errors import (
+    ComputerDoesNotSupportEncryptionError,
+    InsufficientResourcesError,
+    MessageNotAuthenticatedError,
+    MqError,
+    QueueNotFoundError,
+    TransactionUsageError,
+)
+from tiercel.wire.security_header import ENCRYPTED_BODY
+from tiercel.wire.user_message import UserMessage
+
+_NO_PRIVACY = QueuePrivacyLevel.NONE
+_BODY_PRIVACY = QueuePrivacyLevel.BODY
+_OPTIONAL_PRIVACY = QueuePrivacyLevel.OPTIONAL
+
+
+class Admission:
+    def __init__(self, core: Core, access: Access, quotas: Quotas, deadlines: Deadlines) -> None:
+        self._core = core
+        self._access = access
+        self._quotas = quotas
+        self._deadlines = deadlines
+
+    def takes_all(self, queue: QueueState, *, is_transactional: bool) -> bool:
+        """Whether the queue takes every such message, so that none needs to be looked at."""
+        wanted = queue.queue
+        is_undemanding = not wanted.authentication and wanted.privacy_level == _OPTIONAL_PRIVACY
+        return queue.is_outgoing or (wanted.transactional == is_transactional and is_undemanding)
+
+    def check_transaction(self, queue: QueueState, *, is_transactional: bool) -> MessageClass | None:
+        """A transactional queue takes only transactional messages, any other queue none (DMPR-038)."""
+        if queue.is_outgoing or queue.queue.transactional == is_transactional:
+            return None
+        if is_transactional:
+            return MessageClass.NACK_NOT_TRANSACTIONAL_Q
+        return MessageClass.NACK_NOT_TRANSACTIONAL_MSG
+
+    def check_protection(
+        self, queue: QueueState, *, is_signed: bool, is_encrypted: bool
+    ) -> MessageClass | None:
+        """What the queue demands of signatures and encryption (DMPR-036, DMPR-037)."""
+        if queue.is_outgoing:
+            return None
+        if queue.queue.authentication and not is_signed:
+            return MessageClass.NACK_BAD_SIGNATURE
+        if queue.queue.privacy_level == (_NO_PRIVACY if is_encrypted else _BODY_PRIVACY):
+            return MessageClass.NACK_BAD_ENCRYPTION
+        return None
+
+    def check_goal(self, queue: QueueState, packet: UserMessage) -> None:
+        """Raises unless the queue takes a message of another queue of this computer."""
+        is_encrypted = bool(packet.security_flags & ENCRYPTED_BODY)
+        reason = self.check_protection(queue, is_signed=False, is_encrypted=is_encrypted)
+        if reason is not None:
+            raise refusal_error(queue, reason)
+        self._quotas.check_queue(queue, packet.packet_size)
+
+    def refusal(self, queue: QueueState | None, packet: UserMessage) -> MessageClass | None:
+        """The class that refuses a message from another queue manager, or None when the queue takes it.
+
+        Raises when this queue manager has no room: the message then stays with its sender, who will retry.
+        """
+        if queue is None or queue.is_deleted:
+            return MessageClass.NACK_BAD_DST_Q
+        if (reason := self.check_transaction(queue, is_transactional=packet.is_transactional)) is not None:
+            return reason
+        if self._deadlines.is_late(packet):
+            return MessageClass.NACK_REACH_QUEUE_TIMEOUT
+        if not queue.is_outgoing and (reason := self._unprotected(queue, packet)) is not None:
+            return reason
+        self._quotas.check_manager(packet.packet_size)
+        try:
+            self._quotas.check_queue(queue, packet.packet_size)
+        except InsufficientResourcesError:
+            return MessageClass.NACK_Q_EXCEED_QUOTA
+        if packet.is_recoverable:
+            self._core.reserve(packet.packet_size)
+        return None
+
+    def _unprotected(self, queue: QueueState, packet: UserMessage) -> MessageClass | None:
+        is_encrypted = bool(packet.security_flags & ENCRYPTED_BODY)
+        # No signature is verified yet, so none counts: a queue that demands one refuses (see the README).
+        reason = self.check_protection(queue, is_signed=False, is_encrypted=is_encrypted)
+        if reason is None and not self._access.may_write(queue, packet):
+            return MessageClass.NACK_ACCESS_DENIED
+        return reason
+
+
+# The error that an application gets where a peer would get the negative class.
+_ERRORS: dict[MessageClass, type[MqError]] = {
+    MessageClass.NACK_BAD_DST_Q: QueueNotFoundError,
+    MessageClass.NACK_NOT_TRANSACTIONAL_Q: TransactionUsageError,
+    MessageClass.NACK_NOT_TRANSACTIONAL_MSG: TransactionUsageError,
+    MessageClass.NACK_BAD_SIGNATURE: MessageNotAuthenticatedError,
+    MessageClass.NACK_BAD_ENCRYPTION: ComputerDoesNotSupportEncryptionError,
+}
+
+
+def refusal_error(queue: QueueState, reason: MessageClass) -> MqError:
+    return _ERRORS[reason](str(queue), problem=reason.meaning)

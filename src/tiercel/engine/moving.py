@@ -1,0 +1,78 @@
+"""Moving messages between queues of this computer: [MS-MQDMPR] 3.1.7.1.16."""
+
+from tiercel.engine.admission import Admission
+from tiercel.engine.core import Core
+from tiercel.engine.delivery import Delivery
+from tiercel.engine.handles import OpenQueue
+from tiercel.engine.queue_state import Lock, QueueState
+from tiercel.engine.reading import check_transaction
+from tiercel.engine.records import Record
+from tiercel.engine.transaction import Operation, Transaction
+from tiercel.engine.transactions import Transactions
+from tiercel.model.codes import MessageClass, QueueAccess, TransactionalOperationType
+from tiercel.model.errors import MessageNotFoundError, UnsupportedOperationError
+from tiercel.wire.user_message import UserMessage
+
+
+class Moving:
+    def __init__(
+        self, core: Core, admission: Admission, delivery: Delivery, transactions: Transactions
+    ) -> None:
+        self._core = core
+        self._admission = admission
+        self._delivery = delivery
+        self._transactions = transactions
+
+    def move(
+        self, opened: OpenQueue, lookup_id: int, target: OpenQueue, transaction: Transaction | None = None
+    ) -> None:
+        """Move Message ([MS-MQDMPR] 3.1.7.1.16), between a queue and its subqueues."""
+        queue, goal = opened.queue_for(QueueAccess.RECEIVE), target.queue_for(QueueAccess.MOVE)
+        if not queue.can_move_to(goal):
+            problem = f"messages move only between a queue and its subqueues, not to {goal}"
+            raise UnsupportedOperationError(str(queue), problem=problem, fix="name another subqueue")
+        check_transaction(queue, transaction)
+        record = self._available(queue, lookup_id)
+        if transaction is None:
+            self._core.reserve(len(record.packet))
+            self._transactions.move(queue, lookup_id, record, goal)
+            return
+        queue.lock(lookup_id, Lock(transaction, opened))
+        goal.pending_moves += 1  # keeps a subqueue that is still empty
+        kind = TransactionalOperationType.MOVE
+        transaction.operations.append(Operation(kind, queue, record, lookup_id, goal))
+
+    def hand_over(self, opened: OpenQueue, lookup_id: int, target: OpenQueue) -> bool:
+        """Moves a message to any other queue of this computer, unchanged and without telling its sender.
+
+        False when the message would have to change: the caller then sends it anew and calls `take_away`.
+        """
+        queue, goal = opened.queue_for(QueueAccess.RECEIVE), target.queue_for(QueueAccess.SEND)
+        record = self._available(queue, lookup_id)
+        packet = UserMessage(record.packet)
+        misfit = self._admission.check_transaction(goal, is_transactional=packet.is_transactional)
+        if queue.is_outgoing or goal.is_outgoing or misfit is not None:
+            return False
+        self._admission.check_goal(goal, packet)
+        if packet.is_recoverable:
+            self._core.reserve(len(record.packet))
+        self._transactions.move(queue, lookup_id, record, goal)
+        return True
+
+    def take_away(self, opened: OpenQueue, lookup_id: int) -> None:
+        """Ends a message that was sent anew elsewhere in the same batch.
+
+        Its sender is told that it was received; if it was still on its way, nothing.
+        """
+        queue = opened.queue_for(QueueAccess.RECEIVE)
+        record = self._available(queue, lookup_id)
+        if queue.is_outgoing:
+            self._delivery.detach(queue, lookup_id, record)
+        else:
+            self._delivery.finish(queue, lookup_id, record, MessageClass.ACK_RECEIVE)
+
+    def _available(self, queue: QueueState, lookup_id: int) -> Record:
+        record = None if lookup_id in queue.locks else queue.get(self._core, lookup_id)
+        if record is None:
+            raise MessageNotFoundError(f"message {lookup_id} of {queue}")
+        return record

@@ -1,0 +1,37 @@
+"""The numbers that the queue manager gives out: message identifiers and lookup identifiers."""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from tiercel.engine.core import Core, Counter
+from tiercel.model.identifiers import MessageId, lookup_id
+
+
+class Numbering:
+    def __init__(self, core: Core, queue_manager: UUID) -> None:
+        self._queue_manager = queue_manager
+        self._sequential_id = Counter(core, "sequential_id")
+        self._message_ordinal = Counter(core, "message_ordinal")
+
+    def new_message_id(self) -> MessageId:
+        return MessageId(self._queue_manager, _ordinal(self._message_ordinal.next()))
+
+    def new_message_ids(self, count: int) -> list[MessageId]:
+        queue_manager = self._queue_manager
+        return [MessageId(queue_manager, _ordinal(each)) for each in self._message_ordinal.next_many(count)]
+
+    @property
+    def newest_sequence(self) -> int:
+        """The sequence of the last message that entered any queue; see `lookup_id_sequence`."""
+        return self._sequential_id.last
+
+    def new_lookup_id(self, priority: int) -> int:
+        return lookup_id(priority, self._sequential_id.next())
+
+    def new_lookup_ids(self, priorities: Iterable[int], count: int) -> list[int]:
+        return list(map(lookup_id, priorities, self._sequential_id.next_many(count)))
+
+
+def _ordinal(number: int) -> int:
+    """32 bits in the packet, never 0; numbers repeat after four billion messages."""
+    return (number - 1) % 0xFFFF_FFFF + 1

@@ -1,0 +1,55 @@
+"""What is remembered of messages in outgoing queues while they are there."""
+
+import struct
+from typing import NamedTuple
+
+from tiercel.engine.core import Core
+from tiercel.engine.queue_state import QueueState
+from tiercel.engine.records import Record
+from tiercel.store.interface import Keyspace
+from tiercel.wire.user_message import UserMessage
+
+_PLACE = struct.Struct(">IQ")
+_RECENT_MESSAGES = 512
+_RECENT_BYTES = 16 * 1024  # of one message
+
+
+class Place(NamedTuple):
+    slot: int
+    lookup_id: int
+
+
+class OutgoingIndex:
+    """Where messages are that await a final ack, and those that entered an outgoing queue recently."""
+
+    def __init__(self, core: Core, own_guid: bytes) -> None:
+        self._core = core
+        self._own = own_guid
+        # What came in last is usually sent next, without reading it back from the store.
+        self._recent: dict[tuple[int, int], tuple[Record, UserMessage]] = {}
+
+    def entered(self, queue: QueueState, lookup_id: int, record: Record, packet: UserMessage) -> None:
+        if len(self._recent) >= _RECENT_MESSAGES:
+            self._recent.clear()
+        if packet.packet_size <= _RECENT_BYTES:
+            self._recent[queue.slot, lookup_id] = record, packet
+        if self._awaits_final_ack(packet):
+            self.place(packet, queue, lookup_id)
+
+    def left(self, packet: UserMessage) -> None:
+        if self._awaits_final_ack(packet):
+            self._core.batch.delete(Keyspace.AWAITING, packet.number_bytes)
+
+    def take_recent(self, queue: QueueState, lookup_id: int) -> tuple[Record, UserMessage] | None:
+        return self._recent.pop((queue.slot, lookup_id), None)
+
+    def place(self, packet: UserMessage, queue: QueueState, lookup_id: int) -> None:
+        """Remembers where a message is, by the number that its final ack will name."""
+        self._core.batch.put(Keyspace.AWAITING, packet.number_bytes, _PLACE.pack(queue.slot, lookup_id))
+
+    def find(self, number: int) -> Place | None:
+        place = self._core.batch.get(Keyspace.AWAITING, number.to_bytes(4, "big"))
+        return Place(*_PLACE.unpack(place)) if place else None
+
+    def _awaits_final_ack(self, packet: UserMessage) -> bool:
+        return packet.is_transactional and packet.wants_final_ack and packet.comes_from(self._own)

@@ -1,0 +1,226 @@
+"""Sending to an open queue: [MS-MQDMPR] 3.1.7.1.27.
+
+The unit is the run: the messages of one call, which go to one queue, are checked together and come into it
+together or not at all. `send` is a run of one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tiercel.engine.access import Access
+from tiercel.engine.admission import Admission, refusal_error
+from tiercel.engine.core import Core
+from tiercel.engine.delivery import Delivery
+from tiercel.engine.handles import OpenQueue
+from tiercel.engine.numbering import Numbering
+from tiercel.engine.queue_state import QueueState
+from tiercel.engine.quotas import Quotas
+from tiercel.engine.records import Record
+from tiercel.engine.resolver import Resolver
+from tiercel.engine.transaction import Transaction
+from tiercel.engine.transactions import Transactions
+from tiercel.model.codes import MessageClass, QueueAccess, QueueAccessMask, SenderIdType
+from tiercel.model.errors import (
+    InsufficientResourcesError,
+    MissingConnectorTypeError,
+    MqError,
+    PropertyNotAllowedError,
+)
+from tiercel.model.format_name import FormatName
+from tiercel.model.identifiers import NULL_GUID, MessageId
+from tiercel.model.limits import LONG_LIVED
+from tiercel.model.message import Message
+from tiercel.model.path_name import PathName
+from tiercel.wire.message import encode_message
+from tiercel.wire.user_message import UserMessage
+
+_SEND = QueueAccess.SEND  # cached: enum lookup is slow here
+_WRITE = QueueAccessMask.WRITE_MESSAGE
+_SID = int(SenderIdType.SID)
+
+
+class Sending:
+    def __init__(
+        self,
+        core: Core,
+        resolver: Resolver,
+        access: Access,
+        quotas: Quotas,
+        admission: Admission,
+        numbering: Numbering,
+        delivery: Delivery,
+        transactions: Transactions,
+        long_lived_s: int,
+    ) -> None:
+        """`long_lived_s` bounds the time that a message may take to reach its queue."""
+        self._core = core
+        self._resolver = resolver
+        self._access = access
+        self._quotas = quotas
+        self._admission = admission
+        self._numbering = numbering
+        self._delivery = delivery
+        self._transactions = transactions
+        self._long_lived_s = long_lived_s
+
+    def send(self, opened: OpenQueue, message: Message, transaction: Transaction | None = None) -> MessageId:
+        """Enqueue Message To An Open Queue ([MS-MQDMPR] 3.1.7.1.27): gives the message its id and time."""
+        if opened.children:
+            return self._send_to_each(opened, message, transaction)
+        self._send_run(opened, (message,), transaction)
+        return message.id
+
+    def send_many(
+        self, opened: OpenQueue, messages: Sequence[Message], transaction: Transaction | None = None
+    ) -> list[MessageId]:
+        """Sends all the messages, in their order, or none of them."""
+        if not messages:
+            return []
+        if opened.children:
+            return self._send_many_to_each(opened, messages, transaction)
+        return self._send_run(opened, messages, transaction)
+
+    def post(self, packet: UserMessage, name: FormatName) -> None:
+        """Sends a packet that the queue manager itself has made."""
+        queue = self._resolver.destination(name)
+        self._delivery.accept_one(queue, Record(packet.data, self._core.seconds), packet)
+
+    def _send_run(
+        self, opened: OpenQueue, messages: Sequence[Message], transaction: Transaction | None
+    ) -> list[MessageId]:
+        queue = opened.queue_for(_SEND)
+        if transaction is not None:
+            transaction.check_active()
+        ids = self._numbering.new_message_ids(len(messages))
+        for message, identifier in zip(messages, ids, strict=True):
+            self._address(opened, message, identifier, transaction)
+        packets = [encode_message(message) for message in messages]
+        self._refuse_misfits(queue, transaction, messages, packets)
+        self._check_room(queue, messages, packets)
+        seconds = self._core.seconds
+        run = [
+            Record(packet, seconds, 0, 0, 0, _dead_letter_queue(message))
+            for message, packet in zip(messages, packets, strict=True)
+        ]
+        if transaction is None:
+            self._delivery.accept(queue, run)
+        else:
+            queue.hold(self._core, sum(map(len, packets)))
+            transaction.send(queue, run)
+        return ids
+
+    def _send_to_each(
+        self, opened: OpenQueue, message: Message, transaction: Transaction | None
+    ) -> MessageId:
+        """One copy for each queue of the list; the first that fails ends it (DMPR-194)."""
+        message.destination_queues = tuple(child.format_name for child in opened.children)
+        for child in opened.children:
+            copy = replace(message)
+            self._send_run(child, (copy,), transaction)
+            message.id, message.sent_time = copy.id, copy.sent_time
+        return message.id
+
+    def _send_many_to_each(
+        self, opened: OpenQueue, messages: Sequence[Message], transaction: Transaction | None
+    ) -> list[MessageId]:
+        within = transaction or self._transactions.begin_group()
+        before = len(within.operations)
+        try:
+            ids = [self._send_to_each(opened, message, within) for message in messages]
+        except MqError:
+            self._transactions.take_back(within, before)
+            if transaction is None:
+                self._transactions.abort(within.id)
+            raise
+        if transaction is None:
+            self._transactions.commit(within.id)
+        return ids
+
+    # Before anything is changed.
+
+    def _address(
+        self, opened: OpenQueue, message: Message, identifier: MessageId, transaction: Transaction | None
+    ) -> None:
+        """Gives a message that may be sent what the queue manager adds to it."""
+        self._check_properties(opened, message)
+        message.destination_queue = opened.format_name
+        message.transaction_id = None if transaction is None else transaction.number
+        message.id = identifier
+        message.sent_time = self._core.seconds
+        if not message.sender_id and message.sender_id_type == _SID:
+            message.sender_id = opened.sender_id
+        if message.time_to_reach_queue > self._long_lived_s or message.time_to_reach_queue == LONG_LIVED:
+            message.time_to_reach_queue = self._long_lived_s
+
+    def _check_properties(self, opened: OpenQueue, message: Message) -> None:
+        """Refuses properties that only the queue manager sets, and a dead-letter queue without access."""
+        if message.soap_envelope or message.soap_compound_message or message.soap_header or message.soap_body:
+            raise PropertyNotAllowedError(
+                "message soap properties", problem="SRMP sets them", fix="leave them empty"
+            )
+        if message.transaction_status_queue is not None or message.allow_peek_when_locked:
+            problem = "the queue manager sets transaction_status_queue and allow_peek_when_locked"
+            raise PropertyNotAllowedError("message", problem=problem, fix="leave them unset")
+        if _is_protected_by_itself(message) and message.connector_type == NULL_GUID:
+            message.check()
+            problem = "only a connector signs, encrypts and names a provider by itself"
+            fix = "clear its signature, symmetric_key and provider, or set connector_type"
+            raise MissingConnectorTypeError("message", problem=problem, fix=fix)
+        if type(message.time_to_reach_queue) is not int or message.time_to_reach_queue >> 32:
+            message.check()
+        if message.dead_letter_queue is None:
+            return
+        if type(message.dead_letter_queue) is not PathName:
+            message.check()
+        own = self._resolver.dead_letter_queue(message.dead_letter_queue)
+        if own is not None:
+            self._access.check(own, _WRITE, opened.token)
+
+    def _refuse_misfits(
+        self,
+        queue: QueueState,
+        transaction: Transaction | None,
+        messages: Sequence[Message],
+        packets: Sequence[bytes],
+    ) -> None:
+        """Raises when the queue does not take one of the messages; the ledger names it."""
+        is_transactional = transaction is not None and transaction.number is not None
+        if self._admission.takes_all(queue, is_transactional=is_transactional):
+            return
+        for message, packet in zip(messages, packets, strict=True):
+            reason = self._admission.check_transaction(queue, is_transactional=is_transactional)
+            if reason is None:
+                reason = self._admission.check_protection(
+                    queue, is_signed=bool(message.signature), is_encrypted=bool(message.privacy_level)
+                )
+            if reason is not None:
+                self._core.ledger.add(str(queue), UserMessage(packet), reason)
+                raise refusal_error(queue, reason)
+
+    def _check_room(self, queue: QueueState, messages: Sequence[Message], packets: Sequence[bytes]) -> None:
+        """Raises when a quota or the store has no room; the ledger names what a quota refuses."""
+        try:
+            self._quotas.check(queue, sum(map(len, packets)))
+        except InsufficientResourcesError:
+            for packet in packets:
+                self._core.ledger.add(str(queue), UserMessage(packet), MessageClass.NACK_Q_EXCEED_QUOTA)
+            raise
+        stored = [
+            len(packet) for message, packet in zip(messages, packets, strict=True) if message.is_recoverable
+        ]
+        if stored:
+            self._core.reserve(sum(stored), len(stored))
+
+
+def _dead_letter_queue(message: Message) -> str:
+    return "" if message.dead_letter_queue is None else str(message.dead_letter_queue)
+
+
+def _is_protected_by_itself(message: Message) -> bool:
+    return bool(
+        message.signature
+        or message.symmetric_key
+        or message.multiple_destination_signature
+        or message.authentication_provider_type
+        or message.authentication_provider_name
+    )
