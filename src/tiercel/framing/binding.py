@@ -1,0 +1,54 @@
+"""The choices of a binding, which its policy assertions express: [MS-NMFMB] 2.2.3 and 3.2.1."""
+
+from dataclasses import dataclass
+
+from tiercel.framing.addresses import TransferProtocol
+from tiercel.framing.records import Encoding, Mode
+from tiercel.model.codes import AuthenticationLevel, DeliveryGuarantee, SenderIdType
+from tiercel.model.errors import InvalidParameterError
+from tiercel.model.message import Message
+
+BODY_TYPE = 0x1011  # VT_VECTOR | VT_UI1, as .NET writes it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """How an endpoint sends and receives. Authenticated endpoints need message security, which is not built
+    yet.
+    """
+
+    exactly_once: bool = True  # no MsmqBestEffort: in transactions
+    session: bool = False  # MsmqSession: several envelopes in one message
+    volatile: bool = False  # MsmqVolatile: express messages
+    encoding: Encoding | None = None  # by default binary, with the session's dictionary in a session
+    transfer: TransferProtocol = TransferProtocol.NATIVE
+    use_active_directory: bool = False
+
+    def __post_init__(self) -> None:
+        if self.volatile and self.exactly_once:
+            fix = "pass exactly_once=False, or durable=True"
+            raise InvalidParameterError("binding", problem="exactly-once messages must be durable", fix=fix)
+        if self.use_active_directory and self.transfer is not TransferProtocol.NATIVE:
+            fix = "use the native protocol, or turn use_active_directory off"
+            raise InvalidParameterError("binding", problem="the directory has no names for SRMP", fix=fix)
+
+    @property
+    def mode(self) -> Mode:
+        return Mode.SIMPLEX if self.session else Mode.SINGLETON_SIZED
+
+    @property
+    def envelope_encoding(self) -> Encoding:
+        """[MC-NMF] 2.2.3.4.1: a session of binary envelopes carries its own strings (NMFMB trap 3)."""
+        if self.encoding is None or self.encoding in {Encoding.BINARY, Encoding.BINARY_SESSION}:
+            return Encoding.BINARY_SESSION if self.session else Encoding.BINARY
+        return self.encoding
+
+    def message(self, body: bytes) -> Message:
+        """The MSMQ message of a body: [MS-NMFMB] 3.2.5.1."""
+        return Message(
+            body,
+            body_type=BODY_TYPE,
+            delivery=DeliveryGuarantee.EXPRESS if self.volatile else DeliveryGuarantee.RECOVERABLE,
+            sender_id_type=SenderIdType.NONE,
+            authentication_level=AuthenticationLevel.NONE,
+        )
