@@ -229,7 +229,7 @@ class TestCancelling:
                 assert acks(fake) == [RR_NACK]
                 with pytest.raises(tiercel.OperationCancelledError):
                     await waiter
-                with pytest.raises(tiercel.InvalidHandleError, match="given back"):
+                with pytest.raises(tiercel.InvalidHandleError, match="back in the queue"):
                     await holder
 
         play(scene())
@@ -463,7 +463,7 @@ class TestLostConnections:
     def test_in_a_block_it_is_told(self) -> None:
         async def scene() -> None:
             async with reading({calls.StartReceive: found()}) as (fake, orders):
-                with pytest.raises(tiercel.InvalidHandleError, match="given back"):
+                with pytest.raises(tiercel.InvalidHandleError, match="back in the queue"):
                     async with orders.receiving(5):
                         fake.hang_up()
                         await until_lost(orders)

@@ -470,6 +470,6 @@ class TestSettings:
     @pytest.mark.conformance("MQRR-131")
     @pytest.mark.parametrize("seconds", [0, -1])
     def test_readers_always_have_some_time(self, seconds: float) -> None:
-        with pytest.raises(ValueError, match="some time"):
+        with pytest.raises(ValueError, match="need time to acknowledge"):
             Settings(cleanup_s=seconds)
         assert Settings().cleanup_s == 300

@@ -310,7 +310,7 @@ class TestRebuilding:
             first._replace(type=SectionType.SRMP_FIRST_SECTION),
             second._replace(type=SectionType.SRMP_SECOND_SECTION),
         )
-        with pytest.raises(DecodeError, match="does not fit to the kind"):
+        with pytest.raises(DecodeError, match="does not match the kind"):
             rebuild(wrong)
         claims_http = bytearray(serve(stored(), NOTHING))
         claims_http[63] |= 0x02

@@ -227,7 +227,7 @@ class TestClosing:
         handle.lost()
         assert not handle.is_open
         assert len(handle.ids) == 0
-        with pytest.raises(InvalidHandleError, match="given back"):
+        with pytest.raises(InvalidHandleError, match="back in the queue"):
             read.end(RR_ACK)
 
 

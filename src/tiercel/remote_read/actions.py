@@ -1,4 +1,4 @@
-"""What the service wants done by whoever has the connections; it may be done only after the commit."""
+"""Actions of the service, for the owner of the connections to perform after the commit."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from uuid import UUID
 from tiercel.remote_read.calls import Response
 
 CallId = Hashable
-"""How the RPC layer knows a call: the service gives it back as it came."""
+"""Identifies a call to the RPC layer; opaque to the service."""
 
 
 class Reply(NamedTuple):
-    """Answer the call; where nobody waits for that, it may go together with the next answer."""
+    """Answer the call; a reply that is not awaited may be sent together with the next one."""
 
     call: CallId
     response: Response
@@ -29,7 +29,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Enlist:
-    """Enlist in the transaction that the token tells of; the answer is `enlisted(call, transaction, ...)`."""
+    """Enlist in the transaction of the token, then call `enlisted(call, transaction, ...)`."""
 
     call: CallId
     transaction: UUID

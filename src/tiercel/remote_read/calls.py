@@ -1,7 +1,7 @@
-"""What the sixteen methods take and give, as values and as stub data: [MS-MQRR] 3.1.4 and 6.
+"""Requests and responses of the sixteen methods, as values and as stub data: [MS-MQRR] 3.1.4 and 6.
 
-A request knows its number and what answers it. A response that has a status can tell of a failure by itself;
-the two methods that open a queue have none, and fail by a fault that carries the code (MQRR trap 25).
+A request knows its opnum and the type of its response. Most responses have a status. The two methods that
+open a queue have none: they fail with a fault that carries the code (MQRR trap 25).
 """
 
 import struct
@@ -39,21 +39,21 @@ TOKEN_MAX_BYTES: Final = 131_072
 MAX_SECTIONS: Final = 2
 
 _SECTION_TYPES = {int(kind): kind for kind in SectionType}
-_SECTION_SIZE = 16  # of a SectionBuffer without what its pointer points to
+_SECTION_SIZE = 16  # of a SectionBuffer without its data
 
 
 class Kind(NamedTuple):
-    """How a field is read and written; one of a fixed size can be packed together with its neighbours."""
+    """How a field is read and written; neighbouring fields of fixed size are packed together."""
 
     read: Callable[[NdrReader, str], Any]
     write: Callable[[NdrWriter, Any], object]
     code: str = ""  # of the struct module
-    unpacked: Callable[[Any], Any] | None = None  # makes the value of what the code gives
+    unpacked: Callable[[Any], Any] | None = None  # converts the unpacked value
 
 
 def _check_ack(ack: int) -> int:
     if not RR_NACK <= ack <= RR_ACK:
-        raise ValueError("it is neither of the two")
+        raise ValueError(f"must be RR_NACK ({RR_NACK}) or RR_ACK ({RR_ACK}), not {ack}")
     return ack
 
 
@@ -76,7 +76,7 @@ Ack = Annotated[
     int,
     Kind(lambda reader, name: reader.u32(name, RR_NACK, RR_ACK), NdrWriter.u32, "I", _check_ack),
 ]
-# XACTUOW is an array of bytes and has no alignment; the NULL GUID is no transaction (MQRR trap 1).
+# XACTUOW is an unaligned array of bytes; the NULL GUID means no transaction (MQRR trap 1).
 UnitOfWork = Annotated[
     UUID,
     Kind(
@@ -103,7 +103,7 @@ def _read_sections(reader: NdrReader) -> tuple[Section, ...]:
     reader.conformance("ppPacketSections", count, element_size=_SECTION_SIZE)
     heads = []
     for _ in range(count):
-        # Sixteen bits, then two that mean nothing (MQRR trap 2).
+        # Sixteen bits, then two bytes of padding (MQRR trap 2).
         reader.align(4)
         kind = _SECTION_TYPES[reader.enum16("SectionBufferType", _SECTION_TYPES)]
         alloc, size = reader.u32("SectionSizeAlloc"), reader.u32("SectionSize")
@@ -135,12 +135,12 @@ Sections = Annotated[
 class Call:
     """Arguments or results: the fields in wire order, each with its kind.
 
-    Not frozen, which would cost three times as much for every message.
+    Not frozen: that makes construction three times slower.
     """
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Of bytes that are not what they should be, an NdrError; what follows them is no part of it."""
+        """The call of some bytes, or an NdrError; bytes after it are ignored."""
         return cls.split(data)[0]
 
     @classmethod
@@ -165,9 +165,8 @@ class Call:
         return writer.data
 
 
-# One field after the other is the way that serves all calls and tells what is wrong with one. The calls that
-# come with every message have a quicker one besides, in one piece: values and where they end, or None where
-# it does not serve.
+# Decoding field by field works for all calls and reports errors. The calls of every message have a fast path
+# besides, which unpacks them at once: it returns the values and where they end, or None if it does not apply.
 
 
 class _FixedFields:
@@ -179,7 +178,7 @@ class _FixedFields:
         codes, size = ["<"], 0
         for _, kind in fields:
             own_size = struct.calcsize(kind.code)
-            gap = -size % (own_size if own_size <= 8 else 4)  # a handle is a structure of numbers of 4 bytes
+            gap = -size % (own_size if own_size <= 8 else 4)  # a handle is aligned to 4 bytes
             codes.append(f"{gap}x{kind.code}")
             size += gap + own_size
         self._struct = struct.Struct("".join(codes))
@@ -204,7 +203,7 @@ class _FixedFields:
 
 
 class _WholeMessage:
-    """`Received` with a message in one section, as nearly every message comes."""
+    """`Received` with a message in one section, which is the usual case."""
 
     __slots__ = ()
     _HEAD = struct.Struct("<I4xQIIIH2xIIII")  # to the conformance of the section's bytes
@@ -248,7 +247,7 @@ class _Form(NamedTuple):
 
 
 class _Forms(dict[type[Call], _Form]):
-    """The form of each call, found out when it is first asked for: then all fields are known."""
+    """The form of each call, made on first use, when all types are defined."""
 
     def __missing__(self, cls: type[Call]) -> _Form:
         form = self[cls] = _new_form(cls)
@@ -276,7 +275,7 @@ def _new_form(cls: type[Call]) -> _Form:
 class Response(Call):
     @classmethod
     def failed(cls, status: int) -> "Response | None":  # noqa: ARG003
-        """What tells of a failure; None where only a fault can. Its other fields have no meaning then."""
+        """The response of a failed call, or None if it takes a fault. Its other fields have no meaning."""
         return None
 
 
@@ -502,12 +501,12 @@ REQUESTS: Final[dict[int, type[Request]]] = {
 
 
 def decode_request(opnum: int, stub: bytes) -> Request:
-    """The arguments of a call; a number without a method, as 1 is, ends in a fault."""
+    """The arguments of a call; an RpcFault for an unknown opnum, such as 1."""
     return split_request(opnum, stub)[0]
 
 
 def split_request(opnum: int, stub: bytes) -> tuple[Request, bytes]:
-    """The same, and what follows them."""
+    """The same, and the bytes after them."""
     request = REQUESTS.get(opnum)
     if request is None:
         raise RpcFault(NCA_S_OP_RNG_ERROR, f"the interface has no operation {opnum}")

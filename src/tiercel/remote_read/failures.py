@@ -1,7 +1,7 @@
-"""What a reader makes of a call that failed: one error for every way that a server can say so.
+"""The reader's errors for failed calls.
 
 A method returns an HRESULT, an NTSTATUS (MQRR trap 24) or a fault, whose status may be either of them
-(MQRR trap 25). Readers treat every failure alike: none of the other results counts (MQRR-056).
+(MQRR trap 25). The other results of a failed call are ignored (MQRR-056).
 """
 
 from typing import Final
@@ -33,7 +33,7 @@ _OF_STATUS: Final[dict[int, type[MqError]]] = {
 
 
 def check(response: Response, subject: str) -> None:
-    """Raises the error of a response that tells of a failure."""
+    """Raise the error of a failed response."""
     status = getattr(response, "status", 0)
     if status & _FAILURE:
         raise failure(status, subject)
@@ -51,12 +51,12 @@ def error_of_fault(fault: RpcFault, request: Request, subject: str) -> MqError:
     match status:
         case status_codes.NCA_S_OP_RNG_ERROR:
             problem = f"its server has no operation {request.OPNUM} ({type(request).__name__})"
-            fix = "do it on that computer itself: Windows Server 2003 and older cannot do it from afar"
+            fix = "run it on that computer: Windows Server 2003 and older cannot do it remotely"
             return OperationNotSupportedByRemoteComputerError(subject, problem=problem, fix=fix)
         case status_codes.NCA_S_FAULT_CONTEXT_MISMATCH:
             return StaleHandleError(subject)
         case status_codes.ERROR_ACCESS_DENIED | status_codes.NCA_S_UNSUPPORTED_AUTHN_LEVEL:
-            problem = "the server does not accept who calls, or how well the call is protected"
-            fix = "connect with the user, password and level that it asks for"
+            problem = "the server rejected the user or the authentication level"
+            fix = "connect with a user, password and level that it accepts"
             return AccessDeniedError(subject, problem=problem, fix=fix)
     return QueueNotAvailableError(subject, problem=str(fault))

@@ -1,7 +1,7 @@
-"""The queues that remote readers have open: context handles, move contexts and cursors. [MS-MQRR] 2.2.4.
+"""Queues opened by remote readers: context handles, move contexts and cursors. [MS-MQRR] 2.2.4.
 
-A handle belongs to the association group in which it was made: every connection of the group may use it, and
-it goes with the last of them (MQRR traps 27, 28).
+A handle belongs to the association group that opened it: every connection of the group may use it, and it is
+run down with the last of them (MQRR traps 27, 28).
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ _CURSORS = 0xFFFF_FFFF  # a cursor is a DWORD, and never 0
 
 
 class Caller(NamedTuple):
-    """Who calls: the association group, who it proved to be, and how well the call is protected."""
+    """The association group of a call, its authenticated user, and its authentication level."""
 
     association: Association
     token: Token
@@ -42,7 +42,7 @@ class Caller(NamedTuple):
 
     @property
     def is_local(self) -> bool:
-        """Whether it calls from this computer."""
+        """Whether the call comes from this computer."""
         return _is_loopback(self.association.peer)
 
 
@@ -60,7 +60,7 @@ class QueueHandle:
     opened: OpenQueue
     is_workgroup: bool
     context: ContextHandle = NULL_HANDLE
-    move_context: int = 0  # 0 when it was not opened for moving
+    move_context: int = 0  # 0 unless opened for moving
     cursors: dict[int, Cursor] = field(default_factory=dict)
 
     @property
@@ -80,19 +80,19 @@ class Handles:
         return len(self._open)
 
     def add(self, handle: QueueHandle) -> None:
-        """Gives it a context in its group; an RpcFault when the group has too many."""
+        """Give it a context handle in its group; an RpcFault if the group has too many."""
         handle.context = handle.association.open_handle(REMOTE_READ, handle)
         self._open.add(handle)
         self._workgroup[handle.association] += handle.is_workgroup
 
     def open_for_move(self, handle: QueueHandle) -> None:
-        """Gives it a number that refers to it and tells nothing (MQRR trap 17)."""
+        """Give it a random move context, which reveals nothing (MQRR trap 17)."""
         while not handle.move_context or handle.move_context in self._by_move_context:
             handle.move_context = int.from_bytes(self._random_bytes(_MOVE_CONTEXT_BYTES), "little")
         self._by_move_context[handle.move_context] = handle
 
     def remove(self, handle: QueueHandle) -> None:
-        """The context is the group's own business."""
+        """Remove a handle; its context handle is closed by the group."""
         self._open.remove(handle)
         self._by_move_context.pop(handle.move_context, None)
         self._workgroup[handle.association] -= handle.is_workgroup
@@ -108,7 +108,7 @@ class Handles:
         return association in self._workgroup
 
     def add_cursor(self, handle: QueueHandle, cursor: Cursor) -> int:
-        """A number of its own among all handles, so that no handle takes another's cursor for its own."""
+        """The number of a new cursor, unique among all handles so that cursors cannot be mixed up."""
         number = next(self._cursor_numbers) % _CURSORS + 1
         handle.cursors[number] = cursor
         return number

@@ -1,8 +1,8 @@
-"""The packet that a remote reader gets, and the sections that it travels in: [MS-MQRR] 2.2.5 and 2.2.6.
+"""Packets for remote readers, and the sections they are sent in: [MS-MQRR] 2.2.5 and 2.2.6.
 
-A served packet is the stored one with three changes: TimeToReachQueue is a point in time, the address tells
-where the message came from, and headers follow that tell what became of it here. The reader turns it back.
-A body that is longer than the reader asked for is cut; then what stands before and after it travels apart.
+A served packet is the stored one with three changes: TimeToReachQueue is absolute, the address is that of the
+sender, and extension headers follow the message. The reader reverses them. A body over the reader's limit is
+truncated; then the parts before and after the cut are two sections.
 """
 
 import struct
@@ -40,7 +40,7 @@ from tiercel.wire.transaction_header import TransactionHeader
 from tiercel.wire.user_header import UserHeader
 from tiercel.wire.user_message import UserMessage
 
-# In BaseHeader and UserHeader, which begin every packet.
+# In BaseHeader and UserHeader, at the start of every packet.
 _SIZE_AT, _ADDRESS_END = 8, 48
 _PACKET_SIZE = slice(_SIZE_AT, 12)
 _TIME_TO_REACH_QUEUE = slice(12, 16)
@@ -52,7 +52,7 @@ _USER_FLAGS = slice(60, 64)
 _SHORT_ADDRESS_SIZE = 8
 _CACHED = 1024
 _CACHED_TRAILER_BYTES = 1024
-_DIRECT = QueueFormatType.DIRECT  # naming a member of an enum costs a call
+_DIRECT = QueueFormatType.DIRECT  # cached: enum lookup is slow here
 _FULL_PACKET = SectionType.FULL_PACKET
 _NO_ADDRESS = bytes(16)
 _MAIN_QUEUE = SubqueueHeader()
@@ -64,7 +64,7 @@ _SECOND_OF = {
 
 
 class Section(NamedTuple):
-    """SectionBuffer, 2.2.6: a part of a packet, and how long it is with the whole body in it."""
+    """SectionBuffer, [MS-MQRR] 2.2.6: a part of a packet, and its size before the body was cut."""
 
     type: SectionType
     size_alloc: int
@@ -77,7 +77,7 @@ class Section(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Address(Structure):
-    """The overlay of QueueManagerAddress for a direct name, 2.2.5.1: as much of an address as fits."""
+    """The overlay of QueueManagerAddress for a direct name, [MS-MQRR] 2.2.5.1: eight bytes of an address."""
 
     length: int = 0
     type: int = 0
@@ -91,7 +91,7 @@ class Address(Structure):
 
 
 def serve(packet: UserMessage, record: Record, *, subqueue: str = "", address: str = "") -> bytes:
-    """The packet for a remote reader; `address` is the host that it came from, empty when nobody knows."""
+    """The packet for a remote reader; `address` is that of the sending host, "" if unknown."""
     data = packet.data
     end = len(data) - len(packet.trailer)
     # Infinite stays infinite (MQRR trap 18).
@@ -126,12 +126,12 @@ def _address_fields(text: str) -> tuple[int, int, int, bytes]:
 
 
 def _names_need_address(flags: int) -> bool:
-    """Whether a queue is named by its number on the destination, which the address tells."""
+    """Whether a queue name depends on the address: it is a number on the destination."""
     shifts = (user_header.DESTINATION_SHIFT, user_header.ADMIN_SHIFT, user_header.RESPONSE_SHIFT)
     return any(flags >> shift & 7 == QueueFormatType.PRIVATE_ON_DESTINATION for shift in shifts)
 
 
-@lru_cache(_CACHED)  # most messages of a queue have the same ones
+@lru_cache(_CACHED)  # the same for most messages of a queue
 def _trailers(
     abort_count: int,
     move_count: int,
@@ -140,7 +140,7 @@ def _trailers(
     subqueue: str,
     address: str,
 ) -> bytes:
-    """The headers after the message, 2.2.5.2 to 2.2.5.5."""
+    """The headers after the message, [MS-MQRR] 2.2.5.2 to 2.2.5.5."""
     dead_letters = DeadLetterHeader.of(dead_letter_queue).encode() if dead_letter_queue else b""
     moved = SubqueueHeader(
         abort_counter=abort_count,
@@ -155,21 +155,21 @@ def _trailers(
 
 
 def split(data: bytes, max_body_size: int, max_compound_message_size: int) -> tuple[Section, ...]:
-    """The sections of a packet whose body may be cut: 3.1.4.7, ppPacketSections."""
+    """The sections of a packet, its body cut to the limits: [MS-MQRR] 3.1.4.7, ppPacketSections."""
     size = len(data)
     is_srmp = int.from_bytes(data[_USER_FLAGS], "little") & user_header.ARRIVED_OVER_HTTP
     limit = max_compound_message_size if is_srmp else max_body_size
     if limit >= size or limit >= (body := _find_body(data)).size:
         return (Section(_FULL_PACKET, size, data),)
     kind = SectionType.SRMP_FIRST_SECTION if body.is_srmp else SectionType.BINARY_FIRST_SECTION
-    # Padding counts as withheld, so that what follows stays aligned (MQRR trap 22).
+    # Padding counts as cut, so that the second section stays aligned (MQRR trap 22).
     first = Section(kind, body.end, data[: body.start + limit])
     rest = data[body.end :]
     return (first, Section(_SECOND_OF[kind], len(rest), rest)) if rest else (first,)
 
 
 class _Body(NamedTuple):
-    """Where the part of a packet is that may be cut: its start and size, and where the next header begins."""
+    """The part of a packet that may be cut: its start and size, and the start of the next header."""
 
     start: int
     size: int
@@ -178,7 +178,7 @@ class _Body(NamedTuple):
 
 
 def _find_body(data: bytes) -> _Body:
-    """Looks at no more than the headers before the body, so it reads a packet whose body was cut, too."""
+    """Reads only the headers before the body, so it works for a packet with a cut body, too."""
     reader = Reader(data)
     base, user = BaseHeader.read(reader), UserHeader.read(reader)
     if user.flags & user_header.TRANSACTION_HEADER:
@@ -201,7 +201,7 @@ def _find_compound_message(reader: Reader, base: BaseHeader) -> _Body:
     if base.flags & DEBUG_HEADER:
         DebugHeader.read(reader)
     SRMPEnvelopeHeader.read(reader)
-    # Its data is what counts, not the sixteen bytes before them (MQRR trap 22).
+    # The limit applies to the data, not to the sixteen bytes before it (MQRR trap 22).
     compound = CompoundMessageHeader(*reader.fixed(CompoundMessageHeader))
     size = compound.http_body_size
     return _Body(reader.at, size, align4(reader.at + size), is_srmp=True)
@@ -211,9 +211,9 @@ def _find_compound_message(reader: Reader, base: BaseHeader) -> _Body:
 
 
 class RemoteMessage(NamedTuple):
-    """What a remote reader got: the packet as its server stores it, and what the server says of it.
+    """A received message: the packet as the server stores it, and the server's extension headers.
 
-    Of a body that was cut, the packet has `body_received` bytes, and zeros in the place of the others.
+    Of a cut body the packet has `body_received` bytes, then zeros.
     """
 
     packet: UserMessage
@@ -229,7 +229,7 @@ class RemoteMessage(NamedTuple):
 
 
 def rebuild(sections: Sequence[Section]) -> RemoteMessage:
-    """The message of a served packet; whatever is wrong with it is a DecodeError, and then RR_NACK is due."""
+    """The message of a served packet; a DecodeError if it is invalid, and the reader owes an RR_NACK."""
     _check_sections(sections)
     first = sections[0]
     if first.type == _FULL_PACKET:
@@ -237,10 +237,10 @@ def rebuild(sections: Sequence[Section]) -> RemoteMessage:
     body = _find_body(first.data)
     received = len(first.data) - body.start
     if body.is_srmp != (first.type == SectionType.SRMP_FIRST_SECTION):
-        raise _wrong("SectionBufferType", "does not fit to the kind of the message")
+        raise _wrong("SectionBufferType", "does not match the kind of the message")
     if received > body.size or body.end > MAX_PACKET_SIZE:
         raise _wrong("SectionSize", f"{received} bytes of a body of {body.size}")
-    # Where the second section belongs, the headers know better than SectionSizeAlloc (MQRR trap 22).
+    # The headers, not SectionSizeAlloc, say where the second section belongs (MQRR trap 22).
     data = first.data.ljust(body.end, b"\0") + b"".join(section.data for section in sections[1:])
     return _read(data, received, body.size)
 
@@ -251,7 +251,7 @@ def _check_sections(sections: Sequence[Section]) -> None:
     kinds = [section.type for section in sections]
     is_cut = bool(kinds) and kinds[0] in _FIRST
     if kinds != [SectionType.FULL_PACKET] and not (is_cut and kinds[1:] in ([], [_SECOND_OF[kinds[0]]])):
-        raise _wrong("SectionBufferType", f"{[int(kind) for kind in kinds]} is no packet")
+        raise _wrong("SectionBufferType", f"{[int(kind) for kind in kinds]} do not make a packet")
     for section in sections:
         size = len(section.data)
         if section.size_alloc < size or (section.size_alloc > size and section.type not in _FIRST):
@@ -259,8 +259,8 @@ def _check_sections(sections: Sequence[Section]) -> None:
 
 
 def _read(data: bytes, received: int | None = None, body_size: int = 0) -> RemoteMessage:
-    """The message of a packet; without what was received of its body, all of that is there."""
-    # PacketSize counts the headers after the message; one that does not is understood as well.
+    """The message of a packet; without `received`, its body is complete."""
+    # PacketSize includes the headers after the message; a packet where it does not is accepted as well.
     size = int.from_bytes(data[_PACKET_SIZE], "little")
     served = UserMessage(data[:size])
     trailer = served.trailer
@@ -282,9 +282,9 @@ def _read(data: bytes, received: int | None = None, body_size: int = 0) -> Remot
     return RemoteMessage(served, received, body_size, subqueue, dead_letters, address)
 
 
-@lru_cache(_CACHED)  # most messages of a queue have the same ones
+@lru_cache(_CACHED)  # the same for most messages of a queue
 def _read_headers(trailer: bytes, overlay: bytes) -> tuple[SubqueueHeader, str, str]:
-    """What the headers after a message tell: subqueue, dead-letter queue and the address of the sender."""
+    """Subqueue, dead-letter queue and sender address, from the headers after a message."""
     subqueue, dead_letters, extended = _MAIN_QUEUE, "", ExtendedAddressHeader()
     for header in read_extension_headers(Reader(trailer)) if trailer else ():
         match header:

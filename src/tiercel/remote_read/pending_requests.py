@@ -1,10 +1,10 @@
-"""PendingRequestTable: reads that wait, and messages whose readers have not said yet that they have them.
+"""PendingRequestTable: waiting reads, and delivered messages that are not acknowledged yet.
 
-[MS-MQRR] 3.1.1.2, 3.1.1.3, 3.1.2.2. The key is the handle and the reader's own number; all reads that wait
-are here, peeks too, so that all can be cancelled (MQRR trap 8).
+[MS-MQRR] 3.1.1.2, 3.1.1.3, 3.1.2.2. The key is the handle and the reader's request id. All waiting reads are
+here, peeks included, so that each can be cancelled (MQRR trap 8).
 
-    read that finds nothing     -> waiting -> delivered, or forgotten: a peek, a failure, cancelled
-    receive that finds its message         -> delivered -> forgotten: ended, timed out, handle closed
+    read of an empty queue  -> waiting -> delivered, or forgotten: a peek, a failure, cancelled
+    receive with a message             -> delivered -> forgotten: ended, timed out, handle closed
 """
 
 from collections import OrderedDict
@@ -25,8 +25,8 @@ class PendingRequest:
     arguments: StartReceive
     is_receive: bool
     transaction: Transaction | None = None
-    waiter: Waiter | None = None  # while it waits
-    lookup_id: int | None = None  # of the message that was handed out
+    waiter: Waiter | None = None  # while waiting
+    lookup_id: int | None = None  # of the delivered message
 
     @property
     def is_express(self) -> bool:
@@ -46,7 +46,7 @@ class PendingRequests:
         self._of_handle: dict[QueueHandle, dict[int, PendingRequest]] = {}
         self._by_call: dict[CallId, PendingRequest] = {}
         self._by_waiter: dict[Waiter, PendingRequest] = {}
-        # When each was delivered too long ago; all may be silent equally long, so they stand in order.
+        # The deadline of each delivered request. The time limit is the same for all, so they are in order.
         self._overdue_at: OrderedDict[PendingRequest, float] = OrderedDict()
 
     def __len__(self) -> int:
@@ -59,7 +59,7 @@ class PendingRequests:
         return list(self._of_handle.get(handle, {}).values())
 
     def of_call(self, call: CallId) -> PendingRequest | None:
-        """The request that waits in this call."""
+        """The request that is waiting in this call."""
         return self._by_call.get(call)
 
     def of_waiter(self, waiter: Waiter) -> PendingRequest | None:
@@ -72,7 +72,7 @@ class PendingRequests:
         self._of_handle.setdefault(request.handle, {})[request.arguments.request_id] = request
 
     def deliver(self, request: PendingRequest, lookup_id: int, now: float) -> None:
-        """The message goes to its reader; from now on there is a limit to its silence (MQRR trap 7)."""
+        """Note a delivery; the time limit for its acknowledgement starts now (MQRR trap 7)."""
         self._stop_waiting(request)
         request.lookup_id = lookup_id
         self._of_handle.setdefault(request.handle, {})[request.arguments.request_id] = request
@@ -93,10 +93,10 @@ class PendingRequests:
 
     @property
     def next_deadline(self) -> float | None:
-        """When to look for what is overdue: at whole seconds, so that no message sets the clock anew."""
+        """When to call `overdue`; rounded to whole seconds, so that timers are rarely reset."""
         return ceil(next(iter(self._overdue_at.values()))) if self._overdue_at else None
 
     def overdue(self, now: float) -> PendingRequest | None:
-        """The request that was delivered longest ago, if that is too long."""
+        """The oldest delivered request, if its deadline has passed."""
         request, deadline = next(iter(self._overdue_at.items()), (None, now))
         return request if deadline <= now else None

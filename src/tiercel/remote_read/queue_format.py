@@ -1,4 +1,4 @@
-"""QUEUE_FORMAT: how a call names a queue. [MS-MQMQ] 2.2.7, [MS-MQRR] 2.2.3."""
+"""QUEUE_FORMAT: the name of a queue in a call. [MS-MQMQ] 2.2.7, [MS-MQRR] 2.2.3."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -20,7 +20,7 @@ from tiercel.rpc.ndr import NdrReader, NdrWriter
 _K = QueueFormatKind
 _GUIDS = {_K.PUBLIC, _K.MACHINE, _K.CONNECTOR}
 _TEXTS = {_K.DIRECT, _K.SUBQUEUE}
-_NAME_MAX_UNITS = 1024  # a computer, a queue and a subqueue are shorter together
+_NAME_MAX_UNITS = 1024  # longer than any computer, queue and subqueue name together
 
 _SYSTEM_QUEUES = {
     QueueFormatSuffix.JOURNAL: SystemQueue.JOURNAL,
@@ -34,13 +34,13 @@ _JOURNAL = QueueFormatFlag.SYSTEM | QueueFormatSuffix.JOURNAL
 
 @dataclass(frozen=True, slots=True)
 class QueueFormat:
-    """One arm of the union is in use: a GUID with a number for some kinds, a text, or nothing at all."""
+    """One arm of the union is in use: a GUID, a GUID with a number, a text, or nothing."""
 
     kind: int = QueueFormatKind.UNKNOWN
     suffix_and_flags: int = 0
     guid: UUID = NULL_GUID
-    number: int = 0  # of a private queue; of a multicast name the port
-    text: str | None = None  # of a direct name, without DIRECT=; of a distribution list its domain
+    number: int = 0  # of a private queue; the port of a multicast name
+    text: str | None = None  # a direct name without DIRECT=; the domain of a distribution list
     address: int = 0  # of a multicast name
 
     @classmethod
@@ -57,11 +57,11 @@ class QueueFormat:
             case MachineFormatName():
                 suffix = QueueFormatFlag.SYSTEM | _SUFFIX_OF[name.queue]
                 return cls(_K.MACHINE, suffix, name.queue_manager)
-        problem = "queues of this kind cannot be read from afar"
+        problem = "queues of this kind cannot be read remotely"
         raise InvalidParameterError(str(name), problem=problem, fix="use a direct, public or private name")
 
     def format_name(self) -> FormatName:
-        """The queue; kinds that cannot be read from afar are invalid parameters (MQRR-020)."""
+        """The name of the queue; kinds that cannot be read remotely are invalid parameters (MQRR-020)."""
         suffix = self.suffix_and_flags & _SUFFIX
         is_journal = suffix == QueueFormatSuffix.JOURNAL
         match self.kind:
@@ -73,9 +73,9 @@ class QueueFormat:
                 return DirectFormatName.from_wire(self.text)
             case _K.MACHINE if suffix in _SYSTEM_QUEUES:
                 return MachineFormatName(self.guid, _SYSTEM_QUEUES[QueueFormatSuffix(suffix)])
-        raise InvalidParameterError("pQueueFormat", problem="it names no queue that can be read from afar")
+        raise InvalidParameterError("pQueueFormat", problem="no queue of this kind can be read remotely")
 
-    # On the wire. The tag is one byte (MQRR trap 3); the text follows the structure, being behind a pointer.
+    # The union tag is one byte (MQRR trap 3). The text is behind a pointer, so it follows the structure.
 
     @classmethod
     def read(cls, reader: NdrReader) -> Self:
@@ -97,7 +97,7 @@ class QueueFormat:
             case _K.MULTICAST:
                 address, port = reader.u32("m_address"), reader.u32("m_port")
                 return cls(kind, suffix, number=port, address=address)
-        raise reader.error("m_qft", f"has no kind {kind}")
+        raise reader.error("m_qft", f"is {kind}, not a known kind")
 
     def write(self, writer: NdrWriter) -> None:
         writer.align(4).u8(self.kind).u8(self.suffix_and_flags).u16(0).u8(self.kind)

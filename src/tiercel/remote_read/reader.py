@@ -1,7 +1,7 @@
 """The reader's side of the RemoteRead interface, without connections: [MS-MQRR] 3.2.
 
-A `ReaderHandle` is one open queue. It makes the requests and takes their answers, and knows for each read
-whether its message has still to be acknowledged:
+A `ReaderHandle` is one open queue. It builds requests, takes their answers, and tracks for each read whether
+its message must still be acknowledged:
 
     read = handle.start(ReceiveAction.RECEIVE, timeout_ms=5000)
     message = handle.answered(read, await call(read.request))
@@ -10,7 +10,8 @@ whether its message has still to be acknowledged:
     sent --error--> ended       sent --message of a peek--> ended
     sent --message--> delivered --end(ack or nack)--> ended
 
-A read is ended once: who comes second, the caller or the closing of the queue, learns that locally.
+A read is ended once. If the caller and the closing of the queue both try, the second gets an error without a
+call.
 """
 
 from collections.abc import Iterator
@@ -56,7 +57,7 @@ _RECEIVES: Final = frozenset(
 
 
 class RequestIds:
-    """Numbers that are unique among all pending reads of a client, on whatever queue (MQRR-144)."""
+    """Request ids, unique among all pending reads of a client (MQRR-144)."""
 
     def __init__(self, first: int = 1) -> None:
         self._next = first
@@ -101,24 +102,24 @@ class Read:
 
     @property
     def is_delivered(self) -> bool:
-        """Whether the server waits to be told what became of the message."""
+        """Whether the server waits for the acknowledgement."""
         return self.state is ReadState.DELIVERED
 
     def cancel(self) -> CancelReceive:
-        """Ends the wait; the read itself is answered, with an error or with a message that came just then."""
+        """R_CancelReceive; the read is still answered, with an error or with a message that arrived first."""
         return CancelReceive(self.request.handle, self.request.request_id)
 
     def end(self, ack: int) -> EndReceive:
-        """Says what became of the message: RR_ACK or RR_NACK, each kind of read in its own way (MQRR-126)."""
+        """R_EndReceive or R_EndTransactionalReceive, with RR_ACK or RR_NACK (MQRR-126)."""
         if not self.is_delivered:
-            problem = "the queue was closed, or the connection was lost: the message has been given back"
+            problem = "the queue was closed or the connection lost; the message is back in the queue"
             raise InvalidHandleError(self.handle.subject, problem=problem, fix="receive it again")
         self.state = ReadState.ENDED
         kind = EndTransactionalReceive if self.is_transactional else EndReceive
         return kind(self.request.handle, ack, self.request.request_id)
 
     def forget(self) -> None:
-        """Its number may be used again."""
+        """End it and free its request id."""
         self.state = ReadState.ENDED
         self.handle.forget(self)
 
@@ -158,7 +159,7 @@ class ReaderHandle:
             max_body_size,
             max_body_size,
         )
-        if transaction is NULL_GUID or transaction == NULL_GUID:  # comparing costs a call
+        if transaction is NULL_GUID or transaction == NULL_GUID:  # identity first: comparing is slower
             read = Read(self, StartReceive(*arguments))
         else:
             read = Read(self, StartTransactionalReceive(*arguments, transaction))
@@ -166,8 +167,8 @@ class ReaderHandle:
         return read
 
     def answered(self, read: Read, answer: Received) -> RemoteMessage:
-        """The message that a read has found; it must be ended when `read.is_delivered` says so, which is also
-        the case when the message cannot be rebuilt: that is a DecodeError, and RR_NACK is due.
+        """The message of an answer. If `read.is_delivered`, it must be ended: also after a DecodeError, which
+        calls for RR_NACK.
         """
         if answer.status:
             try:
@@ -179,7 +180,7 @@ class ReaderHandle:
         return rebuild(answer.sections)
 
     def delivered(self, read: Read) -> None:
-        """A message has come, readable or not."""
+        """Note that a message arrived, readable or not."""
         if read.state is not ReadState.SENT:
             return
         if read.is_receive:
@@ -203,7 +204,7 @@ class ReaderHandle:
         return answer.cursor
 
     def close_cursor(self, cursor: int) -> Iterator[HandleRequest]:
-        """What to call, one after the other: what waits at the cursor is cancelled first (MQRR-147)."""
+        """The calls to make, in order: waiting reads at the cursor are cancelled first (MQRR-147)."""
         self._check_open(cursor)
         self.cursors.discard(cursor)
         for read in self._waiting():
@@ -226,9 +227,9 @@ class ReaderHandle:
         return SetUserAcknowledgementClass(self.context, lookup_id, MessageClass.NACK_RECEIVE_REJECTED)
 
     def close(self) -> Iterator[HandleRequest]:
-        """What to call, one after the other; an answer may come between two of them.
+        """The calls to make, in order; an answer may arrive between two of them.
 
-        What waits is cancelled, what was delivered goes back (MQRR trap 5), the cursors go, then the queue.
+        Waiting reads are cancelled, delivered messages returned (MQRR trap 5), then cursors and queue closed.
         """
         if not self.is_open:
             return
@@ -236,7 +237,7 @@ class ReaderHandle:
         for read in self._waiting():
             yield read.cancel()
         for read in [read for read in self._reads.values() if read.is_delivered]:
-            if read.is_delivered:  # its reader may have come first
+            if read.is_delivered:  # may have been ended in the meantime
                 yield read.end(RR_NACK)
                 read.forget()
         cursors = sorted(self.cursors)
@@ -246,7 +247,7 @@ class ReaderHandle:
         yield CloseQueue(self.context)
 
     def lost(self) -> None:
-        """The connection is gone, and the handle with it; the server gives back what was delivered."""
+        """The connection is lost, and the handle with it; the server unlocks delivered messages."""
         self.is_open = False
         self.cursors.clear()
         for read in list(self._reads.values()):
@@ -259,9 +260,9 @@ class ReaderHandle:
         if not self.is_open:
             raise InvalidHandleError(self.subject, problem="the queue was closed")
         if cursor and cursor not in self.cursors:
-            raise InvalidHandleError(self.subject, problem="the cursor was closed", fix="make a new one")
+            raise InvalidHandleError(self.subject, problem="the cursor was closed", fix="create a new one")
 
 
 def lookup_id_of(message: RemoteMessage, answer: Received) -> int:
-    """The whole lookup id: on the wire its first byte is missing, which the priority tells (MQRR trap 15)."""
+    """The whole lookup id: the wire omits its first byte, which is the priority (MQRR trap 15)."""
     return lookup_id(message.packet.priority, answer.sequence_id)

@@ -1,4 +1,4 @@
-"""The nine actions of a read: what goes together, and what the engine is asked. [MS-MQRR] 3.1.4.7."""
+"""The nine actions of a read: which arguments each allows, and its engine call. [MS-MQRR] 3.1.4.7."""
 
 from tiercel.engine.cursor import Cursor
 from tiercel.engine.handles import Found, OpenQueue, Waiter
@@ -11,7 +11,7 @@ from tiercel.model.limits import INFINITE
 from tiercel.remote_read.calls import StartReceive
 
 _MS = 1000
-_RECEIVE = ReceiveAction.RECEIVE  # naming a member of an enum costs a call
+_RECEIVE = ReceiveAction.RECEIVE  # cached: enum lookup is slow here
 
 _SEEKS = {
     LookupAction.PEEK_CURRENT: MessageSeekAction.SEEK_CURRENT,
@@ -21,7 +21,7 @@ _SEEKS = {
     LookupAction.RECEIVE_NEXT: MessageSeekAction.SEEK_NEXT,
     LookupAction.RECEIVE_PREV: MessageSeekAction.SEEK_PREVIOUS,
 }
-# What [MS-MQQP] means by these ids; no message has them (MQRR trap 16).
+# Lookup ids with a special meaning in [MS-MQQP]; no message has them (MQRR trap 16).
 _SENTINELS = {
     (MessageSeekAction.SEEK_NEXT, 0): MessageSeekAction.SEEK_FIRST,
     (MessageSeekAction.SEEK_PREVIOUS, LAST_LOOKUP_ID): MessageSeekAction.SEEK_LAST,
@@ -35,14 +35,14 @@ _RECEIVES = {
 
 
 def is_receive(arguments: StartReceive) -> bool:
-    """Whether the message leaves the queue, and its reader has to end the read (MQRR trap 4)."""
+    """Whether the message leaves the queue, so that its reader must end the read (MQRR trap 4)."""
     return arguments.action in _RECEIVES
 
 
 def check_arguments(arguments: StartReceive) -> None:
-    """Refuses what does not go together; this comes before anything else (MQRR trap 32)."""
+    """Refuse invalid combinations, before any other check (MQRR trap 32)."""
     action, lookup_id = arguments.action, arguments.lookup_id
-    if action == _RECEIVE and not lookup_id:  # as nearly all are
+    if action == _RECEIVE and not lookup_id:  # the usual case
         return
     match action:
         case ReceiveAction.RECEIVE | ReceiveAction.PEEK_CURRENT:
@@ -55,8 +55,8 @@ def check_arguments(arguments: StartReceive) -> None:
         case _:
             is_valid = False
     if not is_valid:
-        problem = f"action {action:#010x} does not go with lookup id {lookup_id}, cursor {arguments.cursor}"
-        raise InvalidParameterError("R_StartReceive", problem=f"{problem} and {arguments.timeout_ms} ms")
+        given = f"lookup id {lookup_id}, cursor {arguments.cursor} and timeout {arguments.timeout_ms} ms"
+        raise InvalidParameterError("R_StartReceive", problem=f"action {action:#010x} cannot have {given}")
 
 
 def read(
@@ -66,7 +66,7 @@ def read(
     cursor: Cursor | None,
     transaction: Transaction | None,
 ) -> Found | Waiter:
-    """Reads as the checked arguments say; a message that leaves the queue is only locked yet."""
+    """Read as the checked arguments say; a received message is only locked until the read is ended."""
     # The protocol counts milliseconds, the engine seconds (MQRR trap 9).
     timeout = None if arguments.timeout_ms == INFINITE else arguments.timeout_ms / _MS
     if arguments.action == _RECEIVE:

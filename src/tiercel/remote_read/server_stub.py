@@ -1,9 +1,9 @@
-"""Between the connections and the service: calls go in as values, answers go back as stub data.
+"""Between RPC connections and the service: decodes calls and encodes their answers.
 
     stub.take_all(connection, connection.receive(data))                       # inside a batch
     for action in service.take_actions(): stub.perform(action)                # after its commit
 
-Then the connections have something to send. What `perform` does not do itself, it gives back.
+Answers are queued on their connections. `perform` returns the actions that are left to the caller.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,10 @@ class ServerStub:
         self._service = service
 
     def take_all(self, connection: ServerConnection, events: Sequence[Event]) -> None:
-        """What came in one piece: who asks for more in the same breath does not wait for what is before."""
+        """Take events that arrived together.
+
+        An acknowledgement with a receive behind it is not awaited: the client has already moved on.
+        """
         last = len(events) - 1
         while last >= 0 and not _is_start(events[last]):
             last -= 1

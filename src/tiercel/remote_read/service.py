@@ -1,13 +1,13 @@
 """The server of the RemoteRead interface: [MS-MQRR] 3.1.
 
-Every input comes between `begin` and the engine's commit, inside a batch of the engine. Afterwards `finish`
-takes the effects of the commit, and `take_actions` gives what may leave:
+All input arrives inside a batch of the engine, between `begin` and the commit. Afterwards `finish` takes the
+effects of the commit, and `take_actions` returns the answers that may leave:
 
     engine.begin(time_of_day); service.begin(now); service.call(...); ...
     others = service.finish(engine.commit()); perform(service.take_actions())
 
-A message that is handed out stays locked until its reader says that it has it, so an answer that is lost
-costs nothing but time: the reader's silence, its end or an orderly close give the message back.
+A delivered message stays locked until its reader acknowledges it. A lost answer therefore loses no message:
+a timeout, a lost connection or an orderly close unlocks it.
 """
 
 from collections.abc import Callable
@@ -60,9 +60,9 @@ from tiercel.wire.user_message import UserMessage
 _READ_ACCESSES = {int(QueueAccess.RECEIVE), int(QueueAccess.PEEK)}
 _OUTCOMES = {CoordinatorAnswer.COMMITTED, CoordinatorAnswer.ABORTED}
 _NO_CLASS = 0
-_NO_LEVEL = AuthenticationLevel.NONE  # naming a member of an enum costs a call
+_NO_LEVEL = AuthenticationLevel.NONE  # cached: enum lookup is slow here
 _RECEIVE = ReceiveAction.RECEIVE
-# How long, and how many, acknowledgements may wait for others that are made durable by the same commit.
+# The longest delay, and the largest number, of acknowledgements that share one commit.
 _POSTPONED_S = 0.008
 _POSTPONED_MAX = 64
 
@@ -75,17 +75,17 @@ class RemoteReadService:
     ) -> None:
         self._engine = engine
         self._settings = settings
-        self.port = settings.port  # the daemon says where it listens in the end
+        self.port = settings.port  # the daemon sets it once it listens
         self._now = 0.0
         self._actions: list[Action] = []
         self._handles = Handles(random_bytes)
         self._requests = PendingRequests(settings.cleanup_s)
-        self._dropped: set[Waiter] = set()  # waits of this batch that were answered, or need no answer
-        self._enlisted: set[UUID] = set()  # the transactions that remote readers may use
+        self._dropped: set[Waiter] = set()  # waits of this batch that are answered already, or need no answer
+        self._enlisted: set[UUID] = set()  # transactions that remote readers may use
         self._postponed: list[tuple[CallId, calls.EndReceive, PendingRequest]] = []
         self._postponed_until: float | None = None
         self._has_answered = False  # the answers of this batch have left
-        # A method gives its response, or None when the answer comes later.
+        # A method returns its response, or None if the answer comes later.
         self._methods: dict[type[Request], Method] = {
             calls.GetServerPort: self._get_server_port,
             calls.OpenQueue: self._open_queue,
@@ -107,7 +107,7 @@ class RemoteReadService:
     # The batch.
 
     def begin(self, now: float) -> None:
-        """`now` is a clock that never goes back, in seconds; who was silent too long loses its message."""
+        """Start a batch; `now` is monotonic, in seconds. Unlock overdue messages: [MS-MQRR] 3.1.5.1."""
         self._now = max(now, self._now)
         self._has_answered = False
         while (request := self._requests.overdue(self._now)) is not None:
@@ -115,10 +115,10 @@ class RemoteReadService:
             self._give_back(request)
 
     def flush(self) -> None:
-        """Before the commit: acknowledgements that have waited, if they now cost nothing or are due.
+        """Before the commit: end postponed receives, if the batch is written anyway or they are due.
 
-        Those that are due have a commit of their own, after the answers of this batch have left: readers are
-        at work while it is made durable.
+        Those that are due get a commit of their own, after the answers of this batch have left: the clients
+        process their messages while it is made durable.
         """
         if self._postponed_until is None:
             return
@@ -127,7 +127,7 @@ class RemoteReadService:
             self._end_postponed()
 
     def finish(self, effects: list[Effect]) -> list[Effect]:
-        """After the commit: answers the calls whose waits have ended; gives the effects for others."""
+        """After the commit: answer calls whose wait has ended; the effects that are for others."""
         others: list[Effect] = []
         for effect in effects:
             if isinstance(effect, Completed):
@@ -149,7 +149,7 @@ class RemoteReadService:
 
     @property
     def next_deadline(self) -> float | None:
-        """When a reader has been silent too long, or waits for an answer, on the clock of `begin`."""
+        """The next time limit of a delivered or postponed message, on the clock of `begin`."""
         return earliest(self._requests.next_deadline, self._postponed_until)
 
     @property
@@ -158,13 +158,13 @@ class RemoteReadService:
 
     @property
     def pending_count(self) -> int:
-        """Reads that wait, and messages that were handed out and not ended."""
+        """Waiting reads, and delivered messages that are not acknowledged."""
         return len(self._requests)
 
     # Inputs.
 
     def call(self, call: CallId, caller: Caller, request: Request) -> None:
-        """A call came; a reply or a fault with the same id answers it, now or later."""
+        """Take a call; it is answered by a reply or a fault with the same id, now or later."""
         if self._postponed and not _leaves_alone(request):
             self._end_postponed()
         try:
@@ -176,17 +176,17 @@ class RemoteReadService:
                 self._actions.append(Reply(call, response))
 
     def postpone(self, call: CallId, caller: Caller, request: calls.EndReceive) -> None:
-        """An acknowledgement whose reader asks for its next message without waiting for the answer.
+        """Take an acknowledgement whose reader has already asked for its next message.
 
-        It may wait a little for others, so that one commit serves them all; meanwhile nobody else can have
-        the message, and if we end, it comes once more: the same as if the acknowledgement were on its way.
+        It may be delayed, so that one commit serves several. Until then the message stays locked; after a
+        crash it is delivered again, as if the acknowledgement had been lost on the way.
         """
         try:
             pending = self._find_delivered(caller, request)
         except (RpcFault, MqError) as error:
             self._refuse(call, request, error)
             return
-        if pending.is_express:  # its end costs no commit
+        if pending.is_express:  # needs no commit
             self._end_unawaited(call, request, pending)
             return
         self._postponed.append((call, request, pending))
@@ -209,7 +209,7 @@ class RemoteReadService:
             self._actions.append(Reply(call, response, False))
 
     def _refuse(self, call: CallId, request: Request, error: RpcFault | MqError) -> None:
-        """Tells of a failure in a response; by a fault where that cannot, and of an `RpcFault`."""
+        """Answer with the error: in a response, or in a fault if the response cannot carry it."""
         response = None if isinstance(error, RpcFault) else request.RESPONSE.failed(error.code)
         if response is not None:
             self._actions.append(Reply(call, response))
@@ -217,29 +217,29 @@ class RemoteReadService:
             self._actions.append(Fault(call, error.status if isinstance(error, RpcFault) else error.code))
 
     def abandon(self, call: CallId) -> None:
-        """Nobody waits for the answer any more: the call was orphaned, or its connection is gone."""
+        """Stop waiting: the call was orphaned or its connection lost."""
         request = self._requests.of_call(call)
         if request is not None:
             self._end_wait(request)
 
     def cancel(self, call: CallId) -> None:
-        """The caller would like an answer soon, whatever it is: a co_cancel came."""
+        """End the call early: a co_cancel PDU arrived."""
         request = self._requests.of_call(call)
         if request is not None and request.is_waiting:
             self._end_wait(request)
             self._actions.append(Fault(call, NCA_S_FAULT_CANCEL))
 
     def run_down(self, handle: QueueHandle) -> None:
-        """The last connection of its group is gone, and the handle with it: 3.1.6.1 and 3.1.6.2."""
+        """Close a handle whose group has lost its last connection: [MS-MQRR] 3.1.6.1, 3.1.6.2."""
         self._end_postponed()
         self._close(handle)
 
     def enlisted(self, call: CallId, transaction: UUID, error: MqError | None = None) -> None:
-        """What `Enlist` asked for has succeeded, or failed."""
+        """The result of an `Enlist` action."""
         if error is None and transaction not in self._enlisted:
             try:
                 self._engine.transactions.begin(transaction).single_phase = False
-            except TransactionSequenceError as problem:  # it is somebody else's
+            except TransactionSequenceError as problem:  # it exists already, begun by another party
                 error = problem
             else:
                 self._enlisted.add(transaction)
@@ -248,12 +248,15 @@ class RemoteReadService:
     # Opening and closing.
 
     def _get_server_port(self, _call: CallId, _caller: Caller, _: calls.GetServerPort) -> Response:
+        """R_GetServerPort: [MS-MQRR] 3.1.4.1."""
         return calls.ServerPort(self.port)
 
     def _open_queue(self, _call: CallId, caller: Caller, request: calls.OpenQueue) -> Response:
+        """R_OpenQueue: [MS-MQRR] 3.1.4.2."""
         return calls.QueueOpened(self._open(caller, request, _READ_ACCESSES, set(ShareMode)).context)
 
     def _open_queue_for_move(self, _call: CallId, caller: Caller, request: calls.OpenQueue) -> Response:
+        """R_OpenQueueForMove: [MS-MQRR] 3.1.4.11."""
         handle = self._open(caller, request, {int(QueueAccess.MOVE)}, {ShareMode.DENY_NONE})
         self._handles.open_for_move(handle)
         return calls.QueueOpenedForMove(handle.move_context, handle.context)
@@ -264,7 +267,7 @@ class RemoteReadService:
         is_workgroup = bool(request.is_workgroup)
         token = self._identify(caller, is_workgroup=is_workgroup)
         if request.access not in accesses or request.share_mode not in shares:
-            problem = f"access {request.access:#x} or share mode {request.share_mode} cannot be asked for"
+            problem = f"access {request.access:#x} with share mode {request.share_mode} is not allowed here"
             raise InvalidParameterError("R_OpenQueue", problem=problem)
         opened = self._engine.opening.open(
             request.queue.format_name(),
@@ -279,19 +282,20 @@ class RemoteReadService:
         except RpcFault:
             self._engine.opening.close(opened)
             raise
-        opened.remote_read_state = RemoteReadState.READY_FOR_READ  # with the answer, both sides know it
+        opened.remote_read_state = RemoteReadState.READY_FOR_READ  # the answer carries the handle
         return handle
 
     def _close_queue(self, _call: CallId, caller: Caller, request: calls.CloseQueue) -> Response:
+        """R_CloseQueue: [MS-MQRR] 3.1.4.3."""
         handle = self._handle(caller, request)
         caller.association.close_handle(calls.REMOTE_READ, request.handle)
         self._close(handle)
         return calls.QueueClosed()
 
     def _close(self, handle: QueueHandle) -> None:
-        """Ends everything that the handle began, whoever wants it (MQRR traps 5, 6)."""
+        """End everything that the handle began, whether closed or run down (MQRR traps 5, 6)."""
         requests = self._requests.of(handle)
-        for request in requests:  # first: what is given back must not go to one that waits here
+        for request in requests:  # first, so that an unlocked message does not go to one of them
             if request.waiter is not None:
                 self._end_wait(request, OperationCancelledError(str(handle.opened.format_name)))
         for request in requests:
@@ -305,18 +309,21 @@ class RemoteReadService:
     # Cursors and purging.
 
     def _create_cursor(self, _call: CallId, caller: Caller, request: calls.CreateCursor) -> Response:
+        """R_CreateCursor: [MS-MQRR] 3.1.4.4."""
         handle = self._handle(caller, request)
         return calls.CursorCreated(
             self._handles.add_cursor(handle, self._engine.opening.open_cursor(handle.opened))
         )
 
     def _close_cursor(self, _call: CallId, caller: Caller, request: calls.CloseCursor) -> Response:
+        """R_CloseCursor: [MS-MQRR] 3.1.4.5."""
         handle = self._handle(caller, request)
         self._engine.opening.close_cursor(handle.opened, self._cursor(handle, request.cursor))
         del handle.cursors[request.cursor]
         return calls.Done()
 
     def _purge_queue(self, _call: CallId, caller: Caller, request: calls.PurgeQueue) -> Response:
+        """R_PurgeQueue: [MS-MQRR] 3.1.4.6."""
         handle = self._handle(caller, request)
         if handle.opened.access != QueueAccess.RECEIVE:
             raise _status(Status.ACCESS_DENIED, "the handle was not opened to receive")
@@ -326,6 +333,7 @@ class RemoteReadService:
     # Reading.
 
     def _start_receive(self, call: CallId, caller: Caller, arguments: calls.StartReceive) -> Response | None:
+        """R_StartReceive, R_StartTransactionalReceive: [MS-MQRR] 3.1.4.7, 3.1.4.13."""
         handle = self._handle(caller, arguments)
         check_arguments(arguments)
         cursor = self._cursor(handle, arguments.cursor) if arguments.cursor else None
@@ -333,7 +341,7 @@ class RemoteReadService:
         if isinstance(arguments, calls.StartTransactionalReceive):
             transaction = self._transaction_to_read(handle, arguments)
         if self._requests.find(handle, arguments.request_id) is not None:
-            problem = f"request {arguments.request_id} of this handle has not ended"
+            problem = f"request {arguments.request_id} of this handle is still open"
             raise InvalidParameterError("R_StartReceive", problem=problem)
         found = read(self._engine.reading, handle.opened, arguments, cursor, transaction)
         request = PendingRequest(call, handle, arguments, is_receive(arguments), transaction)
@@ -345,7 +353,8 @@ class RemoteReadService:
     def _transaction_to_read(
         self, handle: QueueHandle, arguments: calls.StartTransactionalReceive
     ) -> Transaction | None:
-        if arguments.transaction == NULL_GUID:  # then it is R_StartReceive
+        """The transaction of R_StartTransactionalReceive: [MS-MQRR] 3.1.4.13."""
+        if arguments.transaction == NULL_GUID:  # same as R_StartReceive
             return None
         queue = handle.opened.queue_for(QueueAccess.RECEIVE)
         if not queue.queue.transactional or not is_receive(arguments):
@@ -354,6 +363,7 @@ class RemoteReadService:
         return self._find_transaction(arguments.transaction)
 
     def _complete(self, request: PendingRequest, waiter: Waiter) -> None:
+        """Answer a read whose wait has ended."""
         if waiter.found is not None:
             response = self._deliver(request, waiter.found)
         else:
@@ -363,6 +373,7 @@ class RemoteReadService:
         self._actions.append(Reply(request.call, response))
 
     def _deliver(self, request: PendingRequest, found: Found) -> Received:
+        """The answer to a read that found a message: [MS-MQRR] 3.1.4.7, return values."""
         if request.is_receive:
             self._requests.deliver(request, found.lookup_id, self._now)
         elif request.waiter is not None:
@@ -373,32 +384,34 @@ class RemoteReadService:
         address = self._engine.peers.seen(packet.source_queue_manager) or ""
         data = serve(packet, found.record, subqueue=subqueue, address=address)
         limits = request.arguments.max_body_size, request.arguments.max_compound_message_size
-        # The priority is in the packet: the sequence goes without it (MQRR trap 15).
+        # The sequence id is the lookup id without its priority, which the packet has (MQRR trap 15).
         sequence = lookup_id_sequence(found.lookup_id)
         return Received(found.record.arrival_time, sequence, split(data, *limits))
 
     def _cancel_receive(self, _call: CallId, caller: Caller, request: calls.CancelReceive) -> Response:
+        """R_CancelReceive: [MS-MQRR] 3.1.4.8."""
         handle = self._handle(caller, request)
         waiting = self._requests.find(handle, request.request_id)
         if waiting is None or not waiting.is_waiting:
-            raise _status(Status.NOT_FOUND, f"no request {request.request_id} waits")
+            raise _status(Status.NOT_FOUND, f"no waiting request {request.request_id}")
         self._end_wait(waiting, OperationCancelledError(str(handle.opened.format_name)))
         return calls.Done()
 
     def _end_wait(self, request: PendingRequest, error: MqError | None = None) -> None:
-        """Takes a wait out of the engine; the call is answered with the error, if anybody wants an answer."""
+        """End a wait in the engine, and answer its call with `error`, if given."""
         waiter = request.waiter
         assert waiter is not None
         self._requests.forget(request)
         self._dropped.add(waiter)
         self._engine.waiting.stop(waiter, OperationCancelledError(str(request.handle.opened.state)))
-        if waiter.found is not None and request.is_receive:  # a message came in this very batch
+        if waiter.found is not None and request.is_receive:  # a message arrived in this batch
             request.lookup_id = waiter.found.lookup_id
             self._give_back(request)
         if error is not None:
             self._actions.append(Reply(request.call, Received.failed(error.code)))
 
     def _end_receive(self, _call: CallId, caller: Caller, request: calls.EndReceive) -> Response:
+        """R_EndReceive, R_EndTransactionalReceive: [MS-MQRR] 3.1.4.9, 3.1.4.15."""
         return self._end(request, self._find_delivered(caller, request))
 
     def _find_delivered(self, caller: Caller, request: calls.EndReceive) -> PendingRequest:
@@ -406,8 +419,10 @@ class RemoteReadService:
         pending = self._requests.find(handle, request.request_id)
         if pending is None or pending.lookup_id is None or not _can_end(request, pending):
             if not any(each.is_receive for each in self._requests.of(handle)):
-                raise InvalidHandleError(str(handle.opened.format_name), problem="no receive is open on it")
-            problem = f"request {request.request_id} has no message to be ended so"
+                raise InvalidHandleError(
+                    str(handle.opened.format_name), problem="the handle has no open receive"
+                )
+            problem = f"request {request.request_id} has no message that this call could end"
             raise InvalidParameterError(str(handle.opened.format_name), problem=problem)
         return pending
 
@@ -418,12 +433,12 @@ class RemoteReadService:
         try:
             reading.end_receive(opened, pending.lookup_id, delete=request.ack == RR_ACK)
         except TransactionSequenceError:
-            reading.lock_on(opened, pending.lookup_id)  # a message that is gone says so
+            reading.lock_on(opened, pending.lookup_id)  # reports that the message is gone, if so
             raise
         return calls.Done()
 
     def _give_back(self, request: PendingRequest) -> None:
-        """The message is free again, in a transaction too (MQRR trap 12), unless it has ended meanwhile."""
+        """Unlock the message, even in a transaction (MQRR trap 12); nothing if the read has ended."""
         assert request.lookup_id is not None
         with suppress(TransactionSequenceError, QueueNotAvailableError):
             self._engine.reading.end_receive(request.handle.opened, request.lookup_id, delete=False)
@@ -431,14 +446,15 @@ class RemoteReadService:
     # Moving.
 
     def _move_message(self, _call: CallId, caller: Caller, request: calls.MoveMessage) -> Response:
+        """R_MoveMessage: [MS-MQRR] 3.1.4.10."""
         source = self._handle(caller, request)
         target = self._handles.find_target(caller.association, request.move_context)
         if target is None:
-            raise InvalidHandleError("ullContextTo", problem="no queue is open under it to move there")
+            raise InvalidHandleError("ullContextTo", problem="no queue is open for moving under this context")
         queue = source.opened.queue_for(QueueAccess.RECEIVE)
         goal = target.opened.queue_for(QueueAccess.MOVE)
         if not queue.can_move_to(goal):
-            raise _status(Status.INVALID_PARAMETER, f"messages of {queue} do not move to {goal}")
+            raise _status(Status.INVALID_PARAMETER, f"messages of {queue} cannot move to {goal}")
         is_transactional = request.transaction != NULL_GUID
         if is_transactional and not goal.queue.transactional:
             raise TransactionUsageError(str(goal), problem="the queue is not transactional")
@@ -454,33 +470,35 @@ class RemoteReadService:
     def _enlist(
         self, call: CallId, caller: Caller, request: calls.EnlistRemoteTransaction
     ) -> Response | None:
+        """R_QMEnlistRemoteTransaction: [MS-MQRR] 3.1.4.12."""
         self._identify(caller, is_workgroup=self._handles.has_workgroup(caller.association))
         subject = f"transaction {request.transaction}"
         if request.transaction == NULL_GUID:
-            raise TransactionEnlistError(subject, problem="it has no identifier")
+            raise TransactionEnlistError(subject, problem="the identifier is null")
         if not self._settings.has_coordinator:
             raise DtcConnectError(subject, problem="this queue manager has no transaction coordinator")
-        if request.transaction in self._enlisted:  # another reader takes part in it
+        if request.transaction in self._enlisted:  # by another reader
             return calls.Done()
         self._actions.append(Enlist(call, request.transaction, request.token))
         return None
 
     def _find_transaction(self, identifier: UUID) -> Transaction:
-        """The transaction that a reader has enlisted; an unknown one is never made up (MQRR trap 11)."""
+        """An enlisted transaction; an unknown one is never created (MQRR trap 11)."""
         if identifier not in self._enlisted:
-            problem = "no reader has enlisted in it, or it has ended"
+            problem = "not enlisted by a reader, or already ended"
             raise TransactionSequenceError(f"transaction {identifier}", problem=problem)
         return self._engine.transactions.find(identifier)
 
     def _set_acknowledgement_class(
         self, _call: CallId, caller: Caller, request: calls.SetUserAcknowledgementClass
     ) -> Response:
+        """R_SetUserAcknowledgementClass: [MS-MQRR] 3.1.4.14."""
         handle = self._handle(caller, request)
         lock = self._engine.reading.lock_on(handle.opened, request.lookup_id)
         pending = (each.lookup_id for each in self._requests.of(handle))
         is_ended = lock is not None and lock.opened is handle.opened and request.lookup_id not in pending
         if not is_ended or lock is None or not isinstance(lock.owner, Transaction):
-            problem = "its receive in a transaction has not ended, or there is none"
+            problem = "not received in a transaction, or that receive has not been ended"
             raise TransactionUsageError(f"message {request.lookup_id}", problem=problem)
         if request.message_class == MessageClass.NACK_RECEIVE_REJECTED:
             self._engine.reading.reject_at_commit(handle.opened, request.lookup_id)
@@ -489,26 +507,28 @@ class RemoteReadService:
             raise InvalidParameterError(f"message {request.lookup_id}", problem=problem)
         return calls.Done()
 
-    # Who calls, and what for.
+    # Callers and handles.
 
     def _identify(self, caller: Caller, *, is_workgroup: bool) -> Token:
-        """Who the caller is to the queue manager; refuses one that is not protected well enough."""
+        """The caller's access token; an RpcFault if its authentication level is too low."""
         settings = self._settings
         least = settings.least_level_for(is_workgroup=is_workgroup, is_local=caller.is_local)
         if caller.level.effective >= least.effective:
             return ANONYMOUS if caller.level is _NO_LEVEL else caller.token
-        if settings.allow_anonymous:  # then everything is open to it that is open to nobody in particular
+        if settings.allow_anonymous:  # it gets the rights of anonymous users
             return ANONYMOUS
-        raise RpcFault(ERROR_ACCESS_DENIED, f"level {caller.level.name}, {least.name} is needed")
+        raise RpcFault(ERROR_ACCESS_DENIED, f"level {caller.level.name} is below {least.name}")
 
     def _handle(self, caller: Caller, request: calls.HandleRequest) -> QueueHandle:
         handle = caller.association.find_handle(calls.REMOTE_READ, request.handle)
         assert isinstance(handle, QueueHandle)
         opener = handle.opener
-        if caller.token is opener.token and caller.level is opener.level:  # nothing can have changed
+        if (
+            caller.token is opener.token and caller.level is opener.level
+        ):  # the usual case: same rights as at the opening
             return handle
         if self._identify(caller, is_workgroup=handle.is_workgroup).user != handle.user:
-            raise RpcFault(ERROR_ACCESS_DENIED, "the queue was opened by somebody else")
+            raise RpcFault(ERROR_ACCESS_DENIED, "the queue was opened by another user")
         return handle
 
     @staticmethod
@@ -520,17 +540,17 @@ class RemoteReadService:
 
 
 def _leaves_alone(request: Request) -> bool:
-    """Whether it cannot tell a message that is being read from one that has been."""
+    """Whether a call is unaffected by postponed acknowledgements: their messages are locked anyway."""
     return type(request) is calls.StartReceive and request.action == _RECEIVE
 
 
 def _can_end(request: calls.EndReceive, pending: PendingRequest) -> bool:
-    """Each way to end a read fits to one way to begin it; outside a transaction both fit (MQRR-118, -126)."""
+    """Each kind of read has its own end; outside a transaction both are accepted (MQRR-118, -126)."""
     if isinstance(request, calls.EndTransactionalReceive):
         return isinstance(pending.arguments, calls.StartTransactionalReceive)
     return pending.transaction is None
 
 
 def _status(status: Status, problem: str) -> MqError:
-    """An NTSTATUS where an HRESULT would be expected: readers look for exactly that (MQRR trap 24)."""
+    """An NTSTATUS instead of an HRESULT, as readers expect (MQRR trap 24)."""
     return error_for_code(status)("remote read", problem=problem)
