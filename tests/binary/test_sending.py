@@ -5,7 +5,7 @@ import pytest
 from engine.harness import RECOVERABLE, Box
 from tiercel.binary.flight import Entry
 from tiercel.binary.settings import Settings
-from tiercel.model.codes import DeliveryGuarantee, OutgoingQueueState, QueueAccess
+from tiercel.model.codes import DeliveryGuarantee, OutgoingQueueState
 from tiercel.model.format_name import FormatName
 from tiercel.store.interface import Keyspace
 from tiercel.store.memory_store import MemoryStore
@@ -34,11 +34,11 @@ class TestMessagePositionAvailable:
         self, net: Net, here: Qm, hand: Hand, name: str, state: OutgoingQueueState, calls: int
     ) -> None:
         box = Box(here, FormatName.parse(name.format(hand.address)))
-        box.open(QueueAccess.SEND)
+        here.left_outgoing(box.name)
         here.outgoing(box).state = state
         packet = hand.message(hand.name_of("q"))
         for _ in range(2):
-            here.run(lambda: here.engine.sending.post(packet, box.name))
+            here.run(lambda: here.engine.delivery.arrive(packet, box.state))
             net.settle()
             assert len(hand.calls) == calls
         assert here.outgoing(box).message_count == 2

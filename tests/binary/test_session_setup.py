@@ -4,10 +4,12 @@ from uuid import UUID
 
 import pytest
 
+from engine.harness import World, refused
 from tiercel.binary.actions import Dial, Resolve, SessionEvent, Write
 from tiercel.binary.transitions import State
 from tiercel.model.codes import ConnectionStatus, OutgoingQueueState
 from tiercel.model.identifiers import NULL_GUID, TxSequenceId
+from tiercel.store.memory_store import MemoryStore
 from tiercel.wire.internal_packets import ConnectionParameters, EstablishConnection, SessionAck
 from tiercel.wire.order_ack import OrderAck
 from tiercel.wire.structure import encode_guid
@@ -100,12 +102,22 @@ class TestTheWayThere:
         assert outgoing.next_hops == ["IP=192.0.2.7"]
 
     @pytest.mark.conformance("MQQB-003")
-    def test_by_spx_is_none(self, site: Site) -> None:
-        name = r"DIRECT=SPX:00000012.00a0234f7500\private$\q"
-        site.sends(b"1", to=name)
+    @pytest.mark.parametrize("protocol", ["SPX", "IPX"])
+    def test_by_spx_is_none(self, protocol: str) -> None:
+        name = rf"DIRECT={protocol}:00000012.00a0234f7500\private$\q"
+        store = MemoryStore()
+        world = World(store=store)  # an engine without carriers takes any name
+        world.box(name).send(b"1")
+        world.engine.stop()
+        site = Site(store)
+        site.run(site.protocol.start)
         site.wait(3_600_000)
         assert site.dialled() == []
         assert site.history(name) == [ConnectionStatus.TCP_NOT_ENABLED]
+        site.assert_queue_is(OutgoingQueueState.NEED_VALIDATION, name)
+        with refused(0xC00E0020):
+            site.sends(b"2", to=name)
+        assert site.outgoing(name).message_count == 1
 
 
 class TestTheFirstPacket:

@@ -34,7 +34,7 @@ from tiercel.model.codes import (
     ShareMode,
 )
 from tiercel.model.errors import IoTimeoutError, MqError
-from tiercel.model.format_name import FormatName
+from tiercel.model.format_name import FormatName, MulticastFormatName
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
@@ -56,13 +56,22 @@ ALL_ACKNOWLEDGEMENTS = Acknowledgements(0xF)
 
 
 class World:
-    def __init__(self, directory: Path | None = None, *, name: str = "HERE", **options: Any) -> None:
+    def __init__(
+        self,
+        directory: Path | None = None,
+        *,
+        name: str = "HERE",
+        store: MemoryStore | None = None,
+        **options: Any,
+    ) -> None:
         self.directory = directory
         self.name = name
         self.options = options
         self.now: float = NOW
         self.effects: list[Effect] = []
-        self.store: MemoryStore | LmdbStore = MemoryStore() if directory is None else self._open(directory)
+        self.store: MemoryStore | LmdbStore = (
+            store or MemoryStore() if directory is None else self._open(directory)
+        )
         self.start()
 
     @staticmethod
@@ -115,6 +124,11 @@ class World:
 
     def box(self, name: str) -> "Box":
         return Box(self, parse_queue_name(name if "\\" in name or "=" in name else rf".\private$\{name}"))
+
+    def left_outgoing(self, name: FormatName) -> None:
+        """An outgoing queue that was made when its name could still be opened."""
+        is_multicast = isinstance(name, MulticastFormatName)
+        self.run(lambda: self.engine._catalog.create_outgoing(name, is_multicast=is_multicast))
 
     @property
     def journal(self) -> "Box":

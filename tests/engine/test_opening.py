@@ -2,6 +2,7 @@
 
 import pytest
 
+from tiercel.engine.carriers import AbsentCarrier
 from tiercel.engine.handles import OpenQueue
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import OutgoingQueueState, QueueAccess, RemoteReadState, ShareMode
@@ -373,7 +374,15 @@ class TestOutgoingQueues:
         away.send(b"1")
         (queue,) = outgoing(world)
         told: list[tuple[QueueState, bool]] = []
-        world.engine.outgoing.paused = lambda state, is_paused: told.append((state, is_paused))
+
+        class Listening(AbsentCarrier):
+            def paused(self, queue: QueueState) -> None:
+                told.append((queue, True))
+
+            def resumed(self, queue: QueueState) -> None:
+                told.append((queue, False))
+
+        world.engine.carriers.register(Listening(lambda _name: True, ()))
         world.run(lambda: world.engine.outgoing.pause(away.state))
         assert told == [(away.state, True)]
         states = [queue.state]

@@ -251,6 +251,7 @@ class OutgoingQueue(Told):
     locked: int
     oldest_arrival: str | None
     next_hops: list[str]
+    reason: str
     unacknowledged: int
     history: list[HistoryEntry]
 

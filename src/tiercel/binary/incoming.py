@@ -15,7 +15,7 @@ from tiercel.binary.context import Context
 from tiercel.binary.history import History
 from tiercel.binary.order_acks import OrderAcks
 from tiercel.binary.outgoing_stream import OutgoingStream
-from tiercel.binary.reports import report
+from tiercel.binary.reports import report_trace
 from tiercel.binary.session import Session
 from tiercel.binary.streams import IncomingStream, Streams
 from tiercel.binary.transitions import ProtocolError
@@ -196,7 +196,7 @@ class Incoming:
 
     def _trace(self, packet: UserMessage) -> None:
         if packet.base_flags & TRACING:
-            report(self._engine, packet)
+            report_trace(self._engine, packet)
 
     def _watch_history(self) -> None:
         lifetime_ms = self._context.settings.history_lifetime_ms

@@ -12,19 +12,17 @@ from tiercel.binary.context import Context
 from tiercel.binary.pinging import Pinging
 from tiercel.binary.session import Session
 from tiercel.binary.transitions import Event, State, after
+from tiercel.engine.carriers import CarrierQueues, is_held
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import ConnectionStatus, OutgoingQueueState
-from tiercel.model.queue import ConnectionHistoryEntry, OutgoingQueue
-
-_HISTORY_KEPT = 100
-_STICKY = {OutgoingQueueState.ON_HOLD, OutgoingQueueState.LOCKED}
+from tiercel.model.queue import OutgoingQueue
 
 
 class NextHop:
     def __init__(
         self,
         context: Context,
-        seconds: Callable[[], int],
+        carried: CarrierQueues,
         new_connection: Callable[["NextHop"], int],
         pinging: Pinging,
         *,
@@ -43,7 +41,7 @@ class NextHop:
         self.state: State | None = None  # None while nobody wants to connect
         self.address = ""
         self._context = context
-        self._seconds = seconds
+        self._carried = carried
         self._new_connection = new_connection
         self._pinging = pinging
         self._host_index = 0
@@ -205,20 +203,7 @@ class NextHop:
 
     def note(self, status: ConnectionStatus, error: int = 0) -> None:
         for queue in self._outgoing():
-            self.note_of(queue, status, self._seconds(), error, self.address)
-
-    @staticmethod
-    def note_of(
-        queue: OutgoingQueue, status: ConnectionStatus, seconds: int, error: int = 0, address: str = ""
-    ) -> None:
-        entry = ConnectionHistoryEntry(
-            status=status,
-            connection_history_time=seconds,
-            error=error,
-            address_list=(address,) if address else (),
-        )
-        queue.connection_history.append(entry)
-        del queue.connection_history[:-_HISTORY_KEPT]
+            self._carried.note(queue, status, error, self.address)
 
     def next_ready(self) -> QueueState:
         """Takes out the queue whose turn it is; who has more to send puts it back, at the end."""
@@ -229,17 +214,12 @@ class NextHop:
         return queue
 
     def _set_state(self, state: OutgoingQueueState) -> None:
-        for queue in self._outgoing():
-            if queue.state not in _STICKY:
-                queue.state = state
+        for queue in self._sending():
+            assert isinstance(queue.queue, OutgoingQueue)
+            queue.queue.state = state
 
     def _outgoing(self) -> Iterator[OutgoingQueue]:
         return (queue.queue for queue in self.queues if isinstance(queue.queue, OutgoingQueue))
-
-
-def is_held(queue: QueueState) -> bool:
-    """Whether the queue must not send: paused, or locked because the computer is hardened."""
-    return isinstance(queue.queue, OutgoingQueue) and queue.queue.state in _STICKY
 
 
 def _next_hop(address: str) -> str:

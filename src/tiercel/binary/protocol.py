@@ -11,10 +11,10 @@ from tiercel.binary.actions import Action, Close, SessionEvent
 from tiercel.binary.context import Context
 from tiercel.binary.flight import Entry
 from tiercel.binary.incoming import Incoming
-from tiercel.binary.next_hop import NextHop, is_held
+from tiercel.binary.next_hop import NextHop
 from tiercel.binary.outgoing_stream import OutgoingStream
 from tiercel.binary.pinging import Pinging
-from tiercel.binary.reports import report
+from tiercel.binary.reports import report_trace
 from tiercel.binary.session import Session
 from tiercel.binary.settings import Settings
 from tiercel.binary.transitions import State
@@ -22,9 +22,9 @@ from tiercel.engine.core import Effect
 from tiercel.engine.engine import Engine
 from tiercel.engine.outgoing import Taken
 from tiercel.engine.queue_state import QueueState
-from tiercel.model.codes import ConnectionStatus, OutgoingQueueState
+from tiercel.model.codes import ConnectionStatus, MessageClass, OutgoingQueueState
 from tiercel.model.errors import ComputerDoesNotSupportEncryptionError
-from tiercel.model.format_name import DirectFormatName, DirectProtocol, PrivateFormatName
+from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName, PrivateFormatName
 from tiercel.model.queue import IncomingTransactionalTransferInfo, OutgoingQueue
 from tiercel.wire.order_ack import (
     FINAL_ACK_CLASSES_FROM,
@@ -54,8 +54,7 @@ class BinaryProtocol:
         self._next_hops: dict[UUID | str, NextHop] = {}
         self._next_hop_of: dict[QueueState, NextHop] = {}
         self._streams = self._incoming.outgoing_streams
-        engine.outgoing.paused = self._paused
-        engine.outgoing.not_encrypted = self._not_encrypted
+        self._queues = engine.carriers.register(self)
 
     # The batch.
 
@@ -69,13 +68,12 @@ class BinaryProtocol:
         The timers come after the inputs: a session that was silent only because we were must not end.
         """
         self._context.timers.run(self._context.now)
-        while ready := self._engine.outgoing.take_ready():
+        while ready := self._queues.take_ready():
             next_hops: dict[NextHop, None] = {}
             for queue in ready:
-                next_hop = None if queue.is_deleted or is_held(queue) else self._find_next_hop(queue)
-                if next_hop is not None:
-                    next_hop.ready[queue] = None
-                    next_hops[next_hop] = None
+                next_hop = self._find_next_hop(queue)
+                next_hop.ready[queue] = None
+                next_hops[next_hop] = None
             for next_hop in next_hops:
                 self._serve(next_hop)
         self._incoming.flush()
@@ -89,7 +87,7 @@ class BinaryProtocol:
     @property
     def next_deadline(self) -> float | None:
         """When a timer is due, on the clock of `begin`; now, while there is something to send."""
-        if self._engine.outgoing.has_ready:
+        if self._queues.has_ready:
             return self._context.now
         return self._context.timers.next_deadline
 
@@ -105,10 +103,8 @@ class BinaryProtocol:
 
     def start(self) -> None:
         """Once, in the first batch: outgoing queues that hold messages are connected (MQQB-098)."""
-        for queue in list(self._engine.outgoing.queues()):
-            self._engine.outgoing.retire(queue)
         self._incoming.streams.forget_old()
-        self._engine.outgoing.wake()
+        self._engine.outgoing.start()
 
     def stop(self) -> None:
         """Closes every session; nothing is dialled any more."""
@@ -269,31 +265,26 @@ class BinaryProtocol:
         if not next_hop.queues:
             self._next_hops = {key: each for key, each in self._next_hops.items() if each is not next_hop}
 
-    def _find_next_hop(self, queue: QueueState) -> NextHop | None:
+    def _find_next_hop(self, queue: QueueState) -> NextHop:
         next_hop = self._next_hop_of.get(queue)
         if next_hop is None:
-            next_hop = self._new_next_hop(queue)
-            if next_hop is not None:
-                self._next_hop_of[queue] = next_hop
-                next_hop.adopt(queue)
+            assert isinstance(queue.queue, OutgoingQueue)
+            next_hop = self._next_hop_to(queue.queue.destination_format_name)
+            self._next_hop_of[queue] = next_hop
+            next_hop.adopt(queue)
         return next_hop
 
-    def _new_next_hop(self, queue: QueueState) -> NextHop | None:
-        assert isinstance(queue.queue, OutgoingQueue)
-        match queue.queue.destination_format_name:
-            case PrivateFormatName(queue_manager=guid):
-                return self._next_hops.get(guid) or self._add_next_hop(guid, guid)
-            case DirectFormatName(protocol=protocol) as name if protocol in _BY_TCP:
-                host = name.host.casefold()
-                return self._next_hops.get(host) or self._add_next_hop(host, None)
-            case DirectFormatName(protocol=protocol) if not protocol.is_http:
-                # SPX and IPX are history (MQQB-003).
-                NextHop.note_of(queue.queue, ConnectionStatus.TCP_NOT_ENABLED, self._engine.seconds)
-        return None
+    def _next_hop_to(self, name: FormatName) -> NextHop:
+        if isinstance(name, PrivateFormatName):
+            guid = name.queue_manager
+            return self._next_hops.get(guid) or self._add_next_hop(guid, guid)
+        assert isinstance(name, DirectFormatName)
+        host = name.host.casefold()
+        return self._next_hops.get(host) or self._add_next_hop(host, None)
 
     def _add_next_hop(self, key: UUID | str, guid: UUID | None) -> NextHop:
         next_hop = self._next_hops[key] = NextHop(
-            self._context, lambda: self._engine.seconds, self._new_connection, self._pinging, guid=guid
+            self._context, self._queues, self._new_connection, self._pinging, guid=guid
         )
         next_hop.rested = self._retire
         next_hop.hosts = lambda: [str(key)] if guid is None else self._hosts_of(next_hop, guid)
@@ -360,7 +351,7 @@ class BinaryProtocol:
                 )
             data = stream.add(entry, taken)
         session.send(taken.packet, data, entry)
-        report(self._engine, taken.packet, session.address)
+        report_trace(self._engine, taken.packet, session.address)
 
     def _addressed(self, session: Session, packet: UserMessage) -> UserMessage:
         """A final ack takes the form of the messages that it answers, but only without a router between.
@@ -375,28 +366,42 @@ class BinaryProtocol:
         address = self._engine.peers.direct_address(peer) if peer == session.remote_guid else None
         return packet if address is None else with_direct_name(packet, address)
 
-    def _not_encrypted(self, queue: QueueState) -> None:
-        next_hop = self._find_next_hop(queue)
-        assert isinstance(queue.queue, OutgoingQueue)
-        NextHop.note_of(
-            queue.queue,
-            ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE,
-            self._engine.seconds,
-            ComputerDoesNotSupportEncryptionError.code,
-            "" if next_hop is None else next_hop.address,
-        )
+    # What the engine tells a carrier.
 
-    def _paused(self, queue: QueueState, is_paused: bool) -> None:  # set by the engine
+    kinds = ("DIRECT=OS", "DIRECT=TCP", "PRIVATE")
+
+    @staticmethod
+    def carries(name: FormatName) -> bool:
+        """SPX and IPX are history (MQQB-003)."""
+        if isinstance(name, DirectFormatName):
+            return name.protocol in _BY_TCP
+        return isinstance(name, PrivateFormatName)
+
+    def paused(self, queue: QueueState) -> None:
+        """Pause Queue Event: the peer may send one message at a time, and the session may end as idle.
+
+        [MS-MQQB] 3.1.7.13.
+        """
         next_hop = self._find_next_hop(queue)
-        if next_hop is None:
-            return
-        if not is_paused:
-            if next_hop.session is not None and next_hop.session.is_open:
-                assert isinstance(queue.queue, OutgoingQueue)
-                queue.queue.state = OutgoingQueueState.CONNECTED
-            self._engine.outgoing.wake(queue)
-            return
         next_hop.ready.pop(queue, None)
         if next_hop.session is not None and next_hop.session.is_open:
             next_hop.session.send_ack(window=1)
             next_hop.session.is_active = False
+
+    def resumed(self, queue: QueueState) -> None:
+        """Resume Queue Event: [MS-MQQB] 3.1.7.14."""
+        next_hop = self._find_next_hop(queue)
+        if next_hop.session is not None and next_hop.session.is_open:
+            assert isinstance(queue.queue, OutgoingQueue)
+            queue.queue.state = OutgoingQueueState.CONNECTED
+
+    def message_failed(self, queue: QueueState, reason: MessageClass) -> None:
+        """A message could not be encrypted, the only failure before it leaves: [MS-MQQB] 3.1.7.1.5.1."""
+        assert isinstance(queue.queue, OutgoingQueue)
+        assert reason is MessageClass.NACK_COULD_NOT_ENCRYPT
+        self._queues.note(
+            queue.queue,
+            ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE,
+            ComputerDoesNotSupportEncryptionError.code,
+            self._find_next_hop(queue).address,
+        )

@@ -13,8 +13,8 @@ from tiercel.wire.message import decode_message, encode_message
 from tiercel.wire.user_message import UserMessage
 
 
-def report(engine: Engine, packet: UserMessage, next_hop: str | None = None) -> None:
-    """Sends a report if the message is traced; without a queue that can be reached there is none."""
+def report_trace(engine: Engine, packet: UserMessage, next_hop: str | None = None) -> None:
+    """Sends a report if the message is traced; a report that has no queue leaves a line in the ledger."""
     if not packet.base_flags & TRACING:
         return
     debug = packet.other(DebugHeader)
@@ -30,10 +30,12 @@ def report(engine: Engine, packet: UserMessage, next_hop: str | None = None) -> 
     )
     message.id = engine.numbering.new_message_id()
     message.sent_time = engine.seconds
+    report = UserMessage(encode_message(message))
     try:
-        engine.sending.post(UserMessage(encode_message(message)), queue)
-    except MqError:
-        return
+        engine.sending.post(report, queue)
+    except MqError as problem:
+        detail = f"the report has no queue: {problem.problem}"
+        engine.ledger.add(str(queue), report, MessageClass.NACK_BAD_DST_Q, detail)
 
 
 def _label(packet: UserMessage, seconds: int) -> str:

@@ -28,6 +28,8 @@ def _state(queue: Record) -> Text:
 
 
 def _last_try(queue: Record) -> str:
+    if queue["reason"]:
+        return str(queue["reason"])
     if not queue["history"]:
         return ""
     last = queue["history"][-1]

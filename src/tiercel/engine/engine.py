@@ -18,13 +18,13 @@ from tiercel.engine.access import Access, system_descriptor
 from tiercel.engine.administration import Administration, load_queue_manager
 from tiercel.engine.admission import Admission
 from tiercel.engine.browsing import Browsing
+from tiercel.engine.carriers import Carriers
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.claims import Claims
 from tiercel.engine.core import Core, Effect, earliest
 from tiercel.engine.deadlines import Deadlines
 from tiercel.engine.delivery import Delivery
 from tiercel.engine.discards import Ledger
-from tiercel.engine.dispatch import Dispatch
 from tiercel.engine.expiry import Expiry
 from tiercel.engine.handles import Waiter
 from tiercel.engine.identity import Identity
@@ -85,7 +85,8 @@ class Engine:
         self.peers = Peers(core)
         self.numbering = Numbering(core, manager.identifier)
         catalog = self._catalog = Catalog(core, manager)
-        resolver = Resolver(catalog, identity.names)
+        self.carriers = Carriers(core)
+        resolver = Resolver(catalog, self.carriers, identity.names)
         access = Access(catalog, everyone_may_send=everyone_may_send)
         self.quotas = Quotas(core, catalog)
         self._deadlines = Deadlines(core)
@@ -106,9 +107,14 @@ class Engine:
         self.waiting = self.delivery.waiting
         self._expiry = Expiry(core, catalog, self._deadlines, self.delivery)
         self.reading = Reading(core, self.delivery, self.waiting)
-        self.dispatch = Dispatch(core)
         self.outgoing = Outgoing(
-            core, catalog, self.numbering, self.delivery, self._deadlines, outgoing_index
+            core,
+            catalog,
+            self.numbering,
+            self.delivery,
+            self._deadlines,
+            outgoing_index,
+            self.carriers,
         )
         self.transactions = Transactions(core, catalog, self.delivery, self.waiting, self.outgoing)
         self.resource_manager = ResourceManager(core, self.transactions)

@@ -11,6 +11,7 @@ from tiercel.engine.peers import Peers
 from tiercel.engine.records import Record
 from tiercel.engine.resolver import Resolver
 from tiercel.model.codes import MessageClass
+from tiercel.model.errors import MqError
 from tiercel.model.format_name import PrivateFormatName
 from tiercel.model.limits import INFINITE, TIME_TO_REACH_QUEUE_DEFAULT_S
 from tiercel.model.queue_manager import QueueManager
@@ -54,5 +55,11 @@ class FinalAcks:
         ack = build_final_ack(
             self._numbering.new_message_id(), self._core.seconds, reason, packet, time_to_reach_queue=limit
         )
-        queue = self._resolver.destination(PrivateFormatName(sender, ORDER_QUEUE_NUMBER))
+        name = PrivateFormatName(sender, ORDER_QUEUE_NUMBER)
+        try:
+            queue = self._resolver.destination(name)
+        except MqError as problem:
+            detail = f"the final acknowledgement has no queue: {problem.problem}"
+            self._core.ledger.add(str(name), ack, MessageClass.NACK_BAD_DST_Q, detail)
+            return
         self._delivery.accept_one(queue, Record(ack.data, self._core.seconds), ack)

@@ -16,10 +16,11 @@ the commit that makes it durable, and keeps it over every reconnect and restart 
 """
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tiercel.engine.carriers import Carriers
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.core import Core, Counter
 from tiercel.engine.deadlines import Deadlines
@@ -82,6 +83,7 @@ class Outgoing:
         delivery: Delivery,
         deadlines: Deadlines,
         index: OutgoingIndex,
+        carriers: Carriers,
     ) -> None:
         self._core = core
         self._catalog = catalog
@@ -89,6 +91,7 @@ class Outgoing:
         self._numbering = numbering
         self._deadlines = deadlines
         self._index = index
+        self._carriers = carriers
         self._own = encode_guid(catalog.queue_manager.identifier)
         self._ordinals = Counter(core, "tx_sequence")
         stored = int.from_bytes(core.batch.get(Keyspace.META, _TIMESTAMP) or b"", "big")
@@ -96,10 +99,6 @@ class Outgoing:
         self._timestamp = max(stored, core.seconds & 0xFFFF_FFFF)
         self._streams: dict[QueueState, Stream] = {}
         self._by_sequence: dict[int, QueueState] = {}
-        # Set by the protocol: an outgoing queue was paused, or resumed.
-        self.paused: Callable[[QueueState, bool], None] = lambda _queue, _is_paused: None
-        # The same: a message could not be encrypted.
-        self.not_encrypted: Callable[[QueueState], None] = lambda _queue: None
 
     def load(self) -> None:
         """Reads the streams, one short record for each outgoing queue that has one."""
@@ -118,14 +117,11 @@ class Outgoing:
     def seconds(self) -> int:
         return self._core.seconds
 
-    @property
-    def has_ready(self) -> bool:
-        return bool(self._core.ready)
-
-    def take_ready(self) -> list[QueueState]:
-        """The outgoing queues that got messages since they were asked for last."""
-        ready, self._core.ready = self._core.ready, {}
-        return list(ready)
+    def start(self) -> None:
+        """In the first batch, when every carrier has registered: sends what waits in the store (MQQB-098)."""
+        for queue in list(self.queues()):
+            self.retire(queue)
+        self.wake()
 
     def wake(self, queue: QueueState | None = None) -> None:
         """Has a queue, or all of them, looked at again."""
@@ -136,12 +132,12 @@ class Outgoing:
     def pause(self, queue: QueueState) -> None:
         """Pause Queue ([MS-MQDMPR] 3.1.4.14, 3.1.7.2.3): nothing is sent from it until it is resumed."""
         _outgoing_queue(queue).state = OutgoingQueueState.ON_HOLD
-        self.paused(queue, True)
+        self._carriers.paused(queue)
 
     def resume(self, queue: QueueState) -> None:
         """Resume Queue ([MS-MQDMPR] 3.1.4.15, 3.1.7.2.4)."""
         _outgoing_queue(queue).state = OutgoingQueueState.INACTIVE
-        self.paused(queue, False)
+        self._carriers.resumed(queue)
 
     def retire(self, queue: QueueState) -> bool:
         """Removes an outgoing queue that nobody needs just now; the next message to its name makes a new one.
@@ -179,7 +175,7 @@ class Outgoing:
             if packet.comes_from(self._own) and packet.is_to_be_encrypted:
                 # No keys are exchanged yet; in clear it never goes (MQQB-220).
                 self._delivery.finish(queue, lookup_id, record, MessageClass.NACK_COULD_NOT_ENCRYPT, packet)
-                self.not_encrypted(queue)
+                self._carriers.message_failed(queue, MessageClass.NACK_COULD_NOT_ENCRYPT)
                 continue
             sequence, number = self._place(packet)
             taken = Taken(queue, lookup_id, record, packet, sequence, number)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from tiercel.engine.carriers import Carriers
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.errors import (
@@ -24,8 +25,9 @@ from tiercel.model.path_name import PathName
 
 
 class Resolver:
-    def __init__(self, catalog: Catalog, local_names: Iterable[str]) -> None:
+    def __init__(self, catalog: Catalog, carriers: Carriers, local_names: Iterable[str]) -> None:
         self._catalog = catalog
+        self._carriers = carriers
         # Every name and address that means this computer (DMPR T-32).
         manager = catalog.queue_manager
         stored = (manager.computer_name, manager.qualified_computer_name)  # the computer may have a new name
@@ -73,6 +75,7 @@ class Resolver:
         if isinstance(name, PublicFormatName | DistributionListFormatName):
             problem = "only a directory knows where it leads, and this queue manager uses none"
             raise UnsupportedFormatNameOperationError(str(name), problem=problem)
+        self._carriers.check(name)
         is_multicast = isinstance(name, MulticastFormatName)
         return self._catalog.outgoing(name) or self._catalog.create_outgoing(name, is_multicast=is_multicast)
 

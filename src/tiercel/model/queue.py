@@ -186,6 +186,7 @@ class OutgoingQueue(Queue):
     queue_type: QueueType = field(default=QueueType.SYSTEM, metadata=PERSISTENT)
     next_hops: list[str] | None = field(default=None, metadata=VOLATILE)  # None until resolved
     state: OutgoingQueueState = field(default=OutgoingQueueState.INACTIVE, metadata=VOLATILE)
+    reason: str = field(default="", metadata=VOLATILE)  # why nothing can leave it; ours, for people
     connection_history: list["ConnectionHistoryEntry"] = field(
         default_factory=list, repr=False, metadata=VOLATILE
     )

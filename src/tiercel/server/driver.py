@@ -30,6 +30,7 @@ from tiercel.model.format_name import FormatName
 from tiercel.model.path_name import PathKind, PathName
 from tiercel.security.unix import token_of_process
 from tiercel.server.node import Clock, Node
+from tiercel.server.transports import expect_transports
 from tiercel.store import DEFAULT_MAX_BYTES, MAX_MAX_BYTES, MIN_MAX_BYTES, directory_of, open_store
 
 _FATAL = (StoreFailedError, StoreDamagedError)
@@ -107,6 +108,7 @@ class Driver:
 
     def _new_node(self) -> Node:
         if self._network is None:
+            expect_transports(self.engine)
             return Node(self.engine, wall_clock=self._clock)
         node = Node(self.engine, wall_clock=self._clock, monotonic_clock=self._network.monotonic_clock)
         self._network.attach(node)

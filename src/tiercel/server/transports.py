@@ -5,6 +5,8 @@ from collections.abc import Callable
 from tiercel.binary.actions import Action
 from tiercel.binary.protocol import BinaryProtocol
 from tiercel.binary.settings import Settings
+from tiercel.engine.carriers import AbsentCarrier
+from tiercel.engine.engine import Engine
 from tiercel.server.node import Node
 
 
@@ -24,3 +26,8 @@ class Transports:
 
     def change_settings(self, settings: Settings) -> None:
         self.binary.change_settings(settings)
+
+
+def expect_transports(engine: Engine) -> None:
+    """Off the network, accepts the names that a daemon would carry when it is started on the same store."""
+    engine.carriers.register(AbsentCarrier(BinaryProtocol.carries, BinaryProtocol.kinds))

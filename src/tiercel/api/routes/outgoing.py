@@ -37,6 +37,7 @@ def _row(engine: Engine, state: QueueState) -> dict[str, Any]:
         "locked": len(state.locks),
         "oldest_arrival": time_text(engine.browsing.oldest_arrival(state)),
         "next_hops": queue.next_hops or [],
+        "reason": queue.reason,
         "unacknowledged": queue.transfer_info.eod_no_ack_count,
         "history": [_entry(each) for each in queue.connection_history],
     }

@@ -1,0 +1,79 @@
+"""Which names a queue manager takes: with a network, without one, and from a store of earlier days."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from tiercel.api.routes.outgoing import _row
+from tiercel.cli.monitoring import _OUTGOING
+from tiercel.engine.engine import Engine
+from tiercel.engine.identity import Identity
+from tiercel.model.codes import DeliveryGuarantee, QueueAccess
+from tiercel.model.errors import UnsupportedFormatNameOperationError
+from tiercel.model.format_name import FormatName
+from tiercel.model.message import Message
+from tiercel.security.access import Token
+from tiercel.server.daemon import Daemon
+from tiercel.server.driver import Driver
+from tiercel.store.lmdb_store import LmdbStore
+
+from .scripted import configured
+
+HTTP = FormatName.parse("DIRECT=HTTP://there/msmq/private$/q")
+CARRIED = [
+    r"DIRECT=OS:there\private$\q",
+    r"DIRECT=TCP:192.0.2.9\private$\q",
+    r"PRIVATE=11111111-2222-3333-4444-555555555555\00000001",
+]
+REFUSED = [str(HTTP), "DIRECT=HTTPS://there/msmq/q", "MULTICAST=234.1.1.1:8001"]
+SYSTEM = Token.local_system()
+
+
+def embedded(directory: Path) -> Driver:
+    return Driver(directory, clock=time.time, completed=lambda _waiter: None, deadline_changed=lambda: None)
+
+
+@pytest.mark.parametrize("name", CARRIED)
+def test_a_queue_manager_off_the_network_keeps_messages_for_the_daemon(tmp_path: Path, name: str) -> None:
+    driver = embedded(tmp_path)
+    opened = driver.open_queue(FormatName.parse(name), QueueAccess.SEND)
+    driver.run(lambda: driver.engine.sending.send(opened, Message(b"1")))
+    assert opened.state is not None
+    assert opened.state.count == 1
+    driver.close()
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_it_refuses_what_no_daemon_would_carry(tmp_path: Path, name: str) -> None:
+    driver = embedded(tmp_path)
+    with pytest.raises(UnsupportedFormatNameOperationError) as caught:
+        driver.open_queue(FormatName.parse(name), QueueAccess.SEND)
+    assert "Use a name of another kind (DIRECT=OS, DIRECT=TCP, PRIVATE)." in str(caught.value)
+    driver.close()
+
+
+def test_the_daemon_says_why_messages_of_earlier_days_wait(tmp_path: Path) -> None:
+    config = configured(tmp_path)
+    store = LmdbStore.open(Path(config.node.data), max_bytes=config.node.max_bytes)
+    engine = Engine(
+        store, Identity("HERE"), now=time.time(), owner=SYSTEM
+    )  # without carriers: takes any name
+    engine.begin(time.time())
+    opened = engine.opening.open(HTTP, QueueAccess.SEND, token=SYSTEM)
+    engine.sending.send(opened, Message(b"1", delivery=DeliveryGuarantee.RECOVERABLE))
+    engine.commit()
+    engine.stop()
+    store.close()
+
+    async def main() -> None:
+        async with Daemon(config) as daemon:
+            row = await daemon.call(lambda engine: _row(engine, engine.queues.get(HTTP)))
+            assert (row["count"], row["state"]) == (1, "need_validation")
+            reason = "this queue manager has no transport for DIRECT=HTTP names; configure one and restart"
+            assert row["reason"].startswith(reason)
+            shown = next(column for column in _OUTGOING if column.title == "LAST TRY")
+            assert shown.cell(row) == row["reason"]
+
+    asyncio.run(main())
