@@ -307,9 +307,9 @@ class TestWhatCannotBeSent:
         ("name", "words"),
         [
             (r"OTHER\private$\orders", "Connect to OTHER"),
-            (r"private$\orders;journal", "only the queue manager writes to journals"),
+            (r"private$\orders;journal", "only the queue manager can write to journals"),
             (r"private$\orders;retry", "only by being moved there"),
-            ("system$;deadletter", "only the queue manager writes to journals"),
+            ("system$;deadletter", "only the queue manager can write to journals"),
             ("MULTICAST=234.1.1.1:8001", "only a queue of the computer that we are connected to"),
         ],
     )

@@ -208,7 +208,7 @@ class TestQueues:
 
     def test_a_listed_name_cannot_hold_a_nul(self) -> None:
         message = message_with(response_queues=(UnreadableFormatName("OS:a\0b"),))
-        assert_refused(message, UnsupportedFormatNameOperationError, "no list of queues")
+        assert_refused(message, UnsupportedFormatNameOperationError, "a list of queues")
 
     @pytest.mark.parametrize("attribute", ["destination_queue", "administration_queue", "response_queue"])
     @pytest.mark.parametrize(

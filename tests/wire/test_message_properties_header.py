@@ -84,5 +84,5 @@ class TestMessagePropertiesHeader:
             MessagePropertiesHeader.decode(replaced(bytes(56), at, b"\1"))
 
     def test_a_label_without_nul_is_refused(self) -> None:
-        with pytest.raises(DecodeError, match="label at byte 56: is not a NUL-terminated"):
+        with pytest.raises(DecodeError, match="label at byte 56: is not NUL-terminated"):
             MessagePropertiesHeader.decode(replaced(bytes(56), 1, b"\1") + b"a\0\0\0")

@@ -48,7 +48,7 @@ class TestMQFFormatNameElement:
     def test_another_type_is_refused(self, format_type: int) -> None:
         data = struct.pack("<IHHIH", 16, 0x64, 0, 1, format_type) + bytes(2)
         with pytest.raises(
-            DecodeError, match=rf"format_type at byte 12: {format_type} is none of \[1, 2, 3, 6\]"
+            DecodeError, match=rf"format_type at byte 12: is {format_type}, not one of \[1, 2, 3, 6\]"
         ):
             MQFAddressHeader.decode(data)
 
@@ -112,7 +112,7 @@ class TestMQFAddressHeader:
         largest = struct.pack("<IHHI", 12 + 4 * 1024, 0x64, 0, 1024) + one * 1024
         assert len(MQFAddressHeader.decode(largest).elements) == 1024
         larger = struct.pack("<IHHI", 12 + 4 * 1025, 0x64, 0, 1025) + one * 1025
-        with pytest.raises(DecodeError, match="element_count at byte 8: is 1025, the most is 1024"):
+        with pytest.raises(DecodeError, match="element_count at byte 8: is 1025, at most 1024"):
             MQFAddressHeader.decode(larger)
 
     def test_an_element_may_not_pass_its_header(self) -> None:

@@ -79,7 +79,7 @@ class TestUserHeader:
         + [(aq(kind), "admin_queue") for kind in range(8) if kind not in ADMIN_KINDS],
     )
     def test_kinds_that_a_queue_cannot_have(self, flags: int, field: str) -> None:
-        with pytest.raises(DecodeError, match=f"UserHeader.flags at byte 44: . is no kind of {field}"):
+        with pytest.raises(DecodeError, match=f"UserHeader.flags at byte 44: {field} cannot be of kind ."):
             UserHeader.decode(user(flags, bytes(32)))
 
     def test_the_connector_type_stands_last(self) -> None:
@@ -139,7 +139,9 @@ class TestUserHeader:
         assert UserHeader.decode(user(1 << bit)).flags == 1 << bit | MP
 
     def test_a_name_that_its_kind_does_not_announce_cannot_be_written(self) -> None:
-        with pytest.raises(ValueError, match=r"UserHeader.destination_queue .* its kind in the flags wants"):
+        with pytest.raises(
+            ValueError, match=r"UserHeader.destination_queue .* its kind in the flags requires"
+        ):
             UserHeader(flags=MP | dq(5), destination_queue=PrivateQueueFormatNameId(1)).encode()
         with pytest.raises(ValueError, match=r"UserHeader.response_queue is None"):
             UserHeader(flags=MP | rq(7)).encode()

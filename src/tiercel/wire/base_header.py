@@ -18,6 +18,8 @@ TRACING = 0x0100
 
 @dataclass(frozen=True, slots=True)
 class BaseHeader(Structure):
+    """[MS-MQMQ] 2.2.19.1"""
+
     version_number: int = VERSION
     reserved: int = 0
     flags: int = 0

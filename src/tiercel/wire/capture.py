@@ -1,9 +1,8 @@
 """pcap and pcapng captures to the byte streams of TCP 1801 and the datagrams of UDP 3527.
 
-A capture is evidence, so nothing is guessed. Frames that cannot be read are counted. Bytes that are missing
-from a stream become a `Gap`, and what follows one is taken up again only at a segment that begins with a
-BaseHeader: anywhere else the packets could not be told apart. Why this is written by hand:
-docs/decisions/0002-reading-captures.md.
+Nothing is guessed. Unreadable frames are counted. Bytes missing from a stream become a `Gap`, after which
+reading resumes only at a segment that starts with a BaseHeader: elsewhere the packet boundaries are unknown.
+Why this is written by hand: docs/decisions/0002-reading-captures.md.
 """
 
 import struct
@@ -68,14 +67,14 @@ class Flow(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Bytes without a hole, the first of which begins a packet."""
+    """Contiguous bytes, starting with a packet."""
 
     offset: int
     data: bytes
 
 
 class Gap(NamedTuple):
-    """`size` bytes of a stream that are no use: `lost` of them were not captured, the rest are cut off."""
+    """`size` unusable bytes of a stream: `lost` of them were not captured, the rest belong to cut packets."""
 
     offset: int
     size: int
@@ -98,16 +97,16 @@ class Datagram(NamedTuple):
 class Capture:
     streams: list[Stream] = field(default_factory=list)
     datagrams: list[Datagram] = field(default_factory=list)
-    # For each stream, in its order, the offset of each segment and when it was captured: seconds since 1970.
+    # For each stream: the offset of each segment, and its capture time in seconds since 1970.
     moments: list[list[tuple[int, float]]] = field(default_factory=list)
     frames: int = 0
-    # IP fragments are not reassembled: MSMQ's TCP never makes them, and a Ping is too small for it.
+    # IP fragments are not reassembled: TCP does not produce them here, and a Ping is too small.
     fragments: int = 0
-    # Frames of which the capture kept only the beginning, and frames too short for their own headers.
+    # Frames truncated by the capture, and frames too short for their own headers.
     cut_frames: int = 0
     unreadable_frames: int = 0
     unknown_link_types: set[int] = field(default_factory=set)
-    # Where the file itself is broken; everything before that place has been read.
+    # Where the file is damaged; everything before it has been read.
     damage: DecodeError | None = None
 
 
@@ -118,9 +117,9 @@ def is_capture(data: bytes) -> bool:
 def read_capture(
     data: bytes, tcp_ports: Collection[int] = (TCP_PORT,), udp_ports: Collection[int] = (UDP_PORT,)
 ) -> Capture:
-    """What went to and from these ports; bytes that are no capture at all are a DecodeError."""
+    """The traffic of these ports; a DecodeError if the bytes are not a capture."""
     if not is_capture(data):
-        raise DecodeError("Capture", "magic", 0, f"{data[:4].hex()!r} begins neither pcap nor pcapng")
+        raise DecodeError("Capture", "magic", 0, f"is {data[:4].hex()!r}, not that of pcap or pcapng")
     capture = Capture()
     connections = _Connections()
     try:
@@ -162,7 +161,7 @@ def _pcap_frames(data: bytes) -> Iterator[tuple[int, bytes, float]]:
         at += record.size
         if size > len(data) - at:
             raise DecodeError("PcapRecord", "incl_len", at - 8, f"is {size}, {len(data) - at} are left")
-        # The upper bits of the link type tell of a checksum at the end.
+        # The upper bits of the link type describe a trailing checksum.
         yield network & 0xFFFF, data[at : at + size], seconds + fraction * fractions
         at += size
 
@@ -186,12 +185,12 @@ def _pcapng_frames(data: bytes) -> Iterator[tuple[int, bytes, float | None]]:
             elif kind is None:
                 interfaces = []
         except (struct.error, IndexError):
-            problem = f"block type {kind} is shorter than what it announces, or of an unknown interface"
+            problem = f"block type {kind} is too short for its contents, or of an unknown interface"
             raise DecodeError("PcapngBlock", "body", at + 8, problem) from None
 
 
 def _time_unit(order: str, interface: bytes) -> float:
-    """How many seconds one tick of an interface's clock is: its option if_tsresol, a millionth without it."""
+    """The clock resolution of an interface, in seconds: its option if_tsresol, by default a microsecond."""
     at = 8
     while at + 4 <= len(interface):
         code, size = struct.unpack_from(order + "HH", interface, at)
@@ -235,7 +234,7 @@ class _Packet(NamedTuple):
 
 
 def _read_frame(link_type: int, frame: bytes, capture: Capture) -> _Packet | None:
-    """The TCP or UDP of a frame; None when it holds another thing, or when that was counted."""
+    """The TCP or UDP packet of a frame; None if it has none, or was counted as unreadable."""
     if link_type not in _LINK_TYPES:
         capture.unknown_link_types.add(link_type)
         return None
@@ -253,7 +252,7 @@ def _network_packet(link_type: int, frame: bytes) -> bytes | None:
     if link_type in _RAW_IP:
         return frame
     if link_type in {_NULL, _LOOP}:
-        return frame[4:]  # an address family, whose numbers differ by system: the IP version says it too
+        return frame[4:]  # the address family differs by system; the IP version says the same
     type_at, at = {_ETHERNET: (12, 14), _LINUX_SLL: (14, 16), _LINUX_SLL2: (0, 20)}[link_type]
     (ethertype,) = struct.unpack_from("!H", frame, type_at)
     while ethertype in _VLAN_TAGS:
@@ -270,7 +269,7 @@ def _read_ipv4(packet: bytes, capture: Capture) -> _Packet | None:
     if fragment & 0x3FFF:
         capture.fragments += 1
         return None
-    # A network card that cuts segments itself shows the whole before it, with length 0.
+    # With segmentation offload, the capture has the whole segment with length 0.
     capture.cut_frames += len(packet) < total
     return _Packet(protocol, source, destination, packet[header_size : total or len(packet)])
 
@@ -333,7 +332,7 @@ class _Segment(NamedTuple):
 
 
 class _Connections:
-    """The halves of all connections in the order of their first segments, and which of them are open."""
+    """Both directions of all connections, in the order of their first segments, and which are open."""
 
     def __init__(self) -> None:
         self.halves: list[_Half] = []
@@ -353,18 +352,18 @@ class _Connections:
 
 
 class _Half:
-    """The segments of one direction, their sequence numbers counted on beyond 2^32."""
+    """The segments of one direction, their sequence numbers extended beyond 2^32."""
 
     def __init__(self, flow: Flow, sequence: int) -> None:
         self.flow = flow
         self.segments: list[tuple[int, bytes]] = []
         self._times: list[tuple[int, float]] = []
-        self._begin: int | None = None  # known when the SYN was captured
+        self._begin: int | None = None  # known if the SYN was captured
         self._latest = self._lowest = self._highest = sequence
-        self._end: int | None = None  # known when a FIN or RST was
+        self._end: int | None = None  # known if a FIN or RST was captured
 
     def _unwrap(self, sequence: int) -> int:
-        """The number nearest to the latest one that is `sequence` modulo 2^32."""
+        """The extended sequence number nearest to the latest one."""
         return self._latest + (sequence - self._latest + 0x8000_0000 & 0xFFFF_FFFF) - 0x8000_0000
 
     def is_followed_by(self, segment: _Segment) -> bool:
@@ -375,7 +374,7 @@ class _Half:
         return bool(segment.data) and self._end is not None and not self._lowest <= at < self._end
 
     def is_answered_by(self, segment: _Segment) -> bool:
-        """Whether a segment is the SYN of the other side to the SYN of this one."""
+        """Whether a segment is the other side's SYN in answer to this one's."""
         return bool(segment.flags & _SYN) and self._begin == self._unwrap(segment.acknowledged)
 
     def add(self, segment: _Segment) -> None:
@@ -388,7 +387,7 @@ class _Half:
             self.segments.append((at, segment.data))
             if segment.time is not None:
                 self._times.append((at, segment.time))
-        # A reset that does not stand at the end of what was sent is one that the receiver ignores.
+        # A receiver ignores a reset that is not at the end of the sent bytes.
         if segment.flags & (_FIN | _RST) and end >= self._highest:
             self._end = end
         self._latest = at
@@ -396,12 +395,12 @@ class _Half:
         self._highest = max(self._highest, end)
 
     def moments(self) -> list[tuple[int, float]]:
-        """Where each segment stands in the stream, and when it was captured."""
+        """The offset of each segment in the stream, and its capture time."""
         begin = min(at for at, _ in self.segments) if self._begin is None else self._begin
         return sorted((at - begin, time) for at, time in self._times)
 
     def stream(self) -> Stream:
-        """The segments in order. Where two overlap, TCP promises the same bytes; those of the first stay."""
+        """The segments in order. Overlapping segments have the same bytes in TCP; the first is used."""
         segments = sorted(self.segments, key=lambda segment: segment[0])
         begin = segments[0][0] if self._begin is None else self._begin
         parts: list[Run | Gap] = []

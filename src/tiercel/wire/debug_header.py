@@ -13,6 +13,8 @@ PUBLIC_QUEUE = 0x1
 
 @dataclass(frozen=True, slots=True)
 class DebugHeader(Structure):
+    """[MS-MQMQ] 2.2.20.8"""
+
     flags: int = 0
     reserved: int = 0
     queue_identifier: UUID | None = None

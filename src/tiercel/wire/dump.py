@@ -1,8 +1,7 @@
-"""Packets for people and scripts: every structure, every field, where it stands and what it means.
+"""Packet listings for people and scripts: every structure and field, with offset and meaning.
 
-The fields come from `Structure.parts`, the very description that encodes them, so a listing has no holes and
-cannot say anything else than what is on the wire. Only the meanings are added here: names for codes and
-flags, times in UTC, security identifiers.
+The fields come from `Structure.parts`, which also encodes them, so a listing is complete and matches the
+wire. Only the meanings are added here: names of codes and flags, times in UTC, security identifiers.
 """
 
 from collections.abc import Callable, Iterator
@@ -56,9 +55,9 @@ class Field(NamedTuple):
     name: str
     data: bytes
     value: object
-    # Every named run of bits when the field is a flag word.
+    # The named bits of a flag word.
     flags: dict[str, int] | None
-    # What the value stands for, where a table or the specification says it.
+    # The meaning of the value, where a table or the specification gives it.
     meaning: str | None
 
     @property
@@ -90,12 +89,12 @@ def structures(packet: AnyPacket) -> Iterator[Structure]:
 
 
 def reencode(packet: AnyPacket) -> bytes:
-    """The packet made anew from its structures; anything but the bytes it came from is our fault."""
+    """The packet encoded from its structures; a difference from the original bytes is a bug here."""
     return b"".join(structure.encode() for structure in structures(packet))
 
 
 def list_packet(packet: AnyPacket) -> list[Listing]:
-    """Everything in the packet; the fields follow each other without a hole."""
+    """Everything in the packet; the fields are contiguous."""
     listings = []
     at = 0
     for structure in structures(packet):
@@ -109,7 +108,7 @@ def list_packet(packet: AnyPacket) -> list[Listing]:
 
 
 def _parts(packet: AnyPacket, structure: Structure) -> Iterator[Part]:
-    """The parts of a structure; the body of an acknowledgement is a structure itself and is opened."""
+    """The parts of a structure; the body of an acknowledgement is listed as a structure of its own."""
     for part in structure.parts():
         if part.name == "message_body" and isinstance(packet, OrderAck | FinalAck):
             yield from (inner._replace(name=f"{part.name}.{inner.name}") for inner in packet.body.parts())
@@ -131,7 +130,7 @@ def _field(structure: Structure, part: Part, at: int) -> Field:
     return Field(at, part.name, part.data, part.value, flags, " ".join(meaning) or None)
 
 
-# What values mean
+# Meanings
 
 
 class PacketType(IntEnum):
@@ -253,7 +252,7 @@ def _sender(kind: int, data: bytes) -> str | None:
 
 
 def quote(text: str) -> str:
-    """Text in quotes on one line: whatever could move a cursor or hide is written as an escape."""
+    """Quoted text on one line; control and invisible characters are escaped."""
     return '"' + "".join(_escape(character) for character in text) + '"'
 
 
@@ -273,14 +272,14 @@ def render(listings: list[Listing], *, whole: bool = False) -> Iterator[str]:
     for listing in listings:
         yield f"{listing.name} at {listing.offset:#06x}, {listing.size} bytes"
         for field in listing.fields:
-            if field.size:  # an absent item is told by its size field
+            if field.size:  # absent items are visible by their size field
                 value, rows = _value(field, whole=whole)
                 yield f"  {field.offset:#06x}  {field.size:4}  {field.name:{width}}  {value}".rstrip()
                 yield from rows
 
 
 def _value(field: Field, *, whole: bool) -> tuple[str, list[str]]:
-    """The value on the field's own line, and the rows of a dump that go below it."""
+    """The value on the field's line, and the rows of a hex dump below it."""
     match field.value:
         case int() as number:
             shown = f"0x{number:0{2 * field.size}x}" if _is_hexadecimal(field) else f"{number}"
@@ -295,7 +294,7 @@ def _value(field: Field, *, whole: bool) -> tuple[str, list[str]]:
 
 
 def _is_hexadecimal(field: Field) -> bool:
-    """Whether the specification writes such numbers in hexadecimal."""
+    """Whether the specification writes the number in hexadecimal."""
     name = field.name.rpartition(".")[2]
     return field.flags is not None or name in {
         "version_number",
@@ -347,7 +346,7 @@ def _ascii(data: bytes) -> str:
 
 
 def as_json(listings: list[Listing]) -> list[dict[str, Any]]:
-    """The listing in types that JSON has: GUIDs and texts as strings, bytes as hexadecimal digits."""
+    """The listing in JSON types: GUIDs and texts as strings, bytes in hexadecimal."""
     return [
         {
             "offset": listing.offset,
@@ -384,7 +383,7 @@ def _json_value(field: Field) -> object:
 
 
 def summary(packet: AnyPacket, size: int) -> str:
-    """What the packet of `size` bytes is, in one line."""
+    """A summary of the packet of `size` bytes, in one line."""
     return "  ".join((type(packet).__name__, f"{size} bytes", *_words(packet)))
 
 

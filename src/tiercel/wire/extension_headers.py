@@ -1,4 +1,4 @@
-"""What follows a message in the form that remote readers get: [MS-MQRR] 2.2.5.2 to 2.2.5.5."""
+"""The headers after a message in the form for remote readers: [MS-MQRR] 2.2.5.2 to 2.2.5.5."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +19,8 @@ _NAME_SIZE = 64
 
 @dataclass(frozen=True, slots=True)
 class ExtensionHeader(Structure):
+    """[MS-MQRR] 2.2.5.2"""
+
     header_size: int = 12
     remaining_headers_size: int = 0
     flags: int = SUBQUEUE_HEADER | EXTENDED_ADDRESS_HEADER
@@ -30,7 +32,10 @@ class ExtensionHeader(Structure):
 
 @dataclass(frozen=True, slots=True)
 class SubqueueHeader(Structure):
-    """Where a message was moved and how often it was tried. LastMoveTime is seconds (MQRR trap 19)."""
+    """The subqueue of a message, its moves and aborts: [MS-MQRR] 2.2.5.3.
+
+    LastMoveTime is in seconds since 1970 (MQRR trap 19).
+    """
 
     header_size: int = 148
     word: int = 0
@@ -73,7 +78,7 @@ def encode_subqueue_name(name: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterHeader(Structure):
-    """The application's dead-letter queue: its path name, NUL and zeros up to header_size."""
+    """The application's dead-letter queue: path name, NUL, zeros up to header_size. [MS-MQRR] 2.2.5.4."""
 
     header_size: int = 4
     name: bytes = b""
@@ -104,7 +109,7 @@ class DeadLetterHeader(Structure):
 
 @dataclass(frozen=True, slots=True)
 class ExtendedAddressHeader(Structure):
-    """The host that a message came from; type 0 means unknown."""
+    """The host that sent the message; type 0 means unknown. [MS-MQRR] 2.2.5.5."""
 
     header_size: int = 28
     address_length: int = 0
@@ -116,7 +121,7 @@ class ExtendedAddressHeader(Structure):
 
 
 def read_extension_headers(reader: Reader) -> Iterator[Structure]:
-    """The four headers after a message, those that the first one's flags announce."""
+    """The headers after a message: the first, and those that its flags announce."""
     at = reader.at
     extension = ExtensionHeader.read(reader)
     yield extension

@@ -1,4 +1,4 @@
-"""Cuts a byte stream into packets by PacketSize, however the bytes arrive: [MS-MQMQ] 2.2.19.1."""
+"""Splits a byte stream into packets by their PacketSize: [MS-MQMQ] 2.2.19.1."""
 
 import struct
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ _SESSION_SIZE = SessionHeader.LAYOUT.size
 
 
 class Framer:
-    """Give it bytes with `receive`, then take every packet of `packets`; a DecodeError ends the stream.
+    """Pass bytes to `receive`, then take every packet from `packets`; a DecodeError ends the stream.
 
-    It keeps at most one packet's worth of bytes beyond what was received last.
+    Between calls it keeps less than one packet.
     """
 
     __slots__ = ("_buffer", "_wanted")
@@ -32,12 +32,12 @@ class Framer:
 
     @property
     def wanted(self) -> int:
-        """How many bytes the packet has that is being received, as far as that is known."""
+        """The size of the packet being received, as far as it is known."""
         return self._wanted
 
     @property
     def is_between_packets(self) -> bool:
-        """Whether nothing is left over: a stream that ends elsewhere was cut."""
+        """Whether the buffer is empty; otherwise the end of the stream cuts a packet."""
         return not self._buffer
 
     def packets(self) -> Iterator[bytes]:
@@ -59,7 +59,7 @@ class Framer:
 
 
 def _size_of_packet(data: bytes, at: int) -> int:
-    """How many bytes from `at` on are needed: those of the packet, or those that tell its size."""
+    """The bytes needed from `at` on: the whole packet, or as many as it takes to know its size."""
     if len(data) - at < _BASE_SIZE:
         return _BASE_SIZE
     version, _, flags, signature, size = _HEAD.unpack_from(data, at)
@@ -67,12 +67,12 @@ def _size_of_packet(data: bytes, at: int) -> int:
         BaseHeader.read(Reader(data[at : at + _BASE_SIZE]))
     if not flags & SESSION_HEADER or flags & INTERNAL or len(data) - at < size:
         return int(size)
-    # In a message PacketSize leaves the SessionHeader out, in a SessionAck it counts it (MQQB T50).
+    # PacketSize excludes the SessionHeader in a message, and includes it in a SessionAck (MQQB T50).
     return int(size) if _counts_session_header(data[at : at + size]) else int(size) + _SESSION_SIZE
 
 
 def _counts_session_header(packet: bytes) -> bool:
-    """Whether the peer counted the SessionHeader in: then its headers end 16 bytes before the packet."""
+    """Whether the peer included the SessionHeader: then the headers end 16 bytes before the packet."""
     try:
         return not UserMessage(packet).trailer
     except DecodeError:

@@ -17,7 +17,7 @@ CONNECTION_PARAMETERS = 3
 PACKET_TYPE = 0x000F
 CONNECTION_REFUSED = 0x0010
 
-# Windows answers with these bytes, and scanners know it by them.
+# The bytes that Windows sends, by which scanners recognise a queue manager.
 RESPONSE_RESERVED = 0x5A
 RESPONSE_PADDING = b"\x5a" * 512
 
@@ -26,6 +26,8 @@ H = TypeVar("H", bound=Structure)
 
 @dataclass(frozen=True, slots=True)
 class InternalHeader(Structure):
+    """[MS-MQQB] 2.2.1"""
+
     reserved: int = 0
     flags: int = 0
 
@@ -43,10 +45,12 @@ class InternalHeader(Structure):
 
 @dataclass(frozen=True, slots=True)
 class EstablishConnectionHeader(Structure):
+    """[MS-MQQB] 2.2.3.1"""
+
     client_guid: UUID = NULL_GUID
     server_guid: UUID = NULL_GUID
     time_stamp: int = 0
-    operating_system: int = 0x0110  # RE is always 0x10; SE says that no ping was sent
+    operating_system: int = 0x0110  # RE is always 0x10; SE: no ping was sent
     reserved: int = 0
     padding: bytes = bytes(512)
 
@@ -56,6 +60,8 @@ class EstablishConnectionHeader(Structure):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionParametersHeader(Structure):
+    """[MS-MQQB] 2.2.2.1"""
+
     recoverable_ack_timeout: int = 0
     ack_timeout: int = 0
     reserved: int = 0
@@ -66,7 +72,7 @@ class ConnectionParametersHeader(Structure):
 
 @dataclass(frozen=True, slots=True)
 class InternalPacket(Generic[H]):
-    """Base header, internal header, and the one header that the type announces."""
+    """Base header, internal header, and the header of its type."""
 
     TYPE: ClassVar[int]
     HEADER: ClassVar[type[Structure]]
@@ -79,7 +85,7 @@ class InternalPacket(Generic[H]):
     @classmethod
     def of(cls, header: H, *, refused: bool = False, reserved: int = 0) -> Self:
         if refused and cls.TYPE == SESSION_ACK:
-            raise ValueError("only a connection is refused, never a SessionAck (MQQB-016)")
+            raise ValueError("a SessionAck cannot refuse a connection (MQQB-016)")
         size = BaseHeader.LAYOUT.size + InternalHeader.LAYOUT.size + header.LAYOUT.size
         base = BaseHeader(reserved=reserved, flags=cls.BASE_FLAGS, packet_size=size)
         return cls(base, InternalHeader(flags=cls.TYPE | (CONNECTION_REFUSED if refused else 0)), header)

@@ -1,4 +1,4 @@
-"""Keys as queue managers exchange them: [MS-MQQB] 2.4. RSA numbers are little-endian (MQQB T57)."""
+"""Keys exchanged by queue managers: [MS-MQQB] 2.4. RSA numbers are little-endian (MQQB T57)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class PublicKeyBlob(Structure):
         if (header, magic) != (_PUBLIC_KEY_HEADER, _RSA1) or key_type not in {RSA_KEY_EXCHANGE, RSA_SIGN}:
             raise reader.error("header", "is not that of an RSA public key", at)
         if bit_length % 8:
-            raise reader.error("bit_length", f"{bit_length} is no multiple of 8", at + 12)
+            raise reader.error("bit_length", f"is {bit_length}, not a multiple of 8", at + 12)
         return cls.make(fixed, reader.take(bit_length // 8, "modulus"))
 
     def variable(self) -> Iterator[Part]:

@@ -1,7 +1,7 @@
-"""Message properties to packet and back: [MS-MQDMPR] 3.1.7.1.30 to 3.1.7.1.32, with its traps T-14 to T-17.
+"""Message properties to packets and back: [MS-MQDMPR] 3.1.7.1.30 to 3.1.7.1.32, traps T-14 to T-17.
 
-`encode_message` packs the fixed headers in two calls: it runs once for every message that is sent. The SOAP
-properties are read from a packet and not written: they belong to the SRMP form of a message.
+`encode_message` packs the fixed headers in two calls, for speed. The SOAP properties are only read: they
+belong to the SRMP form of a message.
 """
 
 import struct
@@ -89,11 +89,11 @@ _DIRECT_DESTINATION = QueueFormatType.DIRECT << user_header.DESTINATION_SHIFT
 
 
 def encode_message(message: Message) -> bytes:
-    """The UserMessage packet of a message; a property that has no place in one gives its own error."""
+    """The UserMessage packet of a message; an invalid property raises its own error."""
     try:
         return _encode(message)
     except (struct.error, TypeError, ValueError, AttributeError, OverflowError):
-        message.check()  # says which property it was
+        message.check()  # finds the property
         raise
 
 
@@ -104,7 +104,7 @@ def _encode(message: Message) -> bytes:
     delivery = message.delivery
     if message.transaction_id is None:
         base_flags |= message.priority
-    else:  # recoverable by nature, and without a priority ([MS-MQDMPR] 3.1.7.1.32)
+    else:  # always recoverable, without priority ([MS-MQDMPR] 3.1.7.1.32)
         delivery = _RECOVERABLE
     label = encode_text_nul(message.label) if message.label != "" else b""
     body, extension = message.body, message.extension
@@ -119,7 +119,7 @@ def _encode(message: Message) -> bytes:
         is type(message.negative_journaling)
         is bool
     ):
-        message.check()  # struct would let these pass
+        message.check()  # struct would accept these
     properties = PROPERTIES.pack(
         message.acknowledgements,
         len(label) >> 1,
@@ -167,7 +167,7 @@ def _encode(message: Message) -> bytes:
 
 
 def _encode_queue_names(message: Message) -> tuple[int, bytes, bytes]:
-    """The kinds as UserHeader.Flags, the names and the connector type, and the QueueManagerAddress."""
+    """The kinds of the names as UserHeader.Flags; names and connector type; QueueManagerAddress."""
     destination = message.destination_queue
     if isinstance(destination, DirectFormatName) and ";" not in destination.wire_name:
         flags, names, address = _DIRECT_DESTINATION, _encode_direct(destination.wire_name), _NULL_GUID
@@ -201,16 +201,16 @@ def _encode_name(kind: int, queue: FormatName | None) -> bytes:
             return PrivateQueueFormatName(queue.queue_manager, queue.number).encode()
         case PrivateFormatName():
             return PrivateQueueFormatNameId(queue.number).encode()
-    raise AssertionError(f"{queue} has a kind, so it has a form in the packet")
+    raise AssertionError(f"{queue} has a kind and must have a structure")
 
 
-@lru_cache(1024)  # a sender names the same few queues in all its messages
+@lru_cache(1024)  # senders repeat their destinations
 def _encode_direct(wire_name: str) -> bytes:
     return DirectQueueFormatName.of(wire_name).encode()
 
 
 def _encode_headers_before(message: Message) -> tuple[int, bytes]:
-    """The transaction and security headers, which stand before the properties, and their flags."""
+    """The transaction and security headers, which precede the properties, and their flags."""
     flags, data = 0, b""
     if message.transaction_id is not None:
         flags = user_header.TRANSACTION_HEADER
@@ -247,16 +247,16 @@ def _encode_transaction_header(message: Message, transaction_id: int) -> bytes:
     return TransactionHeader.LAYOUT.struct.pack(flags, sequence, *numbers) + guid
 
 
-@lru_cache(1024, typed=True)  # senders are few, and each message carries its sender
+@lru_cache(1024, typed=True)  # few senders, many messages
 def _encode_sender(sender_id: bytes, sender_id_type: int) -> bytes:
-    """The security header with nothing else in it; empty when that is not possible."""
+    """A security header with only the sender; empty if that is not possible."""
     if type(sender_id) is not bytes or not 0 <= sender_id_type <= _QM:
         return b""
     return _encode_security_header(Message(sender_id=sender_id, sender_id_type=sender_id_type))
 
 
 def _encode_security_header(message: Message) -> bytes:
-    """AU and AS stay 0: only the receiver sets them, when it has verified the signature (DMPR T-15)."""
+    """AU and AS stay 0: the receiver sets them once it has verified the signature (DMPR T-15)."""
     provider = message.authentication_provider_name
     if message.sender_id_type > SenderIdType.QM or len(message.sender_certificate) > SENDER_CERT_MAX_BYTES:
         message.check()
@@ -279,7 +279,7 @@ def _encode_security_header(message: Message) -> bytes:
 def _encode_headers_after(message: Message) -> tuple[int, int, bytes]:
     """The debug and multiple-destination headers with their flags, in the BaseHeader and the UserHeader."""
     base_flags, flags, data = 0, 0, b""
-    if message.tracing:  # both bits are the BaseHeader's (DMPR T-16)
+    if message.tracing:  # both bits are in BaseHeader (DMPR T-16)
         base_flags = base_header.TRACING | base_header.DEBUG_HEADER
         queue = message.tracing_queue
         data = (DebugHeader() if queue == NULL_GUID else DebugHeader(PUBLIC_QUEUE, 0, queue)).encode()
@@ -311,7 +311,7 @@ def _elements(queues: tuple[FormatName, ...]) -> tuple[MQFFormatNameElement, ...
 
 def _element(queue: FormatName) -> MQFFormatNameElement:
     if getattr(queue, "is_read_only", False):
-        problem = "only the queue manager writes to journals and dead-letter queues"
+        problem = "only the queue manager can write to journals and dead-letter queues"
         raise UnsupportedFormatNameOperationError(f"{queue}", problem=problem, fix="leave it out of the list")
     match queue:
         case DirectFormatName() | UnreadableFormatName() if "\0" not in queue.wire_name:
@@ -324,25 +324,27 @@ def _element(queue: FormatName) -> MQFFormatNameElement:
         case DistributionListFormatName():
             group = MQFDistributionQueueFormatName(queue.list_id)
             return MQFFormatNameElement(mqf.DISTRIBUTION_LIST, b"", group)
-    raise UnsupportedFormatNameOperationError(f"{queue}", problem="no list of queues in a packet can name it")
+    raise UnsupportedFormatNameOperationError(
+        f"{queue}", problem="a list of queues in a packet cannot contain it"
+    )
 
 
 def read_message(packet: UserMessage) -> Message:
-    """The message of a packet, decoded as far as somebody asks: who receives seldom wants all properties."""
+    """The message of a packet, decoded on demand: most receivers use only a few properties."""
     if packet.packet_size > _LARGE:  # the packet must not stay in memory beside its body
         return decode_message(packet)
     message = ReceivedMessage.unread(_Properties(packet).read)
-    message.body = packet.body  # what everybody asks for
+    message.body = packet.body  # always needed
     return message
 
 
 def reader_of(packet: UserMessage) -> Callable[[str], object]:
-    """Gives each property of a packet's message by its name."""
+    """A function that returns properties of the packet's message by name."""
     return _Properties(packet).read
 
 
 class _Properties:
-    """What a packet says of single properties; the first question beyond the common ones decodes all."""
+    """Single properties of a packet; the first uncommon one decodes them all."""
 
     __slots__ = ("_packet", "_whole")
 
@@ -359,7 +361,7 @@ class _Properties:
 
 
 def decode_message(packet: UserMessage) -> Message:
-    """The message of a packet: properties of headers that are absent keep their defaults."""
+    """The message of a packet; properties of absent headers keep their defaults."""
     properties = PROPERTIES.unpack_from(packet.data, packet.properties_at)
     _, _, _, correlation_id, body_type, application_tag = properties[:6]
     privacy_level, hash_algorithm, encryption_algorithm = properties[8:11]
@@ -398,7 +400,7 @@ def decode_message(packet: UserMessage) -> Message:
 
 
 def decode_destination(packet: UserMessage) -> FormatName | None:
-    """The queue that a message is meant for."""
+    """The destination queue of a message."""
     return _decode_name(packet.destination_queue, packet.queue_manager_address)
 
 
@@ -415,7 +417,7 @@ def _decode_queue_names(packet: UserMessage, message: Message) -> None:
         case QueueFormatType.PRIVATE_ON_SOURCE:
             message.response_queue = _decode_name(packet.response_queue, source)
         case QueueFormatType.PRIVATE_ON_ADMIN:
-            # Only a private name tells its host; which one another name means, only a directory knows.
+            # Only a private name includes its host; for others, only a directory knows it.
             on = admin.queue_manager if isinstance(admin, PrivateFormatName) else NULL_GUID
             message.response_queue = _decode_name(packet.response_queue, on)
         case _:
@@ -425,7 +427,7 @@ def _decode_queue_names(packet: UserMessage, message: Message) -> None:
 
 
 def _decode_name(name: QueueName | MQFFormatName | None, host: UUID) -> FormatName | None:
-    """The format name of a queue; `host` is where a name that is only a number lives."""
+    """The format name of a queue; `host` is that of a name that is only a number."""
     match name:
         case DirectQueueFormatName() | MQFDirectQueueFormatName():
             return _decode_direct(name.direct_format_name)
@@ -441,7 +443,7 @@ def _decode_name(name: QueueName | MQFFormatName | None, host: UUID) -> FormatNa
 
 
 def _decode_direct(wire_name: str) -> FormatName:
-    """A name that follows no grammar is kept: who opens it gets the error, and the message stays readable."""
+    """An invalid name is kept: opening it raises the error, and the message stays readable."""
     try:
         return DirectFormatName.from_wire(wire_name)
     except IllegalFormatNameError:

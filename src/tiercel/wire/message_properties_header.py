@@ -1,4 +1,4 @@
-"""MessagePropertiesHeader: label, extension, body, and what the sender says of them. [MS-MQMQ] 2.2.19.3."""
+"""MessagePropertiesHeader: label, extension, body and their attributes. [MS-MQMQ] 2.2.19.3."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +13,8 @@ LABEL_LENGTH_MAX = LABEL_MAX_UTF16_UNITS + 1  # with the NUL
 
 @dataclass(frozen=True, slots=True)
 class MessagePropertiesHeader(Structure):
+    """[MS-MQMQ] 2.2.19.3"""
+
     flags: int = 0
     label_length: int = 0
     message_class: int = 0
@@ -45,7 +47,7 @@ class MessagePropertiesHeader(Structure):
             fixed[11],
         )
         if label_length > LABEL_LENGTH_MAX:
-            problem = f"is {label_length}, the most is {LABEL_LENGTH_MAX}"
+            problem = f"is {label_length}, at most {LABEL_LENGTH_MAX} is allowed"
             raise reader.error("label_length", problem, at + 1)
         label = reader.text(label_length * 2, "label") if label_length else ""
         extension = reader.take(extension_size, "extension_data")

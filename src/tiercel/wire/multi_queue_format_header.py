@@ -1,4 +1,4 @@
-"""MultiQueueFormatHeader: all destinations of a message to many queues. [MS-MQMQ] 2.2.20.1 to 2.2.20.3."""
+"""MultiQueueFormatHeader: all destinations of a message to several queues. [MS-MQMQ] 2.2.20.1 to .3."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -81,7 +81,7 @@ class MQFFormatNameElement(Structure):
         (format_type,) = reader.fixed(cls)
         structure = _NAMES.get(format_type)
         if structure is None:
-            raise reader.error("format_type", f"{format_type} is none of {sorted(_NAMES)}", at)
+            raise reader.error("format_type", f"is {format_type}, not one of {sorted(_NAMES)}", at)
         gap = b"" if format_type == DIRECT else reader.take(-reader.at % 4, "padding")
         return cls(format_type, gap if any(gap) else b"", structure.read(reader))
 
@@ -104,7 +104,7 @@ class MQFAddressHeader(Structure):
     reserved: int = 0
     element_count: int = 0
     elements: tuple[MQFFormatNameElement, ...] = ()
-    # Whatever a peer left between the last element and the end of the header; empty when it is zeros.
+    # The bytes between the last element and the end of the header; empty if they are zeros.
     rest: bytes = b""
 
     LAYOUT = Layout("I H H I")
@@ -119,13 +119,13 @@ class MQFAddressHeader(Structure):
         start = reader.at
         fixed = reader.fixed(cls)
         header_size, count = fixed[0], fixed[3]
-        # Whether the size counts the last alignment is not said; align4 is right either way.
+        # The specification does not say whether the size includes the last alignment; align4 handles both.
         after = start + align4(header_size)
         if header_size < cls.LAYOUT.size or after > reader.end:
             limits = f"{cls.LAYOUT.size} to {reader.end - start}"
             raise reader.error("header_size", f"is {header_size}, allowed are {limits}", start)
         if count > MAX_ELEMENTS:
-            raise reader.error("element_count", f"is {count}, the most is {MAX_ELEMENTS}", start + 8)
+            raise reader.error("element_count", f"is {count}, at most {MAX_ELEMENTS} are allowed", start + 8)
         inner = Reader(reader.data, reader.at, after)
         elements = tuple(MQFFormatNameElement.read(inner) for _ in range(count))
         reader.at = after
@@ -153,7 +153,7 @@ def _element_parts(elements: tuple[MQFFormatNameElement, ...]) -> Iterator[Part]
 
 @dataclass(frozen=True, slots=True)
 class MQFSignatureHeader(Structure):
-    """The MSMQ 3.0 signature of such a message: [MS-MQMQ] 2.2.20.3."""
+    """The MSMQ 3.0 signature of a message to several queues: [MS-MQMQ] 2.2.20.3."""
 
     id: int = SIGNATURE
     reserved: int = 0
@@ -182,6 +182,8 @@ class MQFSignatureHeader(Structure):
 
 @dataclass(frozen=True, slots=True)
 class MultiQueueFormatHeader(Structure):
+    """[MS-MQMQ] 2.2.20.1"""
+
     destination: MQFAddressHeader = MQFAddressHeader(header_id=DESTINATION)
     administration: MQFAddressHeader = MQFAddressHeader(header_id=ADMINISTRATION)
     response: MQFAddressHeader = MQFAddressHeader(header_id=RESPONSE)
@@ -212,7 +214,7 @@ def _address_header(reader: Reader, header_id: int) -> MQFAddressHeader:
 
 
 def _find_nul(data: bytes, at: int, end: int) -> int:
-    """Where the next NUL character on an even distance from `at` stands, or -1."""
+    """The position of the next NUL character at an even distance from `at`, or -1."""
     nul = data.find(b"\0\0", at, end)
     while nul >= 0 and (nul - at) % 2:
         nul = data.find(b"\0\0", nul + 1, end)

@@ -1,6 +1,6 @@
-r"""OrderAck and FinalAck: what became of transactional messages, told end to end. [MS-MQQB] 2.2.4 and 2.2.5.
+r"""OrderAck and FinalAck: end-to-end acknowledgements of transactional messages. [MS-MQQB] 2.2.4 and 2.2.5.
 
-Both travel as messages to the peer's `order_queue$`, so both are a UserMessage and a body of 36 bytes.
+Both are messages to the peer's `order_queue$`: a UserMessage with a body of 36 bytes.
 """
 
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ _RECOVERABLE = DeliveryGuarantee.RECOVERABLE << DELIVERY_SHIFT
 
 @dataclass(frozen=True, slots=True)
 class OrderAckBody(Structure):
-    """[MS-MQQB] 2.2.4.1; the sequence is that of the acknowledged, incoming messages (MQQB T04)."""
+    """[MS-MQQB] 2.2.4.1; the sequence is that of the acknowledged messages (MQQB T04)."""
 
     tx_sequence_id: TxSequenceId = NO_SEQUENCE
     tx_sequence_number: int = 0
@@ -68,14 +68,14 @@ class FinalAck:
 
     @property
     def message_class(self) -> int:
-        """ACK_RECEIVE, or the negative class that says why the message ended."""
+        """ACK_RECEIVE, or the negative class that says why the message failed."""
         return self.message.message_class
 
 
 def recognise(message: UserMessage) -> UserMessage | OrderAck | FinalAck:
-    """The acknowledgement that a message is ([MS-MQQB] 3.1.5.1.1), or the message itself.
+    """The message as an acknowledgement, if it is one; otherwise the message. [MS-MQQB] 3.1.5.1.1.
 
-    Any class from 0x4000 up counts as a FinalAck: the list in 2.2.5 leaves some out (MQQB T31).
+    Any class from 0x4000 up counts as a FinalAck: the list in 2.2.5 is incomplete (MQQB T31).
     """
     kind = message.message_class
     if kind != MessageClass.ORDER_ACK and kind < FINAL_ACK_CLASSES_FROM:
@@ -107,9 +107,9 @@ def build_order_ack(
     *,
     time_to_reach_queue: int = INFINITE,
 ) -> UserMessage:
-    """Says that everything up to `number` of an incoming sequence was taken or refused (MQQB T04)."""
+    """Acknowledges all messages of an incoming sequence up to `number`: [MS-MQQB] 2.2.4 (MQQB T04)."""
     body = OrderAckBody(decode_tx_sequence_id(sequence), number, max(number - 1, 0)).encode()
-    # Express, as its own section has it; another makes all of them recoverable (MQQB T30).
+    # Express, as 2.2.4 says; another section makes them all recoverable (MQQB T30).
     base = BaseHeader(time_to_reach_queue=time_to_reach_queue)
     return _build(base, identifier, sent_time, target, MessageClass.ORDER_ACK, body, delivery=0)
 
@@ -122,7 +122,7 @@ def build_final_ack(
     *,
     time_to_reach_queue: int = INFINITE,
 ) -> UserMessage:
-    """Says what became of one transactional message."""
+    """Reports the outcome of one transactional message: [MS-MQQB] 2.2.5."""
     sequence, number = message.sequence
     source, message_number = message.id
     body = FinalAckBody(
@@ -165,7 +165,7 @@ def _build(
 
 
 def with_direct_name(message: UserMessage, address: str) -> UserMessage:
-    """The same acknowledgement by a direct name, for a session with whom it is meant for."""
+    """The same acknowledgement under a direct name, for a session with its own recipient."""
     name = DirectQueueFormatName.of(rf"TCP:{_without_port(address)}\PRIVATE$\order_queue$")
     user = replace(
         message.user,
@@ -183,6 +183,6 @@ def _without_port(address: str) -> str:
 
 
 def is_plain_ack(message: UserMessage) -> bool:
-    """Whether it has the headers of an acknowledgement and no others."""
+    """Whether it has exactly the headers of an acknowledgement."""
     allowed = MESSAGE_PROPERTIES_HEADER | 7 << DESTINATION_SHIFT | DELIVERY
     return not message.flags & ~allowed and not message.trailer

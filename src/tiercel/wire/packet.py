@@ -1,4 +1,4 @@
-"""Tells the packets of a session apart: [MS-MQQB] 3.1.5.1.1."""
+"""Identifies the packets of a session: [MS-MQQB] 3.1.5.1.1."""
 
 from tiercel.wire.base_header import INTERNAL, BaseHeader
 from tiercel.wire.internal_packets import (
@@ -18,7 +18,7 @@ Packet = EstablishConnection | ConnectionParameters | SessionAck | UserMessage |
 
 
 def decode_packet(data: bytes) -> Packet:
-    """The packet that fills `data`, as the framer cuts it; anything else is a DecodeError."""
+    """The packet that fills `data`, as the framer returns it; otherwise a DecodeError."""
     if len(data) > 2 and data[2] & INTERNAL:
         return _decode_internal(data)
     return recognise(UserMessage(data))
@@ -37,4 +37,6 @@ def _decode_internal(data: bytes) -> EstablishConnection | ConnectionParameters 
             return ConnectionParameters.read(base, internal, reader)
         case packet_type if packet_type == SESSION_ACK and base.has_session_header:
             return SessionAck.read(base, internal, reader)
-    raise reader.error("flags", f"PT {internal.packet_type} with flags 0x{base.flags:04x} is no packet", 18)
+    raise reader.error(
+        "flags", f"PT {internal.packet_type} with flags 0x{base.flags:04x} is not a known packet", 18
+    )

@@ -1,4 +1,4 @@
-"""The UDP packet that asks whether a queue manager would accept a session: [MS-MQQB] 2.2.7."""
+"""The UDP packet that asks a queue manager whether it would accept a session: [MS-MQQB] 2.2.7."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -14,6 +14,8 @@ REFUSED = 0x0002
 
 @dataclass(frozen=True, slots=True)
 class Ping(Structure):
+    """[MS-MQQB] 2.2.7"""
+
     flags: int = 0
     signature: int = SIGNATURE
     cookie: int = 0

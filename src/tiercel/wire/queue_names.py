@@ -1,4 +1,4 @@
-"""Queue names as packets carry them: [MS-MQMQ] 2.2.18.1.5 and 2.2.18.1.7."""
+"""Queue names in packets: [MS-MQMQ] 2.2.18.1.5 and 2.2.18.1.7."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tiercel.wire.structure import Layout, Part, Reader, Structure, encode_text_
 
 @dataclass(frozen=True, slots=True)
 class PrivateQueueFormatNameId(Structure):
-    """A private queue on a host that the header names otherwise: 2.2.18.1.5.1."""
+    """A private queue on a host that another field names: [MS-MQMQ] 2.2.18.1.5.1."""
 
     private_queue_identifier: int = 0
 
@@ -21,7 +21,7 @@ class PrivateQueueFormatNameId(Structure):
 
 @dataclass(frozen=True, slots=True)
 class PublicQueueFormatName(Structure):
-    """A public queue: 2.2.18.1.7.1."""
+    """A public queue: [MS-MQMQ] 2.2.18.1.7.1."""
 
     public_queue_identifier: UUID = NULL_GUID
 
@@ -30,7 +30,7 @@ class PublicQueueFormatName(Structure):
 
 @dataclass(frozen=True, slots=True)
 class PrivateQueueFormatName(Structure):
-    """A private queue with the queue manager that hosts it: 2.2.18.1.7.2."""
+    """A private queue with the queue manager that hosts it: [MS-MQMQ] 2.2.18.1.7.2."""
 
     source_queue_manager: UUID = NULL_GUID
     private_queue_identifier: int = 0
@@ -40,7 +40,7 @@ class PrivateQueueFormatName(Structure):
 
 @dataclass(frozen=True, slots=True)
 class DirectQueueFormatName(Structure):
-    """A direct format name without its "DIRECT=" (MQQB T53): 2.2.18.1.5.2."""
+    """A direct format name without its "DIRECT=" (MQQB T53): [MS-MQMQ] 2.2.18.1.5.2."""
 
     count: int = 2
     direct_format_name: str = ""
@@ -66,7 +66,7 @@ class DirectQueueFormatName(Structure):
 
 QueueName = PrivateQueueFormatNameId | PublicQueueFormatName | PrivateQueueFormatName | DirectQueueFormatName
 
-# Which structure a kind in UserHeader.Flags announces; the kinds that are absent here carry no bytes.
+# The structure of each kind in UserHeader.Flags; kinds that are absent here have no bytes.
 STRUCTURE_OF_KIND: dict[int, type[QueueName]] = {
     QueueFormatType.PRIVATE_ON_SOURCE: PrivateQueueFormatNameId,
     QueueFormatType.PRIVATE_ON_DESTINATION: PrivateQueueFormatNameId,

@@ -1,4 +1,4 @@
-"""SecurityHeader: who sent a message, its signature and its key. [MS-MQMQ] 2.2.20.6."""
+"""SecurityHeader: sender, signature and key of a message. [MS-MQMQ] 2.2.20.6."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,6 +28,8 @@ _ITEMS = ("security_id", "encryption_key", "signature", "sender_cert", "provider
 
 @dataclass(frozen=True, slots=True)
 class SecurityHeader(Structure):
+    """[MS-MQMQ] 2.2.20.6"""
+
     flags: int = 0
     sender_id_size: int = 0
     encryption_key_size: int = 0
@@ -39,7 +41,7 @@ class SecurityHeader(Structure):
     signature: bytes = b""
     sender_cert: bytes = b""
     provider_info: bytes = b""
-    # What a peer left in the alignment after each item; empty when all of it is zeros.
+    # The padding after each item; empty if all of it is zeros.
     paddings: tuple[bytes, ...] = ()
 
     LAYOUT = Layout("H H H H I I")
@@ -81,7 +83,7 @@ class SecurityHeader(Structure):
 
     @property
     def provider(self) -> tuple[int, str]:
-        """The alternative cryptographic provider; (0, "") when there is none or it is unreadable."""
+        """The alternative cryptographic provider; (0, "") if there is none or it is unreadable."""
         return decode_provider_info(self.provider_info)
 
 

@@ -1,4 +1,4 @@
-"""SessionHeader: what a queue manager has received and stored on a session. [MS-MQMQ] 2.2.20.4."""
+"""SessionHeader: acknowledgements between two queue managers. [MS-MQMQ] 2.2.20.4."""
 
 from dataclasses import dataclass
 
@@ -8,6 +8,8 @@ from tiercel.wire.structure import Layout, Structure
 
 @dataclass(frozen=True, slots=True)
 class SessionHeader(Structure):
+    """[MS-MQMQ] 2.2.20.4"""
+
     ack_sequence_number: int = 0
     recoverable_msg_ack_seq_number: int = 0
     recoverable_msg_ack_flags: int = 0

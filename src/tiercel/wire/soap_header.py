@@ -1,4 +1,4 @@
-"""The headers that carry SOAP text: SoapHeader [MS-MQMQ] 2.2.20.7, the SRMP headers [MS-MQRR] 2.2.5.1.2."""
+"""Headers with SOAP text: SoapHeader [MS-MQMQ] 2.2.20.7, the SRMP headers [MS-MQRR] 2.2.5.1.2."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -40,11 +40,16 @@ class TextSection(Structure):
 
 @dataclass(frozen=True, slots=True)
 class SRMPEnvelopeHeader(TextSection):
-    """The SOAP envelope of a message that came over HTTP; its length counts characters as the bytes show."""
+    """The SOAP envelope of a message that arrived over HTTP: [MS-MQRR] 2.2.5.1.2.1.
+
+    Its length counts characters, as packets show.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class SoapHeader(Structure):
+    """[MS-MQMQ] 2.2.20.7"""
+
     header: TextSection = TextSection(HEADER_SECTION)
     body: TextSection = TextSection(BODY_SECTION)
 
@@ -69,7 +74,7 @@ def _section(reader: Reader, name: str, header_id: int) -> TextSection:
 
 @dataclass(frozen=True, slots=True)
 class CompoundMessageHeader(Structure):
-    """The whole HTTP request of an SRMP message, and where in it the body stands: [MS-MQRR] 2.2.5.1.2.2."""
+    """The HTTP request of an SRMP message, and the place of the body in it: [MS-MQRR] 2.2.5.1.2.2."""
 
     header_id: int = 0
     reserved: int = 0

@@ -1,8 +1,8 @@
-"""What every wire structure is made of: a fixed layout, a bounded reader, and parts that can be shown.
+"""The base of all wire structures: a fixed layout, a bounded reader, and parts for listings.
 
 A structure is a frozen dataclass whose first fields follow its LAYOUT. Variable fields come after them:
-`read` takes them from the reader and `variable` gives their bytes back. The same two descriptions serve
-decoding, encoding and the field-by-field listing of `tiercel decode`, so they cannot drift apart.
+`read` takes them from the reader and `variable` returns their bytes. Decoding, encoding and the listing of
+`tiercel decode` use the same two descriptions, so they cannot diverge.
 """
 
 import struct
@@ -16,7 +16,7 @@ from uuid import UUID
 from tiercel.model.errors import DecodeError
 from tiercel.model.identifiers import TxSequenceId
 
-# Queue manager GUIDs repeat in nearly every packet, and making a UUID costs ten times a cache hit.
+# Queue manager GUIDs repeat in nearly every packet, and a UUID takes ten times as long as a cache hit.
 _GUID_CACHE = 1024
 
 
@@ -31,11 +31,11 @@ def encode_guid(guid: UUID) -> bytes:
     return guid.bytes_le
 
 
-# The codec's own functions: every label and name comes here, and looking a codec up costs as much again.
+# The codec functions themselves, for speed: looking up the codec would take as long as using it.
 
 
 def decode_text(data: bytes) -> str:
-    """UTF-16 as Windows means it: unpaired surrogates are legal and survive."""
+    """UTF-16 as on Windows: unpaired surrogates are valid and preserved."""
     return utf_16_le_decode(data, "surrogatepass", True)[0]
 
 
@@ -107,7 +107,7 @@ FlagWords = Mapping[str, tuple[Bits, ...]]
 
 
 def flag_words(**fields: str) -> FlagWords:
-    """Flag words as the specifications draw them: `PR:3 IN -:2 TR` from bit 0 up, `-` for reserved bits."""
+    """Flag words in the order of the specifications: `PR:3 IN -:2 TR` from bit 0, `-` for reserved bits."""
     return {field: _bits(spelling) for field, spelling in fields.items()}
 
 
@@ -123,7 +123,7 @@ def _bits(spelling: str) -> tuple[Bits, ...]:
 
 
 class Part(NamedTuple):
-    """One field as it stands on the wire."""
+    """One field with its bytes on the wire."""
 
     name: str
     data: bytes
@@ -131,7 +131,7 @@ class Part(NamedTuple):
 
 
 class Reader:
-    """Reads one structure after the other from `data[at:end]`; whatever does not fit is a DecodeError."""
+    """Reads structures from `data[at:end]`; a DecodeError if one does not fit."""
 
     __slots__ = ("at", "data", "end", "structure")
 
@@ -159,7 +159,7 @@ class Reader:
             if at + size > self.end:
                 return self.error(field.name, f"needs {size} bytes, {max(self.end - at, 0)} are left", at)
             at += size
-        raise AssertionError("a structure that fits was called cut short")
+        raise AssertionError("the structure is not cut short")
 
     def take(self, size: int, field: str) -> bytes:
         at = self.at
@@ -176,17 +176,17 @@ class Reader:
         at = self.at
         data = self.take(size, field)
         if size < 2 or size % 2 or data[-2:] != b"\0\0":
-            raise self.error(field, "is not a NUL-terminated UTF-16 text", at)
+            raise self.error(field, "is not NUL-terminated UTF-16 text", at)
         return decode_text(data[:-2])
 
     def padding(self, size: int, field: str = "padding") -> bytes:
-        """Alignment bytes after a field of `size` bytes: empty when they are zeros, as they should be."""
+        """Alignment bytes after a field of `size` bytes; empty if they are zeros, as they should be."""
         data = self.take(-size % 4, field)
         return data if any(data) else b""
 
 
 def padding(size: int, kept: bytes) -> bytes:
-    """The alignment after a field of `size` bytes: what was kept from a peer, else zeros."""
+    """The alignment after a field of `size` bytes: the bytes of a peer, if kept, otherwise zeros."""
     if len(kept) not in {0, -size % 4}:
         raise ValueError(f"{len(kept)} bytes of padding do not align a field of {size} bytes")
     return kept or b"\0" * (-size % 4)
@@ -194,7 +194,7 @@ def padding(size: int, kept: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """A structure of the specifications, named as they name it."""
+    """A structure of the specifications, under the name used there."""
 
     LAYOUT: ClassVar[Layout] = Layout("")
     # The flag words among the fields, for listings.
@@ -216,7 +216,7 @@ class Structure:
 
     @classmethod
     def make(cls, fixed: Iterable[Any], *variable: Any) -> Self:
-        """The structure of its fields in their order, first those of the layout."""
+        """The structure with these fields, in order; those of the layout come first."""
         return cls(*fixed, *variable)
 
     def encode(self) -> bytes:

@@ -18,6 +18,8 @@ TRANSACTION_ID_MASK = 0xFFFFF
 
 @dataclass(frozen=True, slots=True)
 class TransactionHeader(Structure):
+    """[MS-MQMQ] 2.2.20.5"""
+
     flags: int = 0
     tx_sequence_id: TxSequenceId = NO_SEQUENCE
     tx_sequence_number: int = 0

@@ -1,4 +1,4 @@
-"""UserHeader: where a message comes from, where it goes, and which headers follow. [MS-MQMQ] 2.2.19.2."""
+"""UserHeader: source and destination of a message, and the headers that follow. [MS-MQMQ] 2.2.19.2."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ NEGATIVE_JOURNALING = 1 << 8
 POSITIVE_JOURNALING = 1 << 9
 DESTINATION_SHIFT = 10
 ADMIN_SHIFT = 13
-ADMIN_QUEUE = 0x7 << ADMIN_SHIFT  # not 0 when the packet names one
+ADMIN_QUEUE = 0x7 << ADMIN_SHIFT  # not 0 if the packet has one
 RESPONSE_SHIFT = 16
 SECURITY_HEADER = 1 << 19
 TRANSACTION_HEADER = 1 << 20
@@ -33,7 +33,7 @@ DESTINATION_KINDS = frozenset({_Q.NONE, _Q.PRIVATE_ON_DESTINATION, _Q.PUBLIC, _Q
 ADMIN_KINDS = DESTINATION_KINDS | {_Q.PRIVATE_ON_SOURCE, _Q.PRIVATE_ON_OTHER}
 RESPONSE_KINDS = frozenset(_Q)
 
-# The three queue names in wire order: field, place of its kind in the flags, kinds allowed.
+# The three queue names in wire order: field, shift of its kind in the flags, allowed kinds.
 _NAMES = (
     ("destination_queue", DESTINATION_SHIFT, DESTINATION_KINDS),
     ("admin_queue", ADMIN_SHIFT, ADMIN_KINDS),
@@ -43,6 +43,8 @@ _NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class UserHeader(Structure):
+    """[MS-MQMQ] 2.2.19.2"""
+
     source_queue_manager: UUID = NULL_GUID
     queue_manager_address: UUID = NULL_GUID
     time_to_be_received: int = INFINITE
@@ -66,7 +68,7 @@ class UserHeader(Structure):
             raise reader.error("flags", "MP is 0: every message has a MessagePropertiesHeader", flags_at)
         for field, shift, allowed in _NAMES:
             if flags >> shift & 7 not in allowed:
-                raise reader.error("flags", f"{flags >> shift & 7} is no kind of {field}", flags_at)
+                raise reader.error("flags", f"{field} cannot be of kind {flags >> shift & 7}", flags_at)
         names = [_read_name(reader, flags >> shift & 7) for _, shift, _ in _NAMES]
         return cls.make(fixed, *names, reader.guid("connector_type") if flags & CONNECTOR_TYPE else None)
 
@@ -75,7 +77,7 @@ class UserHeader(Structure):
             name: QueueName | None = getattr(self, field)
             expected = STRUCTURE_OF_KIND.get(self.flags >> shift & 7)
             if expected is not (None if name is None else type(name)):
-                raise ValueError(f"UserHeader.{field} is {name}, its kind in the flags wants {expected}")
+                raise ValueError(f"UserHeader.{field} is {name}, its kind in the flags requires {expected}")
             if name is not None:
                 yield from (part._replace(name=f"{field}.{part.name}") for part in name.parts())
         if self.connector_type is not None:

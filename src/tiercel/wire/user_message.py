@@ -1,8 +1,8 @@
-"""UserMessage: the packet of every message, read only as far as somebody asks. [MS-MQMQ] 2.2.20.
+"""UserMessage: the packet of every message, decoded on demand. [MS-MQMQ] 2.2.20.
 
-Decoding checks that every header lies inside the packet and reads what routing and storing need: the fixed
-words, the queue names, the sizes. Security data, label, extension and body are only measured. Cutting them
-out later cannot fail, so a packet that was once accepted can always be read.
+Decoding checks that every header is inside the packet, and reads what routing and storing need: the fixed
+fields, queue names and sizes. Security data, label, extension and body are only measured. Extracting them
+later cannot fail, so an accepted packet can always be read.
 """
 
 import struct
@@ -64,24 +64,23 @@ from tiercel.wire.user_header import (
 
 H = TypeVar("H", bound=Structure)
 
-# BaseHeader and the fixed part of UserHeader in one go: the codec is the hot path of the whole product.
+# BaseHeader and the fixed part of UserHeader at once: this is the hot path.
 FIXED = struct.Struct("<BBHIII16s16sIIII")
-_REWRITTEN = struct.Struct("<8xII16s16s")  # of it, what others may write anew
+_REWRITTEN = struct.Struct("<8xII16s16s")  # the fields that `rewrite` may change
 PROPERTIES = struct.Struct("<BBH20sIIIIIIII")
-# Of the properties, what tells where the parts are; of the security header, the sizes.
+# The sizes in the properties and in the security header.
 _PROPERTY_SIZES = struct.Struct("<BBH28xII12xI")
 _SECURITY_SIZES = struct.Struct("<HHHHII")  # after the flags
 
 _SEQUENCE = struct.Struct("<QI")
-# Of a packet that is known to be sound, without reading the rest: its time to be received, when it was sent,
-# and UserHeader.Flags. They stand so many bytes after its beginning.
+# TimeToBeReceived, SentTime and UserHeader.Flags of a valid packet, without decoding the rest.
 packet_summary = struct.Struct("<II4xI").unpack_from
 SUMMARY_AT = 48
 _PLACE = TransactionHeader.LAYOUT.struct
 _NO_GUID = bytes(16)
 _DIRECT = 7
 _CACHED_NAME_BYTES = 512
-# Every allowed (RQ, AQ, DQ) as the nine bits that stand side by side in the flags.
+# Every allowed (RQ, AQ, DQ), as the nine adjacent bits of the flags.
 _ALLOWED_NAMES = frozenset(
     response << 6 | admin << 3 | destination
     for response, admin, destination in product(RESPONSE_KINDS, ADMIN_KINDS, DESTINATION_KINDS)
@@ -93,7 +92,7 @@ _SECURITY_HEADER_SIZE = SecurityHeader.LAYOUT.size
 
 @dataclass(frozen=True, slots=True)
 class UnknownTrailer(Structure):
-    """Bytes after the last known header: Windows accepts them, and so do we."""
+    """Bytes after the last known header, accepted as Windows does."""
 
     data: bytes = b""
 
@@ -102,7 +101,7 @@ class UnknownTrailer(Structure):
 
 
 class UserMessage:
-    """One message packet and the SessionHeader that may ride on it; `data` is both, untouched."""
+    """One message packet, with its SessionHeader if it has one; `data` is both, unchanged."""
 
     __slots__ = (
         "_address",
@@ -150,7 +149,7 @@ class UserMessage:
     destination_queue: QueueName | None
     admin_queue: QueueName | None
     response_queue: QueueName | None
-    others: tuple[Structure, ...]  # the seldom headers after the properties, in wire order
+    others: tuple[Structure, ...]  # the rare headers after the properties, in wire order
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -174,7 +173,7 @@ class UserMessage:
         if version != VERSION or signature != SIGNATURE or size > MAX_PACKET_SIZE:
             BaseHeader.read(Reader(data))
         if self.base_flags & SESSION_HEADER:
-            if len(data) == size:  # a peer that counts the SessionHeader in (MQQB T50)
+            if len(data) == size:  # the peer included the SessionHeader (MQQB T50)
                 end = size - _SESSION_SIZE
             size = end + _SESSION_SIZE
         if len(data) != size:
@@ -183,14 +182,15 @@ class UserMessage:
         self._walk(data, end)
 
     def rewrite(self, data: bytes) -> None:
-        """Takes other bytes of the same form: fixed fields of BaseHeader and UserHeader may differ, and what
-        followed the last header may be gone.
+        """Replace the bytes by others with the same layout.
+
+        Only fixed fields of BaseHeader and UserHeader may differ, and bytes after the last header may go.
         """
         self.data = data
         self.packet_size, self.time_to_reach_queue, self._source, self._address = _REWRITTEN.unpack_from(data)
 
     def _walk(self, data: bytes, end: int) -> None:
-        """Finds where each header starts and that it ends inside the packet."""
+        """Find the start of each header, and check that it ends inside the packet."""
         flags = self.flags
         kinds = flags >> DESTINATION_SHIFT & 0x1FF
         if kinds not in _ALLOWED_NAMES or not flags & MESSAGE_PROPERTIES_HEADER:
@@ -213,7 +213,7 @@ class UserMessage:
                 data, at
             )
             at += _SECURITY_HEADER_SIZE + (sender + 3 & ~3)
-            if key or signature or certificate or provider:  # mostly a sender signs nothing
+            if key or signature or certificate or provider:  # most messages are not signed
                 at += sum([size + 3 & ~3 for size in (key, signature, certificate, provider)])
         self.properties_at = at
         if at + PROPERTIES.size > end:
@@ -232,7 +232,7 @@ class UserMessage:
         )
         self.acknowledgements = acknowledgements & ACKNOWLEDGEMENTS
         self._label_length, self.body_size, self._extension_size = label_length, size, extension
-        if size > reserved:  # noqa: PLR1730  # max() costs a call, and this is the hot path
+        if size > reserved:  # noqa: PLR1730  # max() is slower, and this is the hot path
             reserved = size
         self._reserved_body_size = reserved
         label_end = at + PROPERTIES.size + 2 * label_length
@@ -242,7 +242,7 @@ class UserMessage:
         return at
 
     def _raise_overrun(self, end: int) -> NoReturn:
-        """Reads the headers one by one, until the one that does not fit says so."""
+        """Read the headers one by one; the one that does not fit raises its error."""
         reader = Reader(self.data, 16, end)
         flags = UserHeader.read(reader).flags
         if flags & TRANSACTION_HEADER:
@@ -250,20 +250,20 @@ class UserMessage:
         if flags & SECURITY_HEADER:
             SecurityHeader.read(reader)
         MessagePropertiesHeader.read(reader)
-        raise AssertionError("a packet that was called too short is not")
+        raise AssertionError("the packet is not too short")
 
     @classmethod
     def build(cls, *headers: Structure) -> Self:
-        """The packet of these headers, the first a BaseHeader; PacketSize is set, the rest stays as given."""
+        """The packet of these headers, the first a BaseHeader; only PacketSize is set here."""
         base, *others = headers
         if not isinstance(base, BaseHeader):
-            raise TypeError(f"a packet begins with a BaseHeader, not with a {type(base).__name__}")
+            raise TypeError(f"a packet must start with a BaseHeader, not with {type(base).__name__}")
         data = b"".join(header.encode() for header in others)
         session = sum(_SESSION_SIZE for header in others if isinstance(header, SessionHeader))
         size = BaseHeader.LAYOUT.size + len(data) - session
         return cls(replace(base, packet_size=size).encode() + data)
 
-    # What routing and storing need, beside the plain attributes above.
+    # For routing and storing, beside the plain attributes above.
 
     @property
     def priority(self) -> int:
@@ -272,7 +272,7 @@ class UserMessage:
 
     @property
     def is_recoverable(self) -> bool:
-        """A transactional message always is, though a packet could say otherwise."""
+        """Always true for a transactional message, whatever the packet says."""
         return bool(self.flags & (DELIVERY | TRANSACTION_HEADER))
 
     @property
@@ -295,7 +295,7 @@ class UserMessage:
     def id(self) -> MessageId:
         return MessageId(decode_guid(self._source), self._number)
 
-    # What applications ask for.
+    # For applications.
 
     @property
     def label(self) -> str:
@@ -317,12 +317,12 @@ class UserMessage:
 
     @property
     def sent_body_size(self) -> int:
-        """Of what `body` gives."""
+        """The size of `body`."""
         return self._reserved_body_size if self.security_flags & ENCRYPTED_BODY else self.body_size
 
     @property
     def wants_final_ack(self) -> bool:
-        """Whether the sender of a transactional message is to hear how it ended ([MS-MQQB] 3.1.7.2.2)."""
+        """Whether the sender of a transactional message expects a FinalAck ([MS-MQQB] 3.1.7.2.2)."""
         return bool(
             self.flags & (NEGATIVE_JOURNALING | POSITIVE_JOURNALING)
             or self.data[self._transaction_at] & FINAL_ACK_REQUIRED
@@ -340,34 +340,34 @@ class UserMessage:
 
     @property
     def number_bytes(self) -> bytes:
-        """MessageID, so that it sorts."""
+        """MessageID, big-endian, so that it sorts."""
         return self._number.to_bytes(4, "big")
 
     @property
     def identity(self) -> bytes:
-        """Who sent it and its MessageID, as they stand on the wire: what tells messages apart."""
+        """Source queue manager and MessageID, as on the wire: unique for each message."""
         return self.data[16:32] + self.data[56:60]
 
     @property
     def destination_bytes(self) -> bytes:
-        """The name of the queue, as it stands on the wire."""
+        """The destination queue, as on the wire."""
         return self.data[FIXED.size : self._destination_end]
 
     @property
     def address_bytes(self) -> bytes:
-        """Where it goes: the queue manager, and the name of the queue there."""
+        """The destination queue manager and queue, as on the wire."""
         return self._address + self.data[FIXED.size : self._destination_end]
 
     def comes_from(self, queue_manager: bytes) -> bool:
         return self._source == queue_manager
 
     def is_addressed_to(self, queue_manager: bytes) -> bool:
-        """A direct name carries no address: it is meant for whoever gets it (MQQB T01)."""
+        """Always true for a direct name, which has no address (MQQB T01)."""
         return self._address in {_NO_GUID, queue_manager}
 
     @property
     def stream(self) -> bytes:
-        """Of a transactional message: its sender and TxSequenceID, which all messages of a stream share."""
+        """Of a transactional message: its sender and TxSequenceID, common to all messages of a stream."""
         at = self._transaction_at
         return self._source + self.data[at + 4 : at + 12]
 
@@ -377,7 +377,7 @@ class UserMessage:
         at = self._transaction_at
         return int.from_bytes(self.data[at : at + 4], "little")
 
-    # The packet with one thing changed.
+    # The packet with one change.
 
     def with_time_to_be_received(self, seconds: int) -> bytes:
         return b"".join((self.data[:48], seconds.to_bytes(4, "little"), self.data[52:]))
@@ -387,17 +387,17 @@ class UserMessage:
         return b"".join((self.data[:at], previous.to_bytes(4, "little"), self.data[at + 4 :]))
 
     def count_hop(self) -> None:
-        """In place: a router changes nothing else, and need not read the packet again."""
+        """In place, without decoding the packet again."""
         self.flags += 1
         self.data = b"".join((self.data[:60], self.flags.to_bytes(4, "little"), self.data[64:]))
 
     def with_session(self, header: SessionHeader) -> bytes:
-        """With a SessionHeader, which PacketSize does not count (MQQB T50)."""
+        """With a SessionHeader, which PacketSize excludes (MQQB T50)."""
         flags = (self.base_flags | SESSION_HEADER).to_bytes(2, "little")
         return b"".join((self.data[:2], flags, self.data[4:], header.encode()))
 
     def without_session(self) -> "UserMessage":
-        """The message as it is stored: a SessionHeader speaks of the session alone."""
+        """The message as it is stored: a SessionHeader belongs to the session."""
         if not self.base_flags & SESSION_HEADER:
             return self
         flags = (self.base_flags & ~SESSION_HEADER).to_bytes(2, "little")
@@ -428,7 +428,7 @@ class UserMessage:
         return SecurityHeader.read(Reader(self.data, self._security_at))
 
     def security_data(self) -> tuple[bytes, bytes, bytes, bytes, bytes]:
-        """Sender, key, signature, certificate and provider as they stand in the SecurityHeader."""
+        """Sender, key, signature, certificate and provider, as in the SecurityHeader."""
         at, items = self._security_at + _SECURITY_HEADER_SIZE, []
         for size in _SECURITY_SIZES.unpack_from(self.data, self._security_at)[1:]:
             items.append(self.data[at : at + size])
@@ -438,7 +438,7 @@ class UserMessage:
 
     @property
     def sender(self) -> tuple[int, bytes]:
-        """Who the packet says it is from: the kind of the identifier, and the identifier."""
+        """The claimed sender: the kind of its identifier, and the identifier."""
         if not self.flags & SECURITY_HEADER:
             return 0, b""
         at = self._security_at
@@ -448,7 +448,7 @@ class UserMessage:
 
     @property
     def is_to_be_encrypted(self) -> bool:
-        """Whether the body is to be encrypted and is not: there is no key to read it by."""
+        """Whether the body is still to be encrypted: the packet asks for it, but has no key."""
         return bool(self.security_flags & ENCRYPTED_BODY) and not self.security_data()[1]
 
     @property
@@ -462,17 +462,17 @@ class UserMessage:
         return SessionHeader.read(Reader(self.data, len(self.data) - _SESSION_SIZE))
 
     def other(self, kind: type[H]) -> H | None:
-        """The seldom header of that kind, if the packet has it."""
+        """The rare header of that kind, if the packet has it."""
         return next((header for header in self.others if isinstance(header, kind)), None)
 
     @property
     def trailer(self) -> bytes:
-        """What stands between the last known header and the end of the packet."""
+        """The bytes between the last known header and the end of the packet."""
         end = len(self.data) - (_SESSION_SIZE if self.base_flags & SESSION_HEADER else 0)
         return self.data[self._end : end]
 
     def headers(self) -> Iterator[Structure]:
-        """Every structure of the packet in wire order; joined, they are the packet again."""
+        """Every structure of the packet in wire order; their encodings joined are the packet."""
         found = (self.base, self.user, self.transaction, self.security, self.properties)
         yield from (header for header in found if header)
         yield from self.others
@@ -482,12 +482,12 @@ class UserMessage:
 
 
 def packet_priority(packet: bytes) -> int:
-    """`UserMessage.priority` of a packet that is known to be sound."""
+    """`UserMessage.priority` of a valid packet."""
     return 0 if packet_summary(packet, SUMMARY_AT)[2] & TRANSACTION_HEADER else packet[2] & PRIORITY
 
 
 def placed(packet: bytes, sequence_id: int, number: int, previous: int, flags: int) -> bytes:
-    """A transactional message with its place in its stream; `flags` are added. No size changes."""
+    """A transactional packet with its position in its stream; `flags` are added. The size stays."""
     at = _transaction_at(packet)
     flags |= int.from_bytes(packet[at : at + 4], "little")
     header = _PLACE.pack(flags, sequence_id, number, previous)
@@ -496,9 +496,9 @@ def placed(packet: bytes, sequence_id: int, number: int, previous: int, flags: i
 
 def _transaction_at(packet: bytes) -> int:
     flags: int = packet_summary(packet, SUMMARY_AT)[2]
-    if flags >> DESTINATION_SHIFT & 0x1FF == _DIRECT and not flags & CONNECTOR_TYPE:  # nearly every message
+    if flags >> DESTINATION_SHIFT & 0x1FF == _DIRECT and not flags & CONNECTOR_TYPE:  # the usual case
         return _after_direct_name(packet, FIXED.size)
-    return UserMessage(packet)._transaction_at  # noqa: SLF001  # its own module
+    return UserMessage(packet)._transaction_at  # noqa: SLF001  # same module
 
 
 def _after_direct_name(data: bytes, at: int) -> int:
@@ -521,7 +521,7 @@ def _read_name(data: bytes, at: int, end: int, kind: int) -> tuple[QueueName | N
     return structure.read(reader), reader.at
 
 
-@lru_cache(1024)  # a sender names the same queue in every message
+@lru_cache(1024)  # senders repeat their destinations
 def _direct_name(data: bytes) -> DirectQueueFormatName:
     return DirectQueueFormatName.read(Reader(data))
 
@@ -543,7 +543,7 @@ def _read_others(reader: Reader, base_flags: int, flags: int) -> Iterator[Struct
         yield CompoundMessageHeader.read(reader)
     soap = bool(flags & SOAP_HEADER)
     multi_queue = bool(flags & MULTI_QUEUE_FORMAT_HEADER)
-    # The specifications print Soap first, one sender writes it last: the first word tells which it is.
+    # The specifications put Soap first, one sender writes it last: the first word decides.
     begins_with_soap = reader.data[reader.at : reader.at + 2] == HEADER_SECTION.to_bytes(2, "little")
     if multi_queue and soap and not begins_with_soap:
         yield MultiQueueFormatHeader.read(reader)
@@ -555,7 +555,7 @@ def _read_others(reader: Reader, base_flags: int, flags: int) -> Iterator[Struct
 
 
 def _read_trailer(data: bytes) -> Iterator[Structure]:
-    """The extension headers of a message for remote readers, or bytes that nobody knows."""
+    """The extension headers of a message for remote readers, or unknown bytes."""
     if data[:4] == ExtensionHeader.LAYOUT.size.to_bytes(4, "little"):
         reader = Reader(data)
         try:
@@ -573,4 +573,4 @@ def _raise_cut_short(data: bytes) -> NoReturn:
     reader = Reader(data)
     BaseHeader.read(reader)
     UserHeader.read(reader)
-    raise AssertionError("a packet without room for its headers had room for them")
+    raise AssertionError("the packet is not cut short")
