@@ -15,7 +15,7 @@ DATA ?= data
 TARGET ?= test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test format check unit bench bench-daemon bench-remote-read bench-data bench-api bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate fuzz interop docs docs-serve docs-test package lock clean pythons
+.PHONY: help setup demo run test format check unit bench bench-daemon bench-remote-read bench-data bench-api bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate mutants fuzz interop docs docs-serve docs-test package lock clean pythons
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -121,6 +121,11 @@ model: $(VENV)/.ready ## run the engine against the reference model N times (100
 
 simulate: $(VENV)/.ready ## run SEEDS (1000) simulated worlds, the first of them FROM (1)
 	@$(BIN)/python -m tiercel.sim --seeds $(SEEDS) --from $(FROM)
+
+mutants: N = 30
+mutants: $(VENV)/.ready ## break N (30) lines drawn by SEED, one at a time, and print those that no test notices
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/mutants.lock
+	@$(BIN)/python tools/mutants --count $(N) --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 fuzz: $(VENV)/.ready ## fuzz each parser for SECONDS (60)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/fuzz.lock
