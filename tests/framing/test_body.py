@@ -91,7 +91,7 @@ def test_a_session_is_records_between_preamble_end_and_end() -> None:
     framed = Framed(Preamble(Mode.SIMPLEX, VIA, Encoding.BINARY_SESSION), (b"A" * 5, b"B" * 200))
     body = framed.encode()
     assert body.hex().startswith("000100010302196e65742e6d736d713a2f2f7372762f707269766174652f713103080c0605")
-    assert body[41:46] == b"\x06\xc8\x01BB"
+    assert body[42:47] == b"\x06\xc8\x01BB"
     assert body[-1:] == b"\x07"
     assert read_body(body) == framed
 
