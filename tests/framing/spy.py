@@ -6,12 +6,10 @@ from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
 from tiercel.framing.requests import (
-    Abort,
-    CloseQueue,
-    Commit,
     CreateTransaction,
     Dequeue,
     Enqueue,
+    Hold,
     OpenQueue,
     ReadDirectory,
     Request,
@@ -51,6 +49,8 @@ class Spy:
                 return "the queue"
             case CreateTransaction():
                 return uuid4()
+            case Hold():
+                return "held"
             case ReadDirectory(path=path):
                 return self.directory[str(path)]
             case Enqueue(message=message):
@@ -59,7 +59,7 @@ class Spy:
                 if not self.queued:
                     raise IoTimeoutError("the queue")
                 return self.queued.pop(0)
-            case Commit() | Abort() | CloseQueue():
+            case _:
                 pass
         return None
 

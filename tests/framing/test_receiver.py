@@ -61,9 +61,9 @@ def test_a_message_is_taken_in_a_new_transaction() -> None:
     assert [request.transaction for request in requests] == [first.transaction, second.transaction]
 
 
-def test_best_effort_takes_without_a_transaction() -> None:
+def test_best_effort_holds_without_a_transaction() -> None:
     spy = Spy(queued=[Message(b"1")])
-    assert spy.run(opened(spy, exactly_once=False).receive()).transaction is None
+    assert spy.run(opened(spy, exactly_once=False).receive()).transaction == "held"
     assert not spy.of(CreateTransaction)
 
 

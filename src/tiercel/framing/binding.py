@@ -6,7 +6,9 @@ from tiercel.framing.addresses import TransferProtocol
 from tiercel.framing.records import Encoding, Mode
 from tiercel.model.codes import AuthenticationLevel, DeliveryGuarantee, SenderIdType
 from tiercel.model.errors import InvalidParameterError
+from tiercel.model.limits import INFINITE
 from tiercel.model.message import Message
+from tiercel.model.path_name import PathName
 
 BODY_TYPE = 0x1011  # VT_VECTOR | VT_UI1, as .NET writes it
 
@@ -23,6 +25,10 @@ class Binding:
     encoding: Encoding | None = None  # by default binary, with the session's dictionary in a session
     transfer: TransferProtocol = TransferProtocol.NATIVE
     use_active_directory: bool = False
+    dead_letters: bool = False  # a message that fails goes to the dead-letter queue of its sender
+    dead_letter_queue: PathName | None = None  # this one instead of the system's
+    time_to_live_s: int | None = None
+    source_journal: bool = False
 
     def __post_init__(self) -> None:
         if self.volatile and self.exactly_once:
@@ -51,4 +57,8 @@ class Binding:
             delivery=DeliveryGuarantee.EXPRESS if self.volatile else DeliveryGuarantee.RECOVERABLE,
             sender_id_type=SenderIdType.NONE,
             authentication_level=AuthenticationLevel.NONE,
+            negative_journaling=self.dead_letters,
+            dead_letter_queue=self.dead_letter_queue,
+            time_to_be_received=INFINITE if self.time_to_live_s is None else self.time_to_live_s,
+            positive_journaling=self.source_journal,
         )

@@ -9,7 +9,7 @@ from tiercel.framing.binding import Binding
 from tiercel.framing.body import Framed, read_body
 from tiercel.framing.envelopes import EnvelopeReader
 from tiercel.framing.records import STRUCTURE, Mode, Preamble
-from tiercel.framing.requests import Abort, CloseQueue, CreateTransaction, Dequeue, OpenQueue, Steps
+from tiercel.framing.requests import Abort, CloseQueue, CreateTransaction, Dequeue, Hold, OpenQueue, Steps
 from tiercel.model.codes import QueueAccess
 from tiercel.model.errors import DecodeError, InvalidHandleError
 from tiercel.model.message import Message
@@ -18,7 +18,7 @@ from tiercel.nbfx import Event
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A message that was taken from the queue, and the transaction that has it."""
+    """A message that was taken from the queue, and the transaction or hold that has it."""
 
     message: Message
     transaction: Any
@@ -36,14 +36,17 @@ class Receiver:
         """[MS-NMFMB] 3.3.4.1 and 3.3.7.1: by the direct name, to receive (NMFMB trap 6)."""
         self._queue = yield OpenQueue(direct_format_name(self.address), QueueAccess.RECEIVE)
 
+    @property
+    def queue(self) -> Any:
+        """The open queue, or None."""
+        return self._queue
+
     def receive(self, timeout_s: float | None = None) -> Steps[Received]:
         """[MS-NMFMB] 3.3.4.2, the first half; `envelopes` is the second, for a message may be poison."""
         if self._queue is None:
             fix = "open it first"
             raise InvalidHandleError(str(self.address), problem="the queue is not open", fix=fix)
-        if not self.binding.exactly_once:
-            return Received((yield Dequeue(self._queue, timeout_s, None)), None)
-        transaction = yield CreateTransaction()
+        transaction = yield CreateTransaction() if self.binding.exactly_once else Hold()
         try:
             message = yield Dequeue(self._queue, timeout_s, transaction)
         except BaseException:

@@ -38,12 +38,21 @@ class CreateTransaction:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """Answered with a place for one message that is held, but not in a transaction: a read in two phases."""
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
+    """End a transaction or a hold: what was received is gone."""
+
     transaction: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Abort:
+    """End a transaction or a hold: what was received is back in its queue."""
+
     transaction: Any
 
 
@@ -60,7 +69,49 @@ class Dequeue:
 
     queue: Any
     timeout_s: float | None
-    transaction: Any
+    transaction: Any  # or what Hold was answered with
+    lookup_id: int | None = None  # of the message to take, if it must be that one
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Answered when there is a message; an error when none comes in time."""
+
+    queue: Any
+    timeout_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Subqueue:
+    """Answered with the part of a queue that has this name."""
+
+    queue: Any
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Peek:
+    """Answered with the first message, or the one after `lookup_id`; an error when there is none."""
+
+    queue: Any
+    lookup_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Into a subqueue, or back into the queue (None)."""
+
+    queue: Any
+    lookup_id: int
+    subqueue: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """Have the commit of its transaction refuse a message: the sender is told."""
+
+    queue: Any
+    lookup_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,5 +119,20 @@ class CloseQueue:
     queue: Any
 
 
-Request = OpenQueue | ReadDirectory | CreateTransaction | Commit | Abort | Enqueue | Dequeue | CloseQueue
+Request = (
+    OpenQueue
+    | ReadDirectory
+    | CreateTransaction
+    | Hold
+    | Commit
+    | Abort
+    | Enqueue
+    | Dequeue
+    | Wait
+    | Subqueue
+    | Peek
+    | Move
+    | Reject
+    | CloseQueue
+)
 Steps = Generator[Request, Any, T]

@@ -1,0 +1,242 @@
+"""Bodies of DataContractSerializer as Python values.
+
+Without a type: an element with children is a dict, or a list when its items are those of an array; a repeated
+member is a list; a value that was written as binary has its type, and text stays text. With a type (a
+dataclass, list[int], datetime, ...) everything becomes that type.
+"""
+
+import base64
+import binascii
+import re
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, fields, is_dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal, InvalidOperation
+from enum import Enum, Flag
+from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
+from uuid import UUID
+from xml.etree.ElementTree import Element
+
+from tiercel.model.errors import DecodeError
+from tiercel.nbfx import DateTime, Document, TimeSpan, UniqueId
+from tiercel.nbfx.elements import XSI, split_tag
+from tiercel.wcf.data_contract import ARRAYS, contract_of, member_name
+
+T = TypeVar("T")
+_NIL: Final = f"{{{XSI}}}nil"
+_DURATION: Final = re.compile(
+    r"(-?)P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,7})\d*)?S)?)?"
+)
+_MOMENT: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)?")
+_BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
+
+
+def is_nil(element: Element) -> bool:
+    return element.get(_NIL, "").strip() in {"true", "1"}
+
+
+# Without a type.
+
+
+def from_members(element: Element, document: Document) -> dict[str, Any]:
+    """The children of an element by their local names."""
+    found: dict[str, Any] = {}
+    repeated: set[str] = set()
+    for child in element:
+        name, value = split_tag(child.tag)[1], plain(child, document)
+        if name not in found:
+            found[name] = value
+        elif name in repeated:
+            found[name].append(value)
+        else:
+            repeated.add(name)
+            found[name] = [found[name], value]
+    return found
+
+
+def plain(element: Element, document: Document) -> Any:
+    """The value of an element as far as it can be told."""
+    if is_nil(element):
+        return None
+    if len(element):
+        if all(split_tag(child.tag)[0] == ARRAYS for child in element):
+            return [plain(child, document) for child in element]
+        return from_members(element, document)
+    value = document.values.get(element)
+    if value is None:
+        return element.text or ""
+    return _python(value)
+
+
+def _python(value: Any) -> Any:
+    """A value of a record as users know it."""
+    match value:
+        case DateTime():
+            return value.datetime()
+        case TimeSpan():
+            return value.timedelta()
+        case UniqueId():
+            return value.uuid
+        case float():
+            return float(value)  # a Single too
+    return value
+
+
+# With a type.
+
+
+def from_element(element: Element, document: Document, kind: type[T]) -> T:
+    """The value of an element as a type; DecodeError names the element that does not fit."""
+    return _convert(element, document, kind)  # type: ignore[no-any-return]
+
+
+def _convert(element: Element, document: Document, kind: Any) -> Any:
+    if kind is Any or kind is object:
+        return plain(element, document)
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in {Union, types.UnionType}:
+        return _one_of(element, document, arguments)
+    if is_nil(element):
+        if kind is types.NoneType:
+            return None
+        raise _error(element, f"is nil, but must be {_name(kind)}")
+    if origin in {list, tuple, set, frozenset}:
+        item = arguments[0] if arguments else Any
+        return origin(_convert(child, document, item) for child in element)
+    if origin is dict or kind is dict:
+        return from_members(element, document)
+    if isinstance(kind, type) and is_dataclass(kind):
+        return _dataclass(element, document, kind)
+    return _scalar(element, document, kind)
+
+
+def _one_of(element: Element, document: Document, kinds: tuple[Any, ...]) -> Any:
+    if is_nil(element) and types.NoneType in kinds:
+        return None
+    *first, last = [kind for kind in kinds if kind is not types.NoneType]
+    for kind in first:
+        try:
+            return _convert(element, document, kind)
+        except DecodeError:
+            continue
+    return _convert(element, document, last)
+
+
+def _dataclass(element: Element, document: Document, kind: Any) -> Any:
+    hints = get_type_hints(kind)
+    names = {member_name(each): each for each in fields(kind)}
+    values = {}
+    for child in element:
+        each = names.get(split_tag(child.tag)[1])
+        if each is not None:  # others are of a later version of the contract
+            values[each.name] = _convert(child, document, hints[each.name])
+    for each in fields(kind):
+        if each.name not in values and each.default is MISSING and each.default_factory is MISSING:
+            raise _error(element, f"has no {member_name(each)}, which {contract_of(kind).name} must have")
+    return kind(**values)
+
+
+def _scalar(element: Element, document: Document, kind: Any) -> Any:
+    value = _python(document.values.get(element))
+    if isinstance(value, kind) and type(value) is kind:
+        return value
+    text = element.text or ""
+    try:
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            return _enum(kind, text.strip())
+        if kind is float and isinstance(value, int | float):
+            return float(value)
+        return _READERS[kind](text)
+    except KeyError:
+        raise _error(element, f"cannot become {_name(kind)}") from None
+    except (ValueError, InvalidOperation, OverflowError):
+        raise _error(element, f"{text[:60]!a} is not a valid {_name(kind)}") from None
+
+
+def _enum(kind: type[Enum], text: str) -> Enum:
+    if issubclass(kind, Flag):
+        names: Iterator[Any] = (kind[name] for name in text.split() if name != "0")
+        result = kind(0)
+        for each in names:
+            result |= each
+        return result
+    try:
+        return kind[text]
+    except KeyError:
+        raise ValueError(text) from None
+
+
+def _name(kind: Any) -> str:
+    return getattr(kind, "__name__", str(kind))
+
+
+def _error(element: Element, problem: str) -> DecodeError:
+    return DecodeError("data contract", split_tag(element.tag)[1], 0, problem)
+
+
+# Texts of XML Schema.
+
+
+def _boolean(text: str) -> bool:
+    try:
+        return _BOOLEANS[text.strip()]
+    except KeyError:
+        raise ValueError(text) from None
+
+
+def _integer(text: str) -> int:
+    if len(text) > 40:
+        raise ValueError(text)
+    return int(text)
+
+
+def _double(text: str) -> float:
+    return float(text.strip().replace("INF", "inf"))
+
+
+def _datetime(text: str) -> datetime:
+    found = _MOMENT.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(text)
+    fraction = ((found[2] or "") + "000000")[:6]
+    zone = (found[3] or "").replace("Z", "+00:00")
+    moment = datetime.fromisoformat(f"{found[1]}.{fraction}{zone}")
+    return moment.astimezone(UTC) if zone else moment
+
+
+def _timedelta(text: str) -> timedelta:
+    found = _DURATION.fullmatch(text.strip())
+    if found is None or text.strip("-") in {"P", "PT"}:
+        raise ValueError(text)
+    sign, years, months, days, hours, minutes, seconds, fraction = found.groups(default="")
+    whole = timedelta(
+        days=int(years or 0) * 365 + int(months or 0) * 30 + int(days or 0),
+        hours=int(hours or 0),
+        minutes=int(minutes or 0),
+        seconds=int(seconds or 0),
+        microseconds=int((fraction + "000000")[:6]),
+    )
+    return -whole if sign else whole
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except binascii.Error as problem:
+        raise ValueError(str(problem)) from None
+
+
+_READERS: Final[dict[Any, Callable[[str], Any]]] = {
+    str: str,
+    bool: _boolean,
+    int: _integer,
+    float: _double,
+    Decimal: lambda text: Decimal(text.strip()),
+    datetime: _datetime,
+    date: lambda text: date.fromisoformat(text.strip()),
+    time: lambda text: time.fromisoformat(text.strip()),
+    timedelta: _timedelta,
+    UUID: lambda text: UUID(text.strip().removeprefix("urn:uuid:")),
+    bytes: _bytes,
+}

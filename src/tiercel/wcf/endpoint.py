@@ -1,0 +1,179 @@
+"""An endpoint: a queue manager, an address and a binding. Clients send to it, services receive from it."""
+
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+from uuid import UUID, uuid4
+from xml.etree.ElementTree import Element
+
+from tiercel.framing.addresses import Address, TransferProtocol
+from tiercel.framing.binding import Binding
+from tiercel.framing.initiator import Initiator
+from tiercel.framing.records import Encoding
+from tiercel.model.errors import InvalidParameterError
+from tiercel.nbfx import Event
+from tiercel.wcf.data_contract import write_wrapper
+from tiercel.wcf.envelope import Headers, write_envelope
+from tiercel.wcf.running import Directory, Runner
+from tiercel.wcf.soap import Addressing, Soap
+
+DEFAULT_NAMESPACE = "http://tempuri.org/"
+_ENCODINGS = {
+    ("binary", Soap.V12): Encoding.BINARY,
+    ("text", Soap.V12): Encoding.SOAP12_UTF8,
+    ("text", Soap.V11): Encoding.SOAP11_UTF8,
+    ("text-utf-16", Soap.V12): Encoding.SOAP12_UTF16,
+    ("text-utf-16", Soap.V11): Encoding.SOAP11_UTF16,
+    ("mtom", Soap.V12): Encoding.MTOM,
+}
+Body = Mapping[str, Any] | Element | None
+
+
+class EndpointBase:
+    """The settings that threads and asyncio share, named as NetMsmqBinding names them."""
+
+    def __init__(
+        self,
+        manager: Any,
+        address: str,
+        *,
+        exactly_once: bool = True,
+        durable: bool = True,
+        session: bool = False,
+        soap: str = "1.2",
+        addressing: str = "1.0",
+        encoding: str = "",
+        transfer: str = "native",
+        use_active_directory: bool = False,
+        dead_letter_queue: str = "",
+        time_to_live_s: int | None = None,
+        use_source_journal: bool = False,
+        directory: Directory | None = None,
+        new_id: Callable[[], UUID] = uuid4,
+    ) -> None:
+        """`encoding` is binary, text, text-utf-16 or mtom: by default binary, for SOAP 1.1 text.
+
+        `dead_letter_queue` is system (the default), none, or the address of a queue for messages that cannot
+        be delivered, that expire after `time_to_live_s`, or that a service rejects. `transfer` is native,
+        srmp or srmp_secure. With `use_active_directory`, `directory` finds public queues: it takes a path
+        name and gives the queue's GUID.
+        """
+        self.manager = manager
+        self.address = Address.parse(address)
+        self.soap = _choice("soap", Soap, soap)
+        self.addressing = _choice("addressing", Addressing, addressing)
+        self.binding = Binding(
+            exactly_once=exactly_once,
+            volatile=not durable,
+            session=session,
+            encoding=self._encoding(encoding),
+            transfer=_choice("transfer", TransferProtocol, transfer),
+            use_active_directory=use_active_directory,
+            time_to_live_s=time_to_live_s,
+            source_journal=use_source_journal,
+            **self._dead_letters(dead_letter_queue),
+        )
+        self.new_id = new_id
+        self.runner = Runner(manager, directory)
+
+    def _encoding(self, name: str) -> Encoding:
+        name = name or ("binary" if self.soap is Soap.V12 else "text")
+        found = _ENCODINGS.get((name, self.soap))
+        if found is None:
+            known = ", ".join(sorted(each for each, soap in _ENCODINGS if soap is self.soap))
+            limit = f"{known} with SOAP {self.soap.value}"
+            raise InvalidParameterError("encoding", present=name, limit=limit, fix="choose one of them")
+        return found
+
+    def _dead_letters(self, name: str) -> dict[str, Any]:
+        if not name:  # a remote queue manager has no dead letters of ours
+            name = "system" if hasattr(self.manager, "begin_transaction") else "none"
+        if name in {"system", "none"}:
+            return {"dead_letters": name == "system"}
+        return {"dead_letters": True, "dead_letter_queue": Address.parse(name).path_name}
+
+    def __repr__(self) -> str:
+        return f"<Endpoint {self.address}>"
+
+    def initiator(self, *, session: bool) -> Initiator:
+        binding = self.binding
+        if session and not binding.session:
+            binding = replace(binding, session=True)
+        return Initiator(self.address, binding, computer_name=platform.node())
+
+    def envelope(
+        self,
+        action: str,
+        body: Body = None,
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        wrapper: str = "",
+        message_id: UUID | None = None,
+        headers: tuple[Element, ...] = (),
+    ) -> Iterator[Event]:
+        """The events of an envelope to this endpoint."""
+        name = wrapper or action.rstrip("/").rpartition("/")[2]
+        sent = Headers(
+            action=action, to=str(self.address), message_id=message_id or self.new_id(), others=headers
+        )
+        return write_envelope(sent, write_wrapper(name, namespace, body), self.soap, self.addressing)
+
+
+def _choice(name: str, kind: Any, value: str) -> Any:
+    try:
+        return kind(value)
+    except ValueError:
+        limit = ", ".join(str(each.value) for each in kind)
+        raise InvalidParameterError(name, present=value, limit=limit, fix="choose one of them") from None
+
+
+class Endpoint(EndpointBase):
+    """Where WCF messages go to or come from: `Endpoint(qm, "net.msmq://warehouse/private/orders")`."""
+
+    def client(self, *, transaction: Any = None) -> "Client":
+        """A channel to send through: one MSMQ message for each call, or for a session one for all of them."""
+        return Client(self, self.initiator(session=False), transaction)
+
+
+class Client:
+    """A channel of one endpoint."""
+
+    def __init__(self, endpoint: Endpoint, initiator: Initiator, transaction: Any = None) -> None:
+        self._endpoint = endpoint
+        self._initiator = initiator
+        self._transaction = transaction
+        self._run = endpoint.runner.run
+
+    def __enter__(self) -> Self:
+        self._run(self._initiator.open())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._run(self._initiator.close())
+        else:
+            self._run(self._initiator.abandon())
+
+    def send(self, action: str, body: Body = None, *, transaction: Any = None, **options: Any) -> UUID:
+        """Send a one-way message; on return it is in the queue, or in a session in the session's message.
+
+        `body` is a mapping of the operation's parameters, or an element that stands for the whole wrapper.
+        Options: `namespace` of the contract, `wrapper` (by default the last part of the action),
+        `message_id`, `headers`.
+        """
+        message_id = options.pop("message_id", None) or self._endpoint.new_id()
+        envelope = self._endpoint.envelope(action, body, message_id=message_id, **options)
+        self._run(self._initiator.send(envelope, transaction or self._transaction))
+        return message_id
+
+    @contextmanager
+    def session(self, *, transaction: Any = None) -> "Iterator[Client]":
+        """Several envelopes in one MSMQ message, which is sent when the block ends and not when it raises."""
+        initiator = self._endpoint.initiator(session=True)
+        with Client(self._endpoint, initiator, transaction or self._transaction) as client:
+            yield client
