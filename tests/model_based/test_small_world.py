@@ -10,6 +10,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable
+from itertools import count
 from types import FunctionType
 from typing import Any
 from weakref import WeakValueDictionary
@@ -190,6 +191,8 @@ class Copier(pickle.Pickler):
     def reducer_override(self, each: Any) -> Any:
         if isinstance(each, WeakValueDictionary):
             return WeakValueDictionary, (dict(each),)
+        if isinstance(each, count):  # Python 3.14 cannot pickle it
+            return count, (int(repr(each)[len("count(") : -1]),)
         if isinstance(each, FunctionType) and each is not function:
             self.functions[id(each)] = each
             return function, (id(each),)

@@ -61,6 +61,8 @@ _STATUS: Final[dict[type[BaseException], HTTPStatus]] = {
     MqError: HTTPStatus.BAD_REQUEST,
 }
 
+_TITLES: Final = {HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "Request Entity Too Large"}  # Python 3.13 renamed it
+
 
 def status_of(error: MqError) -> HTTPStatus:
     return next(_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)
@@ -70,7 +72,7 @@ def problem_of(error: MqError) -> dict[str, object]:
     status = status_of(error)
     return {
         "type": "about:blank",
-        "title": status.phrase,
+        "title": _TITLES.get(status, status.phrase),
         "status": int(status),
         "detail": str(error),
         "code": error.name,

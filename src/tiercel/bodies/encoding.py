@@ -40,9 +40,10 @@ def encode(value: Any, form: Form, *, name: str | None = None) -> Encoded:
     try:
         body, body_type = _FORMS[form](value, name)
     except (ValueError, TypeError, struct.error, OverflowError) as problem:
+        is_range = isinstance(problem, struct.error)  # Python's own words differ by version
         raise InvalidParameterError(
             f"{type(value).__name__} as {form}",
-            problem=str(problem),
+            problem="number out of range" if is_range else str(problem),
             fix="pass another value or choose another form",
         ) from None
     return Encoded(body, int(body_type))  # a plain number: Spark, for one, takes no other

@@ -153,7 +153,9 @@ def explain(config: Config, problem: OSError) -> str:
     if isinstance(problem, socket.gaierror):
         why = "the name has no address. Choose an address, or mend the name"
     else:
-        why = fixes.get(problem.errno or 0) or f"{problem.strerror or problem}"
+        # From Python 3.12 on, asyncio gives no number when the computer has none of the addresses.
+        number = errno.EADDRNOTAVAIL if problem.errno is None else problem.errno
+        why = fixes.get(number) or f"{problem.strerror or problem}"
     has_pings = config.binary.ping and problem.filename is None
     ping = f" (or UDP port {config.binary.ping_port} for pings)" if has_pings else ""
     return f"cannot listen on {where}{ping}: {why}."

@@ -87,11 +87,11 @@ def stacked_columns(
     axes: Axes, axis: Axis, series: Mapping[str, Sequence[float]], palette: Mapping[str, str]
 ) -> None:
     """One column for each piece of time, the series on top of each other."""
-    starts = moments(axis.starts)
+    starts: Any = moments(axis.starts)  # numpy's types accept dates from 2.5 on
     width = axis.width / 86400 * 0.86
     bottom = [0.0] * len(starts)
     for name, values in series.items():
-        axes.bar(starts, values, width, bottom, color=palette[name], label=name, align="edge", linewidth=0)  # type: ignore[arg-type]
+        axes.bar(starts, values, width, bottom, color=palette[name], label=name, align="edge", linewidth=0)
         bottom = [low + value for low, value in zip(bottom, values, strict=True)]
     dated(axes, axis)
     counted(axes)
