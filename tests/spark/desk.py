@@ -14,7 +14,7 @@ from typing import Any
 import tiercel
 from tiercel import aio
 from tiercel.security.descriptor import SecurityDescriptor
-from tiercel.server import lean
+from tiercel.server import process_tuning
 from tiercel.server.config import load
 
 FOR_ALL = SecurityDescriptor.parse("O:WDG:WDD:(A;;0xf003f;;;WD)(A;;0xf003f;;;AN)").encode()
@@ -87,13 +87,13 @@ def _batches(values: list[str] | range) -> Iterable[Any]:
 
 
 async def main(directory: str, config: str) -> None:
-    lean.leave_out_pandas()  # as the daemon does
+    process_tuning.leave_out_pandas()  # as the daemon does
     async with await aio.open(directory, config=load(Path(config)), computer_name="SRV") as qm:
         manager: Any = qm._manager
         reading = manager.daemon.remote_reading
         where = {"data_endpoint": qm.data_endpoint, "remote_read": reading.port if reading else None}
         _say(where)
-        lean.search_seldom()
+        process_tuning.collect_garbage_rarely()
         desk, loop = Desk(qm), asyncio.get_running_loop()
         while line := await loop.run_in_executor(None, sys.stdin.buffer.readline):
             _say(await _answer(desk, json.loads(line)))

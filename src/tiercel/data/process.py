@@ -19,7 +19,7 @@ from tiercel.api.http_server import new_server
 from tiercel.api.unix_socket import Door
 from tiercel.data.app import DataApp
 from tiercel.data.daemon_client import DaemonClient
-from tiercel.server import lean, log
+from tiercel.server import log, process_tuning
 from tiercel.server.config import DataOptions
 from tiercel.store import open_reader
 
@@ -27,7 +27,7 @@ _NICE: Final = 1  # when the computer is busy, the queue manager goes first
 
 
 def main() -> None:
-    lean.leave_out_pandas()
+    process_tuning.leave_out_pandas()
     settings: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
     threading.Thread(target=_end_with_the_daemon, daemon=True).start()
     options = settings["log"]
@@ -35,7 +35,7 @@ def main() -> None:
     logging.getLogger("httpx").setLevel(logging.WARNING)  # else it tells of every request
     with suppress(OSError):  # a service may not be allowed to
         os.nice(_NICE)
-    lean.search_seldom()
+    process_tuning.collect_garbage_rarely()
     asyncio.run(_serve(settings))
 
 

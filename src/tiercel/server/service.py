@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from tiercel.model.errors import MqError
-from tiercel.server import lean, log, systemd
+from tiercel.server import log, process_tuning, systemd
 from tiercel.server.config import Config, ConfigError, Endpoint
 from tiercel.server.daemon import Daemon, Face, changed_options
 
@@ -74,8 +74,8 @@ class _Service:
             return _say(explain(self._config, problem), NO_ADDRESS)
         except MqError as problem:
             return _say(str(problem), NO_STORE)
-        lean.leave_out_pandas()
-        lean.search_seldom()
+        process_tuning.leave_out_pandas()
+        process_tuning.collect_garbage_rarely()
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         systemd.notify("READY=1", f"MAINPID={os.getpid()}", f"STATUS=listens on {self._listens_on()}")
         beat = loop.create_task(_beat())
