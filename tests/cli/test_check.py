@@ -166,7 +166,7 @@ def test_a_store_that_is_open(directory: Path) -> None:
     summary: dict[str, Any] = json.loads(done.stdout)
     assert summary["pages_verified"] is False
     assert summary["counts"]["messages"] == 11
-    assert "its last commit is checked, its pages are not" in done.stderr
+    assert "the last commit was checked, the pages were not" in done.stderr
 
 
 @pytest.mark.parametrize("make", [lambda _path: None, Path.mkdir, Path.touch])

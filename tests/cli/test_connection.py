@@ -70,7 +70,7 @@ class TestNobody:
 
     def test_no_daemon_elsewhere(self, run: Run) -> None:
         line = run.refused(69, "ls", "--server", "http://127.0.0.1:9")
-        assert "http://127.0.0.1:9: there is no connection" in line
+        assert "http://127.0.0.1:9: cannot connect" in line
 
     def test_a_certificate_that_nobody_knows(self, run: Run, tmp_path: Path) -> None:
         with a_stranger(tmp_path) as url:
@@ -82,7 +82,7 @@ class TestNobody:
         assert "write it as http://HOST:8801" in run.refused(2, "ls", "--server", "ftp://host")
         for wrong in ("host:port", "http://127.0.0.1:99999", "http://[::1", "http://"):
             assert "HOST:8801" in run.refused(2, "ls", "--server", wrong)
-        assert "127.0.0.1:9: there is no connection" in run.refused(69, "ls", "--server", "127.0.0.1:9")
+        assert "127.0.0.1:9: cannot connect" in run.refused(69, "ls", "--server", "127.0.0.1:9")
 
     def test_something_else_answers(self, run: Run, daemon: Daemon) -> None:
         line = run.refused(5, "ls", "--server", f"{daemon.url}/other")
@@ -91,7 +91,7 @@ class TestNobody:
     def test_both(self, run: Run, tmp_path: Path) -> None:
         result = run("ls", "--server", "http://h", "--data", tmp_path)
         assert result.code == 2
-        assert "give one of the two" in result.err
+        assert "use only one of these" in result.err
 
 
 class TestElsewhere:
@@ -106,7 +106,7 @@ class TestElsewhere:
         run.fine("send", queue, "hello")
         assert "No such file" in run.refused(2, "count", queue, "--token-file", tmp_path / "none")
         (tmp_path / "token").write_bytes(b"\xff two words")
-        assert "this is no token" in run.refused(2, "count", queue, "--token-file", tmp_path / "token")
+        assert "not a valid token" in run.refused(2, "count", queue, "--token-file", tmp_path / "token")
 
     def test_a_token_without_the_role(
         self, run: Run, daemon: Daemon, queue: str, monkeypatch: pytest.MonkeyPatch
@@ -153,8 +153,8 @@ class TestStoreAtRest:
         self, run: Run, data: Path, tmp_path: Path
     ) -> None:
         line = run.refused(1, "send", "orders", "x", "--data", data)
-        assert "an express message lives in the memory of" in line
-        assert "Say --recoverable" in line
+        assert "no daemon is running to keep an express message in memory" in line
+        assert "Add --recoverable" in line
         (tmp_path / "f").write_text('{"text": "x"}\n{"text": "y", "delivery": "recoverable"}\n')
         line = run.refused(1, "import", "orders", tmp_path / "f", "--data", data)
         assert "1 message would be express" in line

@@ -187,7 +187,7 @@ class TestProblems:
         result = decode.on(good + b"no packet at all" + good, "--summary")
         assert result.code == 1
         assert_complaint(
-            result, "packet 2 at 0x0024: BaseHeader.version_number at 0x0024: is 0x6e", "52 bytes left out"
+            result, "packet 2 at 0x0024: BaseHeader.version_number at 0x0024: is 0x6e", "52 bytes skipped"
         )
         assert "1 packet, 1 problem" in result.out
 
@@ -209,13 +209,13 @@ class TestProblems:
         cut, gap = result.err.splitlines()
         assert cut.endswith("packet 3 at 0x025c: cut after 500 of 2224 bytes")
         assert "127.0.0.1:40002 -> 127.0.0.1:1801, at 0x0450: 500 bytes are missing from the capture" in gap
-        assert gap.endswith("and 1224 behind them belong to no known packet")
+        assert gap.endswith("and 1224 after them cannot be assigned to a packet")
         assert "7 packets, 2 problems" in result.out
 
     def test_a_cut_capture(self, decode: Command) -> None:
         result = decode.on(CAPTURES[0].read_bytes()[:-1], "--summary")
         assert result.code == 1
-        assert_complaint(result, "the capture breaks off, PcapRecord.incl_len")
+        assert_complaint(result, "the capture is truncated, PcapRecord.incl_len")
         assert "8 packets, 1 problem" in result.out
 
     def test_remarks_on_frames_that_were_left_out_are_no_failure(self, decode: Command) -> None:
@@ -223,7 +223,7 @@ class TestProblems:
         recorded[24 + 16 + 14 + 6] |= 0x20  # the first Ping becomes a fragment
         result = decode.on(bytes(recorded), "--summary")
         assert result.code == 0
-        assert_complaint(result, "IP fragments are not put together: 1 were left out")
+        assert_complaint(result, "IP fragments are not reassembled: 1 skipped")
 
     @pytest.mark.parametrize("data", [b"", CAPTURES[0].read_bytes()[:24]], ids=["empty", "capture"])
     def test_nothing_to_decode(self, decode: Command, data: bytes) -> None:

@@ -81,8 +81,8 @@ class TestRefused:
 
     def test_half_written(self, run: Run, queue: str, lines: list[str], tmp_path: Path) -> None:
         line = self.refused(run, queue, tmp_path / "f", "\n".join(lines)[:-5])
-        assert f"{tmp_path}/f, line 3: it is no JSON object" in line
-        assert line.endswith("is the file whole? Nothing was sent\n")
+        assert f"{tmp_path}/f, line 3: not a JSON object" in line
+        assert line.endswith("Is the file complete? Nothing was sent\n")
 
     def test_an_unknown_property(self, run: Run, queue: str, lines: list[str], tmp_path: Path) -> None:
         lines[1] = '{"text": "hello", "lable": "x"}'
@@ -95,9 +95,9 @@ class TestRefused:
         assert "line 3: message priority" in self.refused(run, queue, tmp_path / "f", "\n".join(lines))
 
     def test_no_objects(self, run: Run, queue: str, tmp_path: Path) -> None:
-        assert "line 1: it is no JSON object" in self.refused(run, queue, tmp_path / "f", "[1]")
-        assert "line 2: it is no JSON object" in self.refused(run, queue, tmp_path / "f", "{}\n\x00")
-        assert "line 1: it is no JSON object" in self.refused(run, queue, tmp_path / "f", "[" * 100_000)
+        assert "line 1: not a JSON object" in self.refused(run, queue, tmp_path / "f", "[1]")
+        assert "line 2: not a JSON object" in self.refused(run, queue, tmp_path / "f", "{}\n\x00")
+        assert "line 1: not a JSON object" in self.refused(run, queue, tmp_path / "f", "[" * 100_000)
 
     def test_no_file(self, run: Run, queue: str, tmp_path: Path) -> None:
         assert "No such file" in run.refused(2, "import", queue, tmp_path / "none")
@@ -125,7 +125,7 @@ def test_in_parts(run: Run, queue: str, tmp_path: Path, monkeypatch: pytest.Monk
     assert "MQ_ERROR_INSUFFICIENT_RESOURCES" in line
     sent = int(run.fine("count", queue).out)
     assert 0 < sent < 9
-    assert f"{sent} messages had been sent; go on with --skip {2 * sent - 1}\n" in line
+    assert f"{sent} messages sent before that; continue with --skip {2 * sent - 1}\n" in line
     run.fine("set", queue, "quota_kib=none")
     run.fine("import", queue, tmp_path / "f", "--skip", 2 * sent - 1)
     assert run.fine("count", queue).out == "9\n"

@@ -55,7 +55,7 @@ def test_a_wrong_verb(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_option_before_the_verb(capsys: pytest.CaptureFixture[str]) -> None:
     result = Run(capsys)("--data", "x", "ls")
     assert result.code == 2
-    assert "options stand behind the verb" in result.err
+    assert "options follow the command" in result.err
 
 
 def test_exit_codes_are_told_once() -> None:

@@ -53,14 +53,14 @@ class TestTransactions:
         found = run.fine("transactions", "--json", *where).record
         assert (found["is_in_doubt"], found["sends"]) == (True, 1)
         assert "in doubt" in run.fine("transactions", *where).lines[1]
-        assert "(1 send, 0 receives)? Say --yes" in run.refused(
+        assert "(1 send, 0 receives)? Nothing was done: add --yes" in run.refused(
             1, "transactions", f"--{how}", found["id"], *where
         )
         assert run.fine("transactions", f"--{how}", found["id"], "--yes", *where).out.startswith(found["id"])
         assert run.fine("count", "orders", *where).out == count
 
     def test_refused(self, run: Run) -> None:
-        assert "there is no such transaction" in run.refused(5, "transactions", "--abort", "x")
+        assert "no such transaction" in run.refused(5, "transactions", "--abort", "x")
         assert run("transactions", "--abort", "x", "--commit", "y").code == 2
 
 
@@ -70,11 +70,11 @@ class TestClaims:
         found = run.fine("claims", "--json", *where).record
         assert (found["consumer"], found["count"]) == ("spark", 1)
         assert run.fine("claims", *where).lines[1].split()[0] == "spark"
-        assert "1 message that spark has claimed? Say --yes" in run.refused(
+        assert "Return 1 message claimed by spark? Nothing was done: add --yes" in run.refused(
             1, "claims", "--release", "spark", *where
         )
         released = run.fine("claims", "--release", "spark", "--yes", *where).out
-        assert released == "spark: 1 message given back\n"
+        assert released == "spark: 1 message returned\n"
         assert run.fine("count", "lake", *where).out == "1\n"
         assert run.fine("claims", "--forget", "spark", *where).out == "spark: forgotten\n"
 

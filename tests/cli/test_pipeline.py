@@ -40,5 +40,5 @@ def test_compacting_what_is_not_there_yet(tmp_path: Path, capsys: pytest.Capture
         '[pipeline]\nname = "x"\n[source]\nqueues = ["q"]\n[[table]]\nformat = "delta"\npath = "t"\n'
     )
     assert main(["pipeline", "compact", str(tmp_path / "p.toml")]) == 0
-    assert "0 files joined to 0, 0 orphans removed" in capsys.readouterr().out
+    assert "0 files merged into 0, 0 orphans removed" in capsys.readouterr().out
     assert sorted(each.name for each in tmp_path.iterdir()) == ["p.toml"]

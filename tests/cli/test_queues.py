@@ -34,7 +34,7 @@ class TestList:
         assert run.fine("count", ";deadletter", f"{queue};journal", "--json").records
 
     def test_no_such_name(self, run: Run) -> None:
-        assert "zzz*: no queue has such a name" in run.refused(5, "ls", "zzz*")
+        assert "zzz*: no such queue" in run.refused(5, "ls", "zzz*")
 
     def test_long(self, run: Run, queue: str) -> None:
         assert rf"private$\{queue}" in run.fine("ls", "-l", queue).lines[1]
@@ -72,7 +72,7 @@ class TestCreateAndSet:
         assert "MQ_ERROR_QUEUE_NOT_FOUND" in run.refused(5, "set", f"{queue}x")
         assert f"Perhaps {queue} is meant" in run.refused(5, "set", f"{queue}x")
         assert "MQ_ERROR_ILLEGAL" in run.refused(1, "create", "a+b")
-        assert "a name is wanted" in run.refused(2, "count", "")
+        assert "missing queue name" in run.refused(2, "count", "")
 
     def test_names_that_a_path_of_http_would_spoil(self, run: Run) -> None:
         for name in ("a b", "ü%41x", "a/b", "a?b#c"):
@@ -94,7 +94,7 @@ class TestEnding:
         for verb in ("purge", "rm"):
             line = run.refused(1, verb, queue)
             assert f"{queue} with 1 message (" in line
-            assert "Say --yes" in line
+            assert "add --yes" in line
         assert run.fine("count", queue).out == "1\n"
 
     def test_purge_and_remove(self, run: Run, queue: str) -> None:

@@ -54,7 +54,7 @@ class TestReceive:
         assert run.fine("count", queue).out == "2\n"
         line = run.refused(5, "receive", queue, "--lookup-id", wanted["lookup_id"])
         assert "MQ_ERROR_MESSAGE_NOT_FOUND" in line
-        assert "'x' is no lookup id" in run("receive", queue, "--lookup-id", "x").err
+        assert "'x' is not a valid lookup id" in run("receive", queue, "--lookup-id", "x").err
 
     def test_waits_for_a_message(self, run: Run, queue: str, daemon: Daemon) -> None:
         with start(daemon, "receive", queue, "--wait", "60", "--json", stdout=subprocess.PIPE) as waiting:

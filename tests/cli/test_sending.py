@@ -65,7 +65,7 @@ def test_forms_of_a_text(run: Run, queue: str, form: str) -> None:
 def test_forms_of_a_value(run: Run, queue: str, form: str) -> None:
     run.fine("send", queue, "true", "--as", form)
     assert run.fine("peek", queue).lines[-1] == "true"
-    assert "it is no JSON" in run.refused(2, "send", queue, "{", "--as", form)
+    assert "not valid JSON" in run.refused(2, "send", queue, "{", "--as", form)
 
 
 def test_a_file_and_the_standard_input(
@@ -110,8 +110,8 @@ class TestRefused:
         assert "KEY=VALUE" in run.refused(2, "send", queue, "x", "--set", "label")
 
     def test_words_that_are_no_text(self, run: Run, queue: str) -> None:
-        assert "this is no text" in run.refused(2, "count", "q\udcff")
-        assert "this is no text" in run.refused(2, "ls", "q\udcff")
+        assert "not valid UTF-8" in run.refused(2, "count", "q\udcff")
+        assert "not valid UTF-8" in run.refused(2, "ls", "q\udcff")
         run.refused(1, "send", queue, "\udcff")
         run.fine("send", queue, "x", "--label", "half \ud83d a character")
         assert run.fine("peek", queue, "--json").record["label"] == "half \ud83d a character"
@@ -124,10 +124,10 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            (["x", "-p", "8"], "8 is no priority"),
-            (["x", "--ttl", "soon"], "'soon' is no length of time"),
-            (["x", "--as", "word"], "'word' is none of"),
-            (["x", "--file", "y"], "give one of the two"),
+            (["x", "-p", "8"], "priority must be 0 to 7, not 8"),
+            (["x", "--ttl", "soon"], "'soon' is not a valid duration"),
+            (["x", "--as", "word"], "'word' is not a valid form"),
+            (["x", "--file", "y"], "use only one of these"),
             (["x", "--labl", "y"], "--label"),
             ([], "a body is wanted"),
         ],

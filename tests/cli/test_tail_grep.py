@@ -53,6 +53,6 @@ class TestGrep:
     def test_no_expression(self, run: Run, queue: str) -> None:
         result = run("grep", "(", queue)
         assert result.code == 2
-        assert "is no regular expression" in result.err
+        assert "is not a valid regular expression" in result.err
         run.fine("send", queue, "f(x)")
         assert run.fine("grep", "-F", "f(", queue).lines

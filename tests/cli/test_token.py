@@ -42,11 +42,11 @@ def test_add_list_remove(run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["add", "a", "--role", "read"], "there is such a token"),
+        (["add", "a", "--role", "read"], "token exists"),
         (["add", "b", "--role", "write"], "the roles are read, send, receive, admin"),
         (["add", "b", "--role", ""], "a role is wanted"),
         (["add", "b c", "--role", "read"], "is no name of a token"),
-        (["rm", "b"], "there is no such token"),
+        (["rm", "b"], "no such token"),
     ],
 )
 def test_refused(run: Run, words: list[str], message: str) -> None:
@@ -77,4 +77,4 @@ def test_the_file_that_a_configuration_names(tmp_path: Path, capsys: pytest.Capt
     assert [each.name for each in read(tmp_path / "t")] == ["a"]
     config.write_text("")
     assert main(["token", "ls", "--config", str(config)]) == 2
-    assert "[data] names no tokens" in capsys.readouterr().err
+    assert "neither [data] nor [api] has a token file" in capsys.readouterr().err

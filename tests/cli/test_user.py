@@ -51,13 +51,13 @@ def test_add_list_change_remove(run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "stdin", "message"),
     [
-        (["add", "a"], "x\n", "there is such an account"),
-        (["add", "b"], "", "a password is wanted; nothing was changed"),
-        (["add", "b"], "\n", "a password is wanted"),
+        (["add", "a"], "x\n", "account exists"),
+        (["add", "b"], "", "missing password; nothing was changed"),
+        (["add", "b"], "\n", "missing password"),
         (["add", "b", "--sid", "S-1"], "x\n", "--sid: "),
         (["add", "b:c"], "x\n", "is no name"),
-        (["remove", "b"], "", "there is no such account"),
-        (["passwd", "b"], "x\n", "there is no such account"),
+        (["remove", "b"], "", "no such account"),
+        (["passwd", "b"], "x\n", "no such account"),
     ],
 )
 def test_refused(run: Run, words: list[str], stdin: str, message: str) -> None:
@@ -89,7 +89,7 @@ def test_the_configuration_names_the_file(
     assert capsys.readouterr().out.startswith("a S-1-5-21-")
     config.write_text("", "utf-8")
     assert main(["user", "list", "--config", str(config)]) == 2
-    assert "[accounts] names no file" in capsys.readouterr().err
+    assert "[accounts] has no file" in capsys.readouterr().err
 
 
 def test_a_terminal_asks_twice(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,6 +100,6 @@ def test_a_terminal_asks_twice(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     answers = iter(["one", "two", "three", "three"])
     monkeypatch.setattr(getpass, "getpass", lambda _prompt: next(answers))
     monkeypatch.setattr(io, "StringIO", Terminal)
-    assert "not the same" in run("add", "a")[2]
+    assert "passwords differ" in run("add", "a")[2]
     assert run("add", "a")[0] == 0
     assert next(iter(read(run.path))).nt_hash == nt_hash("three")

@@ -1,7 +1,7 @@
-"""The command line: `app` is the program, with typer; each family of verbs is a module.
+"""The command line: `app` is the typer program; each module has a family of commands.
 
-A verb is a function in a module whose `verbs` has it, and a line in `group.PANELS`. Those that speak to a
-queue manager are made by `context.connected`. What the exit codes mean: `exit_codes`.
+To add a command, write a function in a module, register it with that module's `verbs`, and add a line to
+`group.PANELS`. Commands that need a queue manager use the decorator `context.connected`.
 """
 
 import io
@@ -20,7 +20,7 @@ from tiercel.cli.group import LazyGroup
 
 __all__ = ["BROKEN_PIPE", "app", "main"]
 
-_COMPLETE = "_TIERCEL_COMPLETE"  # set by the shell that asks for completions
+_COMPLETE = "_TIERCEL_COMPLETE"  # set by the shell for completions
 BROKEN_PIPE = ExitCode.BROKEN_PIPE
 
 app = typer.Typer(
@@ -30,14 +30,14 @@ app = typer.Typer(
     epilog="""\
 First steps:
 
-    tiercel serve --data data &        a queue manager, with its data in ./data
+    tiercel serve --data data &        start a queue manager on ./data
     tiercel create orders
     tiercel send orders hello
     tiercel tail -f orders
     tiercel receive orders
 
-`tiercel VERB --help` shows the options of a verb, and examples. What the exit codes mean, how to reach a
-daemon elsewhere, and everything else: docs/command-line.md.
+`tiercel COMMAND --help` shows the options of a command, with examples. docs/command-line.md describes exit
+codes, remote daemons and everything else.
 """,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -60,9 +60,9 @@ def _options(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the program and gives its exit code; wrong usage raises `SystemExit`, as `--version` does."""
+    """Run the program and return its exit code; invalid usage and `--version` raise `SystemExit`."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a label or file name may not fit the terminal's encoding
+        if isinstance(stream, io.TextIOWrapper):  # labels and file names may not fit its encoding
             stream.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if arguments is None else arguments
     try:
@@ -79,8 +79,8 @@ def _explain(error: typer.TyperException) -> None:
     if context is None:
         print(f"tiercel: {error.format_message()}", file=sys.stderr)
         return
-    problem = error.format_message() or "a COMMAND is wanted"
+    problem = error.format_message() or "missing COMMAND"
     if isinstance(context.command, LazyGroup) and "option" in problem:
-        problem += "; options stand behind the verb, as in `tiercel ls --data DIR`"
+        problem += "; options follow the command, as in `tiercel ls --data DIR`"
     usage = " ".join(context.get_usage().split())
     print(f"u{usage[1:]}\n{context.command_path}: {problem}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`tiercel backup`: a copy of a store, of a queue manager that runs or not."""
+"""`tiercel backup`: copies the store of a running or stopped queue manager."""
 
 import json
 import os
@@ -18,42 +18,40 @@ verbs = typer.Typer()
 @verbs.command(
     "backup",
     epilog="""\
-The copy is of one moment: all that was acknowledged before is in it. It is made from a snapshot, so the
-daemon works on; then it is read through, every page and every message, which takes most of the time. Express
-messages that are in memory are not in it.
+The copy is a consistent snapshot with everything acknowledged so far, and does not block the daemon. Then
+every page and message of the copy is verified, which takes most of the time. Express messages in memory are
+not included.
 
     tiercel backup /backups/monday
     tiercel backup --data /var/lib/tiercel /backups/monday
 
-To restore it, stop the daemon, put the copy in the place of its directory, and start it again:
-docs/backup.md says what that means for the queue managers it speaks with.
+To restore, stop the daemon, replace its directory with the copy, and start it again. docs/backup.md explains
+the effects on other queue managers.
 
-exit codes: 0 there is a sound copy, 1 there is none, or the store is damaged and so is its copy
+exit codes: 0 verified copy, 1 no copy, or the store and the copy are damaged
 """,
 )
 def backup(
     target: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Where the copy goes: an empty directory, or a new one.")
+        Path, typer.Argument(metavar="DIR", help="Target directory; must be empty or not exist.")
     ],
     data: Annotated[
         str | None,
         typer.Option(
             metavar="DIR",
-            help="Where the queue manager keeps its data; TIERCEL_DATA or data, if left out.",
+            help="Data directory (default: $TIERCEL_DATA, else ./data).",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> ExitCode:
-    """Copy the store of a queue manager while it works."""
+    """Copy the store of a queue manager, running or not."""
     directory = Path(data or os.environ.get("TIERCEL_DATA") or "data")
     made = make_backup(directory, target)
     if as_json:
         print(json.dumps(asdict(made)))
     else:
         mebibytes = made.size_bytes / 2**20
-        print(
-            f"{target}: {made.messages} messages of {made.queues} queues, {mebibytes:.1f} MiB, read through"
-        )
+        print(f"{target}: {made.messages} messages of {made.queues} queues, {mebibytes:.1f} MiB, verified")
     if made.problems:
         first, count = made.problems[0], len(made.problems)
         raise Failure(

@@ -1,4 +1,4 @@
-"""`tiercel bench`: how quick the daemon answers at this moment, through the API and one connection."""
+"""`tiercel bench`: current response times of the daemon, through the API on one connection."""
 
 import base64
 import json
@@ -17,7 +17,7 @@ from tiercel.cli.output import Column, note, number
 
 verbs = typer.Typer()
 
-_MANY: Final = 1000  # messages of one request
+_MANY: Final = 1000  # messages per request
 
 
 class Measured(NamedTuple):
@@ -55,8 +55,8 @@ _COLUMNS: Final = (
 @verbs.command(
     "bench",
     epilog="""
-It makes a queue of its own and removes it again. One connection asks, and waits for each answer: programs
-that send through port 1801, or with many connections, are quicker. `make bench` of the source measures those.
+It creates a temporary queue. One connection waits for each response; programs that use port 1801 or several
+connections are faster. `make bench` in the source tree measures those.
 
 Examples:
 
@@ -67,10 +67,14 @@ Examples:
 @connected
 def bench(
     context: Context,
-    seconds: Annotated[float, typer.Option(metavar="S", min=0.05, help="How long each part takes.")] = 1.0,
-    size: Annotated[int, typer.Option(metavar="BYTES", min=0, max=1_000_000, help="Of each body.")] = 1000,
+    seconds: Annotated[
+        float, typer.Option(metavar="S", min=0.05, help="Duration of each part (default: 1).")
+    ] = 1.0,
+    size: Annotated[
+        int, typer.Option(metavar="BYTES", min=0, max=1_000_000, help="Body size (default: 1000).")
+    ] = 1000,
 ) -> None:
-    """Measure the daemon: messages a second, and how long one takes."""
+    """Measure the daemon: messages per second and latency."""
     rows = []
     with _queue(context.api) as queue:
         for what, step in _parts(context.api, queue, base64.b64encode(bytes(size)).decode()):
@@ -83,7 +87,7 @@ def bench(
 @contextmanager
 def _queue(api: Api) -> Iterator[str]:
     queue = f"tiercel-bench-{secrets.token_hex(4)}"
-    api.post("queues", {"path_name": queue, "label": "of tiercel bench; may be deleted"})
+    api.post("queues", {"path_name": queue, "label": "temporary queue of tiercel bench"})
     try:
         yield queue
     finally:
@@ -122,7 +126,7 @@ def _parts(api: Api, queue: str, body: str) -> Iterator[tuple[str, Step]]:
 
 
 def _measure(what: str, step: Step, seconds: float) -> Measured:
-    """Again and again for so long, at least once; stops when there is nothing left to receive."""
+    """Repeat for `seconds`, at least once; stop when there is nothing left to receive."""
     messages = 0
     latencies_ms: list[float] = []
     start = now = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The body of a message as `tiercel decode` shows it."""
+"""Message bodies in the output of `tiercel decode`."""
 
 from tiercel.bodies import Decoded, decode
 from tiercel.wire.dump import AnyPacket, quote
@@ -9,7 +9,7 @@ _SHOWN_CHARACTERS = 80
 
 
 def body_of(packet: AnyPacket) -> Decoded | None:
-    """What the body says; None for what has no body, or one that cannot be read without its key."""
+    """The decoded body; None if there is none or it is encrypted."""
     if not isinstance(packet, UserMessage) or packet.security_flags & ENCRYPTED_BODY or not packet.body:
         return None
     return decode(packet.body, packet.properties.body_type)
@@ -26,5 +26,5 @@ def body_line(decoded: Decoded, *, whole: bool) -> str:
 
 
 def body_record(decoded: Decoded) -> dict[str, str | None]:
-    """For scripts: the same four columns as in Spark."""
+    """For --json: the same four fields as in Spark."""
     return {"kind": str(decoded.kind), "text": decoded.text, "json": decoded.json, "error": decoded.error}

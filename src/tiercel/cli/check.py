@@ -1,4 +1,4 @@
-"""`tiercel check`: verifies the store of a queue manager and names what is damaged."""
+"""`tiercel check`: verifies the store of a queue manager and reports damage."""
 
 import json
 import sys
@@ -28,25 +28,25 @@ verbs = typer.Typer()
 @verbs.command(
     "check",
     epilog="""\
-A queue manager may have the store open meanwhile. Then its last commit is checked, but not the pages of the
-file, which stand still only while nobody writes: stop the queue manager to have them verified too.
+A running queue manager is not disturbed. In that case its last commit is checked but not the pages of the
+file, because they change; stop the queue manager to verify them too.
 
     tiercel check data
     tiercel check data --json | jq .
 
-exit codes: 0 the store is sound, 1 something is damaged (one line each), 2 wrong usage or no store in DIR
+exit codes: 0 no problems, 1 damaged (one line per problem), 2 invalid usage or no store in DIR
 """,
 )
 def check(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where the queue manager keeps its data.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Data directory.")],
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object per problem and line, then one with the counts.")
+        bool, typer.Option("--json", help="Print one JSON object per problem, then one with the counts.")
     ] = False,
 ) -> int:
-    """Verify a store and name what is damaged.
+    """Verify a store and report damage.
 
-    Looks at the pages of its file, and at every record in it: messages against their checksums, and queues,
-    counts, expiries, transactions, sequences, discards and stages against each other. Nothing is changed.
+    Checks the pages of the file and every record: messages against their checksums, and queues, counts,
+    expiries, transactions, sequences, discards and stages against each other. Changes nothing.
     """
     found = _Check(directory)
     problems = 0
@@ -80,8 +80,8 @@ class _Check:
         pages = self._verify_pages()
         for text in pages:
             yield Problem("pages", text)
-        if pages:  # LMDB trusts its pages: reading through damaged ones can end the process
-            self.notes.append("the records were not checked, for the pages that lead to them are damaged")
+        if pages:  # LMDB trusts its pages; reading damaged ones can crash the process
+            self.notes.append("the records were not checked because the pages are damaged")
             return
         try:
             with open_snapshot(self._directory) as view:
@@ -95,7 +95,7 @@ class _Check:
         try:
             found = verify_store(self._directory)
         except StoreInUseError as error:
-            self.notes.append(f"it is open ({error.present}): its last commit is checked, its pages are not")
+            self.notes.append(f"in use ({error.present}): the last commit was checked, the pages were not")
             return []
         self.pages_verified = True
         return found

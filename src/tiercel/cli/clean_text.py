@@ -1,9 +1,9 @@
-"""Texts of strangers on a terminal: what would move the cursor or hide words is shown as its code."""
+"""Untrusted text on a terminal: characters that move the cursor or hide text are escaped."""
 
 import re
 from typing import Final
 
-# C0 but tab and line feed, DEL, C1, and the marks that turn the direction of writing.
+# C0 without tab and line feed, DEL, C1, and bidirectional controls.
 _CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -12,7 +12,7 @@ def clean(text: str) -> str:
 
 
 def one_line(text: str, limit: int) -> str:
-    """The beginning of a text, with spaces for all that is blank."""
+    """The start of a text on one line, with whitespace collapsed."""
     line = clean(" ".join(text[: 4 * limit].split()))
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 

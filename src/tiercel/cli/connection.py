@@ -1,4 +1,4 @@
-"""The way to a queue manager: a daemon's socket, its address, or a store where none runs."""
+"""Connects to a queue manager: a local daemon's socket, a remote daemon, or a store without a daemon."""
 
 import json
 import os
@@ -16,9 +16,9 @@ from tiercel.cli.failures import Failure
 
 API: Final = "/api/v1/"
 NDJSON: Final = "application/x-ndjson"
-_SOCKET: Final = "tiercel.sock"  # beside the store
+_SOCKET: Final = "tiercel.sock"  # in the data directory
 _STORE: Final = "data.mdb"
-_PORT: Final = 8801  # of the API, unless the configuration says otherwise
+_PORT: Final = 8801  # default port of the API
 _CONNECT_S: Final = 10.0
 _OF_STATUS: Final = {
     401: ExitCode.DENIED,
@@ -29,7 +29,7 @@ _OF_STATUS: Final = {
 
 
 class Refused(Failure):
-    """The queue manager said no; its answer has the line, the code of MSMQ and what to do."""
+    """The queue manager refused a request; `problem` has the text, the MSMQ code and the fix."""
 
     def __init__(self, answer: httpx.Response) -> None:
         self.problem = _problem(answer)
@@ -45,26 +45,24 @@ def _problem(answer: httpx.Response) -> dict[str, Any]:
         problem = None
     if not isinstance(problem, dict):
         where = f"{answer.request.method} {answer.request.url}"
-        return {
-            "detail": f"{where}: the answer is HTTP status {answer.status_code}, and not of a queue manager"
-        }
+        return {"detail": f"{where}: HTTP status {answer.status_code}, not from a queue manager"}
     return problem
 
 
 def queue_path(queue: str, *rest: str) -> str:
-    """The path of a queue, or of something of it: any name of a queue is one segment."""
+    """The API path of a queue or of a part of it; a queue name is one segment."""
     if not queue:
-        raise Failure("QUEUE: a name is wanted, as orders", ExitCode.WRONG_USAGE)
+        raise Failure("QUEUE: missing queue name, for example orders", ExitCode.WRONG_USAGE)
     return "/".join(("queues", quote(queue, safe=""), *rest))
 
 
 class Api:
-    """The HTTP API, with answers as JSON and refusals as `Refused`."""
+    """A client of the HTTP API: returns JSON, raises `Refused`."""
 
     def __init__(self, client: httpx.Client, where: str, *, is_stopped: bool = False) -> None:
         self._client = client
         self._where = where
-        self.is_stopped = is_stopped  # whether this program is the queue manager, until it ends
+        self.is_stopped = is_stopped  # whether this process runs the queue manager itself
 
     def get(self, path: str, **query: Any) -> Any:
         return self.ask("GET", path, query)
@@ -89,7 +87,7 @@ class Api:
         return answer.json() if answer.content else None
 
     def raw_lines(self, path: str, **query: Any) -> Iterator[bytes]:
-        """An answer of one JSON object a line, as it comes: whole lines, some at a time."""
+        """Stream a response of JSON lines, as chunks of whole lines."""
         with self._told(), self._stream(path, query) as answer:
             rest = b""
             for chunk in answer.iter_bytes():
@@ -114,18 +112,18 @@ class Api:
         try:
             yield
         except httpx.ConnectError as problem:
-            fix = "Check the address, and that the daemon runs with [api] enabled"
+            fix = "Check the address, and that the daemon runs with [api] enabled = true"
             if "CERTIFICATE" in str(problem):
-                fix = "If its authority is one of your own, name the certificate of that with SSL_CERT_FILE"
-            line = f"{self._where}: there is no connection ({problem}). {fix}"
+                fix = "For your own certificate authority, set SSL_CERT_FILE to its certificate"
+            line = f"{self._where}: cannot connect ({problem}). {fix}"
             raise Failure(line, ExitCode.NO_DAEMON) from problem
         except httpx.TransportError as problem:
-            line = f"{self._where}: the connection broke off ({problem}). Look whether the daemon still runs"
+            line = f"{self._where}: connection lost ({problem}). Check whether the daemon still runs"
             raise Failure(line, ExitCode.NO_DAEMON) from problem
 
 
 def _json(body: Any) -> dict[str, Any]:
-    """In ASCII: a label may have half a character of UTF-16, which UTF-8 has not."""
+    """In ASCII: labels may contain lone surrogates, which UTF-8 cannot encode."""
     return {"content": json.dumps(body).encode(), "headers": {"Content-Type": "application/json"}}
 
 
@@ -137,9 +135,9 @@ def _given(query: dict[str, Any]) -> dict[str, Any]:
 def connect(
     data: str | None, server: str | None, token_file: Path | None, *, at_rest: bool = True
 ) -> Iterator[Api]:
-    """The queue manager of `server`, else that of `data`; without either, what the environment names.
+    """Connect to `server`, else to `data`, else to what the environment specifies.
 
-    Where no daemon runs, the store is opened, but only if somebody has named it, and `at_rest` allows it.
+    If no daemon runs, the store is opened only if `data` was given explicitly and `at_rest` allows it.
     """
     address = server or (os.environ.get("TIERCEL_SERVER") if data is None else None)
     if address:
@@ -152,12 +150,12 @@ def connect(
         if is_stopped:
             if data is None or not at_rest or not (directory / _STORE).is_file():
                 raise Failure(_nobody_runs(directory, is_named=data is not None), ExitCode.NO_DAEMON)
-            from tiercel.api.local import serving  # noqa: PLC0415  # a whole queue manager
+            from tiercel.api.local import serving  # noqa: PLC0415  # loads a whole queue manager
 
             stack.enter_context(serving(directory))
         descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         stack.callback(os.close, descriptor)
-        # Without TLS: to load the certificates of the world takes longer than most commands.
+        # Without TLS: loading all certificates takes longer than most commands.
         transport = httpx.HTTPTransport(uds=_socket_name(descriptor), verify=False)
         client = stack.enter_context(
             httpx.Client(transport=transport, base_url="http://localhost", timeout=httpx.Timeout(None))
@@ -166,7 +164,7 @@ def connect(
 
 
 def _socket_name(descriptor: int) -> str:
-    """Through an open directory: the name of a socket may have 107 bytes only, and a path more."""
+    """A path through an open directory: socket names are limited to 107 bytes."""
     return f"/proc/self/fd/{descriptor}/{_SOCKET}"
 
 
@@ -181,8 +179,10 @@ def _daemon_runs(directory: Path) -> bool:
     except (FileNotFoundError, ConnectionRefusedError):
         return False
     except PermissionError as problem:
-        fix = "use the account that runs it (sudo -u), or --server URL with a token"
-        raise Failure(f"{directory}: the daemon is somebody else's; {fix}", ExitCode.DENIED) from problem
+        fix = "use that account (sudo -u), or --server URL with a token"
+        raise Failure(
+            f"{directory}: the daemon runs under another account; {fix}", ExitCode.DENIED
+        ) from problem
     finally:
         os.close(descriptor)
     return True
@@ -193,9 +193,9 @@ def _nobody_runs(directory: Path, *, is_named: bool) -> str:
     if (directory / _STORE).is_file():
         return (
             f"{directory}: no daemon runs on this store. {start}, "
-            f"or say --data {directory} to open the store without one"
+            f"or add --data {directory} to open the store without one"
         )
-    other = "" if is_named else ", or name where one runs with --data DIR or --server URL"
+    other = "" if is_named else ", or choose another with --data DIR or --server URL"
     return f"{directory}: no daemon runs here, and there is no store. {start}{other}"
 
 
@@ -208,7 +208,7 @@ def _client_of(address: str, token_file: Path | None) -> httpx.Client:
 
 
 def _url(address: str) -> httpx.URL:
-    """HOST and HOST:PORT are short for what a daemon has without TLS."""
+    """HOST and HOST:PORT are short for http://."""
     try:
         url = httpx.URL(address if "://" in address else f"http://{address}")
         if "://" not in address and url.port is None:
@@ -228,6 +228,6 @@ def _token(file: Path | None) -> str:
         source, data = str(file), file.read_bytes().decode("ascii", "replace")
     token = data.strip()
     if not (token.isascii() and token.isprintable()) or " " in token:
-        line = f"{source}: this is no token; `tiercel token add` prints one"
+        line = f"{source}: not a valid token; `tiercel token add` prints one"
         raise Failure(line, ExitCode.WRONG_USAGE)
     return token

@@ -1,4 +1,4 @@
-"""A verb that speaks to a queue manager: the options that all of them have, and what they get."""
+"""Commands that need a queue manager: their common options, and the context they get."""
 
 import functools
 import inspect
@@ -17,7 +17,7 @@ from tiercel.cli.options import Json
 from tiercel.cli.output import Output
 
 P = ParamSpec("P")
-_PANEL = "Which queue manager"
+_PANEL = "Queue manager"
 
 Data = Annotated[
     str | None,
@@ -25,7 +25,7 @@ Data = Annotated[
         "--data",
         metavar="DIR",
         rich_help_panel=_PANEL,
-        help="That of this directory, running or not; TIERCEL_DATA or data, if left out.",
+        help="Data directory (default: $TIERCEL_DATA, else ./data).",
     ),
 ]
 Server = Annotated[
@@ -34,7 +34,7 @@ Server = Annotated[
         "--server",
         metavar="URL",
         rich_help_panel=_PANEL,
-        help="That of http://HOST:8801, a daemon with the API; TIERCEL_SERVER, if left out.",
+        help="URL of a remote daemon, http://HOST:8801 (default: $TIERCEL_SERVER).",
     ),
 ]
 TokenFile = Annotated[
@@ -43,7 +43,7 @@ TokenFile = Annotated[
         "--token-file",
         metavar="FILE",
         rich_help_panel=_PANEL,
-        help="The token for URL; TIERCEL_TOKEN, if left out.",
+        help="File with the token for URL (default: $TIERCEL_TOKEN).",
     ),
 ]
 
@@ -54,24 +54,24 @@ class Context:
     out: Output
 
     def confirm(self, question: str, *, yes: bool) -> None:
-        """Asks before something is lost; without a terminal only `--yes` will do."""
+        """Ask for confirmation; without a terminal, `--yes` is required."""
         if yes:
             return
         if not sys.stdin.isatty():
-            raise Failure(f"{question} Say --yes, for there is no terminal to ask at; nothing was done")
+            raise Failure(f"{question} Nothing was done: add --yes to confirm without a terminal")
         if not typer.confirm(question, err=True):
             raise Failure("nothing was done")
 
 
 def connected(verb: Callable[Concatenate[Context, P], ExitCode | None]) -> Callable[..., ExitCode | None]:
-    """Gives a verb its context, and the options that say with whom."""
+    """Give a command its context, and add the options that choose the queue manager."""
 
     @functools.wraps(verb)
     def run(**arguments: Any) -> ExitCode | None:
         data, server = arguments.pop("data"), arguments.pop("server")
         token_file, as_json = arguments.pop("token_file"), arguments.pop("as_json")
         if data is not None and server is not None:
-            raise typer.BadParameter("give one of the two", param_hint=["--data", "--server"])
+            raise typer.BadParameter("use only one of these", param_hint=["--data", "--server"])
         with connect(data, server, token_file) as api:
             return verb(Context(api, Output(as_json=as_json)), **arguments)  # type: ignore[call-arg]
 

@@ -1,4 +1,4 @@
-"""`tiercel cp` and `tiercel mv`: messages from one queue to another, all their properties with them."""
+"""`tiercel cp` and `tiercel mv`: copy or move messages between queues, with all properties."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,28 +18,28 @@ from tiercel.cli.tail_grep import expression, matches
 
 verbs = typer.Typer()
 
-_AT_ONCE: Final = 1000  # messages of one request, and of one transaction
+_AT_ONCE: Final = 1000  # messages per request and transaction
 
-From = Annotated[
-    str, typer.Argument(metavar="FROM", help="The queue that has them.", autocompletion=queue_names)
+From = Annotated[str, typer.Argument(metavar="FROM", help="Source queue.", autocompletion=queue_names)]
+To = Annotated[str, typer.Argument(metavar="TO", help="Destination queue.", autocompletion=queue_names)]
+Limit = Annotated[
+    int | None, typer.Option("--limit", metavar="N", min=1, help="Limit to the first N messages.")
 ]
-To = Annotated[str, typer.Argument(metavar="TO", help="The queue to get them.", autocompletion=queue_names)]
-Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Only the first N.")]
 LookupIds = Annotated[
     list[str] | None,
-    typer.Option("--lookup-id", metavar="ID", parser=lookup_id_of, help="Only this; may be repeated."),
+    typer.Option("--lookup-id", metavar="ID", parser=lookup_id_of, help="Only this message; repeatable."),
 ]
 Transactional = Annotated[
-    bool, typer.Option("--transactional", "-t", help="For a transactional queue of another computer.")
+    bool, typer.Option("--transactional", "-t", help="For a remote transactional queue.")
 ]
 Match = Annotated[
     str | None,
-    typer.Option("--match", metavar="PATTERN", help="Only messages that `tiercel grep PATTERN` would find."),
+    typer.Option("--match", metavar="PATTERN", help="Only messages that `tiercel grep PATTERN` finds."),
 ]
 
 
 def _verb(verb: str, words: str) -> Callable[..., ExitCode | None]:
-    """`move` or `copy`: they take the same."""
+    """Make the command for `move` or `copy`, which have the same options."""
 
     @connected
     def transfer(
@@ -62,8 +62,8 @@ def _verb(verb: str, words: str) -> Callable[..., ExitCode | None]:
 verbs.command(
     "mv",
     epilog=r"""
-Each message is taken and sent in one commit: whatever is killed, it is in one queue, and in one only. Within
-this computer it stays what it is, its id too. What somebody else has leased stays where it is.
+Each message is received and sent in one commit, so it is always in exactly one queue, even if a process is
+killed. Within one computer it keeps its id. Messages leased by other readers are not moved.
 
 Examples:
 
@@ -72,15 +72,15 @@ Examples:
     tiercel mv orders 'DIRECT=OS:server-b\private$\orders'
     tiercel mv --dry-run orders archive
 
-exit codes: 0 it was done, 3 no message matched
+exit codes: 0 success, 3 no message matched
 """,
 )(_verb("move", "Move messages to another queue."))
 
 verbs.command(
     "cp",
     epilog=r"""
-What is in FROM now is copied, in its order. A copy has an id of its own; all that a sender may set is the
-same.
+Copies the current messages of FROM, in order. A copy has a new id and keeps all properties that a sender may
+set.
 
 Examples:
 
@@ -88,7 +88,7 @@ Examples:
     tiercel cp orders test --limit 10
     tiercel cp 'orders;journal' orders --match 4711
 
-exit codes: 0 it was done, 3 no message matched
+exit codes: 0 success, 3 no message matched
 """,
 )(_verb("copy", "Copy messages to another queue."))
 
@@ -113,7 +113,7 @@ class _Transfer:
     dry_run: bool
 
     def requests(self, context: Context) -> tuple[int, Iterator[dict[str, Any]]]:
-        """How many messages it is, and what to ask for, piece by piece."""
+        """The number of messages, and the requests to make."""
         if self.lookup_ids is not None:
             chosen = self.lookup_ids[: self.limit]
             return len(chosen), _named(chosen)
@@ -145,7 +145,7 @@ def _transfer(context: Context, transfer: _Transfer) -> ExitCode | None:
 
 
 def _run(context: Context, transfer: _Transfer) -> int:
-    """One request after the other; gives how many messages it was."""
+    """Make the requests one by one; return the number of messages."""
     total, requests = transfer.requests(context)
     common: dict[str, Any] = {"to": transfer.to, "dry_run": transfer.dry_run}
     common |= {"transactional": True} if transfer.transactional else {}
@@ -155,7 +155,7 @@ def _run(context: Context, transfer: _Transfer) -> int:
             answer = context.api.post(queue_path(transfer.source, transfer.verb), common | request)
             count += answer["count"]
             advance(answer["count"])
-            if "limit" in request and answer["next"] is None:  # there are fewer than there were
+            if "limit" in request and answer["next"] is None:  # the queue has fewer messages by now
                 break
             common |= {"after": answer["next"]} if "limit" in request else {}
     return count

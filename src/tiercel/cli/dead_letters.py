@@ -1,4 +1,4 @@
-"""Messages that are kept: `journal`, `dead`, and the ledger of what was dropped, `discards`."""
+"""Journals, dead letters and discards: `journal`, `dead`, `discards`."""
 
 import re
 from typing import Annotated, Any, Final
@@ -10,25 +10,29 @@ from tiercel.cli.clean_text import one_line
 from tiercel.cli.completion import OptionalQueue
 from tiercel.cli.context import Context, connected
 from tiercel.cli.message_text import ARRIVED, BODY, COLUMNS, LABEL, whole
-from tiercel.cli.output import Column, Record, moment, number, size
+from tiercel.cli.output import Column, Record, moment, size
 from tiercel.cli.pages import LAST_MAX, newest
 
 verbs = typer.Typer()
 
 Count = Annotated[
-    int, typer.Option("-n", "--count", metavar="N", min=1, max=LAST_MAX, help="How many of the last.")
+    int,
+    typer.Option(
+        "-n", "--count", metavar="N", min=1, max=LAST_MAX, help="Number of messages, newest (default: 20)."
+    ),
 ]
-Full = Annotated[bool, typer.Option("--full", help="Everything that is to say of each.")]
+Full = Annotated[bool, typer.Option("--full", help="Show all properties and the whole body.")]
 
-_LOOKED_AT: Final = 1000  # lines of the ledger, where the reasons stand
+_LOOKED_AT: Final = 1000  # entries of the ledger to search for reasons
 _DEAD: Final = (";deadletter", ";deadxact")
 
 
 @verbs.command(
     "journal",
     epilog=r"""
-Without QUEUE it is the journal of the computer: copies of messages that were sent with --journal and have
-arrived. The journal of a queue has what was received from it, if it was created with --journal.
+Without QUEUE, shows the journal of the computer: copies of messages that were sent with --journal and have
+arrived. The journal of a queue has copies of the messages received from it, if the queue has journaling
+enabled.
 
 Examples:
 
@@ -40,7 +44,7 @@ Examples:
 )
 @connected
 def journal(context: Context, queue: OptionalQueue = None, count: Count = 20, full: Full = False) -> None:
-    """Show the copies of messages that a queue, or the computer, has kept."""
+    """Show the journal of a queue or of the computer."""
     place = f"{queue};journal" if queue else ";journal"
     _show(
         context, newest(context, place, count)[0], full=full, columns=COLUMNS, empty="The journal is empty."
@@ -48,7 +52,7 @@ def journal(context: Context, queue: OptionalQueue = None, count: Count = 20, fu
 
 
 def _goal(message: Record) -> str:
-    """The queue that it did not reach; of a private one of this computer, the name that one types."""
+    """The destination queue; the short name for a local private queue."""
     return re.sub(
         r"^DIRECT=OS:\.\\private\$\\", "", str(message.get("destination_queue", "")), flags=re.IGNORECASE
     )
@@ -68,8 +72,8 @@ _DEAD_COLUMNS: Final = (
 @verbs.command(
     "dead",
     epilog=r"""
-There are two queues of dead letters, as with MSMQ: ;deadletter, and ;deadxact for transactional messages. A
-message is kept there if it was sent with --dead-letter.
+As in MSMQ there are two dead-letter queues: ;deadletter, and ;deadxact for transactional messages. They keep
+messages that were sent with --dead-letter.
 
 Examples:
 
@@ -81,7 +85,7 @@ Examples:
 )
 @connected
 def dead(context: Context, count: Count = 20, full: Full = False) -> None:
-    """Show the dead letters: messages that could not be delivered or received in time, and why."""
+    """Show dead letters: messages that were not delivered or not received in time, and why."""
     lines = context.api.get("discards", limit=_LOOKED_AT)["discards"]
     reasons = {line["id"]: line["reason"] for line in reversed(lines)}
     messages: list[Record] = []
@@ -112,7 +116,7 @@ _DISCARD_COLUMNS: Final = (
 @verbs.command(
     "discards",
     epilog="""
-Nothing is dropped silently: what nobody wanted back has a line here. The bodies are gone.
+Every dropped message has an entry here, with the reason but without its body.
 
 Examples:
 
@@ -122,6 +126,6 @@ Examples:
 )
 @connected
 def discards(context: Context, count: Count = 20) -> None:
-    """Show the ledger of messages that were dropped, and why."""
+    """Show dropped messages, and why they were dropped."""
     lines = context.api.get("discards", limit=count)["discards"]
-    context.out.table(reversed(lines), _DISCARD_COLUMNS, empty=f"Nothing was dropped ({number(0)} lines).")
+    context.out.table(reversed(lines), _DISCARD_COLUMNS, empty="No messages were dropped.")

@@ -1,4 +1,4 @@
-"""`tiercel decode`: prints the packets of files and captures, field by field."""
+"""`tiercel decode`: prints packets from files and captures, field by field."""
 
 import json
 import sys
@@ -31,41 +31,39 @@ class _Options:
 
 def _port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 0 < int(text) < 65536:
-        raise typer.BadParameter(f"{text!a} is no port: give a number from 1 to 65535")
+        raise typer.BadParameter(f"{text!a} is not a valid port; use 1 to 65535")
     return int(text)
 
 
 @verbs.command(
     "decode",
     epilog="""\
-A FILE holds the raw bytes of packets, the same as hexadecimal text (plain, or a dump of xxd, hexdump -C,
-od -A x -t x1 or tshark -x), or a pcap or pcapng capture, whose TCP streams are put together.
+A FILE contains raw packets, hexadecimal text (plain, or a dump by xxd, hexdump -C, od -A x -t x1 or tshark
+-x), or a pcap or pcapng capture, whose TCP streams are reassembled.
 
     tiercel decode capture.pcapng
     tiercel decode --summary capture.pcapng
     tiercel decode --json capture.pcapng | jq .summary
 
-exit codes: 0 everything was decoded (and verified), 1 something was not, 2 wrong usage or an unreadable FILE
+exit codes: 0 everything decoded (and verified), 1 something was not, 2 invalid usage or unreadable FILE
 """,
 )
 def decode(
-    files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="What to decode; - is the standard input.")
-    ],
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files to decode; - is stdin.")],
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object per packet and line, for scripts.")
+        bool, typer.Option("--json", help="Print one JSON object per line and packet.")
     ] = False,
-    summary: Annotated[bool, typer.Option("--summary", help="One line per packet.")] = False,
-    body: Annotated[bool, typer.Option("--body", help="Show bodies and other long fields whole.")] = False,
+    summary: Annotated[bool, typer.Option("--summary", help="Print one line per packet.")] = False,
+    body: Annotated[bool, typer.Option("--body", help="Show bodies and other long fields in full.")] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Encode each packet again and compare it byte by byte.")
+        bool, typer.Option("--verify", help="Encode each packet again and compare the bytes.")
     ] = False,
     tcp_port: Annotated[
         list[int] | None,
         typer.Option(
             metavar="PORT",
             parser=_port,
-            help=f"TCP port to look for in captures ({TCP_PORT}); may be repeated.",
+            help=f"TCP port in captures (default: {TCP_PORT}); repeatable.",
         ),
     ] = None,
     udp_port: Annotated[
@@ -73,13 +71,13 @@ def decode(
         typer.Option(
             metavar="PORT",
             parser=_port,
-            help=f"UDP port to look for in captures ({UDP_PORT}); may be repeated.",
+            help=f"UDP port in captures (default: {UDP_PORT}); repeatable.",
         ),
     ] = None,
 ) -> int:
-    """Print MSMQ packets readably: every structure, every field with its offset, size and meaning."""
+    """Print MSMQ packets: every structure, and every field with its offset, size and meaning."""
     if as_json and summary:
-        raise typer.BadParameter("choose one of the two", param_hint=["--json", "--summary"])
+        raise typer.BadParameter("use only one of these", param_hint=["--json", "--summary"])
     options = _Options(as_json, summary, body, verify, tcp_port or [TCP_PORT], udp_port or [UDP_PORT])
     return max(_decode_file(name, options) for name in files)
 
@@ -94,14 +92,14 @@ def _decode_file(name: str, options: _Options) -> int:
     try:
         contents = read_contents(data, options.tcp_ports, options.udp_ports)
     except DecodeError as error:
-        printer.complain(f"this is no usable hexadecimal text: {error.problem}")
+        printer.complain(f"not valid hexadecimal text: {error.problem}")
         return FAILED
     printer.print_contents(contents)
     return FAILED if printer.problems or not printer.packets else FINE
 
 
 class _Printer:
-    """Prints what one file holds: packets to the standard output, what is wrong to the standard error."""
+    """Prints the packets of one file to stdout, and its problems to stderr."""
 
     def __init__(self, name: str, options: _Options) -> None:
         self.packets = 0
@@ -112,7 +110,7 @@ class _Printer:
         self._stream: str | None = None
 
     def complain(self, text: str) -> None:
-        # Without the flush a terminal shows the complaint before the packets that it follows.
+        # Flush first, so that a terminal shows the error after the packets.
         sys.stdout.flush()
         print(f"tiercel decode: {self._name}: {text}", file=sys.stderr)
 
@@ -135,7 +133,7 @@ class _Printer:
     def _result(self) -> str:
         words = [_plural(self.packets, "packet")]
         if self._options.verify and self.packets and not self.problems:
-            words.append("verified: encoded again, every byte is the same")
+            words.append("verified: encoding gives the same bytes")
         if self.problems:
             words.append(_plural(self.problems, "problem"))
         return ", ".join(words)

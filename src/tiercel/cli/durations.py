@@ -1,4 +1,4 @@
-"""Lengths of time as people write them: 30, 90s, 10m, 2h, 7d, infinite."""
+"""Durations as people write them: 30, 90s, 10m, 2h, 7d, infinite."""
 
 from typing import Final
 
@@ -17,10 +17,10 @@ def seconds_of(text: str | float) -> float:
     except (ValueError, KeyError):
         value = -1.0
     if not 0 <= value < 2**32 - 2:
-        raise typer.BadParameter(f"{text!a} is no length of time: write 30, 90s, 10m, 2h or 7d")
+        raise typer.BadParameter(f"{text!a} is not a valid duration; use 30, 90s, 10m, 2h or 7d")
     return value
 
 
 def lifetime_of(text: str) -> str:
-    """Whole seconds as a text that the API takes, or infinite."""
+    """Whole seconds as a string for the API, or infinite."""
     return "infinite" if text.lower() == "infinite" else str(int(seconds_of(text)))

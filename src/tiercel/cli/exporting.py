@@ -1,4 +1,4 @@
-"""`tiercel export` and `tiercel import`: messages with all their properties, one JSON object a line."""
+"""`tiercel export` and `tiercel import`: messages with all properties, one JSON object per line."""
 
 import json
 import os
@@ -26,14 +26,14 @@ verbs = typer.Typer()
 
 _REQUEST_MESSAGES: Final = 10_000
 _REQUEST_BYTES: Final = 48 << 20
-_IN_MEMORY: Final = 16 << 20  # of what the standard input brings; the rest goes to disk
+_IN_MEMORY: Final = 16 << 20  # of stdin; the rest goes to disk
 _SHOWN: Final = 60
 
 
 @verbs.command(
     "export",
     epilog=r"""
-What is in the queue now is written, and stays there. `tiercel import` reads it back.
+Writes the current messages and leaves them in the queue. `tiercel import` sends them again.
 
 Examples:
 
@@ -49,10 +49,10 @@ def export(
     queue: QueueName,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Where to; the standard output, if left out."),
+        typer.Option("--out", "-o", metavar="FILE", help="Output file (default: stdout)."),
     ] = None,
 ) -> None:
-    """Print all messages of a queue with all their properties, one JSON object a line."""
+    """Print all messages of a queue with all properties, one JSON object per line."""
     total = context.api.get(queue_path(queue))["count"]
     with _sink(out) as sink, bar(f"export {queue}", total) as advance:
         count = 0
@@ -67,7 +67,7 @@ def export(
 
 @contextmanager
 def _sink(path: Path | None) -> Iterator[IO[bytes]]:
-    """A file has all of it, or is as it was before."""
+    """Replace the file only when everything was written."""
     if path is None:
         yield sys.stdout.buffer
         return
@@ -88,14 +88,14 @@ def _sink(path: Path | None) -> Iterator[IO[bytes]]:
 @verbs.command(
     "import",
     epilog=r"""
-The whole file is checked before the first message is sent: a wrong line is named, and nothing is changed.
-What a sender may set is kept; id, lookup id, times and places in transactions are new. Messages go into the
-queue in the order of the file, 10,000 of them or 48 MiB at a time, each time all or none.
+The whole file is checked before the first message is sent; if a line is invalid, nothing is sent. Properties
+that a sender may set are kept; id, lookup id, times and transaction positions are new. Messages are sent in
+file order, up to 10,000 messages or 48 MiB at a time, all or none.
 
 Examples:
 
     tiercel import orders orders.jsonl
-    tiercel import --dry-run orders orders.jsonl      check the file only
+    tiercel import --dry-run orders orders.jsonl      only check the file
     tiercel export orders | tiercel import other
     zcat orders.jsonl.gz | tiercel import orders
 """,
@@ -104,17 +104,17 @@ Examples:
 def import_(
     context: Context,
     queue: QueueName,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="What to read; - is the standard input.")] = "-",
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Input file; - is stdin.")] = "-",
     recoverable: Annotated[
-        bool, typer.Option("--recoverable", "-r", help="Make all of them recoverable.")
+        bool, typer.Option("--recoverable", "-r", help="Make all messages recoverable.")
     ] = False,
     transactional: Annotated[
-        bool, typer.Option("--transactional", "-t", help="For a transactional queue of another computer.")
+        bool, typer.Option("--transactional", "-t", help="For a remote transactional queue.")
     ] = False,
-    skip: Annotated[int, typer.Option("--skip", metavar="N", min=0, help="Leave out the first N lines.")] = 0,
+    skip: Annotated[int, typer.Option("--skip", metavar="N", min=0, help="Skip the first N lines.")] = 0,
     dry_run: DryRun = False,
 ) -> None:
-    """Send the messages of a file that `export` has written."""
+    """Send the messages in a file written by `export`."""
     with _source(file) as source:
         name = "standard input" if file == "-" else file
         found = _checked(source, name, skip)
@@ -123,10 +123,8 @@ def import_(
             and found.express
             and not (recoverable or _is_transactional(context, queue))
         ):
-            problem = (
-                f"{plural(found.express, 'message')} would be express, and no daemon runs here to keep them"
-            )
-            raise Failure(f"{name}: {problem}. Say --recoverable, or start the daemon; nothing was sent")
+            problem = f"{plural(found.express, 'message')} would be express, and no daemon is running"
+            raise Failure(f"{name}: {problem}. Nothing was sent; add --recoverable, or start the daemon")
         if not dry_run:
             source.seek(0)
             _send_all(
@@ -145,13 +143,13 @@ def _is_transactional(context: Context, queue: str) -> bool:
 
 @contextmanager
 def _source(file: str) -> Iterator[IO[bytes]]:
-    """A file that can be read twice: what the standard input brings is kept meanwhile."""
+    """A file that can be read twice; stdin is copied to a temporary file."""
     if file != "-":
         with Path(file).open("rb") as opened:
             yield opened
         return
     if sys.stdin.isatty():
-        note("reading messages from the standard input, one JSON object a line; Ctrl-D ends it")
+        note("reading messages from stdin, one JSON object per line; end with Ctrl-D")
     with tempfile.SpooledTemporaryFile(_IN_MEMORY) as spool:
         shutil.copyfileobj(sys.stdin.buffer, spool)
         spool.seek(0)
@@ -171,8 +169,8 @@ def _lines(source: IO[bytes], skip: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _checked(source: IO[bytes], name: str, skip: int) -> _Found:
-    """Counts the messages of a file; raises `Failure` when one of them could not be sent."""
-    from tiercel.admin.message_json import from_json  # noqa: PLC0415  # only here, and it takes its time
+    """Count the messages of a file; raise `Failure` if one is invalid."""
+    from tiercel.admin.message_json import from_json  # noqa: PLC0415  # slow to import, needed only here
 
     count = express = 0
     for number, line in _lines(source, skip):
@@ -181,7 +179,7 @@ def _checked(source: IO[bytes], name: str, skip: int) -> _Found:
         except MqError as error:
             raise Failure(f"{name}, line {number}: {error} Nothing was sent.") from error
         except (ValueError, RecursionError) as problem:
-            wrong = f"it is no JSON object ({problem}); is the file whole? Nothing was sent"
+            wrong = f"not a JSON object ({problem}). Is the file complete? Nothing was sent"
             raise Failure(f"{name}, line {number}: {wrong}") from problem
         count += 1
         express += not message.is_recoverable
@@ -191,12 +189,12 @@ def _checked(source: IO[bytes], name: str, skip: int) -> _Found:
 def _parsed(line: bytes) -> dict[str, Any]:
     record = json.loads(line)
     if not isinstance(record, dict):
-        raise ValueError(f"it is {line[:_SHOWN].decode('utf-8', 'replace').strip()}")  # noqa: TRY004
+        raise ValueError(f"found {line[:_SHOWN].decode('utf-8', 'replace').strip()}")  # noqa: TRY004
     return record
 
 
 class _Parts:
-    """The lines of a file in pieces that are small enough for one request."""
+    """The lines of a file in pieces for one request each."""
 
     def __init__(self, source: IO[bytes], skip: int, *, recoverable: bool) -> None:
         self._source = source
@@ -204,7 +202,7 @@ class _Parts:
         self._recoverable = recoverable
 
     def __iter__(self) -> Iterator[tuple[int, int, bytes]]:
-        """How many messages, the last line, and the lines themselves."""
+        """Number of messages, number of the last line, and the lines."""
         lines: list[bytes] = []
         size = last = 0
         for number, line in _lines(self._source, self._skip):
@@ -239,8 +237,8 @@ def _send_all(
 
 
 def _told(failure: Failure, name: str, sent: int, lines: int) -> Failure:
-    """What has happened so far, and how to go on."""
+    """Add what was sent so far and how to continue."""
     if not sent:
         return Failure(f"{name}: {failure} Nothing was sent.", failure.code)
-    done = f"{plural(sent, 'message')} had been sent; go on with --skip {lines}"
+    done = f"{plural(sent, 'message')} sent before that; continue with --skip {lines}"
     return Failure(f"{name}, after line {lines}: {failure} {done}", failure.code)

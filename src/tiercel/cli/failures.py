@@ -1,4 +1,4 @@
-"""What goes wrong in a verb, as one line for a person and an exit code for a script."""
+"""Failures of a command: one line for people and an exit code for scripts."""
 
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.model import errors
@@ -16,12 +16,12 @@ _OF_ERRORS: dict[type[BaseException], ExitCode] = {
 }
 
 
-class Failure(Exception):  # noqa: N818  # an exit code with its reason, and no error of Tiercel
+class Failure(Exception):  # noqa: N818  # an exit code with its reason
     def __init__(self, line: str, code: ExitCode = ExitCode.FAILED) -> None:
         super().__init__(line)
         self.code = code
 
 
 def code_of(error: MqError) -> ExitCode:
-    """By the nearest class that has one."""
+    """The exit code of the nearest base class that has one."""
     return next(_OF_ERRORS[kind] for kind in type(error).__mro__ if kind in _OF_ERRORS)

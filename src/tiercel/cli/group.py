@@ -1,4 +1,4 @@
-"""The group of all verbs: it loads a verb when it is asked for, and tells what went wrong in one line."""
+"""The group of all commands: loads commands on demand and reports errors in one line."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.failures import Failure, code_of
 from tiercel.model.errors import MqError
 
-# Every verb by the panel of `tiercel --help` that shows it, and the module that has it as one of its `verbs`.
+# Panels of `tiercel --help`, the commands in them, and the module of each command.
 PANELS: Mapping[str, Mapping[str, str]] = {
     "Messages": {
         "send": "sending",
@@ -37,7 +37,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "purge": "queues",
         "rm": "queues",
     },
-    "What goes on": {
+    "Monitoring": {
         "outgoing": "monitoring",
         "pause": "queues",
         "resume": "queues",
@@ -61,14 +61,14 @@ PANELS: Mapping[str, Mapping[str, str]] = {
 
 
 class LazyGroup(TyperGroup):
-    """Verbs are modules that are imported when they are used: `tiercel send` needs no Spark."""
+    """Imports the module of a command only when it is used: `tiercel send` does not load Spark."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._modules = {verb: module for verbs in PANELS.values() for verb, module in verbs.items()}
         self._panels = {verb: panel for panel, verbs in PANELS.items() for verb in verbs}
         self._loaded: dict[str, TyperCommand | TyperGroup] = {}
-        # By these it says which verb was meant; they are no more than names.
+        # Only names, for suggestions after a typing error.
         self.commands.update({verb: TyperCommand(verb) for verb in self._modules})
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the name is typer's
@@ -99,17 +99,17 @@ class LazyGroup(TyperGroup):
             sys.stdout.flush()
         except BrokenPipeError:
             _give_output_up()
-            return ExitCode.BROKEN_PIPE  # `tiercel ... | head` is no error
+            return ExitCode.BROKEN_PIPE  # `tiercel ... | head` is not an error
         except KeyboardInterrupt:
             return ExitCode.INTERRUPTED
-        except Abort:  # Ctrl-C or Ctrl-D instead of an answer
+        except Abort:  # Ctrl-C or Ctrl-D at a question
             return _complain(ctx, "nothing was done", ExitCode.INTERRUPTED)
         except Failure as failure:
             return _complain(ctx, str(failure), failure.code)
         except MqError as error:
             return _complain(ctx, str(error), code_of(error))
-        except UnicodeEncodeError as error:  # a word of the command line that is no UTF-8
-            return _complain(ctx, f"{error.object!a}: this is no text", ExitCode.WRONG_USAGE)
+        except UnicodeEncodeError as error:  # an argument that is not valid UTF-8
+            return _complain(ctx, f"{error.object!a}: not valid UTF-8", ExitCode.WRONG_USAGE)
         except OSError as error:
             if error.filename is None:
                 _give_output_up()
@@ -119,20 +119,20 @@ class LazyGroup(TyperGroup):
 
 
 def _give_output_up() -> None:
-    """What could not be written goes elsewhere: else the last flush fails too, and Python exits with 120."""
-    with suppress(OSError):  # a test's standard output is no file
+    """Discard unwritten output: otherwise the last flush fails again and Python exits with 120."""
+    with suppress(OSError):  # stdout is not a file in some tests
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(ctx: Any, line: str, code: ExitCode) -> ExitCode:
-    # Without the flush a terminal shows the complaint before the output that it follows.
+    # Flush first, so that a terminal shows the error after the output.
     sys.stdout.flush()
     print(f"tiercel {ctx.invoked_subcommand}: {line}", file=sys.stderr)
     return code
 
 
 def _polish(command: TyperCommand | TyperGroup, ctx: Any) -> None:
-    """Helps say NAME and not NAME <str>, and paragraphs are as wide as the terminal."""
+    """Show NAME instead of NAME <str> in help, and fill paragraphs to the terminal width."""
     for parameter in command.get_params(ctx):
         if isinstance(parameter, TyperArgument):
             vars(parameter)["display_type_rich"] = lambda ctx: None  # noqa: ARG005
@@ -146,9 +146,9 @@ def _polish(command: TyperCommand | TyperGroup, ctx: Any) -> None:
 
 
 def _flowing(text: str | None) -> str | None:
-    """Lines that are indented stay as they are: examples and tables."""
+    """Join the lines of paragraphs; indented lines (examples, tables) are kept."""
     if text is None:
         return None
     paragraphs = cleandoc(text).split("\n\n")
     flowing = (each if each.startswith("  ") else " ".join(each.split()) for each in paragraphs)
-    return "\n" + "\n\n".join(flowing)  # without a first line, typer would take the indentation away
+    return "\n" + "\n\n".join(flowing)  # the empty first line keeps typer from dedenting

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from tiercel.model.errors import DecodeError
 
-# Repetitions (`*` in a hexdump) beyond this are not written out: three lines of text could fill the memory.
+# Limit for repetitions (`*` in a hexdump): three lines of text could fill the memory.
 MAX_BYTES = 64 * 1024 * 1024
 
 _SEPARATORS = re.compile(rb"0[xX]|[\s,:;{}]+")
@@ -22,7 +22,7 @@ _PAIRS = re.compile(r"((?:[0-9a-fA-F]{2})+)(\s*)")
 
 
 def decode_hex_text(data: bytes) -> bytes | None:
-    """The bytes that the text spells; None when it is no hexadecimal text, an error when rows are missing."""
+    """The bytes of a hexadecimal text; None if it is not one, an error if rows are missing."""
     if not data.strip() or not _PRINTABLE.fullmatch(data):
         return None
     lines = [line for line in data.decode("ascii").splitlines() if line.strip()]
@@ -66,13 +66,13 @@ def _read_dump(lines: list[str]) -> Iterator[bytes]:
 
 
 def _read_row(text: str, width: int) -> bytes:
-    """The bytes before the column of characters, which a wider space sets apart."""
+    """The bytes before the character column, which follows a wider gap."""
     digits = ""
     at = 0
     while len(digits) < 2 * width and (match := _PAIRS.match(text, at)):
         digits += match[1]
         at = match.end()
-        # In the middle of a row hexdump leaves two spaces, which are no end.
+        # hexdump puts two spaces in the middle of a row; they do not end the bytes.
         if len(match[2]) != 1 and not (len(match[2]) == 2 and len(digits) == 16):
             break
     return bytes.fromhex(digits)

@@ -1,4 +1,4 @@
-"""Messages as people read them: a line of a table, or everything that is to say of one."""
+"""Messages as text for people: a table row, or all properties of one message."""
 
 import base64
 import json
@@ -18,16 +18,16 @@ from tiercel.model.codes import BodyType, MessageClass
 from tiercel.model.errors import DecodeError
 from tiercel.model.sid import SecurityIdentifier
 
-_HEX_BYTES: Final = 16  # in a line
-_HEX_SHOWN: Final = 256  # of a body that nobody asked to see whole
-_TEXT_SHOWN: Final = 4000  # characters, the same
-_PREVIEW: Final = 200  # characters of a body in a table; the terminal cuts it further
+_HEX_BYTES: Final = 16  # per line
+_HEX_SHOWN: Final = 256  # bytes of a body without --full
+_TEXT_SHOWN: Final = 4000  # characters of a body without --full
+_PREVIEW: Final = 200  # characters of a body in a table, before truncation
 _BODY_TYPES: Final = {member.name.lower(): member.value for member in BodyType}
 _DEFAULTS: Final[Record] = {"label": "", "priority": 3, "message_class": "normal", "delivery": "express"}
 
 
 def property_of(message: Record, name: str) -> Any:
-    """What has its default is not in a message of the API."""
+    """The API omits properties at their default."""
     return message.get(name, _DEFAULTS.get(name))
 
 
@@ -37,14 +37,14 @@ def body_of(message: Record) -> bytes:
 
 def decoded_body(message: Record) -> Decoded:
     if "symmetric_key" in message:
-        return Decoded(Kind.BINARY, error="it is encrypted")
+        return Decoded(Kind.BINARY, error="encrypted")
     body_type = message.get("body_type", 0)
     number_of_type = _BODY_TYPES.get(body_type, 0) if isinstance(body_type, str) else body_type
     return decode(body_of(message), number_of_type)
 
 
 def preview(message: Record) -> Text:
-    """The body in one line."""
+    """The body on one line."""
     found = decoded_body(message)
     if found.text:
         return Text(one_line(found.text, _PREVIEW))
@@ -53,7 +53,7 @@ def preview(message: Record) -> Text:
     return Text(f"{found.kind} {body_of(message)[:24].hex(' ')}", style="dim")
 
 
-# As a line of a table
+# Table rows
 
 
 def _label(message: Record) -> Text:
@@ -66,7 +66,7 @@ def _class(message: Record) -> Text:
 
 
 def marks(message: Record) -> str:
-    """R recoverable, T transactional, J with a copy in the journal, D to be a dead letter, L locked."""
+    """R recoverable, T transactional, J journal copy, D dead letter, L leased or claimed."""
     found = {
         "R": property_of(message, "delivery") == "recoverable",
         "T": "transaction_id" in message,
@@ -92,11 +92,11 @@ COLUMNS: Final = (
 )
 
 
-# Everything
+# All properties of a message
 
 
 def whole(message: Record, *, is_full: bool = False) -> RenderableType:
-    """All properties that are not as usual, and the body decoded."""
+    """All properties that are not at their default, and the decoded body."""
     found = decoded_body(message)
     grid = facts([*_facts(message, is_full=is_full), ("body", _body_facts(message, found))])
     heading = Text(clean(property_of(message, "label")) or "(no label)", style="bold")
@@ -107,7 +107,7 @@ def _body_facts(message: Record, found: Decoded) -> str:
     words = [str(found.kind), f"{message['body_size']:,} bytes"]
     if "body_type" in message:
         words.append(f"type {message['body_type']}")
-    return ", ".join(words) + (f"; but {clean(found.error)}" if found.error else "")
+    return ", ".join(words) + (f"; {clean(found.error)}" if found.error else "")
 
 
 def _body(message: Record, found: Decoded, *, is_full: bool) -> RenderableType:
@@ -144,7 +144,7 @@ def _more(what: str) -> Text:
 
 
 def _hex(body: bytes, *, is_full: bool) -> RenderableType:
-    """As `hexdump -C` shows it."""
+    """A hex dump like `hexdump -C`."""
     shown = body if is_full else body[:_HEX_SHOWN]
     lines = [_hex_line(at, shown[at : at + _HEX_BYTES]) for at in range(0, len(shown), _HEX_BYTES)]
     if len(shown) < len(body):
@@ -167,7 +167,7 @@ _BYTES: Final = frozenset(
 
 
 def _is_plumbing(name: str) -> bool:
-    """What queue managers need to know, and people seldom: places in streams, names of algorithms."""
+    """Properties that people rarely need: stream positions, algorithms."""
     return "tx_" in name or name.endswith(("_in_transaction", "_ack_required", "_algorithm"))
 
 

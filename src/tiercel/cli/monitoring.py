@@ -1,4 +1,4 @@
-"""What goes on: `outgoing`, `connections`, `transactions`, `claims`."""
+"""Monitoring: `outgoing`, `connections`, `transactions`, `claims`."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
@@ -13,7 +13,7 @@ from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.failures import Failure
 from tiercel.cli.options import Yes
 from tiercel.cli.output import Column, Record, age, number, plural, seconds, size
-from tiercel.model.errors import error_for_code
+from tiercel.model.errors import UnknownCodeError, error_for_code
 
 verbs = typer.Typer()
 
@@ -33,9 +33,10 @@ def _last_try(queue: Record) -> str:
     if not queue["history"]:
         return ""
     last = queue["history"][-1]
-    what = last["status"].replace("_", " ")
-    why = f": {error_for_code(last['error']).meaning}" if last["error"] else ""
-    return f"{what}{why}, {age(last['time'])} ago"
+    status = last["status"].replace("_", " ")
+    error = error_for_code(last["error"])
+    why = f": {error.meaning}" if last["error"] and not issubclass(error, UnknownCodeError) else ""
+    return f"{status}{why}, {age(last['time'])} ago"
 
 
 _OUTGOING: Final = (
@@ -67,16 +68,16 @@ Examples:
 )
 @connected
 def outgoing(context: Context) -> None:
-    """Show what waits for other computers, and why."""
+    """Show messages waiting for other computers, and why."""
     found = context.api.get("outgoing")["outgoing"]
-    context.out.table(found, _OUTGOING, empty="Nothing waits for other computers.")
+    context.out.table(found, _OUTGOING, empty="No messages are waiting for other computers.")
 
 
 # connections
 
 _CONNECTIONS: Final = (
     Column("ADDRESS", lambda each: Text(each["address"], style="bold")),
-    Column("", lambda each: "to them" if each["direction"] == "out" else "from them"),
+    Column("", lambda each: "outgoing" if each["direction"] == "out" else "incoming"),
     Column("STATE", lambda each: each["state"].replace("_", " ")),
     Column("QUEUE MANAGER", lambda each: each["peer"] or ""),
     Column("IN FLIGHT", lambda each: number(each["in_flight"]), "right"),
@@ -95,9 +96,9 @@ Examples:
 )
 @connected
 def connections(context: Context) -> None:
-    """Show the sessions with other queue managers."""
+    """Show sessions with other queue managers."""
     found = context.api.get("connections")["connections"]
-    context.out.table(found, _CONNECTIONS, empty="There are no sessions with other queue managers.")
+    context.out.table(found, _CONNECTIONS, empty="No sessions with other queue managers.")
 
 
 # transactions
@@ -115,8 +116,8 @@ _TRANSACTIONS: Final = (
 @verbs.command(
     "transactions",
     epilog="""
-A transaction is in doubt when it was prepared, and its coordinator has not said how it ends. If the
-coordinator is gone for good, decide for it; what the others of the transaction did, you must know.
+A transaction is in doubt if it is prepared and its coordinator has not decided the outcome. If the
+coordinator is gone for good, decide yourself, consistently with the other participants.
 
 Examples:
 
@@ -127,16 +128,16 @@ Examples:
 @connected
 def transactions(
     context: Context,
-    commit: Annotated[str | None, typer.Option(metavar="ID", help="Commit one that is in doubt.")] = None,
-    abort: Annotated[str | None, typer.Option(metavar="ID", help="Abort one that is in doubt.")] = None,
+    commit: Annotated[str | None, typer.Option(metavar="ID", help="Commit a transaction in doubt.")] = None,
+    abort: Annotated[str | None, typer.Option(metavar="ID", help="Abort a transaction in doubt.")] = None,
     yes: Yes = False,
 ) -> None:
-    """Show transactions that have not ended, and decide those that are in doubt."""
+    """Show open transactions, and resolve those in doubt."""
     if commit is not None and abort is not None:
-        raise typer.BadParameter("give one of the two", param_hint=["--commit", "--abort"])
+        raise typer.BadParameter("use only one of these", param_hint=["--commit", "--abort"])
     if commit is None and abort is None:
         found = context.api.get("transactions")["transactions"]
-        context.out.table(found, _TRANSACTIONS, empty="There are no transactions that have not ended.")
+        context.out.table(found, _TRANSACTIONS, empty="No open transactions.")
         return
     _decide(context, commit or abort or "", "commit" if commit else "abort", yes=yes)
 
@@ -145,7 +146,7 @@ def _decide(context: Context, wanted: str, how: str, *, yes: bool) -> None:
     found = context.api.get("transactions")["transactions"]
     known = next((each for each in found if each["id"] == wanted.strip("{}").lower()), None)
     if known is None:
-        line = f"transaction {wanted}: there is no such transaction. `tiercel transactions` shows them"
+        line = f"transaction {wanted}: no such transaction. `tiercel transactions` lists them"
         raise Failure(line, ExitCode.NOT_FOUND)
     work = f"{plural(known['sends'], 'send')}, {plural(known['receives'], 'receive')}"
     context.confirm(f"{how.capitalize()} {known['id']} ({work})?", yes=yes)
@@ -176,8 +177,8 @@ _CLAIMS: Final = (
 @verbs.command(
     "claims",
     epilog=r"""
-A claim is what a consumer, such as a Spark job, has taken and not yet acknowledged. Of a job that will never
-run again, release the claims: the messages are in their queues again, and may have been landed already.
+Consumers such as Spark jobs claim messages and acknowledge them later. If a job will never run again, release
+its claims: the messages return to their queues. Some of them may already have been processed.
 
 Examples:
 
@@ -191,19 +192,19 @@ Examples:
 def claims(
     context: Context,
     release: Annotated[
-        str | None, typer.Option(metavar="CONSUMER", help="Give back what it has claimed.")
+        str | None, typer.Option(metavar="CONSUMER", help="Return the messages claimed by CONSUMER.")
     ] = None,
     queue: Annotated[
-        str | None, typer.Option(metavar="QUEUE", help="Only of this queue.", autocompletion=queue_names)
+        str | None, typer.Option(metavar="QUEUE", help="Only for this queue.", autocompletion=queue_names)
     ] = None,
     forget: Annotated[
-        str | None, typer.Option(metavar="CONSUMER", help="End one that has claimed nothing.")
+        str | None, typer.Option(metavar="CONSUMER", help="Remove a consumer without claims.")
     ] = None,
     yes: Yes = False,
 ) -> None:
-    """Show what consumers have claimed, and give it back."""
+    """Show claimed messages, and release them."""
     if release is not None and forget is not None:
-        raise typer.BadParameter("give one of the two", param_hint=["--release", "--forget"])
+        raise typer.BadParameter("use only one of these", param_hint=["--release", "--forget"])
     if release is not None:
         _release(context, release, queue, yes=yes)
     elif forget is not None:
@@ -211,17 +212,17 @@ def claims(
         _tell(context, done, f"{forget}: forgotten")
     else:
         found = context.api.get("claims")["claims"]
-        context.out.table(found, _CLAIMS, empty="No consumer has claimed anything.")
+        context.out.table(found, _CLAIMS, empty="No messages are claimed.")
 
 
 def _release(context: Context, consumer: str, queue: str | None, *, yes: bool) -> None:
     found = context.api.get("claims")["claims"]
     count = sum(each["count"] for each in found if each["consumer"] == consumer and queue is None)
-    what = f"{plural(count, 'message')}" if queue is None else f"what it has of {queue}"
-    context.confirm(f"Give back {what} that {consumer} has claimed?", yes=yes)
+    what = f"{plural(count, 'message')}" if queue is None else f"all messages of {queue}"
+    context.confirm(f"Return {what} claimed by {consumer}?", yes=yes)
     request: Record = {"consumer": consumer} | ({} if queue is None else {"queue": queue})
     done = context.api.post("claims/release", request)
-    _tell(context, done, f"{consumer}: {plural(done['released'], 'message')} given back")
+    _tell(context, done, f"{consumer}: {plural(done['released'], 'message')} returned")
 
 
 def _tell(context: Context, record: Any, line: str) -> None:

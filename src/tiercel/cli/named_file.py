@@ -1,4 +1,4 @@
-"""A file that one names, or a configuration that names it: tokens, accounts."""
+"""Token and accounts files, given directly or through a configuration file."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +11,9 @@ from tiercel.server.config import Config, ConfigError, load
 
 
 def named_file(file: Path | None, config: Path | None, find: Callable[[Config], str]) -> Path:
-    """`find` gives the name that a configuration has, or raises `ConfigError`."""
+    """`find` returns the file name in a configuration, or raises `ConfigError`."""
     if (file is None) == (config is None):
-        raise typer.BadParameter("give one of the two", param_hint=["--file", "--config"])
+        raise typer.BadParameter("use exactly one of these", param_hint=["--file", "--config"])
     if file is not None:
         return file
     assert config is not None

@@ -1,9 +1,9 @@
-"""Options that mean the same for every verb."""
+"""Options shared by many commands."""
 
 from typing import Annotated
 
 import typer
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Say what would be done, and do nothing.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Show what would be done without doing it.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")]

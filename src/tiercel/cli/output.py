@@ -1,4 +1,4 @@
-"""What verbs print: tables for people, one JSON object a line for programs."""
+"""Output of commands: tables for people, one JSON object per line for programs."""
 
 import json
 import sys
@@ -17,8 +17,8 @@ from tiercel.cli.clean_text import clean
 
 Record = dict[str, Any]
 
-_NARROWEST = 8  # what a column is cut to at the most
-_WIDE = 10_000  # what is not a terminal has no width: nothing is cut or wrapped
+_NARROWEST = 8  # minimum width of a truncated column
+_WIDE = 10_000  # for output that is not a terminal: nothing is truncated or wrapped
 
 
 class Column(NamedTuple):
@@ -26,11 +26,11 @@ class Column(NamedTuple):
     cell: Callable[[Record], RenderableType]
     justify: Any = "left"
     style: str = ""
-    folds: bool = False  # what gives way when the terminal is narrow
+    folds: bool = False  # truncated if the terminal is narrow
 
 
 class Output:
-    """Colours and frames only where a person looks on."""
+    """Uses colours and lines only on a terminal."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
@@ -46,7 +46,7 @@ class Output:
         print(clean(text) if sys.stdout.isatty() else text)
 
     def say(self, line: str) -> None:
-        """What was done, for a person; a program has the exit code."""
+        """Print what was done, unless the output is JSON."""
         if not self.as_json:
             self.console.print(Text(clean(line)))
 
@@ -71,12 +71,12 @@ class Output:
             print(line.rstrip())
 
     def line(self, text: Text) -> None:
-        """One line, whatever the width of the terminal."""
+        """Print one line, truncated to the terminal width."""
         self.console.print(text, no_wrap=True, overflow="ellipsis", crop=True)
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> Table:
-    """Names and values, a line each; what is too long for the terminal goes on below."""
+    """Names and values, one per line; long values wrap."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -86,13 +86,13 @@ def facts(pairs: Iterable[tuple[str, str]]) -> Table:
 
 
 def note(line: str) -> None:
-    """Beside the output, where it spoils no pipe."""
+    """Print a note to stderr."""
     sys.stdout.flush()
     Console(stderr=True, highlight=False).print(Text(line, style="dim"), soft_wrap=True)
 
 
 def _telling(columns: Sequence[Column], rows: Sequence[Record]) -> list[Column]:
-    """Leaves out the columns that say nothing of any row."""
+    """Omit columns that are empty in every row."""
     return [each for each in columns if any(str(each.cell(row)) for row in rows)]
 
 
@@ -120,7 +120,7 @@ def _table(rows: Sequence[Record], columns: Sequence[Column], width: int) -> Tab
 
 
 def _widths(columns: Sequence[Column], natural: Sequence[int], room: int) -> list[int]:
-    """As wide as they are, but for those that fold: they share what is left."""
+    """Natural widths, except that folding columns share the remaining room."""
     left = room - sum(wide for column, wide in zip(columns, natural, strict=True) if not column.folds)
     folding = sum(column.folds for column in columns)
     widths = []
@@ -151,7 +151,7 @@ def plural(value: int, noun: str) -> str:
 
 
 def size(value: float | None) -> str:
-    """Bytes, as a person reads them: 4 KiB = 4096."""
+    """A size in bytes for people: 4 KiB = 4096."""
     if value is None:
         return ""
     for unit in ("B", "KiB", "MiB", "GiB"):
@@ -162,14 +162,14 @@ def size(value: float | None) -> str:
 
 
 def when(text: str | None) -> str:
-    """A point in time of the API, on the clock of this computer."""
+    """A time from the API in local time."""
     if not text:
         return ""
     return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def moment(text: str | None) -> str:
-    """The same, but short where a person looks on: today needs no date."""
+    """The same, shortened on a terminal: without the date if it is today."""
     if not text or not sys.stdout.isatty():
         return when(text)
     then, today = datetime.fromisoformat(text).astimezone(), datetime.now().astimezone()

@@ -1,7 +1,7 @@
-"""Bytes of any kind that `tiercel decode` takes to the packets in them, and to what is wrong with them.
+"""Finds packets in files for `tiercel decode`.
 
-A packet that does not decode is a `Problem`, and the next one follows as long as the sizes still say where it
-begins. Offsets count from the start of the file, or of the stream in a capture.
+A packet that cannot be decoded is a `Problem`; decoding continues as long as the sizes say where the next
+packet starts. Offsets are relative to the file, or to the stream in a capture.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ _BASE_SIGNATURE = base_header.SIGNATURE.to_bytes(4, "little")
 
 
 class Place(NamedTuple):
-    """Which packet of which stream. A file that is no capture has no stream, a gap has no packet."""
+    """Position of a packet. Only captures have streams; a gap has no packet number."""
 
     stream: str | None
     number: int | None
@@ -44,14 +44,14 @@ class Found(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Bytes that gave no packet, and why; without a place when it is the file that is broken."""
+    """Bytes that could not be decoded, and why; without a place if the file itself is damaged."""
 
     place: Place | None
     text: str
 
 
 class Note(NamedTuple):
-    """Something to know that is no failure."""
+    """Information that is not an error."""
 
     text: str
 
@@ -60,7 +60,7 @@ Item = Found | Problem | Note
 
 
 class Contents(NamedTuple):
-    """What a file turned out to be, how many bytes, and what is in it."""
+    """Kind, size and contents of a file."""
 
     kind: str
     size: int
@@ -68,7 +68,7 @@ class Contents(NamedTuple):
 
 
 def read_contents(data: bytes, tcp_ports: Collection[int], udp_ports: Collection[int]) -> Contents:
-    """Everything in a file; a DecodeError when it is hexadecimal text with a part missing."""
+    """The contents of a file; raises DecodeError for incomplete hexadecimal text."""
     kind = "raw bytes"
     text = decode_hex_text(data)
     if text is not None:
@@ -81,7 +81,7 @@ def read_contents(data: bytes, tcp_ports: Collection[int], udp_ports: Collection
 
 
 def _read_raw(data: bytes) -> Iterator[Item]:
-    """Pings, if the file begins with them, then the packets of a session."""
+    """Leading pings, then the packets of a session."""
     numbers = count(1)
     at = 0
     while _is_ping(data[at : at + _PING_SIZE]):
@@ -104,7 +104,7 @@ def _read_ping(data: bytes, place: Place) -> Found | Problem:
 def _read_packets(
     data: bytes, stream: str | None, at: int, numbers: Iterator[int]
 ) -> Iterator[Found | Problem]:
-    """The packets of a stream that has no hole; `at` is where its first byte stands."""
+    """The packets of a stream without gaps; `at` is the offset of its first byte."""
     framer = Framer()
     framer.receive(data)
     end = at + len(data)
@@ -115,7 +115,7 @@ def _read_packets(
     except DecodeError as error:
         place = Place(stream, next(numbers), at)
         text = _problem(place, error).text
-        yield Problem(place, f"{text}; no telling where the next packet begins, {end - at} bytes left out")
+        yield Problem(place, f"{text}; the start of the next packet is unknown, {end - at} bytes skipped")
         return
     if at < end:
         yield Problem(Place(stream, next(numbers), at), _what_is_cut(data[len(data) - (end - at) :]))
@@ -165,32 +165,32 @@ def _read_stream(stream: Stream, name: str) -> Iterator[Item]:
 
 def _gap(gap: Gap) -> str:
     if not gap.lost:
-        return f"the capture begins inside a packet, {gap.size} bytes left out"
+        return f"the capture starts inside a packet, {gap.size} bytes skipped"
     unused = (
-        f" and {gap.size - gap.lost} behind them belong to no known packet" if gap.size > gap.lost else ""
+        f" and {gap.size - gap.lost} after them cannot be assigned to a packet" if gap.size > gap.lost else ""
     )
     return f"{gap.lost} bytes are missing from the capture{unused}"
 
 
 def _remarks(capture: Capture) -> Iterator[Item]:
     if capture.fragments:
-        yield Note(f"IP fragments are not put together: {capture.fragments} were left out")
+        yield Note(f"IP fragments are not reassembled: {capture.fragments} skipped")
     if capture.cut_frames:
         yield Note(
-            f"{capture.cut_frames} frames are cut: capture with a larger snapshot length (tcpdump -s 0)"
+            f"{capture.cut_frames} frames are truncated; capture with a larger snapshot length (tcpdump -s 0)"
         )
     if capture.unreadable_frames:
-        yield Note(f"{capture.unreadable_frames} frames are too short for their headers and were left out")
+        yield Note(f"{capture.unreadable_frames} frames are too short for their headers and were skipped")
     for link_type in sorted(capture.unknown_link_types):
-        yield Problem(None, f"frames of link type {link_type} cannot be read and were left out")
+        yield Problem(None, f"frames of link type {link_type} are not supported and were skipped")
     if capture.damage is not None:
         damage = capture.damage
         text = f"{damage.structure}.{damage.field} at {damage.offset:#06x}: {damage.problem}"
-        yield Problem(None, f"the capture breaks off, {text}")
+        yield Problem(None, f"the capture is truncated, {text}")
 
 
 def verify(found: Found) -> str | None:
-    """What differs when the packet is encoded again from its structures; None when nothing does."""
+    """The first difference after encoding the packet again; None if there is none."""
     try:
         again = reencode(found.packet)
     except ValueError as problem:
@@ -211,4 +211,4 @@ def _field_at(packet: AnyPacket, at: int) -> str:
         for field in listing.fields:
             if field.offset <= at < field.offset + field.size:
                 return f"{listing.name}.{field.name}"
-    return "behind the last field"
+    return "after the last field"

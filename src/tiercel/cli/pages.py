@@ -1,4 +1,4 @@
-"""All messages of a queue, page by page: what is looked at is never in memory at once."""
+"""Reads the messages of a queue page by page, in bounded memory."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -7,12 +7,12 @@ from tiercel.cli.connection import queue_path
 from tiercel.cli.context import Context
 from tiercel.cli.output import Record
 
-LAST_MAX: Final = 1000  # of `newest`
+LAST_MAX: Final = 1000  # limit of `newest`
 _PAGE: Final = 500
 
 
 def messages_of(context: Context, queue: str) -> Iterator[Record]:
-    """In the order in which they would be received."""
+    """All messages, in receive order."""
     after: str | None = None
     while True:
         page = context.api.get(queue_path(queue, "messages"), after=after, limit=_PAGE)
@@ -23,7 +23,7 @@ def messages_of(context: Context, queue: str) -> Iterator[Record]:
 
 
 def newest(context: Context, queue: str, count: int) -> tuple[list[Record], str]:
-    """The last that came, in the order of arrival, and where the next ones begin."""
+    """The last messages in arrival order, and the position after them."""
     found: list[Record] = []
     options: dict[str, object] = {"last": count} if count else {"after": "end"}
     while True:

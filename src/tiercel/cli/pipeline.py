@@ -1,4 +1,4 @@
-"""`tiercel pipeline`: queues and captures into tables on Spark, and reports of what is in them."""
+"""`tiercel pipeline`: loads queues and captures into tables with Spark, and makes reports."""
 
 import signal
 from collections.abc import Callable
@@ -21,47 +21,48 @@ REPORTS = ("traffic", "dead-letters", "age", "senders", "end-to-end")
 
 verbs = typer.Typer()
 pipeline = typer.Typer(
-    help="Land queues in tables with Spark, exactly once.",
+    help="Load queues into tables with Spark, exactly once.",
     epilog="""\
-Runs what a pipeline.toml describes: messages of queues, decoded, through SQL or a function, into tables.
-Whatever is killed, each message is in each table once. docs/pipeline.md has every option.
+Runs a pipeline.toml: reads messages from queues, decodes them, applies SQL or a function, and writes them to
+tables. Each message ends up in each table once, even if processes are killed. docs/pipeline.md lists every
+option.
 
-It needs `pip install 'tiercel\\[pipeline]'`. Java comes with it if there is none.
+Requires `pip install 'tiercel\\[pipeline]'`, which also installs Java if there is none.
 
     tiercel pipeline plan pipeline.toml
     tiercel pipeline run pipeline.toml
     tiercel pipeline report all --table delta:lake/orders --out reports
 
-exit codes: 0 done, 1 it failed and says why, 2 wrong usage or a wrong pipeline.toml
+exit codes: 0 success, 1 failure, 2 invalid usage or pipeline.toml
 """,
 )
 verbs.add_typer(pipeline, name="pipeline")
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline.toml.")]
-Master = Annotated[str, typer.Option(metavar="URL", help="Where Spark runs.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="Pipeline file (pipeline.toml).")]
+Master = Annotated[str, typer.Option(metavar="URL", help="Spark master (default: local\\[*]).")]
 
 
 @pipeline.command("run")
 def run(file: File) -> None:
-    """Run the pipeline until the queues are empty, or for ever if it says so."""
+    """Run the pipeline, until the queues are empty or at its interval."""
     _guarded(lambda: _run(file))
 
 
 @pipeline.command("plan")
 def plan(file: File) -> None:
-    """Say what it would do, and change nothing."""
+    """Show what the pipeline would do; change nothing."""
     _guarded(lambda: _plan(file))
 
 
 @pipeline.command("compact")
 def compact(file: File) -> None:
-    """Join small files of its tables, and remove what failed attempts left."""
+    """Merge small files of the tables and remove leftovers of failed attempts."""
     _guarded(lambda: _compact(file))
 
 
 def _report_name(name: str) -> str:
     if name not in (*REPORTS, "all"):
-        raise typer.BadParameter(f"{name!a} is none of {', '.join(REPORTS)} or all")
+        raise typer.BadParameter(f"{name!a} is not a report; use {', '.join(REPORTS)} or all")
     return name
 
 
@@ -71,23 +72,23 @@ def report(
         str, typer.Argument(metavar="NAME", callback=_report_name, help=f"{', '.join(REPORTS)} or all.")
     ],
     table: Annotated[str, typer.Option(metavar="TABLE", help=TABLE_HELP)],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write.")] = Path(),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Output directory (default: .).")] = Path(),
     master: Master = "local[*]",
 ) -> None:
-    """Draw what a table of messages tells: a PNG and an HTML page."""
+    """Make a report on a table of messages: a PNG and an HTML page."""
     _guarded(lambda: _report(name, table, out, master))
 
 
 @pipeline.command("capture")
 def capture(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="A capture of port 1801.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Capture files of port 1801.")],
     out: Annotated[str, typer.Option(metavar="TABLE", help=TABLE_HELP)],
     tcp_port: Annotated[
-        list[int] | None, typer.Option(metavar="PORT", help="Other than 1801; may be repeated.")
+        list[int] | None, typer.Option(metavar="PORT", help="TCP port (default: 1801); repeatable.")
     ] = None,
     master: Master = "local[*]",
 ) -> None:
-    """Land the messages of pcap and pcapng captures in a table."""
+    """Load the messages in pcap and pcapng captures into a table."""
     _guarded(lambda: _capture(files, out, tcp_port, master))
 
 
@@ -96,9 +97,7 @@ def _guarded(action: Callable[[], None]) -> None:
         name for name in ("pyspark", "pyarrow", "deltalake", "duckdb", "psycopg") if not find_spec(name)
     ]
     if missing:
-        line = (
-            f"{', '.join(missing)}: not installed; pip install 'tiercel[pipeline]' brings all that is needed"
-        )
+        line = f"{', '.join(missing)}: not installed; run pip install 'tiercel[pipeline]'"
         raise Failure(line, ExitCode.WRONG_USAGE)
     from tiercel.server.config import ConfigError  # noqa: PLC0415  # only when this command is used
 
@@ -125,7 +124,7 @@ def _run(file: Path) -> None:
 
     described = _load(file)
     console = Console()
-    signal.signal(signal.SIGTERM, _interrupt)  # as Ctrl-C does: the batch at hand is dropped and comes again
+    signal.signal(signal.SIGTERM, _interrupt)  # like Ctrl-C: the current batch is dropped and repeated later
     spark = open_session(
         described.pipeline.name, described.pipeline.master, described.spark, described.state / "spark.log"
     )
@@ -146,7 +145,7 @@ def _plan(file: Path) -> None:
     from tiercel.pipeline.spark import open_session  # noqa: PLC0415
 
     described = _load(file)
-    # Wherever the pipeline runs, its plan is made here.
+    # The plan always runs locally.
     spark = open_session(described.pipeline.name, "local[1]", {})
     try:
         for line in plan(described, spark):
@@ -162,7 +161,7 @@ def _compact(file: Path) -> None:
     for section in (*described.tables, *([described.quarantine] if described.quarantine else [])):
         done = open_table(section.options).compact()
         print(
-            f"{section.options}: {done.before} files joined to {done.after}, {done.removed} orphans removed"
+            f"{section.options}: {done.before} files merged into {done.after}, {done.removed} orphans removed"
         )
 
 
@@ -196,5 +195,5 @@ def _capture(files: list[Path], out: str, tcp_port: list[int] | None, master: st
         spark.stop()
     print(
         f"{options}: {landed.messages:,} rows of {landed.captures:,} captures"
-        + f"; {landed.already:,} were there already" * bool(landed.already)
+        + f"; {landed.already:,} already loaded" * bool(landed.already)
     )

@@ -1,4 +1,4 @@
-"""A bar for long work, beside the output: on the standard error, and only if that is a terminal."""
+"""A progress bar on stderr, if that is a terminal."""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Verbs of queues: `ls`, `create`, `set`, `rm`, `count`, `purge`, `pause`, `resume`."""
+"""Commands for queues: `ls`, `create`, `set`, `rm`, `count`, `purge`, `pause`, `resume`."""
 
 import json
 from typing import Annotated, Any, Final
@@ -17,7 +17,7 @@ from tiercel.cli.output import Column, Record, age, facts, number, plural, size
 
 verbs = typer.Typer()
 
-# What people write for what the API calls otherwise.
+# Alternative names for properties of the API.
 _ALIASES: Final = {
     "journal": "journaling",
     "quota": "quota_kib",
@@ -49,7 +49,7 @@ def _name(queue: Record) -> Text:
 
 
 def _typed_name(queue: Record) -> str:
-    """What one types: ;deadletter for the dead letters of the computer, orders;journal for a journal."""
+    """The name to type: ;deadletter for the dead letters of the computer, orders;journal for a journal."""
     name: str = queue["name"]
     if queue["kind"] not in {"system", "journal"}:
         return name
@@ -102,9 +102,9 @@ _LONG_COLUMNS: Final = (
     epilog=r"""
 Examples:
 
-    tiercel ls                        every queue, and what is on its way to other computers
-    tiercel ls 'order*'               those whose name fits
-    tiercel ls --all                  with journals and dead letters
+    tiercel ls                        all queues, including outgoing ones
+    tiercel ls 'order*'               queues with a matching name
+    tiercel ls --all                  with journals and dead-letter queues
     tiercel ls --json | jq .count     for programs
 """,
 )
@@ -113,28 +113,28 @@ def list_queues(
     context: Context,
     pattern: Annotated[
         str | None,
-        typer.Argument(metavar="PATTERN", help="A name, with * and ?.", autocompletion=queue_names),
+        typer.Argument(metavar="PATTERN", help="Name pattern with * and ?.", autocompletion=queue_names),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", "-a", help="Journals and dead letters as well.")
+        bool, typer.Option("--all", "-a", help="Include journals and dead-letter queues.")
     ] = False,
     long: Annotated[
-        bool, typer.Option("--long", "-l", help="With quota, path name and format name.")
+        bool, typer.Option("--long", "-l", help="Show quota, path name and format name.")
     ] = False,
 ) -> None:
-    """List queues: how many messages, how large, how old."""
+    """List queues with the number, size and age of their messages."""
     kind = "all" if everything else None
     queues = context.api.get("queues", pattern=pattern, kind=kind)["queues"]
     if pattern and not queues:
-        raise Failure(f"{pattern}: no queue has such a name. `tiercel ls` shows all", ExitCode.NOT_FOUND)
-    empty = "There are no queues yet. `tiercel create orders` makes one."
+        raise Failure(f"{pattern}: no such queue. `tiercel ls` lists all queues", ExitCode.NOT_FOUND)
+    empty = "No queues. Create one with `tiercel create orders`."
     context.out.table(queues, _LONG_COLUMNS if long else _COLUMNS, empty=empty)
 
 
 # create, set, rm
 
 Properties = Annotated[
-    list[str] | None, typer.Argument(metavar="KEY=VALUE...", help=f"Of {', '.join(_SETTABLE)}.")
+    list[str] | None, typer.Argument(metavar="KEY=VALUE...", help=f"Properties: {', '.join(_SETTABLE)}.")
 ]
 
 
@@ -152,18 +152,21 @@ Examples:
 @connected
 def create(
     context: Context,
-    queue: Annotated[str, typer.Argument(metavar="QUEUE", help=r"As orders or .\private$\orders.")],
+    queue: Annotated[
+        str, typer.Argument(metavar="QUEUE", help=r"Queue name, such as orders or .\private$\orders.")
+    ],
     properties: Properties = None,
     transactional: Annotated[
-        bool, typer.Option("--transactional", "-t", help="Exactly once, in order; cannot be changed later.")
+        bool,
+        typer.Option("--transactional", "-t", help="Make the queue transactional; cannot be changed later."),
     ] = False,
-    label: Annotated[str | None, typer.Option(metavar="TEXT", help="What it is for.")] = None,
-    journal: Annotated[bool, typer.Option("--journal", help="Keep a copy of what is received.")] = False,
+    label: Annotated[str | None, typer.Option(metavar="TEXT", help="Description.")] = None,
+    journal: Annotated[bool, typer.Option("--journal", help="Keep copies of received messages.")] = False,
     exist_ok: Annotated[
-        bool, typer.Option("--exist-ok", help="Take the queue as it is, if there is one.")
+        bool, typer.Option("--exist-ok", help="Succeed if the queue exists already.")
     ] = False,
 ) -> None:
-    """Make a queue."""
+    """Create a queue."""
     wanted = _properties(properties)
     wanted |= {} if label is None else {"label": label}
     wanted |= {"journaling": True} if journal else {}
@@ -178,7 +181,7 @@ def create(
 @verbs.command(
     "set",
     epilog=r"""
-Without KEY=VALUE it shows what can be set, and what it is now. A quota is in KiB, or none.
+Without KEY=VALUE, shows the current properties. Quotas are in KiB, or none.
 
 Examples:
 
@@ -190,7 +193,7 @@ Examples:
 )
 @connected
 def set_properties(context: Context, queue: QueueName, properties: Properties = None) -> None:
-    """Change properties of a queue, or show them."""
+    """Change or show the properties of a queue."""
     wanted = _properties(properties)
     path = queue_path(queue)
     found = context.api.patch(path, wanted) if wanted else context.api.get(path)
@@ -212,7 +215,9 @@ def _properties(words: list[str] | None) -> dict[str, Any]:
     for word in words or ():
         key, equals, text = word.partition("=")
         if not equals or not key:
-            raise Failure(f"{word}: write a property as KEY=VALUE, as label=Orders", ExitCode.WRONG_USAGE)
+            raise Failure(
+                f"{word}: write properties as KEY=VALUE, for example label=Orders", ExitCode.WRONG_USAGE
+            )
         key = key.strip().lower().replace("-", "_")
         key = _ALIASES.get(key, key)
         found[key] = text if key in _TEXTS else _typed(text)
@@ -220,7 +225,7 @@ def _properties(words: list[str] | None) -> dict[str, Any]:
 
 
 def _typed(text: str) -> Any:
-    """A number, true or false, or none; what looks like neither is a text, and the queue manager says so."""
+    """Convert to a number, a Boolean or None; anything else stays text, for the queue manager to check."""
     words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
     if text.lower() in words:
         return words[text.lower()]
@@ -235,7 +240,7 @@ def _typed(text: str) -> Any:
     epilog="""
 Examples:
 
-    tiercel rm --dry-run orders      says how many messages would go with it
+    tiercel rm --dry-run orders      shows how many messages would be deleted
     tiercel rm orders
     tiercel rm --yes orders invoices
 """,
@@ -255,8 +260,7 @@ def remove(context: Context, queues: QueueNames, dry_run: DryRun = False, yes: Y
 @verbs.command(
     "purge",
     epilog="""
-Senders who asked for it are told that their messages were purged, and dead letters are kept for those who
-asked for that, as with MSMQ.
+As in MSMQ, purged messages leave negative acknowledgements and dead letters if their senders asked for them.
 
 Examples:
 
@@ -267,7 +271,7 @@ Examples:
 )
 @connected
 def purge(context: Context, queues: QueueNames, dry_run: DryRun = False, yes: Yes = False) -> None:
-    """Delete all messages of queues; the queues stay."""
+    """Delete all messages of queues, but not the queues."""
     counts = {queue: context.api.post(queue_path(queue, "purge"), dry_run=True) for queue in queues}
     if dry_run:
         _tell(context, counts, "would be purged")
@@ -305,7 +309,7 @@ Examples:
 )
 @connected
 def count(context: Context, queues: QueueNames) -> None:
-    """Print how many messages queues have: a number, or one line for each queue."""
+    """Print the number of messages: one number, or one line per queue. Claimed messages are not counted."""
     for queue in queues:
         found = context.api.get(queue_path(queue))
         if context.out.as_json:
@@ -320,7 +324,7 @@ def count(context: Context, queues: QueueNames) -> None:
 @verbs.command(
     "pause",
     epilog="""
-Messages for the other computer are taken and wait. What a restart forgets, as with MSMQ: a pause.
+Messages can still be sent to a paused queue; they wait. As in MSMQ, a restart ends the pause.
 
 Examples:
 
@@ -330,7 +334,7 @@ Examples:
 )
 @connected
 def pause(context: Context, queues: QueueNames) -> None:
-    """Hold outgoing queues: nothing leaves them until they are resumed."""
+    """Pause outgoing queues until they are resumed."""
     _hold(context, queues, "pause", "paused")
 
 
@@ -344,7 +348,7 @@ Examples:
 )
 @connected
 def resume(context: Context, queues: QueueNames) -> None:
-    """Let outgoing queues send again."""
+    """Resume outgoing queues."""
     _hold(context, queues, "resume", "resumed")
 
 

@@ -1,4 +1,4 @@
-"""`tiercel receive` and `tiercel peek`: messages of a queue, taken or only looked at."""
+"""`tiercel receive` and `tiercel peek`: receive messages, or look at them."""
 
 import math
 import signal
@@ -25,38 +25,44 @@ from tiercel.cli.output import Record, note
 verbs = typer.Typer()
 
 _LEASED_AT_ONCE: Final = 50
-_LEASE_S: Final = 60  # after which the messages of a program that was killed are back
+_LEASE_S: Final = 60  # after a kill, messages return to the queue after this time
 _EXTENDED_EVERY_S: Final = 15.0
-_LONGEST_WAIT_MS: Final = 30_000  # of one request; who waits longer asks again
+_LONGEST_WAIT_MS: Final = 30_000  # per request; longer waits take several requests
 
-Count = Annotated[int, typer.Option("-n", "--count", metavar="N", min=1, help="How many, at the most.")]
+Count = Annotated[
+    int, typer.Option("-n", "--count", metavar="N", min=1, help="Maximum number of messages (default: 1).")
+]
 Wait = Annotated[
     float,
     typer.Option(
-        "--wait", "-w", metavar="TIME", parser=seconds_of, help="Wait so long for the first: 30, 5m."
+        "--wait",
+        "-w",
+        metavar="TIME",
+        parser=seconds_of,
+        help="How long to wait for the first message: 30, 5m (default: 0).",
     ),
 ]
-Body = Annotated[bool, typer.Option("--body", help="Print the body alone, byte by byte.")]
-Full = Annotated[bool, typer.Option("--full", help="Long bodies whole.")]
+Body = Annotated[bool, typer.Option("--body", help="Print only the bytes of the body.")]
+Full = Annotated[bool, typer.Option("--full", help="Show long bodies in full.")]
 
 
 def lookup_id_of(text: str) -> str:
     if not (text.isascii() and text.isdigit() and len(text) <= 20):
-        raise typer.BadParameter(f"{text!a} is no lookup id; `tiercel peek QUEUE -n 20` shows them")
+        raise typer.BadParameter(f"{text!a} is not a valid lookup id; `tiercel peek QUEUE -n 20` shows them")
     return text
 
 
 LookupId = Annotated[
     str | None,
-    typer.Option("--lookup-id", metavar="ID", parser=lookup_id_of, help="This one, wherever it is."),
+    typer.Option("--lookup-id", metavar="ID", parser=lookup_id_of, help="The message with this lookup id."),
 ]
 
 
 @verbs.command(
     "receive",
     epilog=r"""
-A message is leased, printed, and only then acknowledged: when the output cannot be written, or the program is
-killed before, it goes back to its place. So a message may be printed twice, and is never lost.
+A message is leased, printed, and only then acknowledged. If the output cannot be written or the program is
+killed, the message returns to its place. A message may be printed twice; it is never lost.
 
 Examples:
 
@@ -66,7 +72,7 @@ Examples:
     tiercel receive orders --body > picture.png
     tiercel receive orders --follow
 
-exit codes: 0 something was received, 3 nothing came in time
+exit codes: 0 message received, 3 no message in time
 """,
 )
 @connected
@@ -74,14 +80,16 @@ def receive(
     context: Context,
     queue: QueueName,
     count: Count = 1,
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Until the queue is empty.")] = False,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="For ever, until Ctrl-C.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", "-a", help="Receive until the queue is empty.")
+    ] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep receiving until Ctrl-C.")] = False,
     wait: Wait = 0.0,
     lookup_id: LookupId = None,
     body: Body = False,
     full: Full = False,
 ) -> ExitCode | None:
-    """Take messages from a queue and print them."""
+    """Receive messages from a queue and print them."""
     show = _printer(context, body=body, full=full or not sys.stdout.isatty())
     limit = 1 if lookup_id else None if everything or follow else count
     taken = 0
@@ -100,7 +108,7 @@ def receive(
 
 @contextmanager
 def ended_politely() -> Iterator[None]:
-    """SIGTERM is as good as Ctrl-C: what was leased goes back at once."""
+    """Treat SIGTERM like Ctrl-C, so that leased messages return at once."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -109,9 +117,9 @@ def ended_politely() -> Iterator[None]:
 
 
 class Leased:
-    """Messages that are ours until they are acknowledged, in the order of their queue.
+    """Leased messages, in queue order.
 
-    Their leases are made longer all the while: whoever reads our output may take its time.
+    A thread extends the leases, because the reader of the output may be slow.
     """
 
     def __init__(self, context: Context, queue: str, lookup_id: str | None) -> None:
@@ -134,7 +142,7 @@ class Leased:
         self._give_back()
 
     def next(self, limit: int | None, wait_s: float) -> Record | None:
-        """The next message, or None when none came in time."""
+        """The next message, or None if none arrived in time."""
         deadline = time.monotonic() + wait_s
         while not self._messages:
             left_ms = max(0.0, deadline - time.monotonic()) * 1000
@@ -151,22 +159,22 @@ class Leased:
         return self._messages[0]
 
     def acknowledge(self) -> None:
-        """The first of them was written: it is received."""
+        """Acknowledge the first message, after it was written."""
         message = self._messages.popleft()
         try:
             self._api.post(f"leases/{message['lease']}/acknowledge")
         except Refused as refused:
-            line = f"message {message['lookup_id']} was printed, and may come again: {refused}"
+            line = f"message {message['lookup_id']} was printed but may be delivered again: {refused}"
             raise Failure(line, refused.code) from refused
 
     def _keep(self) -> None:
         while not self._ended.wait(_EXTENDED_EVERY_S):
             for message in list(self._messages):
-                with suppress(Failure):  # whoever acknowledges it will hear of it
+                with suppress(Failure):  # `acknowledge` reports it
                     self._api.post(f"leases/{message['lease']}/extend", {"lease_s": _LEASE_S})
 
     def _give_back(self) -> None:
-        """Those that were not printed; what cannot be returned now returns when its lease ends."""
+        """Return messages that were not printed; on failure they return when their leases expire."""
         while self._messages:
             message = self._messages.popleft()
             try:
@@ -180,12 +188,12 @@ class Leased:
     epilog=r"""
 Examples:
 
-    tiercel peek orders                  the next message, with all that is to say of it
-    tiercel peek orders -n 20            the next twenty, a line each
+    tiercel peek orders                  the next message in full
+    tiercel peek orders -n 20            the next twenty, one line each
     tiercel peek orders --lookup-id 72057594037927937
     tiercel peek orders --json | jq -r .label
 
-exit codes: 0 there was something, 3 nothing came in time
+exit codes: 0 message found, 3 no message in time
 """,
 )
 @connected
@@ -198,7 +206,7 @@ def peek(
     body: Body = False,
     full: Full = False,
 ) -> ExitCode | None:
-    """Look at the next messages of a queue, and leave them there."""
+    """Show the next messages of a queue without receiving them."""
     if lookup_id is not None:
         messages = [context.api.get(queue_path(queue, "messages", lookup_id))]
     else:
@@ -243,7 +251,7 @@ def _printer(context: Context, *, body: bool, full: bool) -> Callable[[Record], 
 
 
 def void(_result: object) -> None:
-    """For what is called for its effect."""
+    """Discard a result, for use in a lambda."""
 
 
 def _nothing(context: Context, queue: str, wait_s: float) -> ExitCode:

@@ -1,4 +1,4 @@
-"""`tiercel send`: one message into a queue, here or on another computer."""
+"""`tiercel send`: sends one message to a local or remote queue."""
 
 import base64
 import json
@@ -21,30 +21,30 @@ from tiercel.model.limits import LABEL_MAX_UTF16_UNITS, MAX_PACKET_SIZE, PRIORIT
 verbs = typer.Typer()
 
 FORMS: Final = get_args(Form)
-_VALUES: Final = frozenset({"json", "activex", "binary"})  # forms of any value, which is written as JSON
+_VALUES: Final = frozenset({"json", "activex", "binary"})  # TEXT is JSON for these
 
 
 def _form(text: str) -> str:
     if text not in FORMS:
-        raise typer.BadParameter(f"{text!a} is none of {', '.join(FORMS)}")
+        raise typer.BadParameter(f"{text!a} is not a valid form; use {', '.join(FORMS)}")
     return text
 
 
 def _priority(value: int | None) -> int | None:
     if value is not None and not 0 <= value <= PRIORITY_MAX:
-        raise typer.BadParameter(f"{value} is no priority: 0 is the lowest, {PRIORITY_MAX} the highest")
+        raise typer.BadParameter(f"priority must be 0 to {PRIORITY_MAX}, not {value}")
     return value
 
 
 @verbs.command(
     "send",
     epilog=r"""
-The forms of a body: utf-8 (the text as it is), json (checked), xml (as .NET's XmlMessageFormatter writes a
-string), bstr, lpwstr, lpstr (as COM and C programs do), activex and binary (as .NET's other formatters; TEXT
-is JSON then). What is no text comes from --file, byte by byte.
+Body forms: utf-8 (TEXT unchanged), json (validated), xml (like a string from .NET's XmlMessageFormatter),
+bstr, lpwstr, lpstr (like COM and C programs), activex and binary (like .NET's other formatters, with TEXT as
+JSON). Use --file for binary data.
 
-A message is express unless told otherwise, as with MSMQ: it is gone when the daemon ends. In a transactional
-queue it is recoverable, and comes exactly once.
+As in MSMQ, a message is express by default and lost when the daemon ends. In a transactional queue it is
+recoverable and delivered exactly once.
 
 Examples:
 
@@ -60,72 +60,84 @@ Examples:
 def send(
     context: Context,
     queue: QueueName,
-    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="The body.")] = None,
-    text_option: Annotated[
-        str | None, typer.Option("--text", metavar="TEXT", help="The same as TEXT.")
-    ] = None,
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="Body text.")] = None,
+    text_option: Annotated[str | None, typer.Option("--text", metavar="TEXT", help="Same as TEXT.")] = None,
     file: Annotated[
         str | None,
-        typer.Option("--file", "-f", metavar="FILE", help="The body, from a file; - is the standard input."),
+        typer.Option("--file", "-f", metavar="FILE", help="File with the body; - is stdin."),
     ] = None,
     form: Annotated[
         str,
-        typer.Option("--as", metavar="FORM", parser=_form, help=f"What becomes of TEXT: {', '.join(FORMS)}."),
+        typer.Option("--as", metavar="FORM", parser=_form, help=f"Body form: {', '.join(FORMS)}."),
     ] = "utf-8",
     label: Annotated[
         str | None,
-        typer.Option("--label", "-l", metavar="TEXT", help=f"Up to {LABEL_MAX_UTF16_UNITS} characters."),
+        typer.Option(
+            "--label", "-l", metavar="TEXT", help=f"Label, up to {LABEL_MAX_UTF16_UNITS} characters."
+        ),
     ] = None,
     priority: Annotated[
         int | None,
         typer.Option(
-            "--priority", "-p", metavar="0-7", callback=_priority, help="7 comes first; 3 is usual."
+            "--priority",
+            "-p",
+            metavar="0-7",
+            callback=_priority,
+            help="Priority, 7 is the highest (default: 3).",
         ),
     ] = None,
     recoverable: Annotated[
-        bool, typer.Option("--recoverable", "-r", help="On disk, here and on the way.")
+        bool, typer.Option("--recoverable", "-r", help="Store the message on disk, here and on the way.")
     ] = False,
     transactional: Annotated[
         bool,
         typer.Option(
-            "--transactional", "-t", help="For a transactional queue of another computer; here it is known."
+            "--transactional", "-t", help="For a remote transactional queue; automatic for local ones."
         ),
     ] = False,
     ttl: Annotated[
         str | None,
-        typer.Option("--ttl", metavar="TIME", parser=lifetime_of, help="To be received in: 30, 10m, 2h, 7d."),
+        typer.Option(
+            "--ttl",
+            metavar="TIME",
+            parser=lifetime_of,
+            help="Time to be received: 30, 10m, 2h, 7d (default: infinite).",
+        ),
     ] = None,
     ttrq: Annotated[
         str | None,
         typer.Option(
-            "--ttrq", metavar="TIME", parser=lifetime_of, help="To reach the queue in; 4d is usual."
+            "--ttrq", metavar="TIME", parser=lifetime_of, help="Time to reach the queue (default: 4d)."
         ),
     ] = None,
     journal: Annotated[
         bool, typer.Option("--journal", help="Keep a copy in the journal of this computer.")
     ] = False,
     dead_letter: Annotated[
-        bool, typer.Option("--dead-letter", help="Keep it as a dead letter, if it cannot be delivered.")
+        bool, typer.Option("--dead-letter", help="Keep a dead letter if the message cannot be delivered.")
     ] = False,
-    response_queue: Annotated[str | None, typer.Option(metavar="QUEUE", help="Where answers go.")] = None,
+    response_queue: Annotated[str | None, typer.Option(metavar="QUEUE", help="Response queue.")] = None,
     administration_queue: Annotated[
-        str | None, typer.Option("--admin-queue", metavar="QUEUE", help="Where acknowledgements go.")
+        str | None,
+        typer.Option("--admin-queue", metavar="QUEUE", help="Administration queue, for acknowledgements."),
     ] = None,
     acknowledge: Annotated[
         str | None,
         typer.Option(
-            metavar="WHAT", help="Of full_reach_queue, full_receive, nack_reach_queue, nack_receive, ..."
+            metavar="WHAT",
+            help="Acknowledgements: full_reach_queue, full_receive, nack_reach_queue, nack_receive, ...",
         ),
     ] = None,
     correlation_id: Annotated[
-        str | None, typer.Option(metavar="ID", help=r"The id of the message that it answers, {guid}\number.")
+        str | None,
+        typer.Option(metavar="ID", help=r"Correlation id, such as the id of a request: {guid}\number."),
     ] = None,
     more: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any other property; may be repeated."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Any other property; repeatable."),
     ] = None,
 ) -> None:
-    """Send a message, and print its id."""
+    """Send a message and print its id."""
     message = _more(more) | _body(text if text is not None else text_option, file, form)
     given = {
         "label": label,
@@ -153,15 +165,15 @@ def send(
 
 
 def refuse_express(context: Context, queue: str) -> None:
-    """An express message would end with this program."""
+    """Refuse express messages without a daemon: they would be lost when the command ends."""
     if not context.api.get(queue_path(queue))["transactional"]:
-        problem = "no daemon runs here, and an express message lives in the memory of one"
-        raise Failure(f"queue {queue}: {problem}. Say --recoverable, or start the daemon")
+        problem = "no daemon is running to keep an express message in memory"
+        raise Failure(f"queue {queue}: {problem}. Add --recoverable, or start the daemon")
 
 
 def _body(text: str | None, file: str | None, form: str) -> dict[str, Any]:
     if text is not None and file is not None:
-        raise typer.BadParameter("give one of the two", param_hint=["TEXT", "--file"])
+        raise typer.BadParameter("use only one of these", param_hint=["TEXT", "--file"])
     if file is not None:
         return _said(Encoded(_read(file), 0))
     if text is None:
@@ -187,11 +199,9 @@ def _read(file: str) -> bytes:
 
 
 def _check_size(what: str, present: int) -> None:
-    if present > MAX_PACKET_SIZE:  # the queue manager knows exactly; this keeps a large file out of memory
+    if present > MAX_PACKET_SIZE:  # avoids reading a large file; the queue manager checks exactly
         facts = f"present: {present} bytes or more, limit: {MAX_PACKET_SIZE} bytes with all properties"
-        raise Failure(
-            f"{what}: it is too large for a message ({facts}). Send it in parts, or send the name of a file"
-        )
+        raise Failure(f"{what}: too large for a message ({facts}). Split it, or send its location instead")
 
 
 def _value(text: str) -> Any:
@@ -199,7 +209,7 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except ValueError as problem:
         raise Failure(
-            f"TEXT: it is no JSON ({problem}). Quote it: '{{\"order\": 7}}'", ExitCode.WRONG_USAGE
+            f"TEXT: not valid JSON ({problem}). Quote it: '{{\"order\": 7}}'", ExitCode.WRONG_USAGE
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""`tiercel tail` and `tiercel grep`: what comes into a queue, and what is in it."""
+"""`tiercel tail` and `tiercel grep`: follow and search queues."""
 
 import re
 import sys
@@ -19,21 +19,21 @@ from tiercel.cli.pages import LAST_MAX, messages_of, newest
 
 verbs = typer.Typer()
 
-_WAIT_MS: Final = 30_000  # of one request
-_AROUND: Final = 60  # characters of a body before and behind a match
+_WAIT_MS: Final = 30_000  # per request
+_AROUND: Final = 60  # characters of context before and after a match
 
 
 @verbs.command(
     "tail",
     epilog="""
-Messages are shown in the order of their arrival, and stay where they are. With -f also those that somebody
-else receives at once.
+Messages are shown in arrival order and stay in the queue. With -f, messages that another reader receives at
+once are shown too.
 
 Examples:
 
-    tiercel tail orders              the last ten
-    tiercel tail -f orders           and whatever comes, until Ctrl-C
-    tiercel tail -n 0 -f orders      only what comes from now on
+    tiercel tail orders              the last ten messages
+    tiercel tail -f orders           follow new messages until Ctrl-C
+    tiercel tail -n 0 -f orders      only new messages
     tiercel tail -f --json orders | jq -r .label
 """,
 )
@@ -42,11 +42,19 @@ def tail(
     context: Context,
     queue: QueueName,
     count: Annotated[
-        int, typer.Option("-n", "--count", metavar="N", min=0, max=LAST_MAX, help="How many of the last.")
+        int,
+        typer.Option(
+            "-n",
+            "--count",
+            metavar="N",
+            min=0,
+            max=LAST_MAX,
+            help="Number of messages, newest (default: 10).",
+        ),
     ] = 10,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with what comes.")] = False,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow new messages.")] = False,
 ) -> None:
-    """Show the last messages that came into a queue, and with -f those that come."""
+    """Show the last messages of a queue; with -f, follow new ones."""
 
     def show(message: Record) -> None:
         if context.out.as_json:
@@ -61,7 +69,7 @@ def tail(
     if not follow:
         return
     if sys.stdout.isatty():
-        note(f"{queue}: waiting for messages; Ctrl-C ends it")
+        note(f"{queue}: waiting for messages; stop with Ctrl-C")
     for message in _news(context, queue, after):
         show(message)
         sys.stdout.flush()
@@ -95,8 +103,8 @@ def _line(message: Record) -> Text:
 @verbs.command(
     "grep",
     epilog=r"""
-PATTERN is a regular expression of Python. It is looked for in labels, and in bodies as `peek` shows them:
-XML, JSON, .NET objects and texts of any encoding are text.
+PATTERN is a Python regular expression. It is searched in labels and in decoded bodies, as `peek` shows them:
+XML, JSON, .NET objects and text in any encoding.
 
 Examples:
 
@@ -105,23 +113,21 @@ Examples:
     tiercel grep --count '"state": *"new"' orders
     tiercel grep --json 4711 orders | jq -r .lookup_id
 
-exit codes: 0 something was found, 3 nothing was found
+exit codes: 0 match found, 3 no match
 """,
 )
 @connected
 def grep(
     context: Context,
-    pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="What to look for.")],
+    pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="Regular expression.")],
     queues: QueueNames,
-    ignore_case: Annotated[
-        bool, typer.Option("-i", "--ignore-case", help="Large and small letters are equal.")
+    ignore_case: Annotated[bool, typer.Option("-i", "--ignore-case", help="Ignore case.")] = False,
+    fixed: Annotated[bool, typer.Option("-F", "--fixed-string", help="PATTERN is plain text.")] = False,
+    only_count: Annotated[
+        bool, typer.Option("-c", "--count", help="Print only the number of matches.")
     ] = False,
-    fixed: Annotated[
-        bool, typer.Option("-F", "--fixed-string", help="PATTERN is a text, no expression.")
-    ] = False,
-    only_count: Annotated[bool, typer.Option("-c", "--count", help="Print only how many there are.")] = False,
 ) -> ExitCode | None:
-    """Find messages by their label or body."""
+    """Search messages by label or body."""
     wanted = expression(re.escape(pattern) if fixed else pattern, "PATTERN", ignore_case=ignore_case)
     total = 0
     for queue in queues:
@@ -149,7 +155,7 @@ def expression(pattern: str, word: str, *, ignore_case: bool = False) -> "re.Pat
     try:
         return re.compile(pattern, re.IGNORECASE if ignore_case else 0)
     except re.error as problem:
-        line = f"{pattern!a} is no regular expression ({problem}); a \\ before a sign takes it as it is"
+        line = f"{pattern!a} is not a valid regular expression ({problem}); use -F for plain text"
         raise typer.BadParameter(line, param_hint=word) from None
 
 
@@ -157,7 +163,7 @@ Place = tuple[str, "re.Match[str]"]
 
 
 def matches(context: Context, queue: str, wanted: "re.Pattern[str]") -> Iterator[tuple[Record, Place]]:
-    """Each message that has it, and where: in its label, or in the text of its body."""
+    """Matching messages, with the match in the label or the decoded body."""
     for message in messages_of(context, queue):
         for text in (property_of(message, "label"), decoded_body(message).text or ""):
             found = wanted.search(text)

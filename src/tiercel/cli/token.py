@@ -1,4 +1,4 @@
-"""`tiercel token`: who may use the data endpoint and the API."""
+"""`tiercel token`: manages tokens for the data endpoint and the API."""
 
 import json
 from collections.abc import Iterator
@@ -17,14 +17,13 @@ from tiercel.server.config import Config, ConfigError
 
 verbs = typer.Typer()
 token = typer.Typer(
-    help="Keep the tokens of the data endpoint and of the API.",
+    help="Manage tokens for the data endpoint and the API.",
     epilog="""\
-A client sends its token in a header, `Authorization: Bearer TOKEN`; a running daemon sees a change at the
-next request. The roles: read looks at queues and messages, send sends messages, receive takes messages (and
-reads), admin does everything.
+Clients send the token in the header `Authorization: Bearer TOKEN`. A running daemon picks up changes with the
+next request. Roles: read (browse queues and messages), send, receive (includes read), admin (everything).
 
-`add` prints the token, this once: the file keeps its SHA-256 digest only. The file is for its owner alone
-(mode 0600), and is refused otherwise.
+`add` prints the token once; the file stores only its SHA-256 digest. The file must be accessible to its owner
+only (mode 0600).
 
     tiercel token add --file tokens spark --role send,receive
     tiercel token ls --file tokens
@@ -32,31 +31,31 @@ reads), admin does everything.
 )
 verbs.add_typer(token, name="token")
 
-File = Annotated[Path | None, typer.Option(metavar="FILE", help="The file of tokens.")]
+File = Annotated[Path | None, typer.Option(metavar="FILE", help="Token file.")]
 ConfigFile = Annotated[
     Path | None,
     typer.Option(
-        "--config", metavar="FILE", help="A configuration that names the file in \\[data] or \\[api]."
+        "--config", metavar="FILE", help="Configuration with the token file in \\[data] or \\[api]."
     ),
 ]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Whose it is.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.")]
 
 
 @token.command("add")
 def add(
     name: Name,
-    role: Annotated[str, typer.Option(metavar="ROLES", help=f"One or more of {','.join(Role)}.")],
+    role: Annotated[str, typer.Option(metavar="ROLES", help=f"Roles, comma-separated: {','.join(Role)}.")],
     file: File = None,
     config: ConfigFile = None,
 ) -> None:
-    """Make a token and print it; makes the file, if there is none."""
+    """Create a token and print it; create the file if necessary."""
     path, new = _path(file, config), new_token()
     with _refusals():
         bearer = Bearer(name, roles_of(role), digest_of(new))
 
         def edit(tokens: Tokens) -> Tokens:
             if tokens.get(name) is not None:
-                raise TokenError(f"{name}: there is such a token; remove it first, or choose another name")
+                raise TokenError(f"{name}: token exists; remove it first, or choose another name")
             return tokens.with_bearer(bearer)
 
         token_file.change(path, edit, create=True)
@@ -70,7 +69,7 @@ def remove(name: Name, file: File = None, config: ConfigFile = None) -> None:
     def edit(tokens: Tokens) -> Tokens:
         bearer = tokens.get(name)
         if bearer is None:
-            raise TokenError(f"{name}: there is no such token")
+            raise TokenError(f"{name}: no such token")
         return tokens.without(bearer)
 
     path = _path(file, config)
@@ -80,7 +79,7 @@ def remove(name: Name, file: File = None, config: ConfigFile = None) -> None:
 
 @token.command("ls")
 def list_all(file: File = None, config: ConfigFile = None, as_json: Json = False) -> None:
-    """Print the names of all tokens and their roles."""
+    """List tokens and their roles."""
     path = _path(file, config)
     with _refusals():
         for bearer in token_file.read(path):
@@ -103,7 +102,7 @@ def _path(file: Path | None, config: Path | None) -> Path:
 def _tokens_of(config: Config) -> str:
     named = {face.tokens for face in (config.data, config.api) if face.tokens}
     if len(named) > 1:
-        raise ConfigError("[data] and [api] have tokens of their own; say which with --file")
+        raise ConfigError("[data] and [api] have different token files; choose one with --file")
     if not named:
-        raise ConfigError("[data] names no tokens, and neither does [api]")
+        raise ConfigError("neither [data] nor [api] has a token file")
     return named.pop()

@@ -1,4 +1,4 @@
-"""`tiercel user`: the accounts that may log on from afar."""
+"""`tiercel user`: manages accounts for remote readers."""
 
 import getpass
 import json
@@ -22,15 +22,14 @@ from tiercel.server.config import Config, ConfigError
 
 verbs = typer.Typer()
 user = typer.Typer(
-    help="Keep the accounts that may log on from afar.",
+    help="Manage accounts for remote readers.",
     epilog=r"""
-The daemon asks this file when somebody logs on with NTLM to read queues from afar, and sees a change at the
-next logon. NAME is DOMAIN\user, or user alone for an account that answers to every domain a client may name.
-Passwords are asked for, or read as one line from the standard input; they are no argument, for those show in
-`ps`.
+Remote readers that log in with NTLM are checked against this file; changes take effect at the next login.
+NAME is DOMAIN\user, or user alone for an account that matches every domain. Passwords are prompted for, or
+read as one line from stdin; they are not arguments, because `ps` would show them.
 
-The file has a line DOMAIN\user:SID:NT-hash for each account. A hash is as good as the password: the file is
-for its owner alone (mode 0600), and is refused otherwise.
+Each line of the file is DOMAIN\user:SID:NT-hash. A hash is as good as a password, so the file must be
+accessible to its owner only (mode 0600).
 
     tiercel user add --file accounts 'EXAMPLE\reader'
     tiercel user list --file accounts
@@ -38,12 +37,12 @@ for its owner alone (mode 0600), and is refused otherwise.
 )
 verbs.add_typer(user, name="user")
 
-File = Annotated[Path | None, typer.Option(metavar="FILE", help="The file of accounts.")]
+File = Annotated[Path | None, typer.Option(metavar="FILE", help="Accounts file.")]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help=r"A configuration that names the file in \[accounts]."),
+    typer.Option("--config", metavar="FILE", help=r"Configuration with the accounts file in \[accounts]."),
 ]
-Name = Annotated[str, typer.Argument(metavar="NAME", help=r"DOMAIN\user, or user.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help=r"Account: DOMAIN\user, or user.")]
 
 
 @user.command("add")
@@ -51,20 +50,18 @@ def add(
     name: Name,
     sid: Annotated[
         str | None,
-        typer.Option(metavar="SID", help="Who this is in security descriptors; made from the name."),
+        typer.Option(metavar="SID", help="SID in security descriptors (default: derived from the name)."),
     ] = None,
-    no_password: Annotated[
-        bool, typer.Option("--no-password", help="Kerberos alone can prove this account.")
-    ] = False,
+    no_password: Annotated[bool, typer.Option("--no-password", help="For Kerberos only.")] = False,
     file: File = None,
     config: ConfigFile = None,
 ) -> None:
-    """Add an account; makes the file, if there is none."""
+    """Add an account; create the file if necessary."""
 
     def add_to(path: Path) -> None:
         account = Account.named(name)
         if path.exists():
-            _check_new(account_file.read(path), account)  # before a password is asked for
+            _check_new(account_file.read(path), account)  # before asking for a password
         if sid is not None:
             account = replace(account, given_sid=_sid(sid))
         if not no_password:
@@ -110,7 +107,7 @@ def change_password(name: Name, file: File = None, config: ConfigFile = None) ->
 
 @user.command("list")
 def list_all(file: File = None, config: ConfigFile = None, as_json: Json = False) -> None:
-    """Print all accounts with their SIDs."""
+    """List accounts with their SIDs."""
 
     def list_of(path: Path) -> None:
         for account in account_file.read(path):
@@ -132,7 +129,7 @@ def _run(action: Callable[[Path], None], file: Path | None, config: Path | None)
 
 def _accounts_of(config: Config) -> str:
     if not config.accounts.file:
-        raise ConfigError("[accounts] names no file")
+        raise ConfigError("[accounts] has no file")
     return config.accounts.file
 
 
@@ -145,24 +142,24 @@ def _sid(text: str) -> SecurityIdentifier:
 
 def _check_new(accounts: Accounts, account: Account) -> None:
     if accounts.get(account) is not None:
-        raise AccountError(f"{account}: there is such an account; `tiercel user passwd` changes its password")
+        raise AccountError(f"{account}: account exists; `tiercel user passwd` changes its password")
 
 
 def _existing(accounts: Accounts, account: Account) -> Account:
     found = accounts.get(account)
     if found is None:
-        raise AccountError(f"{account}: there is no such account")
+        raise AccountError(f"{account}: no such account")
     return found
 
 
 def _ask(account: Account) -> str:
-    """The new password; one that was mistyped or is empty is refused."""
+    """Ask for the new password; refuse a mistyped or empty one."""
     if sys.stdin.isatty():
         password = getpass.getpass(f"New password for {account}: ")
         if getpass.getpass("Again: ") != password:
-            raise AccountError("the passwords are not the same; nothing was changed")
+            raise AccountError("the passwords differ; nothing was changed")
     else:
         password = sys.stdin.readline().rstrip("\r\n")
     if not password:
-        raise AccountError("a password is wanted; nothing was changed")
+        raise AccountError("missing password; nothing was changed")
     return password
