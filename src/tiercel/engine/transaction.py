@@ -13,13 +13,15 @@ from tiercel.wire.transaction_header import FIRST_IN_TRANSACTION, LAST_IN_TRANSA
 from tiercel.wire.user_message import placed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
+    from tiercel.engine.core import Core
     from tiercel.engine.handles import Waiter
     from tiercel.engine.queue_state import QueueState
 
 TRANSACTION_HEAD = 0xFFFF_FFFF  # the number of the empty record that stands for a prepared transaction itself
 SEQUENCE = struct.Struct("<QI")  # of the messages to one queue: which it is, and the last number given out
+_ENQUEUE = TransactionalOperationType.ENQUEUE  # cached: enum lookup is slow here
 _OPERATION = struct.Struct(">BIQI")
 _REJECTED = b"\1"  # after a receive whose message is refused
 
@@ -44,7 +46,7 @@ class Operation:
     def encode(self) -> bytes:
         target = 0 if self.target is None else self.target.slot
         head = _OPERATION.pack(self.kind, self.queue.slot, self.lookup_id, target)
-        if self.kind == TransactionalOperationType.ENQUEUE:
+        if self.kind == _ENQUEUE:
             return head + self.record.encode()
         return head + (_REJECTED if self.is_rejected else b"")
 
@@ -85,11 +87,10 @@ class Transaction:
             )
             raise TransactionSequenceError(f"transaction {self.id}", problem=problem, fix="begin a new one")
 
-    def send(self, queue: "QueueState", records: "Iterable[Record]") -> None:
-        """Messages that come into the queue with the commit."""
-        self.operations += [
-            Operation(TransactionalOperationType.ENQUEUE, queue, record) for record in records
-        ]
+    def send(self, core: "Core", queue: "QueueState", record: Record) -> None:
+        """Adds a message that comes into the queue with the commit; until then it counts as held."""
+        queue.hold(core, len(record.packet))
+        self.operations.append(Operation(_ENQUEUE, queue, record))
 
 
 def give_places(operations: list[Operation], sequence: int, last: int) -> int:
