@@ -16,7 +16,7 @@ once. The parts that lead back here (readers that wait, acknowledgements) are th
 
 Most messages are plain: they have no time limit, and nothing is told or copied at their arrival. Their
 packets need not be decoded, and a run of recoverable ones goes into the store at once. Measured in CPU time
-for each message of 1 KiB: 12 us in a run of 100, 30 us one by one; as a run of one, 43 us, hence `accept_one`.
+for a message of 1 KiB: 12 us in a run of 100, 30 us one by one; as a run of one, 43 us, hence `accept_one`.
 """
 
 from collections.abc import Iterable
