@@ -80,6 +80,7 @@ class TestExtensionHeader:
 class TestSubqueueHeader:
     """[MS-MQRR] 2.2.5.3"""
 
+    @pytest.mark.conformance("MQRR-040")
     def test_fields(self) -> None:
         header = SubqueueHeader(
             word=0xC004 << 1,
@@ -94,6 +95,7 @@ class TestSubqueueHeader:
         assert header.acknowledgement_class == 0xC004
         assert (header.subqueue, header.target_subqueue) == ("poison", "t")
 
+    @pytest.mark.conformance("MQRR-040")
     def test_the_flag_word_is_not_byte_aligned(self) -> None:
         assert [(bit.name, bit.shift, bit.width) for bit in SubqueueHeader.FLAGS["word"]] == [
             ("TM", 0, 1),

@@ -4,12 +4,14 @@ Tests that only start another process do not count for the lines that run there.
 """
 
 import json
+import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import coverage
 import pytest
+from coverage.numbits import register_sqlite_functions
 from mutations import Mutant
 
 
@@ -43,31 +45,25 @@ class Recorder:
 
 class CoverageMap:
     def __init__(self, data_files: list[Path]) -> None:
-        self._data = []
         self._durations: dict[str, float] = {}
+        self._connections = []
         for path in data_files:
             self._durations |= json.loads(path.with_suffix(".json").read_text("utf-8"))
-            data = coverage.CoverageData(str(path))
-            data.read()
-            self._data.append(data)
-        self._files: dict[str, dict[int, set[str]]] = {}
+            connection = sqlite3.connect(path)
+            register_sqlite_functions(connection)
+            self._connections.append(connection)
 
     def tests_of(self, mutant: Mutant) -> list[str]:
         """The tests that touch the line; its own folder's first, and of these the quickest.
 
         A line that runs at import counts as touched by all tests of its file.
         """
-        lines = self._lines_of(mutant.path)
-        touched = lines if mutant.is_imported else range(mutant.line, mutant.last_line + 1)
-        tests = set().union(*(lines.get(line, ()) for line in touched)) & self._durations.keys()
+        query = "SELECT context FROM line_bits JOIN context ON context.id = context_id"
+        query += " JOIN file ON file.id = file_id WHERE path = ?"
+        if not mutant.is_imported:
+            lines = range(mutant.line, mutant.last_line + 1)
+            query += f" AND ({' OR '.join(f'num_in_numbits({line}, numbits)' for line in lines)})"
+        rows = [row for each in self._connections for row in each.execute(query, (mutant.path,))]
+        tests = {test for (test,) in rows} & self._durations.keys()
         home = f"tests/{Path(mutant.path).parent.name}/"
         return sorted(tests, key=lambda test: (not test.startswith(home), self._durations[test], test))
-
-    def _lines_of(self, path: str) -> dict[int, set[str]]:
-        if path not in self._files:
-            lines: dict[int, set[str]] = defaultdict(set)
-            for data in self._data:
-                for line, contexts in data.contexts_by_lineno(path).items():
-                    lines[line].update(contexts)
-            self._files[path] = lines
-        return self._files[path]

@@ -126,16 +126,6 @@ class AuthenticationLevel(IntEnum):
     XML_SIG = 9  # mq.h; no packet has it
 
 
-class RequestedAuthenticationLevel(IntFlag):
-    """Which signature an application asks for: PROPID_M_AUTH_LEVEL, numbered otherwise than the above."""
-
-    NONE = 0
-    ALWAYS = 1
-    SIG10 = 2
-    SIG20 = 4
-    SIG30 = 8
-
-
 class HashAlgorithm(IntEnum):
     """ALG_ID of the hash that is signed. 0x8003 is MD5: the read table's MD4 is a misprint (DMPR T-14)."""
 
@@ -338,13 +328,6 @@ class MessageSeekAction(Enum):
     SEEK_LAST = "SeekLast"
 
 
-class SeekDirection(Enum):
-    """[MS-MQDMPR] 3.1.7.3.2."""
-
-    FORWARD = "Forward"
-    BACKWARD = "Backward"
-
-
 class RemoteReadState(Enum):
     """Who knows the handle of a descriptor that serves a remote reader ([MS-MQDMPR] 3.1.1.16)."""
 
@@ -443,15 +426,6 @@ class ConnectionStatus(IntEnum):
     LOW_RESOURCE = 0x8000_000D
 
 
-class PositionState(IntEnum):
-    """Where a message in a queue stands ([MS-MQDMPR] 3.1.1.11); the numbers are ours, for the store."""
-
-    AVAILABLE = 0
-    LOCKED = 1
-    DELETED = 2
-    PURGE_PENDING = 3
-
-
 class TransactionalOperationType(IntEnum):
     """[MS-MQDMPR] 3.1.1.13; the numbers are ours, for the store."""
 
@@ -488,17 +462,6 @@ class OperatingSystemType(IntEnum):
     WIN_ENT = 0x500
 
 
-class QueueManagerService(IntFlag):
-    """What a queue manager does for others: PROPID_QM_SERVICE."""
-
-    NONE = 0
-    ROUTING_SERVER = 0x01
-    BACKUP_SITE_CONTROLLER = 0x02
-    PRIMARY_SITE_CONTROLLER = 0x04
-    PRIMARY_ENTERPRISE_CONTROLLER = 0x08
-    REMOTE_ACCESS_SERVER = 0x10
-
-
 class DirectoryServerType(Enum):
     """[MS-MQDMPR] 3.1.1.1."""
 
@@ -506,29 +469,6 @@ class DirectoryServerType(Enum):
     BACKUP_SITE_CONTROLLER = "BackupSiteController"
     PRIMARY_SITE_CONTROLLER = "PrimarySiteController"
     PRIMARY_ENTERPRISE_CONTROLLER = "PrimaryEnterpriseController"
-
-
-class DirectoryOperationResult(Enum):
-    """[MS-MQDMPR] 3.1.1.17."""
-
-    SUCCESS = "Success"
-    GENERIC_ERROR = "GenericError"
-    DIRECTORY_NOT_CONNECTED = "DirectoryNotConnected"
-    OBJECT_NOT_FOUND = "ObjectNotFound"
-    ATTRIBUTE_NOT_FOUND = "AttributeNotFound"
-    END_OF_DATA = "EndOfData"
-    OBJECT_ALREADY_EXISTS = "ObjectAlreadyExists"
-
-
-class FilterOperator(Enum):
-    """How a directory filter compares ([MS-MQDMPR] 3.1.7.1.20)."""
-
-    EQUALS = "EQUALS"
-    NOT_EQUALS = "NOT-EQUALS"
-    LESS_THAN = "LESS-THAN"
-    GREATER_THAN = "GREATER-THAN"
-    LESS_THAN_OR_EQUAL = "LESS-THAN-OR-EQUAL"
-    GREATER_THAN_OR_EQUAL = "GREATER-THAN-OR-EQUAL"
 
 
 # Access masks ([MS-MQMQ] 2.2.23 to 2.2.27), the names without MQSEC_
