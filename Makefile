@@ -15,7 +15,7 @@ DATA ?= data
 TARGET ?= test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test format check unit bench bench-daemon bench-remote-read bench-data bench-api bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate mutants fuzz interop docs docs-serve docs-test package lock clean pythons
+.PHONY: help setup demo run test format check unit bench bench-daemon bench-pairs bench-remote-read bench-data bench-api bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate mutants fuzz interop docs docs-serve docs-test package lock clean pythons
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -76,6 +76,10 @@ bench: $(VENV)/.ready ## measure codec, store, engine, columns, claims and stage
 bench-daemon: $(VENV)/.ready ## measure the daemon: in, out, both, latency, exactly once; beside RabbitMQ if it is installed
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/bench.lock
 	@$(BIN)/python bench/bench_daemon.py
+
+bench-pairs: $(VENV)/.ready ## CPU time per message of this tree beside BASE=REVISION, in pairs; ARGS="--cases in --bar 2"
+	@test -n "$(BASE)" || { echo "bench-pairs needs a revision to compare with. Run: make bench-pairs BASE=HEAD~1"; exit 2; }
+	@$(BIN)/python bench/bench_pairs.py --base $(BASE) $(ARGS)
 
 bench-remote-read: $(VENV)/.ready ## measure remote readers: one, sixteen, and beside a sender
 	@$(BIN)/python bench/bench_remote_read.py
