@@ -3,6 +3,7 @@
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
+from tiercel.admin.waits import Waits
 from tiercel.api.endpoint import ApiEndpoint
 from tiercel.data.endpoint import DataEndpoint
 from tiercel.server.config import Config, ConfigError
@@ -11,7 +12,7 @@ from tiercel.server.daemon import Face
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from tiercel.admin.commands import Commands
+    from tiercel.admin.runner import Runner
 
 __all__ = ["faces"]
 
@@ -30,11 +31,11 @@ def faces(config: Config) -> list[Face]:
     return [api, DataEndpoint(config)]
 
 
-def _data_routes(commands: "Commands") -> "ASGIApp":
+def _data_routes(runner: "Runner", waits: Waits) -> "ASGIApp":
     """For the data process, which asks the daemon through its Unix socket."""
     from tiercel.data.daemon_app import DaemonApp  # noqa: PLC0415  # not before the first request
 
-    return DaemonApp(commands).app
+    return DaemonApp(runner, waits).app
 
 
 def _is_there(package: str) -> bool:

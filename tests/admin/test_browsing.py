@@ -8,12 +8,12 @@ import pytest
 
 from data.served import PATIENCE_S
 from tiercel.admin.browsing import END, Messages, Order, Shape
-from tiercel.admin.leases import Leases, Wish
+from tiercel.admin.local import LocalRunner
 from tiercel.admin.message_json import from_json
 from tiercel.admin.queues import Queues
 from tiercel.admin.sending import Sender
 from tiercel.admin.waits import Waits
-from tiercel.api.local import LocalHost
+from tiercel.api.receiving import Receiver, ReceiveRequest
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import Found, Waiter
 
@@ -31,17 +31,17 @@ class Client:
         return self._is_gone
 
 
-class Rival(LocalHost):
+class Rival(LocalRunner):
     """A queue manager where somebody receives whatever a wait has found, before it is looked at again."""
 
     async def read(self, command: Callable[[Engine], Found | Waiter]) -> Found:
         found = await super().read(command)
-        (gone,) = await Leases(self, Waits()).receive("q", Wish(is_final=True), "rival", Client())
+        (gone,) = await Receiver(self, Waits()).receive("q", ReceiveRequest(is_final=True), "rival", Client())
         assert gone["lookup_id"] == str(found.lookup_id)
         return found
 
 
-class Sudden(LocalHost):
+class Sudden(LocalRunner):
     """A queue manager where a message comes just before a wait begins."""
 
     async def read(self, command: Callable[[Engine], Found | Waiter]) -> Found:
@@ -50,15 +50,15 @@ class Sudden(LocalHost):
 
 
 async def look(folder: Path, order: Order) -> list[str]:
-    host = Sudden(folder, create=True)
+    runner = Sudden(folder, create=True)
     try:
-        await Queues(host).create("q", {}, transactional=False, exist_ok=False)
-        page = await Messages(host, Waits()).page(
-            "q", Shape(order), after="start", limit=9, last=None, wait_s=PATIENCE_S, asker=Client()
+        await Queues(runner).create("q", {}, transactional=False, exist_ok=False)
+        page = await Messages(runner, Waits()).page(
+            "q", Shape(order), after="start", limit=9, last=None, wait_s=PATIENCE_S, caller=Client()
         )
         return [each["label"] for each in page.messages]
     finally:
-        host.close()
+        runner.close()
 
 
 @pytest.mark.parametrize("order", Order)
@@ -67,21 +67,21 @@ def test_what_comes_before_the_wait_ends_it(tmp_path: Path, order: Order) -> Non
 
 
 async def tail(folder: Path, order: Order) -> tuple[list[str], str | None]:
-    host, waits = Rival(folder, create=True), Waits()
+    runner, waits = Rival(folder, create=True), Waits()
     try:
-        await Queues(host).create("q", {}, transactional=False, exist_ok=False)
+        await Queues(runner).create("q", {}, transactional=False, exist_ok=False)
         after = END if order is Order.ARRIVAL else "start"
-        wait = Messages(host, waits).page(
-            "q", Shape(order), after=after, limit=1, last=None, wait_s=60, asker=Client()
+        wait = Messages(runner, waits).page(
+            "q", Shape(order), after=after, limit=1, last=None, wait_s=60, caller=Client()
         )
         waiting = asyncio.ensure_future(wait)
-        while not host.driver.engine.next_deadline:  # noqa: ASYNC110  # nobody tells when a wait has begun
+        while not runner.driver.engine.next_deadline:  # noqa: ASYNC110  # nobody tells when a wait has begun
             await asyncio.sleep(0)
-        await Sender(host).send("q", [from_json({"label": "quick"})], None)
+        await Sender(runner).send("q", [from_json({"label": "quick"})], None)
         page = await waiting
         return [each["label"] for each in page.messages], page.next
     finally:
-        host.close()
+        runner.close()
 
 
 def test_what_is_received_at_once_was_seen(tmp_path: Path) -> None:
@@ -93,16 +93,16 @@ def test_what_is_received_at_once_is_no_longer_in_the_queue(tmp_path: Path) -> N
 
 
 async def receive_for(folder: Path, client: Client) -> int:
-    host, waits = LocalHost(folder, create=True), Waits()
+    runner, waits = LocalRunner(folder, create=True), Waits()
     try:
-        await Queues(host).create("q", {}, transactional=False, exist_ok=False)
-        await Sender(host).send("q", [from_json({})], None)
-        await Leases(host, waits).receive("q", Wish(is_final=True), "", client)
-        await host.call(lambda _: None)
-        count: int = (await Queues(host).get("q"))["count"]
+        await Queues(runner).create("q", {}, transactional=False, exist_ok=False)
+        await Sender(runner).send("q", [from_json({})], None)
+        await Receiver(runner, waits).receive("q", ReceiveRequest(is_final=True), "", client)
+        await runner.call(lambda _: None)
+        count: int = (await Queues(runner).get("q"))["count"]
         return count
     finally:
-        host.close()
+        runner.close()
 
 
 def test_who_is_gone_has_received_nothing(tmp_path: Path) -> None:

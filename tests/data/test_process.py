@@ -129,11 +129,11 @@ def _wait_in_vain(served: Served, body: dict[str, object]) -> None:
 class TestUnixSocket:
     def test_is_its_owners_alone(self, tmp_path: Path) -> None:
         with serving(tmp_path) as served:
-            door = tmp_path / "data" / "tiercel.sock"
-            assert stat.S_IMODE(door.stat().st_mode) == 0o600
+            unix_socket = tmp_path / "data" / "tiercel.sock"
+            assert stat.S_IMODE(unix_socket.stat().st_mode) == 0o600
             served.process.terminate()
             served.process.wait(PATIENCE_S)
-            assert not door.exists()
+            assert not unix_socket.exists()
 
     def test_of_a_long_path(self, tmp_path: Path) -> None:
         folder = tmp_path / ("deep" * 40)

@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 
 from tiercel.admin import queue_lookup
 from tiercel.admin.message_json import dumps, to_json
-from tiercel.admin.runner import Host
-from tiercel.admin.waits import Asker, Waits
+from tiercel.admin.runner import Runner
+from tiercel.admin.waits import Caller, Waits
 from tiercel.engine.browsing import LAST_SEQUENCE, Seen
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import Found, OpenQueue, Waiter
@@ -78,8 +78,8 @@ def message_of(lookup_id: int, record: Record) -> Message:
 
 
 class Messages:
-    def __init__(self, host: Host, waits: Waits) -> None:
-        self._host = host
+    def __init__(self, runner: Runner, waits: Waits) -> None:
+        self._runner = runner
         self._waits = waits
 
     async def one(self, queue: str, lookup_id: int, shape: Shape) -> Json:
@@ -90,7 +90,7 @@ class Messages:
                 raise MessageNotFoundError(f"message {lookup_id} of {state}")
             return shape.row(seen)
 
-        return await self._host.call(command)
+        return await self._runner.call(command)
 
     async def page(
         self,
@@ -101,15 +101,15 @@ class Messages:
         limit: int,
         last: int | None,
         wait_s: float,
-        asker: Asker,
+        caller: Caller,
     ) -> Page:
-        at = await self._host.call(
+        at = await self._runner.call(
             lambda engine: start_of(engine, queue_lookup.find(engine, queue), shape, after, last)
         )
         page = await self._page(queue, shape, at, limit)
         if page.messages or not wait_s:
             return page
-        return await self._waits.until(self._news(queue, shape, at, limit, wait_s), asker) or page
+        return await self._waits.until(self._news(queue, shape, at, limit, wait_s), caller) or page
 
     async def _page(self, queue: str, shape: Shape, at: int, limit: int) -> Page:
         rows: list[Json] = []
@@ -130,15 +130,15 @@ class Messages:
             seen = next(shape.seen(engine, state, at), None)
             if seen is not None:  # it came since we looked
                 return Found(state, seen.lookup_id, seen.record)
-            handle = opened[QueueAccess.PEEK] = _open_to_look(engine, state, self._host)
+            handle = opened[QueueAccess.PEEK] = _open_to_look(engine, state, self._runner)
             return engine.reading.wait_for_news(handle, wait_s)
 
         try:
-            found = await self._host.read(wait)
+            found = await self._runner.read(wait)
         except IoTimeoutError:
             return Page([], str(at) if shape.order is Order.ARRIVAL else None)
         finally:
-            self._host.driver.close_later(opened)
+            self._runner.driver.close_later(opened)
         page = await self._page(queue, shape, at, limit)
         return page if page.messages else _page_of(found, shape, at)
 
@@ -158,7 +158,7 @@ class Messages:
                     return _Slice(rows, reached, size_bytes, False)
             return _Slice(rows, reached, size_bytes, True)
 
-        return await self._host.call(command)
+        return await self._runner.call(command)
 
     async def export(self, queue: str, shape: Shape) -> Callable[[], AsyncGenerator[bytes, None]]:
         """All that is there now, a line each; what comes meanwhile is not in it. Checks before it begins."""
@@ -167,17 +167,17 @@ class Messages:
             state = queue_lookup.find(engine, queue)
             return engine.browsing.newest, start_of(engine, state, shape, START, None)
 
-        newest, start = await self._host.call(begin)
+        newest, start = await self._runner.call(begin)
 
         async def lines() -> AsyncGenerator[bytes, None]:
             at, is_last = start, False
             while not is_last:
-                before = self._host.turns
+                before = self._runner.turns
                 part = await self._slice(queue, shape, at, _SLICE, newest)
                 at, is_last = part.at, part.is_last
                 if part.rows:
                     yield b"".join(_lines(part.rows))
-                if self._host.turns - before > 1:  # others work too, and come first
+                if self._runner.turns - before > 1:  # others work too, and come first
                     await asyncio.sleep(_REST_S)
 
         return lines
@@ -208,9 +208,9 @@ def start_of(engine: Engine, state: QueueState, shape: Shape, after: str, last: 
     return int(after)
 
 
-def _open_to_look(engine: Engine, state: QueueState, host: Host) -> OpenQueue:
+def _open_to_look(engine: Engine, state: QueueState, runner: Runner) -> OpenQueue:
     access = QueueAccess.PEEK_ADMIN if state.is_outgoing else QueueAccess.PEEK
-    return engine.opening.open(engine.queues.format_name(state), access, token=host.driver.token)
+    return engine.opening.open(engine.queues.format_name(state), access, token=runner.driver.token)
 
 
 def _page_of(found: Found, shape: Shape, at: int) -> Page:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from tiercel.admin import queue_lookup
 from tiercel.admin.message_json import time_text
-from tiercel.admin.runner import Host
+from tiercel.admin.runner import Runner
 from tiercel.admin.sources import name_matches, name_of
 from tiercel.engine.attributes import SETTABLE, SETTABLE_OF_MANAGER, Settable
 from tiercel.engine.engine import Engine
@@ -29,6 +29,7 @@ from tiercel.model.limits import INFINITE
 from tiercel.model.path_name import shown
 from tiercel.model.queue import OutgoingQueue
 from tiercel.model.queue_name import parse_new_queue_name, short_queue_name
+from tiercel.security.access import Token
 from tiercel.security.descriptor import SecurityDescriptor
 
 Json = dict[str, Any]
@@ -60,26 +61,28 @@ def kind_of(state: QueueState) -> QueueKind:
 
 
 class Queues:
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
 
     async def listed(self, pattern: str | None, kinds: Iterable[QueueKind]) -> list[Json]:
         wanted = frozenset(kinds)
-        found = await self._host.call(lambda engine: list(_matching(engine, pattern, wanted)))
+        found = await self._runner.call(lambda engine: list(_matching(engine, pattern, wanted)))
         rows: list[Json] = []
         for start in range(0, len(found), _LISTED):
             part = found[start : start + _LISTED]
-            rows += await self._host.call(partial(_described, part))
+            rows += await self._runner.call(partial(_described, part))
         return rows
 
     async def get(self, queue: str) -> Json:
-        return await self._host.call(lambda engine: with_properties(engine, queue_lookup.find(engine, queue)))
+        return await self._runner.call(
+            lambda engine: with_properties(engine, queue_lookup.find(engine, queue))
+        )
 
     async def create(
         self, queue: str, properties: Json, *, transactional: bool, exist_ok: bool
     ) -> tuple[Json, bool]:
         """The queue, and whether it is new."""
-        path, owner = parse_new_queue_name(queue), self._host.driver.owner
+        path, owner = parse_new_queue_name(queue), self._runner.driver.owner
         attributes = attributes_of(properties, SETTABLE)
 
         def command(engine: Engine) -> tuple[Json, bool]:
@@ -91,10 +94,10 @@ class Queues:
                 return with_properties(engine, queue_lookup.find(engine, queue)), False
             return with_properties(engine, state), True
 
-        return await self._host.call(command)
+        return await self._runner.call(command)
 
     async def change(self, queue: str, properties: Json) -> Json:
-        attributes, token = attributes_of(properties, SETTABLE), self._host.driver.token
+        attributes, token = attributes_of(properties, SETTABLE), self._runner.driver.token
 
         def command(engine: Engine) -> Json:
             state = queue_lookup.find(engine, queue)
@@ -104,17 +107,17 @@ class Queues:
             engine.queues.set_properties(state, token, **attributes)
             return with_properties(engine, state)
 
-        return await self._host.call(command)
+        return await self._runner.call(command)
 
     async def delete(self, queue: str, *, dry_run: bool) -> Json:
         """A long queue is purged first, for what ends at once is nothing that a turn could do."""
-        counts, parts = await self._host.call(lambda engine: _counts_to_delete(engine, queue))
+        counts, parts = await self._runner.call(lambda engine: _counts_to_delete(engine, queue))
         if dry_run:
             return counts
         for part in parts:
             await self.purge(part, dry_run=False)
-        token = self._host.driver.token
-        await self._host.call(lambda engine: engine.queues.delete(queue_lookup.find(engine, queue), token))
+        token = self._runner.driver.token
+        await self._runner.call(lambda engine: engine.queues.delete(queue_lookup.find(engine, queue), token))
         return counts
 
     async def purge(self, queue: str, *, dry_run: bool) -> Json:
@@ -130,28 +133,28 @@ class Queues:
         def command(engine: Engine) -> tuple[int, int]:
             state = queue_lookup.find(engine, queue)
             before = state.size_bytes
-            opened = open_to_take(engine, state, self._host)
+            opened = open_to_take(engine, state, self._runner.driver.token)
             try:
                 return engine.purging.purge(opened, newest=newest, limit=_ENDED), before - state.size_bytes
             finally:
                 engine.opening.close(opened)
 
-        before, newest = await self._host.call(begin)
+        before, newest = await self._runner.call(begin)
         if dry_run:
             return before
         count = 0
         while True:
-            ended, freed = await self._host.call(command)
+            ended, freed = await self._runner.call(command)
             count, size = count + ended, size + freed
             if ended < _ENDED:
                 return {"count": count, "bytes": size, "locked": before["locked"]}
             await asyncio.sleep(0)  # others have a turn
 
 
-def open_to_take(engine: Engine, state: QueueState, host: Host) -> OpenQueue:
+def open_to_take(engine: Engine, state: QueueState, token: Token) -> OpenQueue:
     """A handle to receive from the queue, also from an outgoing one."""
     access = QueueAccess.RECEIVE_ADMIN if state.is_outgoing else QueueAccess.RECEIVE
-    return engine.opening.open(engine.queues.format_name(state), access, token=host.driver.token)
+    return engine.opening.open(engine.queues.format_name(state), access, token=token)
 
 
 def _counts_to_delete(engine: Engine, queue: str) -> tuple[Json, list[str]]:

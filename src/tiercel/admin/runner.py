@@ -1,4 +1,4 @@
-"""A queue manager that requests can be made of: the daemon, or a store that nobody else runs (`local`)."""
+"""Running commands on a queue manager: in the daemon, or on a store that no daemon has open (`local`)."""
 
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
@@ -10,12 +10,12 @@ from tiercel.server.driver import Driver
 T = TypeVar("T")
 
 
-class Host(Protocol):
+class Runner(Protocol):
     driver: Driver
-    turns: int  # batches so far, as far as it has several clients
+    turns: int  # batches so far; stays 0 where there is only one client
 
     def call(self, command: Callable[[Engine], T]) -> Awaitable[T]:
-        """Runs a command in the next batch; the result is there when that batch is durable."""
+        """Runs a command in the next batch; the result is available once that batch is durable."""
 
     async def read(self, command: Callable[[Engine], Found | Waiter]) -> Found:
-        """A read that may have to wait; who is cancelled meanwhile gives back what had come."""
+        """A read that may wait; if it is cancelled, a message that had arrived goes back to its queue."""

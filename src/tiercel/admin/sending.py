@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tiercel.admin import queue_lookup
 from tiercel.admin.message_json import from_json
-from tiercel.admin.runner import Host
+from tiercel.admin.runner import Runner
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import OpenQueue
 from tiercel.engine.transaction import Transaction
@@ -26,14 +26,14 @@ _SLICE_BYTES: Final = 1 << 20
 
 
 class Sender:
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
 
     async def send(self, queue: str, messages: list[Message], transactional: bool | None) -> list[MessageId]:
         """All or none; `transactional` is asked for where only another computer knows."""
         name = parse_queue_name(queue)
         if len(messages) <= _SLICE:
-            return await self._host.call(
+            return await self._runner.call(
                 lambda engine: self._send_at_once(engine, name, messages, transactional)
             )
         return await self._send_in_slices(name, messages, transactional)
@@ -62,16 +62,16 @@ class Sender:
             begun = engine.transactions.begin if is_transactional else engine.transactions.begin_group
             return opened, begun()
 
-        opened, transaction = await self._host.call(begin)
+        opened, transaction = await self._runner.call(begin)
         ids: list[MessageId] = []
         try:
             for part in _parts(messages):
-                ids += await self._host.call(partial(_send, opened, part, transaction))
-            await self._host.call(lambda engine: engine.transactions.commit(transaction.id))
+                ids += await self._runner.call(partial(_send, opened, part, transaction))
+            await self._runner.call(lambda engine: engine.transactions.commit(transaction.id))
         finally:  # also when somebody cancels us: nothing may stay half-way
-            self._host.driver.abort_later(transaction)
-            self._host.driver.close_later({QueueAccess.SEND: opened})
-            _forget(self._host.call(lambda _: None))
+            self._runner.driver.abort_later(transaction)
+            self._runner.driver.close_later({QueueAccess.SEND: opened})
+            _forget(self._runner.call(lambda _: None))
         return ids
 
     @contextmanager
@@ -84,7 +84,7 @@ class Sender:
 
     def _open(self, engine: Engine, name: FormatName) -> OpenQueue:
         try:
-            return engine.opening.open(name, QueueAccess.SEND, token=self._host.driver.token)
+            return engine.opening.open(name, QueueAccess.SEND, token=self._runner.driver.token)
         except QueueNotFoundError:
             raise queue_lookup.not_found(engine, name) from None
 

@@ -2,12 +2,15 @@
 
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from typing import Any
 
 from tiercel.engine.engine import Engine
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.errors import InvalidParameterError, QueueNotFoundError
 from tiercel.model.path_name import SystemQueue
 from tiercel.model.queue_name import parse_queue_name, short_queue_name
+
+Json = dict[str, Any]
 
 
 class Source(StrEnum):
@@ -71,3 +74,14 @@ def name_matches(name: str, pattern: str) -> bool:
     local = name.partition("\\")[2]
     spellings = (name, f".\\{local}", local, short_queue_name(name))
     return any(fnmatchcase(each.casefold(), pattern.casefold()) for each in spellings if each)
+
+
+def described(engine: Engine, state: QueueState) -> Json:
+    return {
+        "queue": name_of(engine, state),
+        "guid": str(state.queue.identifier),
+        "e": state.epoch,
+        "count": state.count,
+        "bytes": state.size_bytes,
+        "transactional": state.queue.transactional,
+    }

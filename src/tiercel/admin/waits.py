@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 T = TypeVar("T")
 
 
-class Asker(Protocol):
+class Caller(Protocol):
     """Who waits for the answer."""
 
     async def gone(self) -> None:
@@ -27,7 +27,7 @@ class Waits:
         for task in self._tasks:
             task.cancel()
 
-    async def until(self, wait: Coroutine[Any, Any, T], asker: Asker | None = None) -> T | None:
+    async def until(self, wait: Coroutine[Any, Any, T], caller: Caller | None = None) -> T | None:
         """What the wait brings; None when it was ended before."""
         if self.are_over:
             wait.close()
@@ -35,7 +35,7 @@ class Waits:
         loop = asyncio.get_running_loop()
         task = loop.create_task(wait)
         self._tasks.add(task)
-        watch = None if asker is None else loop.create_task(_cancel_when(asker.gone(), task))
+        watch = None if caller is None else loop.create_task(_cancel_when(caller.gone(), task))
         try:
             return await task
         except asyncio.CancelledError:

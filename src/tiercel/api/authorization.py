@@ -1,7 +1,7 @@
-"""Who may come in: the tokens of a file, or without one the programs of this computer."""
+"""Authorization of requests: by the tokens of a file, or without one only for programs of this computer."""
 
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -16,16 +16,34 @@ from tiercel.server.token_file import TokenFile
 ANYBODY: Final = "anybody on this computer"
 
 
-class Gate:
-    """`name` is what it is a gate to, `section` where the configuration has its tokens."""
+class Authorization(Protocol):
+    def who(self, request: Request) -> str:
+        """The name for the audit log; "" if the client is unknown."""
 
-    def __init__(self, tokens: str, name: str, section: str) -> None:
+    def check(self, request: Request, role: Role) -> None:
+        """Raises an `AccessDeniedError` unless the client has the role."""
+
+
+class OwnerAuthorization:
+    """For the Unix socket, which only the owner of the store can open: every role is granted."""
+
+    def who(self, request: Request) -> str:
+        return "" if request.client is None else request.client.host
+
+    def check(self, _request: Request, _role: Role) -> None:
+        """The permissions of the socket are the check."""
+
+
+class TokenAuthorization:
+    """`service` is the name in error messages, `section` the part of the configuration with its tokens."""
+
+    def __init__(self, tokens: str, service: str, section: str) -> None:
         self._tokens = TokenFile(Path(tokens), _report) if tokens else None
-        self._name = name
+        self._service = service
         self._section = section
 
     def who(self, request: Request) -> str:
-        """Whom the token names; nobody, if there is none that is known."""
+        """The token's owner, or "" if unknown."""
         if self._tokens is None:
             return ANYBODY
         bearer = self._bearer(self._tokens, request)
@@ -37,13 +55,12 @@ class Gate:
         return tokens.find(token.strip()) if kind.casefold() == "bearer" else None
 
     def check(self, request: Request, role: Role) -> None:
-        """Raises an `AccessDeniedError` unless the request may do what takes this role."""
         if self._tokens is None:
             self._check_host(request)
             return
         bearer = self._bearer(self._tokens, request)
         if bearer is None:
-            raise NotAuthenticatedError(self._name)
+            raise NotAuthenticatedError(self._service)
         if role not in bearer.grants:
             raise AccessDeniedError(
                 f"token {bearer.name}",
@@ -53,19 +70,19 @@ class Gate:
             )
 
     def _check_host(self, request: Request) -> None:
-        """Refuses what a browser sends for the page of a stranger: under a name that was made to lead here
-        (DNS rebinding), or straight across (the page cannot read the answer, but what it asks would be done).
+        """Rejects requests that a browser sends for a foreign page: under a rebound DNS name, or across
+        origins (the page could not read the answer, but the request would take effect).
         """
         host = request.headers.get("host", "localhost")
         origin = request.headers.get("origin")
-        if not _is_ours(host) or (origin is not None and not _is_ours(urlsplit(origin).netloc)):
+        if not _is_local(host) or (origin is not None and not _is_local(urlsplit(origin).netloc)):
             problem = "without tokens it answers to names of this computer only"
             fix = f"use 127.0.0.1 or localhost, or set tokens in [{self._section}]"
             present = (host if origin is None else origin)[:80]
-            raise AccessDeniedError(self._name, problem=problem, present=present, fix=fix)
+            raise AccessDeniedError(self._service, problem=problem, present=present, fix=fix)
 
 
-def _is_ours(host: str) -> bool:
+def _is_local(host: str) -> bool:
     try:
         return is_loopback(Endpoint.parse(host).host)
     except ValueError:

@@ -8,36 +8,38 @@ from fastapi import Depends, Request
 from fastapi.responses import Response
 
 from tiercel.admin.browsing import Messages
-from tiercel.admin.commands import Commands
+from tiercel.admin.claims import Claims
 from tiercel.admin.errors import BusyError
-from tiercel.admin.leases import Leases
 from tiercel.admin.message_json import dumps
 from tiercel.admin.queues import Queues
-from tiercel.admin.runner import Host
+from tiercel.admin.runner import Runner
 from tiercel.admin.sending import Sender
-from tiercel.admin.transfer import Transfer
+from tiercel.admin.stages import Stages
+from tiercel.admin.transfers import Transfers
 from tiercel.admin.waits import Waits
 from tiercel.api.audit import Audit
+from tiercel.api.receiving import Receiver
 from tiercel.server.daemon import Daemon
 
 _MAX_INTAKE_BYTES: Final = 128 << 20  # two of the largest; each is there in several forms
 
 
 class Api:
-    def __init__(self, host: Host, commands: Commands, waits: Waits, audit: Audit, started: float) -> None:
-        self.host = host
-        self.daemon = host if isinstance(host, Daemon) else None  # None: a store that nobody runs
-        self.commands = commands
+    def __init__(self, runner: Runner, waits: Waits, audit: Audit, started: float) -> None:
+        self.runner = runner
+        self.daemon = runner if isinstance(runner, Daemon) else None  # None: a store that nobody runs
+        self.claims = Claims(runner, waits)
+        self.stages = Stages(runner)
         self.waits = waits
         self.audit = audit
-        self.queues = Queues(host)
-        self.messages = Messages(host, waits)
-        self.sender = Sender(host)
-        self.leases = Leases(host, waits)
+        self.queues = Queues(runner)
+        self.messages = Messages(runner, waits)
+        self.sender = Sender(runner)
+        self.receiver = Receiver(runner, waits)
         self.started = started
         self.streams = 0
         self.intake = Intake()
-        self.transfer = Transfer(host)
+        self.transfers = Transfers(runner)
 
 
 class Intake:

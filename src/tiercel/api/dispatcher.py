@@ -1,34 +1,24 @@
-"""Where requests come in: who may, and what is there."""
+"""The outermost application of a socket: adds its authorization, and separates the data process's routes."""
 
-from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tiercel.api.authorization import Gate
-from tiercel.api.paths import INTERNAL, V1
-from tiercel.api.routing import GATE
-from tiercel.security.tokens import Role
+from tiercel.api.authorization import Authorization
+from tiercel.api.paths import DATA, INTERNAL
+from tiercel.api.routing import AUTHORIZATION
 
 
-class OwnerGate:
-    """Of the Unix socket, which only the owner of the store can open: they may do everything."""
+class Dispatcher:
+    """`data_routes` answers the data process; only the Unix socket has it."""
 
-    def who(self, request: Request) -> str:
-        return "" if request.client is None else request.client.host
-
-    def check(self, _request: Request, _role: Role) -> None:
-        """Nobody else comes this way."""
-
-
-class Entrance:
-    """`inside` has the routes of the data endpoint, where the data process comes in."""
-
-    def __init__(self, app: ASGIApp, gate: Gate | OwnerGate, inside: ASGIApp | None = None) -> None:
+    def __init__(
+        self, app: ASGIApp, authorization: Authorization, data_routes: ASGIApp | None = None
+    ) -> None:
         self._app = app
-        self._gate = gate
-        self._inside = inside
+        self._authorization = authorization
+        self._data_routes = data_routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._inside is not None and scope["path"].startswith((f"{V1}/", f"{INTERNAL}/")):
-            await self._inside(scope, receive, send)
+        if self._data_routes is not None and scope["path"].startswith((f"{DATA}/", f"{INTERNAL}/")):
+            await self._data_routes(scope, receive, send)
         else:
-            await self._app({**scope, GATE: self._gate}, receive, send)
+            await self._app({**scope, AUTHORIZATION: self._authorization}, receive, send)

@@ -1,7 +1,7 @@
-"""The HTTP API as the daemon has it: always on the Unix socket beside the store, on TCP if it is told to.
+"""The HTTP API of the daemon: always on the Unix socket beside the store, on TCP if enabled.
 
-Nobody pays for what nobody uses: the framework is loaded when the first client knocks, in a thread, and
-meanwhile the event loop goes on.
+The framework is loaded at the first connection, in a thread, while the event loop goes on: a daemon whose API
+is never used does not pay for it.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tiercel.admin.waits import Waits
 from tiercel.api.listening import check_certificate, listen, warn_without_tls
-from tiercel.api.unix_socket import Door
+from tiercel.api.unix_socket import UnixSocket
 from tiercel.server import log
 from tiercel.server.config import ApiOptions, Config, ConfigError, Endpoint
 from tiercel.server.daemon import Daemon
@@ -22,22 +22,23 @@ from tiercel.server.daemon import Daemon
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from tiercel.admin.commands import Commands
-    from tiercel.api.audit import Audit
-
-    Inside = Callable[[Commands], ASGIApp]
-    from tiercel.admin.runner import Host
+    from tiercel.admin.runner import Runner
+    from tiercel.api.context import Api
     from tiercel.api.http_server import Serving
+
+    DataRoutes = Callable[[Runner, Waits], ASGIApp]
 
 _LOCAL_CONNECTIONS: Final = 1000
 
 
 class ApiEndpoint:
-    def __init__(self, config: Config, inside: "Inside | None" = None) -> None:
+    """`data_routes` makes the application that answers the data process, on the Unix socket only."""
+
+    def __init__(self, config: Config, data_routes: "DataRoutes | None" = None) -> None:
         self._options: ApiOptions = config.api
         self._endpoint = Endpoint(config.api.host, config.api.port)
-        self._inside = inside
-        self._doors: Doors | None = None
+        self._data_routes = data_routes
+        self._server: ApiServer | None = None
         check_certificate("api", config.api)
         if config.api.audit:
             _check_writable(config.api.audit)
@@ -52,63 +53,66 @@ class ApiEndpoint:
             listener = await listen(self._options.host, self._options.port)
             self._endpoint = Endpoint(self._options.host, listener.getsockname()[1])
             warn_without_tls("api_without_tls", self._options, self._endpoint)
+        directory = Path(daemon.config.node.data)
         try:
-            self._doors = Doors(daemon, Path(daemon.config.node.data), self._options, listener, self._inside)
+            self._server = ApiServer(daemon, directory, self._options, listener, self._data_routes)
         except BaseException:
             if listener is not None:
                 listener.close()
             raise
 
     async def stop(self) -> None:
-        assert self._doors is not None
-        await self._doors.close()
+        assert self._server is not None
+        await self._server.close()
 
 
-class Doors:
-    """The sockets where a queue manager is asked; each is served from the first knock on."""
+class ApiServer:
+    """The sockets of the API; the application is loaded at the first connection to any of them."""
 
     def __init__(
         self,
-        host: "Host",
+        runner: "Runner",
         directory: Path,
         options: ApiOptions,
         listener: socket.socket | None = None,
-        inside: "Inside | None" = None,
+        data_routes: "DataRoutes | None" = None,
     ) -> None:
-        self._host = host
+        self._runner = runner
         self._options = options
-        self._inside = inside
+        self._data_routes = data_routes
         self._waits = Waits()
         self._started = time.time()
-        self._audit: Audit | None = None
+        self._api: Api | None = None
         self._loading: asyncio.Task[None] | None = None
         self._servings: list[Serving] = []
         self._loop = asyncio.get_running_loop()
-        self._door = Door(directory)
+        self._unix_socket = UnixSocket(directory)
         try:
-            self._local = self._door.listen()
+            self._local = self._unix_socket.listen()
         except BaseException:
-            self._door.close()
+            self._unix_socket.close()
             raise
         self._listeners = [self._local] if listener is None else [self._local, listener]
         for each in self._listeners:
-            self._loop.add_reader(each.fileno(), self._knocked)
+            self._loop.add_reader(each.fileno(), self._first_connection)
 
-    def _knocked(self) -> None:
+    def _first_connection(self) -> None:
         for each in self._listeners:
             self._loop.remove_reader(each.fileno())
         self._loading = self._loop.create_task(self._load())
 
     async def _load(self) -> None:
         try:
-            local, public = await asyncio.to_thread(self._applications)
-        except Exception as problem:  # noqa: BLE001  # whatever it is, port 1801 goes on
+            api, local, public = await asyncio.to_thread(self._build)
+        except Exception as problem:  # noqa: BLE001  # port 1801 goes on, whatever it is
             log.LOGGER.critical("api_failed", exc_info=problem, extra=log.fields(reason=problem))
             for each in self._listeners:
                 each.close()
             return
         from tiercel.api.http_server import LocalHttp, Serving  # noqa: PLC0415  # loaded by now
 
+        self._api = api
+        api.receiver.attach()
         for each in self._listeners:
             options: dict[str, Any] = {"http": LocalHttp, "limit_concurrency": _LOCAL_CONNECTIONS}
             if each is not self._local:
@@ -119,21 +123,20 @@ class Doors:
                 }
             self._servings.append(Serving(local if each is self._local else public, each, **options))
 
-    def _applications(self) -> "tuple[ASGIApp, ASGIApp]":
-        """For the Unix socket, and for TCP; runs in a thread, for loading takes a while."""
-        from tiercel.admin.commands import Commands  # noqa: PLC0415
-        from tiercel.api.app import build  # noqa: PLC0415  # not before somebody asks
+    def _build(self) -> "tuple[Api, ASGIApp, ASGIApp]":
+        """The applications of the Unix socket and of TCP; runs in a thread, because loading is slow."""
+        from tiercel.api.app import build  # noqa: PLC0415  # not before the first connection
         from tiercel.api.audit import Audit  # noqa: PLC0415
-        from tiercel.api.authorization import Gate  # noqa: PLC0415
+        from tiercel.api.authorization import OwnerAuthorization, TokenAuthorization  # noqa: PLC0415
         from tiercel.api.context import Api  # noqa: PLC0415
-        from tiercel.api.dispatcher import Entrance, OwnerGate  # noqa: PLC0415
+        from tiercel.api.dispatcher import Dispatcher  # noqa: PLC0415
 
-        commands = Commands(self._host, self._waits)
-        self._audit = Audit(self._options.audit, messages=self._options.audit_messages)
-        app = build(Api(self._host, commands, self._waits, self._audit, self._started))
-        gate = Gate(self._options.tokens, "HTTP API", "api")
-        inside = None if self._inside is None else self._inside(commands)
-        return Entrance(app, OwnerGate(), inside), Entrance(app, gate)
+        audit = Audit(self._options.audit, messages=self._options.audit_messages)
+        api = Api(self._runner, self._waits, audit, self._started)
+        app = build(api)
+        data_routes = None if self._data_routes is None else self._data_routes(self._runner, self._waits)
+        tokens = TokenAuthorization(self._options.tokens, "HTTP API", "api")
+        return api, Dispatcher(app, OwnerAuthorization(), data_routes), Dispatcher(app, tokens)
 
     async def close(self) -> None:
         self._waits.stop()
@@ -147,10 +150,10 @@ class Doors:
             await serving.stop()
         for each in self._listeners:
             each.close()
-        if self._audit is not None:
-            self._audit.close()
-        self._door.remove()
-        self._door.close()
+        if self._api is not None:
+            self._api.audit.close()
+        self._unix_socket.remove()
+        self._unix_socket.close()
 
 
 def _check_writable(file: str) -> None:

@@ -84,13 +84,13 @@ class _Snapshot:
 
 async def rendered(api: "Api") -> tuple[bytes, str]:
     """The text, and its media type."""
-    host = api.host
-    states: list[QueueState] = await host.call(lambda engine: list(_queues(engine)))
+    runner = api.runner
+    states: list[QueueState] = await runner.call(lambda engine: list(_queues(engine)))
     rows: list[dict[str, Any]] = []
     for start in range(0, len(states), _SLICE):
         part = states[start : start + _SLICE]
-        rows += await host.call(lambda engine: [_row(engine, each) for each in part])  # noqa: B023  # run at once
-    others = await host.call(lambda engine: list(_others(api, engine)))
+        rows += await runner.call(lambda engine: [_row(engine, each) for each in part])  # noqa: B023  # run at once
+    others = await runner.call(lambda engine: list(_others(api, engine)))
     registry = CollectorRegistry()
     registry.register(_Snapshot([*_of_queues(rows), *others]))
     ProcessCollector(registry=registry)
@@ -139,7 +139,7 @@ def _others(api: "Api", engine: Engine) -> Iterator[Metric]:
     yield _counts("tiercel_dead_letters_total", engine.ledger.dead_letter_counts)
     yield _claims(engine, "tiercel_claimed_messages", "count")
     yield _claims(engine, "tiercel_claim_age_seconds", "oldest_s")
-    yield _number("tiercel_leases", api.leases.count)
+    yield _number("tiercel_leases", api.receiver.leases.count)
     yield _number("tiercel_messages_bytes", engine.total_bytes)
     yield _commits(api)
     yield from _connections(api)
@@ -179,7 +179,7 @@ def _claims(engine: Engine, name: str, field: str) -> Metric:
 
 
 def _commits(api: "Api") -> Metric:
-    commits = api.host.driver.node.commits
+    commits = api.runner.driver.node.commits
     family = HistogramMetricFamily("tiercel_commit_seconds", _BY_NAME["tiercel_commit_seconds"].meaning)
     family.add_metric([], commits.buckets(), commits.total_s)
     return family

@@ -26,19 +26,19 @@ LookupId = Annotated[str, Path(pattern="^[0-9]{1,20}$", description="the lookup 
 LeaseId = Annotated[str, Path(max_length=100), AfterValidator(unquote)]
 
 
-class Given(BaseModel):
+class RequestModel(BaseModel):
     """What a request brings: exact types, and nothing that nobody asked for."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Told(BaseModel):
+class ResponseModel(BaseModel):
     """What an answer holds."""
 
     model_config = ConfigDict(extra="allow")
 
 
-class QueueProperties(Given):
+class QueueProperties(RequestModel):
     label: str = Field(default="", description="at most 124 UTF-16 units")
     journaling: bool = Field(default=False, description="keep a copy of what is received")
     quota_kib: int | None = Field(default=None, description="null: no limit")
@@ -61,7 +61,7 @@ class NewQueue(QueueProperties):
         return self.model_dump(exclude_unset=True, exclude={"path_name", "transactional", "exist_ok"})
 
 
-class QueueRow(Told):
+class QueueSummary(ResponseModel):
     path_name: str
     name: str
     format_name: str
@@ -82,7 +82,7 @@ class QueueRow(Told):
     paused: bool
 
 
-class Queue(QueueRow):
+class Queue(QueueSummary):
     guid: str
     created: str | None
     modified: str | None
@@ -96,26 +96,26 @@ class Queue(QueueRow):
     waiting_readers: int
 
 
-class QueueList(Told):
-    queues: list[QueueRow]
+class QueueList(ResponseModel):
+    queues: list[QueueSummary]
 
 
-class Counts(Told):
+class Counts(ResponseModel):
     count: int
     bytes: int
     dry_run: bool
 
 
-class Sent(Told):
+class Sent(ResponseModel):
     id: str
 
 
-class SentMany(Told):
+class SentMany(ResponseModel):
     count: int
     ids: list[str]
 
 
-class Receive(Given):
+class Receive(RequestModel):
     limit: int = Field(default=1, ge=1, le=MAX_LIMIT)
     wait_ms: int = Field(default=0, ge=0, le=MAX_WAIT_MS, description="how long to wait for the first")
     lease_s: float = Field(default=30, gt=0, le=MAX_LEASE_S, strict=False)
@@ -129,21 +129,21 @@ class Receive(Given):
     decode: bool = False
 
 
-class Extend(Given):
+class Extend(RequestModel):
     lease_s: float = Field(default=30, gt=0, le=MAX_LEASE_S, strict=False, description="seconds from now")
 
 
-class Ended(Told):
+class Ended(ResponseModel):
     lease: str
     already: bool
 
 
-class Extended(Told):
+class Extended(ResponseModel):
     lease: str
     lease_s: float
 
 
-class Lease(Told):
+class Lease(ResponseModel):
     lease: str
     queue: str
     lookup_id: str
@@ -153,11 +153,11 @@ class Lease(Told):
     ends: str | None
 
 
-class LeaseList(Told):
+class LeaseList(ResponseModel):
     leases: list[Lease]
 
 
-class Discard(Told):
+class Discard(ResponseModel):
     line: int
     time: str | None
     queue: str
@@ -167,12 +167,12 @@ class Discard(Told):
     reason: str
 
 
-class DiscardList(Told):
+class DiscardList(ResponseModel):
     discards: list[Discard]
     next: str | None
 
 
-class Problem(Told):
+class Problem(ResponseModel):
     """RFC 9457, with the code of MSMQ and what to do."""
 
     type: str
@@ -184,7 +184,7 @@ class Problem(Told):
     fix: str
 
 
-class ManagerProperties(Given):
+class ManagerProperties(RequestModel):
     queue_manager_quota_kib: int | None = Field(default=None, description="null: no limit")
     journal_quota_kib: int | None = None
     hardened_security: bool = False
@@ -196,13 +196,13 @@ class ManagerProperties(Given):
     in_routing_server_identifier_list: list[str] = Field(default_factory=list)
 
 
-class Totals(Told):
+class Totals(ResponseModel):
     queues: int
     messages: int
     bytes: int
 
 
-class QueueManager(Told):
+class QueueManager(ResponseModel):
     name: str
     qualified_name: str
     guid: str
@@ -215,7 +215,7 @@ class QueueManager(Told):
     totals: Totals
 
 
-class Errand(Given):
+class Transfer(RequestModel):
     to: str = Field(max_length=4000, description="the queue that they go to", examples=["orders;poison"])
     lookup_ids: list[str] | None = Field(
         default=None, max_length=1000, description="these messages, and no others"
@@ -228,21 +228,21 @@ class Errand(Given):
     dry_run: bool = False
 
 
-class Carried(Told):
+class Transferred(ResponseModel):
     count: int
     bytes: int
     next: str | None
     dry_run: bool
 
 
-class HistoryEntry(Told):
+class HistoryEntry(ResponseModel):
     time: str | None
     status: str
     error: int
     addresses: list[str]
 
 
-class OutgoingQueue(Told):
+class OutgoingQueue(ResponseModel):
     format_name: str
     state: str
     paused: bool
@@ -256,11 +256,11 @@ class OutgoingQueue(Told):
     history: list[HistoryEntry]
 
 
-class OutgoingList(Told):
+class OutgoingList(ResponseModel):
     outgoing: list[OutgoingQueue]
 
 
-class Connection(Told):
+class Connection(ResponseModel):
     connection: int
     address: str
     peer: str | None
@@ -270,11 +270,11 @@ class Connection(Told):
     window: int
 
 
-class ConnectionList(Told):
+class ConnectionList(ResponseModel):
     connections: list[Connection]
 
 
-class Transaction(Told):
+class Transaction(ResponseModel):
     id: str
     state: str
     is_in_doubt: bool
@@ -284,16 +284,16 @@ class Transaction(Told):
     queues: list[str]
 
 
-class TransactionList(Told):
+class TransactionList(ResponseModel):
     transactions: list[Transaction]
 
 
-class Decided(Told):
+class Decided(ResponseModel):
     id: str
     outcome: Literal["committed", "aborted"]
 
 
-class Claim(Told):
+class Claim(ResponseModel):
     consumer: str
     queue: str
     guid: str
@@ -306,24 +306,24 @@ class Claim(Told):
     last_seen: int
 
 
-class ClaimList(Told):
+class ClaimList(ResponseModel):
     claims: list[Claim]
 
 
-class Release(Given):
+class Release(RequestModel):
     consumer: str = Field(max_length=200)
     queue: str | None = Field(default=None, max_length=4000)
 
 
-class Released(Told):
+class Released(ResponseModel):
     released: int
 
 
-class Forgotten(Told):
+class Forgotten(ResponseModel):
     forgotten: str
 
 
-class Stage(Told):
+class Stage(ResponseModel):
     stage: str
     created: int
     changed: int
@@ -333,17 +333,17 @@ class Stage(Told):
     age: int
 
 
-class StageList(Told):
+class StageList(ResponseModel):
     stages: list[Stage]
 
 
-class Backup(Given):
+class Backup(RequestModel):
     directory: str = Field(
         max_length=4000, description="where it goes: an empty folder, or one that is not there"
     )
 
 
-class BackupMade(Told):
+class BackupMade(ResponseModel):
     directory: str
     size_bytes: int
     queues: int
@@ -351,9 +351,9 @@ class BackupMade(Told):
     problems: list[str]
 
 
-class Health(Told):
+class Health(ResponseModel):
     status: Literal["ok", "failed"]
 
 
-class Ready(Told):
+class Ready(ResponseModel):
     status: Literal["ready", "stopping", "failed"]

@@ -1,7 +1,7 @@
-"""Where things are: public paths, and those between the data process and the daemon."""
+"""Prefixes of the URLs: of the API, of the data endpoint, and between the data process and the daemon."""
 
 from typing import Final
 
-V1: Final = "/data/v1"
-INTERNAL: Final = "/internal"
 API: Final = "/api/v1"
+DATA: Final = "/data/v1"
+INTERNAL: Final = "/internal"

@@ -20,7 +20,7 @@ from tiercel.security.tokens import Role
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
-GATE: Final = "tiercel.gate"  # in the scope: who may come in where the request came in
+AUTHORIZATION: Final = "tiercel.authorization"  # in the scope: who may come in where the request came in
 MAX_JSON_BYTES: Final = 1 << 20
 _ROLES, _AUDIT, _MESSAGES, _BODY = "x-roles", "x-audit", "x-audit-messages", "x-max-bytes"
 
@@ -47,10 +47,10 @@ class ApiRoute(APIRoute):
         roles, known = [Role(each) for each in extra.get(_ROLES, ())], self._query_names()
 
         async def guarded(request: Request) -> Response:
-            gate = request.scope[GATE]
-            request.state.who = gate.who(request) if roles else ""
+            authorization = request.scope[AUTHORIZATION]
+            request.state.who = authorization.who(request) if roles else ""
             for role in roles:
-                gate.check(request, role)
+                authorization.check(request, role)
             _refuse_unknown(request, known)
             if request.method not in {"POST", "PATCH"}:
                 return await handler(request)

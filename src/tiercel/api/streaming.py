@@ -10,7 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 _STALLED_S: Final = 300.0  # who takes nothing for so long is gone
 
 
-class TimelyStream(StreamingResponse):
+class StreamWithTimeout(StreamingResponse):
     """`ended` is called when the stream has ended, or its client is gone."""
 
     def __init__(self, stream: AsyncGenerator[Any, None], media_type: str, ended: Callable[[], None]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from tiercel.store import SOCKET_NAME
 
 
-class Door:
+class UnixSocket:
     """The Unix socket beside the store, for its owner alone.
 
     Named through an open directory: the name of a socket may have 107 bytes only, and a path more.

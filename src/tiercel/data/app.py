@@ -15,9 +15,9 @@ from tiercel import columns
 from tiercel.admin.errors import BusyError
 from tiercel.admin.sources import Source
 from tiercel.api import problems
-from tiercel.api.authorization import Gate
+from tiercel.api.authorization import TokenAuthorization
 from tiercel.api.parameters import Parameters, read_body
-from tiercel.api.paths import V1
+from tiercel.api.paths import DATA
 from tiercel.columns import RowFilter
 from tiercel.data import discard_table, ranges, staged_rows
 from tiercel.data.arrow_stream import ArrowStream, Batches
@@ -38,10 +38,10 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class DataApp:
-    def __init__(self, reader: Reader, daemon: DaemonClient, gate: Gate) -> None:
+    def __init__(self, reader: Reader, daemon: DaemonClient, authorization: TokenAuthorization) -> None:
         self._reader = reader
         self._daemon = daemon
-        self._gate = gate
+        self._authorization = authorization
         self._streams = 0
         forward = daemon.forward
         handlers: dict[tuple[str, str], tuple[Role, Handler]] = {
@@ -62,7 +62,7 @@ class DataApp:
         }
         self.app = Starlette(
             routes=[
-                Route(V1 + path, self._guarded(role, handler), methods=[method])
+                Route(DATA + path, self._guarded(role, handler), methods=[method])
                 for (method, path), (role, handler) in handlers.items()
             ],
             exception_handlers={**problems.HANDLERS, DaemonRefusedError: _refused},
@@ -70,7 +70,7 @@ class DataApp:
 
     def _guarded(self, role: Role, handler: Handler) -> Handler:
         async def guarded(request: Request) -> Response:
-            self._gate.check(request, role)
+            self._authorization.check(request, role)
             if request.method == "HEAD":  # Starlette would make the whole answer and throw it away
                 raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED)
             return await handler(request)

@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from tiercel.api.problems import problem_of
-from tiercel.api.streaming import TimelyStream
+from tiercel.api.streaming import StreamWithTimeout
 from tiercel.model.errors import MqError
 
 MEDIA_TYPE: Final = "application/vnd.apache.arrow.stream"
@@ -23,7 +23,7 @@ _SENT_BYTES: Final = 512 << 10  # at a time: more would be copied more often
 Batches = AsyncGenerator[pa.RecordBatch, None]
 
 
-class ArrowStream(TimelyStream):
+class ArrowStream(StreamWithTimeout):
     def __init__(self, schema: pa.Schema, batches: Batches, ended: Callable[[], None]) -> None:
         super().__init__(_encoded(schema, batches), MEDIA_TYPE, ended)
 

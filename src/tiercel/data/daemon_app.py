@@ -8,11 +8,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tiercel.admin.commands import Commands
+from tiercel.admin.claims import Claims
+from tiercel.admin.runner import Runner
 from tiercel.admin.sources import Source
+from tiercel.admin.stages import Stages
+from tiercel.admin.waits import Waits
 from tiercel.api import problems
 from tiercel.api.parameters import Parameters, read_body
-from tiercel.api.paths import INTERNAL, V1
+from tiercel.api.paths import DATA, INTERNAL
+from tiercel.data.queries import Queries
 from tiercel.engine.browsing import LAST_SEQUENCE
 from tiercel.engine.stage_records import StageId
 from tiercel.model.errors import InvalidParameterError
@@ -25,22 +29,24 @@ _EPOCH: Final = {"low": 1}
 
 
 class DaemonApp:
-    def __init__(self, commands: Commands) -> None:
-        self._commands = commands
+    def __init__(self, runner: Runner, waits: Waits) -> None:
+        self._queries = Queries(runner)
+        self._claims = Claims(runner, waits)
+        self._stages = Stages(runner)
         self.app = Starlette(
             routes=[
-                Route(f"{V1}/queues", self._queues),
-                Route(f"{V1}/head", self._head),
-                Route(f"{V1}/consumers/{{consumer}}/attach", self._attach, methods=["POST"]),
-                Route(f"{V1}/consumers/{{consumer}}/claim", self._claim, methods=["POST"]),
-                Route(f"{V1}/consumers/{{consumer}}/ack", self._acknowledge, methods=["POST"]),
-                Route(f"{V1}/consumers/{{consumer}}/release", self._release, methods=["POST"]),
-                Route(f"{V1}/consumers/{{consumer}}", self._forget, methods=["DELETE"]),
-                Route(f"{V1}/claims", self._claims),
-                Route(f"{V1}/stages/{{stage:path}}", self._stage, methods=["PUT"]),
-                Route(f"{V1}/stages", self._stages),
-                Route(f"{V1}/publish", self._publish, methods=["POST"]),
-                Route(f"{V1}/discard", self._discard, methods=["POST"]),
+                Route(f"{DATA}/queues", self._queues),
+                Route(f"{DATA}/head", self._head),
+                Route(f"{DATA}/consumers/{{consumer}}/attach", self._attach, methods=["POST"]),
+                Route(f"{DATA}/consumers/{{consumer}}/claim", self._claim, methods=["POST"]),
+                Route(f"{DATA}/consumers/{{consumer}}/ack", self._acknowledge, methods=["POST"]),
+                Route(f"{DATA}/consumers/{{consumer}}/release", self._release, methods=["POST"]),
+                Route(f"{DATA}/consumers/{{consumer}}", self._forget, methods=["DELETE"]),
+                Route(f"{DATA}/claims", self._list_claims),
+                Route(f"{DATA}/stages/{{stage:path}}", self._stage, methods=["PUT"]),
+                Route(f"{DATA}/stages", self._list_stages),
+                Route(f"{DATA}/publish", self._publish, methods=["POST"]),
+                Route(f"{DATA}/discard", self._discard, methods=["POST"]),
                 Route(f"{INTERNAL}/place", self._place),
                 Route(f"{INTERNAL}/express", self._express),
             ],
@@ -51,20 +57,20 @@ class DaemonApp:
         given = Parameters.of_query(request)
         pattern, source = given.text("pattern", None), _source(given)
         given.finish()
-        return JSONResponse(await self._commands.queues(pattern, source))
+        return JSONResponse(await self._queries.queues(pattern, source))
 
     async def _head(self, request: Request) -> Response:
         given = Parameters.of_query(request)
         queue, source = given.text("queue", None), _source(given)
         consumer, time = given.text("consumer", None), given.seconds("time")
         given.finish()
-        return JSONResponse(await self._commands.head(queue, source, consumer, time))
+        return JSONResponse(await self._queries.head(queue, source, consumer, time))
 
     async def _place(self, request: Request) -> Response:
         given = Parameters.of_query(request)
         queue, source, consumer = given.text("queue", None), _source(given), given.text("consumer", None)
         given.finish()
-        return JSONResponse(await self._commands.place(queue, source, consumer))
+        return JSONResponse(await self._queries.place(queue, source, consumer))
 
     async def _express(self, request: Request) -> Response:
         given = Parameters.of_query(request)
@@ -72,7 +78,7 @@ class DaemonApp:
         lo, hi = given.number("lo", high=LAST_SEQUENCE), given.number("hi", high=LAST_SEQUENCE)
         after = given.number("after")
         given.finish()
-        rows = await self._commands.express(queue, source, lo, hi, after)
+        rows = await self._queries.express(queue, source, lo, hi, after)
         parts = [part for each, data in rows for part in (_EXPRESS_ROW.pack(each, len(data)), data)]
         return Response(b"".join(parts), media_type="application/octet-stream")
 
@@ -84,7 +90,7 @@ class DaemonApp:
         epoch = given.number("epoch", None, **_EPOCH)
         given.finish()
         consumer = request.path_params["consumer"]
-        return JSONResponse(await self._commands.attach(consumer, queues, create=create, epoch=epoch))
+        return JSONResponse(await self._claims.attach(consumer, queues, create=create, epoch=epoch))
 
     async def _claim(self, request: Request) -> Response:
         given = await Parameters.of_json(request)
@@ -98,27 +104,27 @@ class DaemonApp:
         }
         given.finish()
         consumer = request.path_params["consumer"]
-        return JSONResponse(await self._commands.claim(consumer, epoch, queue, **options))
+        return JSONResponse(await self._claims.claim(consumer, epoch, queue, **options))
 
     async def _acknowledge(self, request: Request) -> Response:
         given = await Parameters.of_json(request)
         epoch, queue, up_to = given.number("epoch", **_EPOCH), given.text("queue"), given.number("up_to")
         given.finish()
         consumer = request.path_params["consumer"]
-        return JSONResponse(await self._commands.acknowledge(consumer, epoch, queue, up_to))
+        return JSONResponse(await self._claims.acknowledge(consumer, epoch, queue, up_to))
 
     async def _release(self, request: Request) -> Response:
         given = await Parameters.of_json(request)
         queue = given.text("queue", None)
         given.finish()
-        return JSONResponse(await self._commands.release(request.path_params["consumer"], queue))
+        return JSONResponse(await self._claims.release(request.path_params["consumer"], queue))
 
     async def _forget(self, request: Request) -> Response:
-        return JSONResponse(await self._commands.forget(request.path_params["consumer"]))
+        return JSONResponse(await self._claims.forget(request.path_params["consumer"]))
 
-    async def _claims(self, request: Request) -> Response:
+    async def _list_claims(self, request: Request) -> Response:
         Parameters.of_query(request).finish()
-        return JSONResponse(await self._commands.claims())
+        return JSONResponse(await self._claims.all())
 
     # Stages.
 
@@ -128,7 +134,7 @@ class DaemonApp:
         given.finish()
         stage = StageId.parse(request.path_params["stage"])
         payload = await read_body(request, STAGE_CHUNK_MAX_BYTES)
-        return JSONResponse(await self._commands.stage(stage, chunk, payload, rows))
+        return JSONResponse(await self._stages.stage(stage, chunk, payload, rows))
 
     async def _publish(self, request: Request) -> Response:
         from tiercel.data.staged_rows import rows_of  # noqa: PLC0415  # Arrow takes 50 MB, and nothing else needs it
@@ -139,7 +145,7 @@ class DaemonApp:
         given.finish()
         ids = [StageId.parse(each) for each in stages]
         return JSONResponse(
-            await self._commands.publish(app, batch, ids, rows_of(queue), transactional=transactional)
+            await self._stages.publish(app, batch, ids, rows_of(queue), transactional=transactional)
         )
 
     async def _discard(self, request: Request) -> Response:
@@ -149,11 +155,11 @@ class DaemonApp:
         app, slash, batch = prefix.partition("/")
         if not slash or "/" in batch:
             raise InvalidParameterError("prefix", present=prefix[:80], fix="give app/batch")
-        return JSONResponse(await self._commands.discard(app, batch, for_good=for_good))
+        return JSONResponse(await self._stages.discard(app, batch, for_good=for_good))
 
-    async def _stages(self, request: Request) -> Response:
+    async def _list_stages(self, request: Request) -> Response:
         Parameters.of_query(request).finish()
-        return JSONResponse(await self._commands.stages())
+        return JSONResponse(await self._stages.all())
 
 
 def _source(given: Parameters) -> Source:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from tiercel.api.parameters import MAX_JSON_BYTES, read_body
 from tiercel.api.paths import INTERNAL
-from tiercel.api.unix_socket import Door
+from tiercel.api.unix_socket import UnixSocket
 from tiercel.data.daemon_app import express_rows
 from tiercel.model.errors import ServiceNotAvailableError
 
@@ -25,8 +25,8 @@ class DaemonRefusedError(Exception):
 
 
 class DaemonClient:
-    def __init__(self, door: Door) -> None:
-        transport = httpx.AsyncHTTPTransport(uds=door.name, limits=httpx.Limits(max_connections=None))
+    def __init__(self, unix_socket: UnixSocket) -> None:
+        transport = httpx.AsyncHTTPTransport(uds=unix_socket.name, limits=httpx.Limits(max_connections=None))
         # A claim may wait, and a publish take its time; and with the daemon this process ends too.
         never = httpx.Timeout(None)
         self._client = httpx.AsyncClient(transport=transport, base_url="http://daemon", timeout=never)

@@ -14,9 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from tiercel.api.authorization import Gate
+from tiercel.api.authorization import TokenAuthorization
 from tiercel.api.http_server import new_server
-from tiercel.api.unix_socket import Door
+from tiercel.api.unix_socket import UnixSocket
 from tiercel.data.app import DataApp
 from tiercel.data.daemon_client import DaemonClient
 from tiercel.server import log, process_tuning
@@ -50,7 +50,11 @@ async def _serve(settings: dict[str, Any]) -> None:
     directory = Path(settings["directory"])
     listener = socket.socket(fileno=settings["descriptor"])
     with open_reader(directory) as reader:
-        app = DataApp(reader, DaemonClient(Door(directory)), Gate(options.tokens, "data endpoint", "data"))
+        app = DataApp(
+            reader,
+            DaemonClient(UnixSocket(directory)),
+            TokenAuthorization(options.tokens, "data endpoint", "data"),
+        )
         server = new_server(
             app.app,
             ssl_certfile=options.tls_certificate or None,

@@ -19,7 +19,7 @@ router = new_router()
 
 @router.get("/claims", **needs(Role.READ), response_model=ClaimList)
 async def list_claims(api: Context) -> Response:
-    return answer(await api.commands.claims())
+    return answer(await api.claims.all())
 
 
 @router.post("/claims/release", **needs(Role.ADMIN, audit="release claims"), response_model=Released)
@@ -27,8 +27,8 @@ async def release_claims(api: Context, request: Request, wanted: Release) -> Res
     """Gives back what a consumer holds that nobody runs any more: of one queue, or all."""
     about(request, subject=wanted.consumer, queue=wanted.queue)
     queue = wanted.queue
-    path = None if queue is None else await api.host.call(lambda engine: _path(engine, queue))
-    return answer(await api.commands.release(wanted.consumer, path))
+    path = None if queue is None else await api.runner.call(lambda engine: _path(engine, queue))
+    return answer(await api.claims.release(wanted.consumer, path))
 
 
 def _path(engine: Engine, queue: str) -> str:
@@ -42,9 +42,9 @@ async def forget_consumer(
     api: Context, consumer: Annotated[str, Path(max_length=200), AfterValidator(unquote)]
 ) -> Response:
     """Ends a consumer that holds nothing; under the same name, numbers would begin anew."""
-    return answer(await api.commands.forget(consumer))
+    return answer(await api.claims.forget(consumer))
 
 
 @router.get("/stages", **needs(Role.READ), response_model=StageList)
 async def list_stages(api: Context) -> Response:
-    return answer(await api.commands.stages())
+    return answer(await api.stages.all())

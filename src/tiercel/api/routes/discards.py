@@ -20,6 +20,6 @@ async def list_discards(
     before: Annotated[int | None, Query(ge=0, le=2**63 - 1, description="what `next` said")] = None,
 ) -> Response:
     """The newest first."""
-    lines = await api.host.call(lambda engine: queues.discards(engine, before, limit))
+    lines = await api.runner.call(lambda engine: queues.discards(engine, before, limit))
     more = str(lines[-1]["line"]) if len(lines) == limit else None
     return answer({"discards": lines, "next": more})

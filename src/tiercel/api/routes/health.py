@@ -14,7 +14,7 @@ router = APIRouter(route_class=ApiRoute)
 @router.get("/health", response_model=Health)
 async def get_health(api: Context) -> Response:
     """200 while the queue manager works; 503 when it has failed and must be started again."""
-    has_failed = api.host.driver.engine.has_failed
+    has_failed = api.runner.driver.engine.has_failed
     return answer({"status": "failed" if has_failed else "ok"}, 503 if has_failed else 200)
 
 
@@ -23,9 +23,9 @@ async def get_ready(api: Context) -> Response:
     """200 when requests will be served: a command of the queue manager was run, and committed."""
     if api.waits.are_over:
         return answer({"status": "stopping"}, 503)
-    if api.host.driver.engine.has_failed:
+    if api.runner.driver.engine.has_failed:
         return answer({"status": "failed"}, 503)
-    await api.host.call(lambda _: None)
+    await api.runner.call(lambda _: None)
     return answer({"status": "ready"})
 
 

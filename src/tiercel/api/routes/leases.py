@@ -12,7 +12,7 @@ router = new_router()
 
 @router.get("/leases", **needs(Role.READ), response_model=LeaseList)
 async def list_leases(api: Context) -> Response:
-    return answer({"leases": await api.leases.listed()})
+    return answer({"leases": await api.receiver.listed()})
 
 
 @router.post(
@@ -22,7 +22,7 @@ async def list_leases(api: Context) -> Response:
 )
 async def acknowledge_lease(api: Context, lease: LeaseId) -> Response:
     """The message is received for good. Asking twice is asking once; 410 when the lease ended otherwise."""
-    return answer(await api.leases.acknowledge(lease))
+    return answer(await api.receiver.acknowledge(lease))
 
 
 @router.post(
@@ -30,9 +30,9 @@ async def acknowledge_lease(api: Context, lease: LeaseId) -> Response:
 )
 async def return_lease(api: Context, lease: LeaseId) -> Response:
     """The message goes back to its place in the queue at once."""
-    return answer(await api.leases.give_back(lease))
+    return answer(await api.receiver.give_back(lease))
 
 
 @router.post("/leases/{lease}/extend", **needs(Role.RECEIVE), response_model=Extended)
 async def extend_lease(api: Context, lease: LeaseId, wanted: Extend | None = None) -> Response:
-    return answer(await api.leases.extend(lease, (wanted or Extend()).lease_s))
+    return answer(await api.receiver.extend(lease, (wanted or Extend()).lease_s))

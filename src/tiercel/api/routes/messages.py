@@ -8,14 +8,14 @@ from fastapi import Query, Request, Response
 from tiercel.admin import queue_lookup, sending
 from tiercel.admin.browsing import MAX_PAGE, START, Order, Shape, message_of
 from tiercel.admin.errors import BusyError
-from tiercel.admin.leases import Wish
 from tiercel.admin.message_json import to_json
 from tiercel.admin.queues import open_to_take
 from tiercel.api import models
 from tiercel.api.context import Api, Client, Context, about, answer
 from tiercel.api.models import MAX_WAIT_MS, LookupId, QueueName, SentMany
+from tiercel.api.receiving import ReceiveRequest
 from tiercel.api.routing import needs, new_router
-from tiercel.api.streaming import TimelyStream
+from tiercel.api.streaming import StreamWithTimeout
 from tiercel.engine.engine import Engine
 from tiercel.model.codes import MessageSeekAction
 from tiercel.model.errors import InvalidParameterError, MessageNotFoundError, TooLargeError
@@ -146,7 +146,7 @@ async def browse_messages(
         limit=limit,
         last=last,
         wait_s=wait_ms / 1000,
-        asker=Client(request),
+        caller=Client(request),
     )
     return answer(page._asdict())
 
@@ -158,7 +158,7 @@ def _stream(api: Api, lines: Callable[[], AsyncGenerator[bytes, None]]) -> Respo
     if api.streams >= _MAX_STREAMS:
         raise BusyError("exports", present=api.streams, limit=_MAX_STREAMS)
     api.streams += 1
-    return TimelyStream(lines(), NDJSON, ended)
+    return StreamWithTimeout(lines(), NDJSON, ended)
 
 
 def _number(lookup_id: str) -> int:
@@ -189,14 +189,14 @@ async def delete_message(api: Context, queue: QueueName, lookup_id: LookupId) ->
 
     def command(engine: Engine) -> dict[str, Any]:
         state = queue_lookup.find(engine, queue)
-        opened = open_to_take(engine, state, api.host)
+        opened = open_to_take(engine, state, api.runner.driver.token)
         try:
             found = engine.reading.read_by_lookup_id(opened, number, read, peek=False)
         finally:
             engine.opening.close(opened)
         return to_json(message_of(found.lookup_id, found.record))
 
-    return answer(await api.host.call(command))
+    return answer(await api.runner.call(command))
 
 
 @router.post(
@@ -207,7 +207,7 @@ async def receive_messages(
 ) -> Response:
     """Takes messages. Each is leased: acknowledge it in time, or it returns to its place in the queue."""
     given = wanted or models.Receive()
-    wish = Wish(
+    wished = ReceiveRequest(
         limit=given.limit,
         wait_s=given.wait_ms / 1000,
         lease_s=given.lease_s,
@@ -216,6 +216,6 @@ async def receive_messages(
         bodies=given.bodies,
         decode=given.decode,
     )
-    messages = await api.leases.receive(queue, wish, request.state.who, Client(request))
+    messages = await api.receiver.receive(queue, wished, request.state.who, Client(request))
     about(request, count=len(messages))
     return answer({"messages": messages})

@@ -21,7 +21,7 @@ router = new_router()
 
 @router.get("/outgoing", **needs(Role.READ), response_model=OutgoingList)
 async def list_outgoing(api: Context) -> Response:
-    found = await api.host.call(lambda engine: [_row(engine, each) for each in engine.outgoing.queues()])
+    found = await api.runner.call(lambda engine: [_row(engine, each) for each in engine.outgoing.queues()])
     return answer({"outgoing": found})
 
 
@@ -74,12 +74,12 @@ async def list_connections(api: Context) -> Response:
 @router.post("/queues/{queue}/pause", **needs(Role.ADMIN, audit="pause queue"), response_model=Queue)
 async def pause_queue(api: Context, queue: QueueName) -> Response:
     """Nothing is sent from an outgoing queue until it is resumed, or the queue manager starts again."""
-    return answer(await api.host.call(lambda engine: _switch(engine, queue, engine.outgoing.pause)))
+    return answer(await api.runner.call(lambda engine: _switch(engine, queue, engine.outgoing.pause)))
 
 
 @router.post("/queues/{queue}/resume", **needs(Role.ADMIN, audit="resume queue"), response_model=Queue)
 async def resume_queue(api: Context, queue: QueueName) -> Response:
-    return answer(await api.host.call(lambda engine: _switch(engine, queue, engine.outgoing.resume)))
+    return answer(await api.runner.call(lambda engine: _switch(engine, queue, engine.outgoing.resume)))
 
 
 def _switch(engine: Engine, queue: str, how: Callable[[QueueState], None]) -> dict[str, Any]:

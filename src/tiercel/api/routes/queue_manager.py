@@ -10,9 +10,9 @@ from fastapi import Request, Response
 from tiercel.admin.message_json import time_text
 from tiercel.admin.queues import attributes_of, manager_properties
 from tiercel.api import models
+from tiercel.api.authorization import OwnerAuthorization
 from tiercel.api.context import Api, Context, about, answer
-from tiercel.api.dispatcher import OwnerGate
-from tiercel.api.routing import GATE, needs, new_router
+from tiercel.api.routing import AUTHORIZATION, needs, new_router
 from tiercel.engine.attributes import SETTABLE_OF_MANAGER
 from tiercel.engine.engine import Engine
 from tiercel.model.errors import AccessDeniedError, ServiceNotAvailableError
@@ -31,7 +31,7 @@ def _told(api: Api, engine: Engine) -> dict[str, Any]:
         "qualified_name": manager.qualified_computer_name,
         "guid": str(manager.identifier),
         "version": version("tiercel"),
-        "data": str(api.host.driver.directory),
+        "data": str(api.runner.driver.directory),
         "is_running": daemon is not None,
         "started": time_text(int(api.started)),
         "addresses": [] if daemon is None else [str(each) for each in daemon.endpoints],
@@ -46,7 +46,7 @@ def _told(api: Api, engine: Engine) -> dict[str, Any]:
 
 @router.get("/queue-manager", **needs(Role.READ), response_model=models.QueueManager)
 async def get_queue_manager(api: Context) -> Response:
-    return answer(await api.host.call(lambda engine: _told(api, engine)))
+    return answer(await api.runner.call(lambda engine: _told(api, engine)))
 
 
 @router.patch(
@@ -65,7 +65,7 @@ async def change_queue_manager(
         engine.administration.set_properties(**attributes)
         return _told(api, engine)
 
-    return answer(await api.host.call(command))
+    return answer(await api.runner.call(command))
 
 
 @router.post("/backup", **needs(Role.ADMIN, audit="backup"), response_model=models.BackupMade)
@@ -73,13 +73,13 @@ async def make_backup(api: Context, request: Request, wanted: models.Backup) -> 
     """Copies the store while it is in use, and reads the copy through. Only through the Unix socket, for it
     writes where it is told to.
     """
-    if not isinstance(request.scope[GATE], OwnerGate):
+    if not isinstance(request.scope[AUTHORIZATION], OwnerAuthorization):
         problem = "a backup is made through the Unix socket only"
         raise AccessDeniedError("backup", problem=problem, fix="say tiercel backup on the computer itself")
     if api.daemon is None:
         problem = "nobody runs the queue manager, so its store can be copied as it is"
         raise ServiceNotAvailableError("backup", problem=problem, fix="say tiercel backup --data")
     about(request, subject=wanted.directory)
-    made = await make_backup_apart(api.host.driver.directory, Path(wanted.directory))
-    api.host.driver.forget_dead_readers()
+    made = await make_backup_apart(api.runner.driver.directory, Path(wanted.directory))
+    api.runner.driver.forget_dead_readers()
     return answer(asdict(made))

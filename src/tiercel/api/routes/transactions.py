@@ -22,7 +22,7 @@ TransactionId = Annotated[UUID, Path(description="a GUID")]
 
 @router.get("/transactions", **needs(Role.READ), response_model=TransactionList)
 async def list_transactions(api: Context) -> Response:
-    found = await api.host.call(lambda engine: [_row(each) for each in engine.transactions.living()])
+    found = await api.runner.call(lambda engine: [_row(each) for each in engine.transactions.living()])
     return answer({"transactions": found})
 
 
@@ -66,5 +66,5 @@ async def _decide(api: Api, identifier: UUID, *, commits: bool) -> Response:
         end = engine.resource_manager.commit if commits else engine.resource_manager.abort
         end(identifier)
 
-    await api.host.call(command)
+    await api.runner.call(command)
     return answer({"id": str(identifier), "outcome": "committed" if commits else "aborted"})

@@ -1,10 +1,10 @@
-"""Messages from one queue to another."""
+"""Moving and copying messages from one queue to another."""
 
 from fastapi import Request, Response
 
-from tiercel.admin import transfer
+from tiercel.admin.transfers import TransferRequest
 from tiercel.api.context import Api, Context, about, answer
-from tiercel.api.models import Carried, Errand, QueueName
+from tiercel.api.models import QueueName, Transfer, Transferred
 from tiercel.api.routing import needs, new_router
 from tiercel.model.errors import InvalidParameterError
 from tiercel.security.tokens import Role
@@ -13,40 +13,43 @@ router = new_router()
 
 
 @router.post(
-    "/queues/{queue}/move", **needs(Role.RECEIVE, Role.SEND, audit="move messages"), response_model=Carried
+    "/queues/{queue}/move",
+    **needs(Role.RECEIVE, Role.SEND, audit="move messages"),
+    response_model=Transferred,
 )
-async def move_messages(api: Context, request: Request, queue: QueueName, errand: Errand) -> Response:
-    """Never lost, never doubled: what takes a message from the one queue puts it into the other.
+async def move_messages(api: Context, request: Request, queue: QueueName, wanted: Transfer) -> Response:
+    """Each message leaves one queue and enters the other in the same commit: never lost, never doubled.
 
-    Within this computer a message stays what it is. To another computer, and between transactional queues
-    and others, it is sent anew: it gets a new id.
+    Within this computer a message keeps its id. To another computer, and between transactional and
+    non-transactional queues, it is sent as a new message with a new id.
     """
-    return await _carry(api, request, queue, errand, moves=True)
+    return await _transfer(api, request, queue, wanted, moves=True)
 
 
 @router.post(
-    "/queues/{queue}/copy", **needs(Role.READ, Role.SEND, audit="copy messages"), response_model=Carried
+    "/queues/{queue}/copy", **needs(Role.READ, Role.SEND, audit="copy messages"), response_model=Transferred
 )
-async def copy_messages(api: Context, request: Request, queue: QueueName, errand: Errand) -> Response:
-    """Sends what is in one queue to another, with all that a sender may set; the originals stay."""
-    return await _carry(api, request, queue, errand, moves=False)
+async def copy_messages(api: Context, request: Request, queue: QueueName, wanted: Transfer) -> Response:
+    """Sends copies to another queue, with every property that a sender may set; the originals stay."""
+    return await _transfer(api, request, queue, wanted, moves=False)
 
 
-async def _carry(api: Api, request: Request, queue: str, errand: Errand, *, moves: bool) -> Response:
-    about(request, to=errand.to)
-    counts = await api.transfer.run(
-        transfer.Errand(
+async def _transfer(api: Api, request: Request, queue: str, wanted: Transfer, *, moves: bool) -> Response:
+    about(request, to=wanted.to)
+    lookup_ids = None if wanted.lookup_ids is None else tuple(map(_number, wanted.lookup_ids))
+    counts = await api.transfers.run(
+        TransferRequest(
             queue,
-            errand.to,
+            wanted.to,
             moves,
-            errand.after,
-            errand.limit,
-            None if errand.lookup_ids is None else tuple(map(_number, errand.lookup_ids)),
-            errand.transactional,
-            errand.dry_run,
+            wanted.after,
+            wanted.limit,
+            lookup_ids,
+            wanted.transactional,
+            wanted.dry_run,
         )
     )
-    about(request, count=counts["count"], dry_run=errand.dry_run)
+    about(request, count=counts["count"], dry_run=wanted.dry_run)
     return answer(counts)
 
 

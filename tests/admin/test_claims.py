@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from data.served import PATIENCE_S
-from tiercel.admin.commands import SLICE, Commands
+from tiercel.admin.claims import SLICE, Claims
 from tiercel.admin.waits import Waits
 from tiercel.engine.engine import Engine
 from tiercel.model.codes import QueueAccess
@@ -56,24 +56,24 @@ async def claim_and_acknowledge(folder: Path) -> None:
     node, listen = NodeOptions(data=str(folder / "data"), computer_name="HOST"), ListenOptions(port=0)
     async with Daemon(Config(node=node, listen=listen)) as daemon:
         await fill(daemon, COUNT)
-        commands = Commands(daemon, Waits())
-        epoch = (await commands.attach("c", [QUEUE], create=True, epoch=None))["epoch"]
+        claims = Claims(daemon, Waits())
+        epoch = (await claims.attach("c", [QUEUE], create=True, epoch=None))["epoch"]
         slices = COUNT // SLICE
         others = Others(daemon)
-        claim = await commands.claim(
+        claim = await claims.claim(
             "c", epoch, QUEUE, start=0, limit=None, byte_limit=None, acknowledge=0, wait_s=0
         )
         assert claim["hi"] == COUNT
         assert [end for end, _ in claim["weights"]] == list(range(SLICE, COUNT + 1, SLICE))
         assert others.end() >= slices // 2
         others = Others(daemon)
-        repeat = await commands.claim(
+        repeat = await claims.claim(
             "c", epoch, QUEUE, start=0, limit=None, byte_limit=None, acknowledge=0, wait_s=0
         )
         assert repeat["hi"] == COUNT
         assert others.end() >= slices // 2
         others = Others(daemon)
-        assert (await commands.acknowledge("c", epoch, QUEUE, COUNT))["acknowledged"] == COUNT
+        assert (await claims.acknowledge("c", epoch, QUEUE, COUNT))["acknowledged"] == COUNT
         assert others.end() >= slices // 2
 
 
@@ -86,11 +86,11 @@ async def wait_and_stop(folder: Path) -> None:
     async with Daemon(Config(node=node, listen=listen)) as daemon:
         await fill(daemon, 0)
         waits = Waits()
-        commands = Commands(daemon, waits)
-        epoch = (await commands.attach("c", [QUEUE], create=True, epoch=None))["epoch"]
+        claims = Claims(daemon, waits)
+        epoch = (await claims.attach("c", [QUEUE], create=True, epoch=None))["epoch"]
 
         async def wait() -> dict[str, object]:
-            return await commands.claim(
+            return await claims.claim(
                 "c", epoch, QUEUE, start=0, limit=1, byte_limit=None, acknowledge=0, wait_s=60
             )
 

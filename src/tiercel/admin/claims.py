@@ -1,95 +1,34 @@
-"""What requests have the queue manager do: every command runs in a batch of the daemon, long ones in slices.
+"""Claims of consumers: exactly-once reading for data pipelines, over `tiercel.engine.claims`.
 
-A slice is one turn of the event loop, some milliseconds; between two of them port 1801 has its turn. Answers
-are there when what they tell of is durable.
+Every operation runs in batches of the daemon, long ones in slices of some milliseconds; port 1801 is served
+between two slices. An operation returns once its effect is durable.
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from itertools import pairwise
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from tiercel.admin import sources
-from tiercel.admin.runner import Host
-from tiercel.admin.sources import Source
+from tiercel.admin.runner import Runner
 from tiercel.admin.waits import Waits
 from tiercel.engine.claim_records import weights
 from tiercel.engine.claims import Claim, ClaimStatus
 from tiercel.engine.engine import Engine
-from tiercel.engine.publication import Published, RowsOf
 from tiercel.engine.queue_state import QueueState
-from tiercel.engine.stage_records import Stage, StageId
 from tiercel.model.codes import QueueAccess
-from tiercel.model.errors import ConsumerFencedError, IoTimeoutError, MqError, StoreFullError
+from tiercel.model.errors import ConsumerFencedError, IoTimeoutError, StoreFullError
 
-SLICE: Final = 1000  # messages in one turn: some 15 ms
-_PREPARED: Final = 250  # messages of a publish in one turn: each is encoded
-_UNFINISHED_S: Final = 0.1  # how often to look whether a transaction has come to its end
-_EXPRESS_BYTES: Final = 4 << 20
+SLICE: Final = 1000  # messages per turn: about 15 ms
+_UNFINISHED_S: Final = 0.1  # how often to check whether a transaction has ended
 
-T = TypeVar("T")
 Json = dict[str, Any]
 
 
-class Commands:
-    def __init__(self, host: Host, waits: Waits) -> None:
-        self._host = host
+class Claims:
+    def __init__(self, runner: Runner, waits: Waits) -> None:
+        self._runner = runner
         self._waits = waits
-
-    async def run(self, command: Callable[[Engine], T]) -> T:
-        return await self._host.call(command)
-
-    # Queues.
-
-    async def queues(self, pattern: str | None, source: Source) -> Json:
-        def command(engine: Engine) -> Json:
-            found = sources.listed(engine, pattern, source)
-            guid = str(engine.queue_manager.identifier)
-            return {"qm": guid, "queues": [_described(engine, state) for state in found]}
-
-        return await self.run(command)
-
-    async def head(self, queue: str | None, source: Source, consumer: str | None, time: float | None) -> Json:
-        def command(engine: Engine) -> Json:
-            state = sources.find(engine, queue, source)
-            head = engine.browsing.head(state)
-            answer = _described(engine, state) | {"lo": head.lo, "hi": head.hi}
-            if time is not None:
-                answer["at"] = engine.browsing.sequence_at(state, time)
-            if consumer is not None:
-                status = engine.claims.status(consumer, state)
-                answer["consumer"] = {"floor": status.lo, "hi": status.hi, "visible": state.count}
-            return answer
-
-        return await self.run(command)
-
-    async def place(self, queue: str | None, source: Source, consumer: str | None) -> Json:
-        """Where the data process finds the messages in the store."""
-
-        def command(engine: Engine) -> Json:
-            state = sources.find(engine, queue, source)
-            answer = _described(engine, state) | {"slot": state.slot, "express": len(state.express)}
-            path = state.queue.pathname
-            if path is not None and path.subqueue is not None:
-                answer |= {"queue": str(path.without_subqueue()), "subqueue": path.subqueue}
-            if consumer is not None:
-                answer["claim_slot"] = engine.claims.status(consumer, state).slot
-            return answer
-
-        return await self.run(command)
-
-    async def express(
-        self, queue: str | None, source: Source, lo: int, hi: int, after: int
-    ) -> list[tuple[int, bytes]]:
-        def command(engine: Engine) -> list[tuple[int, bytes]]:
-            state = sources.find(engine, queue, source)
-            return list(engine.browsing.express(state, lo, hi, after, SLICE, _EXPRESS_BYTES))
-
-        return await self.run(command)
-
-    # Claims.
 
     async def attach(self, consumer: str, queues: list[str], *, create: bool, epoch: int | None) -> Json:
         """Lets nobody but the caller act for the consumer; with its epoch, only tells of more queues."""
@@ -103,12 +42,12 @@ class Commands:
                     raise ConsumerFencedError(f"consumer {consumer}", present=status.epoch, limit=current)
             guid = str(engine.queue_manager.identifier)
             rows = {
-                name: _described(engine, states[name]) | {"floor": status.lo, "hi": status.hi}
+                name: sources.described(engine, states[name]) | {"floor": status.lo, "hi": status.hi}
                 for name, status in found.items()
             }
             return {"qm": guid, "epoch": current, "queues": rows}
 
-        return await self.run(command)
+        return await self._runner.call(command)
 
     async def claim(
         self,
@@ -152,7 +91,7 @@ class Commands:
         while True:
             rows = min(SLICE, SLICE if limit is None else limit - taken)
             try:
-                claim, state = await self.run(command)
+                claim, state = await self._runner.call(command)
             except StoreFullError:
                 if not sums:
                     raise
@@ -175,10 +114,10 @@ class Commands:
 
     async def _weights(self, consumer: str, state: QueueState, lo: int, hi: int) -> list[tuple[int, int]]:
         """How many bytes the claims have up to which number, of claims that were made before."""
-        slot = (await self.run(lambda engine: engine.claims.status(consumer, state))).slot
+        slot = (await self._runner.call(lambda engine: engine.claims.status(consumer, state))).slot
         sums, total = [], 0
         for above, up_to in pairwise([*range(lo, hi, SLICE), hi]):
-            step = await self.run(partial(_weights_of, slot, above, up_to))
+            step = await self._runner.call(partial(_weights_of, slot, above, up_to))
             total += step[-1][1] if step else 0
             sums.append((up_to, total))
         return sums
@@ -187,23 +126,23 @@ class Commands:
         """Until a message can be had, or the time is over."""
 
         async def wait() -> None:
-            opened = await self.run(
+            opened = await self._runner.call(
                 lambda engine: engine.opening.open(
                     engine.queues.format_name(sources.find(engine, queue)),
                     QueueAccess.PEEK,
-                    token=self._host.driver.token,
+                    token=self._runner.driver.token,
                 )
             )
             try:
                 started = asyncio.get_running_loop().time()
-                await self._host.read(lambda engine: engine.reading.peek(opened, seconds))
+                await self._runner.read(lambda engine: engine.reading.peek(opened, seconds))
                 if asyncio.get_running_loop().time() - started < _UNFINISHED_S:
                     # It was there before, and could not be claimed: a transaction has not come to its end.
                     await asyncio.sleep(min(_UNFINISHED_S, seconds))
             except IoTimeoutError:
                 pass
             finally:
-                self._host.driver.close_later({QueueAccess.PEEK: opened})
+                self._runner.driver.close_later({QueueAccess.PEEK: opened})
 
         await self._waits.until(wait())
 
@@ -218,7 +157,7 @@ class Commands:
 
         acknowledged = 0
         while True:
-            ended, status = await self.run(command)
+            ended, status = await self._runner.call(command)
             acknowledged += ended
             if status.lo >= up_to:
                 return {"acknowledged": acknowledged, "floor": status.lo}
@@ -233,68 +172,22 @@ class Commands:
             mine = (each for each in engine.claims.all() if each.consumer == consumer)
             return sum(each.count for each in mine if wanted in {None, each.identifier})
 
-        before = await self.run(claimed)
-        while await self.run(command):
+        before = await self._runner.call(claimed)
+        while await self._runner.call(command):
             pass
         return {"released": before}
 
     async def forget(self, consumer: str) -> Json:
-        await self.run(lambda engine: engine.claims.forget(consumer))
+        await self._runner.call(lambda engine: engine.claims.forget(consumer))
         return {"forgotten": consumer}
 
-    async def claims(self) -> Json:
-        found = await self.run(lambda engine: engine.claims.all())
+    async def all(self) -> Json:
+        found = await self._runner.call(lambda engine: engine.claims.all())
         return {"claims": [_claim_row(each) for each in found]}
-
-    # Stages.
-
-    async def stage(self, stage: StageId, chunk: int, payload: bytes, rows: int) -> Json:
-        return _stage_row(await self.run(lambda engine: engine.stages.stage(stage, chunk, payload, rows)))
-
-    async def publish(
-        self, app: str, batch: str, stages: list[StageId], rows_of: RowsOf, *, transactional: bool
-    ) -> Json:
-        token = self._host.driver.token
-        publication = await self.run(
-            lambda engine: engine.stages.begin_publish(
-                app, batch, stages, rows_of, token, transactional=transactional
-            )
-        )
-        try:
-            while not await self.run(lambda _: publication.prepare(_PREPARED)):
-                pass
-            done: Published = await self.run(lambda _: publication.commit())
-        finally:
-            with suppress(MqError):
-                await self.run(lambda _: publication.abort())
-        return {"published": done.messages, "already": done.already}
-
-    async def discard(self, app: str, batch: str, *, for_good: bool) -> Json:
-        gone = await self.run(lambda engine: engine.stages.discard(app, batch, for_good=for_good))
-        return {"discarded": gone}
-
-    async def stages(self) -> Json:
-        def command(engine: Engine) -> Json:
-            now = engine.seconds
-            rows = [_stage_row(each) | {"age": now - each.created} for each in engine.stages.stages()]
-            return {"stages": rows}
-
-        return await self.run(command)
 
 
 def _weights_of(slot: int, lo: int, hi: int, engine: Engine) -> list[tuple[int, int]]:
     return weights(engine.batch, slot, lo, hi, SLICE)
-
-
-def _described(engine: Engine, state: QueueState) -> Json:
-    return {
-        "queue": sources.name_of(engine, state),
-        "guid": str(state.queue.identifier),
-        "e": state.epoch,
-        "count": state.count,
-        "bytes": state.size_bytes,
-        "transactional": state.queue.transactional,
-    }
 
 
 def _claim_row(status: ClaimStatus) -> Json:
@@ -310,15 +203,4 @@ def _claim_row(status: ClaimStatus) -> Json:
         "bytes": status.size_bytes,
         "age": status.oldest_s,
         "last_seen": status.last_seen,
-    }
-
-
-def _stage_row(stage: Stage) -> Json:
-    return {
-        "stage": str(stage.id),
-        "created": stage.created,
-        "changed": stage.changed,
-        "rows": stage.rows,
-        "bytes": stage.size_bytes,
-        "chunks": stage.chunks,
     }

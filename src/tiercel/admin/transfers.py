@@ -14,7 +14,7 @@ from tiercel.admin import queue_lookup
 from tiercel.admin.browsing import START, Order, Shape, message_of, start_of
 from tiercel.admin.message_json import READ_ONLY, Json
 from tiercel.admin.queues import open_to_take
-from tiercel.admin.runner import Host
+from tiercel.admin.runner import Runner
 from tiercel.engine.browsing import Seen
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import OpenQueue
@@ -33,7 +33,7 @@ _KEPT: Final = [each.name for each in fields(Message) if each.name not in READ_O
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class TransferRequest:
     """What is to go where; `moves`, or only a copy of it goes."""
 
     queue: str
@@ -60,50 +60,50 @@ class _Progress:
         self.size_bytes += len(seen.record.packet)
 
 
-class Transfer:
-    def __init__(self, host: Host) -> None:
-        self._host = host
+class Transfers:
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
 
-    async def run(self, errand: Errand) -> Json:
+    async def run(self, request: TransferRequest) -> Json:
         """How many went; when one cannot, those before it have gone, and the error says how many."""
-        progress, newest = await self._host.call(lambda engine: self._begin(engine, errand))
+        progress, newest = await self._runner.call(lambda engine: self._begin(engine, request))
         while not progress.is_over:
-            await self._host.call(lambda engine: self._slice(engine, errand, progress, newest))
+            await self._runner.call(lambda engine: self._slice(engine, request, progress, newest))
         if progress.problem is not None:
-            word = "moved" if errand.moves else "copied"
+            word = "moved" if request.moves else "copied"
             progress.problem.problem += f"; {progress.count} messages were {word} before"
             raise progress.problem
         return {
             "count": progress.count,
             "bytes": progress.size_bytes,
-            "next": str(progress.at) if progress.count >= errand.limit else None,
-            "dry_run": errand.dry_run,
+            "next": str(progress.at) if progress.count >= request.limit else None,
+            "dry_run": request.dry_run,
         }
 
-    def _begin(self, engine: Engine, errand: Errand) -> tuple[_Progress, int]:
+    def _begin(self, engine: Engine, request: TransferRequest) -> tuple[_Progress, int]:
         """Refuses at once what cannot be."""
-        source = queue_lookup.find(engine, errand.queue)
-        at = start_of(engine, source, Shape(Order.QUEUE), errand.after, None)
-        if engine.queues.find(parse_queue_name(errand.to)) is source:
-            problem = f"it is the queue that they are to be {'moved' if errand.moves else 'copied'} from"
-            raise InvalidParameterError(f"to {errand.to}", problem=problem, fix="name another queue")
-        with self._goal(engine, errand, source):
+        source = queue_lookup.find(engine, request.queue)
+        at = start_of(engine, source, Shape(Order.QUEUE), request.after, None)
+        if engine.queues.find(parse_queue_name(request.to)) is source:
+            problem = f"it is the queue that they are to be {'moved' if request.moves else 'copied'} from"
+            raise InvalidParameterError(f"to {request.to}", problem=problem, fix="name another queue")
+        with self._goal(engine, request, source):
             return _Progress(at), engine.browsing.newest
 
-    def _slice(self, engine: Engine, errand: Errand, progress: _Progress, newest: int) -> None:
-        source = queue_lookup.find(engine, errand.queue)
-        with self._goal(engine, errand, source) as goal, self._source(engine, source) as opened:
-            step = _Step(engine, opened, goal, errand)
+    def _slice(self, engine: Engine, request: TransferRequest, progress: _Progress, newest: int) -> None:
+        source = queue_lookup.find(engine, request.queue)
+        with self._goal(engine, request, source) as goal, self._source(engine, source) as opened:
+            step = _Step(engine, opened, goal, request)
             before = progress.count, progress.size_bytes
             try:
-                for seen in _chosen(engine, source, errand, progress):
+                for seen in _chosen(engine, source, request, progress):
                     if seen.sequence > newest or seen.is_locked:
                         progress.at = seen.lookup_id
                         continue
-                    if not errand.dry_run:
+                    if not request.dry_run:
                         step.carry(seen)
                     progress.done(seen)
-                    is_enough = progress.count >= errand.limit
+                    is_enough = progress.count >= request.limit
                     if is_enough or progress.count - before[0] >= _SLICE:
                         progress.is_over = is_enough
                         return
@@ -115,18 +115,18 @@ class Transfer:
 
     @contextmanager
     def _source(self, engine: Engine, source: QueueState) -> Iterator[OpenQueue]:
-        opened = open_to_take(engine, source, self._host)
+        opened = open_to_take(engine, source, self._runner.driver.token)
         try:
             yield opened
         finally:
             engine.opening.close(opened)
 
     @contextmanager
-    def _goal(self, engine: Engine, errand: Errand, source: QueueState) -> Iterator[OpenQueue]:
-        name, token = parse_queue_name(errand.to), self._host.driver.token
+    def _goal(self, engine: Engine, request: TransferRequest, source: QueueState) -> Iterator[OpenQueue]:
+        name, token = parse_queue_name(request.to), self._runner.driver.token
         is_subqueue = isinstance(name, DirectFormatName) and name.subqueue is not None
         goes_home = source.is_subqueue and engine.queues.find(name) is source.parent
-        access = QueueAccess.MOVE if errand.moves and (is_subqueue or goes_home) else QueueAccess.SEND
+        access = QueueAccess.MOVE if request.moves and (is_subqueue or goes_home) else QueueAccess.SEND
         try:
             opened = engine.opening.open(name, access, token=token)
         except QueueNotFoundError:
@@ -140,14 +140,14 @@ class Transfer:
 class _Step:
     """What happens in one commit."""
 
-    def __init__(self, engine: Engine, opened: OpenQueue, goal: OpenQueue, errand: Errand) -> None:
+    def __init__(self, engine: Engine, opened: OpenQueue, goal: OpenQueue, request: TransferRequest) -> None:
         self._engine = engine
         self._opened = opened
         self._goal = goal
-        self._moves = errand.moves
+        self._moves = request.moves
         state = goal.state
-        knows = errand.transactional is None and state is not None
-        self._is_transactional = state.queue.transactional if knows and state else bool(errand.transactional)
+        knows = request.transactional is None and state is not None
+        self._is_transactional = state.queue.transactional if knows and state else bool(request.transactional)
 
     def carry(self, seen: Seen) -> None:
         """Does it wholly, or raises and has done nothing."""
@@ -174,11 +174,13 @@ class _Step:
             raise
 
 
-def _chosen(engine: Engine, source: QueueState, errand: Errand, progress: _Progress) -> Iterator[Seen]:
-    if errand.lookup_ids is None:
+def _chosen(
+    engine: Engine, source: QueueState, request: TransferRequest, progress: _Progress
+) -> Iterator[Seen]:
+    if request.lookup_ids is None:
         yield from engine.browsing.in_order(source, progress.at)
         return
-    for lookup_id in errand.lookup_ids[progress.count :]:
+    for lookup_id in request.lookup_ids[progress.count :]:
         seen = next(engine.browsing.in_order(source, lookup_id - 1), None)
         if seen is None or seen.lookup_id != lookup_id or seen.is_locked:
             raise MessageNotFoundError(f"message {lookup_id} of {source}")

@@ -1,0 +1,143 @@
+"""Receiving over HTTP: requests that wait, clients that disconnect, and the leases between them.
+
+A thin shell around the lease machine (`tiercel.admin.leases`), which runs in the batches of the node.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from tiercel.admin.browsing import message_of
+from tiercel.admin.leases import SLICE, Leases, LeaseStatus, Receipt
+from tiercel.admin.message_json import Json, time_text, to_json
+from tiercel.admin.runner import Runner
+from tiercel.admin.waits import Caller, Waits
+from tiercel.engine.engine import Engine
+from tiercel.engine.handles import Found
+from tiercel.model.errors import IoTimeoutError
+
+T = TypeVar("T")
+
+
+class ReceiveRequest(NamedTuple):
+    limit: int = 1
+    wait_s: float = 0
+    lease_s: float = 30
+    is_final: bool = False  # received at once: no lease
+    lookup_id: int | None = None
+    bodies: bool = True
+    decode: bool = False
+
+
+class Receiver:
+    """Call `attach` before the first request, on the thread of the event loop."""
+
+    def __init__(self, runner: Runner, waits: Waits) -> None:
+        driver = runner.driver
+        self._runner = runner
+        self._waits = waits
+        self.leases = Leases(driver.engine, driver.token, partial(secrets.token_hex, 12))
+
+    def attach(self) -> None:
+        self._runner.driver.node.attach(self.leases, lambda _actions: None)
+
+    async def receive(self, queue: str, request: ReceiveRequest, who: str, caller: Caller) -> list[Json]:
+        """Messages in the order of the queue; none if none came in time."""
+        receipts: list[Receipt] = []  # filled inside the batch: a cancelled request knows what it opened
+
+        def begin() -> Receipt:
+            receipts.append(receipt := self.leases.open(queue))
+            if request.lookup_id is None:
+                self.leases.take(receipt, request.limit)
+            else:
+                self.leases.take_exactly(receipt, request.lookup_id)
+            return receipt
+
+        try:
+            receipt = await self._call(begin)
+            await self._take(receipt, request, caller)
+            rows = await _shown(receipt.taken, request)
+            if not request.is_final:
+                ids = await self._call(lambda: self.leases.lease(receipt, request.lease_s, who))
+                for row, identifier in zip(rows, ids, strict=True):
+                    row["lease"] = identifier
+            elif await caller.is_gone():
+                self._abandon(receipts)
+            else:
+                await self._call(lambda: self.leases.keep(receipt))
+        except BaseException:
+            self._abandon(receipts)
+            raise
+        return rows
+
+    async def _take(self, receipt: Receipt, request: ReceiveRequest, caller: Caller) -> None:
+        """Takes what else is there, or waits for the first message."""
+        taken = receipt.taken
+        while len(taken) % SLICE == 0 and 0 < len(taken) < request.limit:
+            if not await self._call(lambda: self.leases.take(receipt, request.limit)):
+                break
+        if taken or not request.wait_s:
+            return
+        first = await self._waits.until(self._wait(receipt, request.wait_s), caller)
+        if first is not None:
+            taken.append(first)
+
+    async def _wait(self, receipt: Receipt, seconds: float) -> Found | None:
+        try:
+            return await self._runner.read(lambda _: self.leases.wait(receipt, seconds))
+        except IoTimeoutError:
+            return None
+
+    def _abandon(self, receipts: list[Receipt]) -> None:
+        """Gives everything back; not awaited, because the request may have been cancelled."""
+
+        def abandon() -> None:
+            for each in receipts:
+                self.leases.abandon(each)
+
+        done = asyncio.ensure_future(self._call(abandon))
+        done.add_done_callback(lambda call: call.cancelled() or call.exception())
+
+    # Leases.
+
+    async def acknowledge(self, lease: str) -> Json:
+        return {"lease": lease, "already": not await self._call(lambda: self.leases.acknowledge(lease))}
+
+    async def give_back(self, lease: str) -> Json:
+        return {"lease": lease, "already": not await self._call(lambda: self.leases.give_back(lease))}
+
+    async def extend(self, lease: str, seconds: float) -> Json:
+        await self._call(lambda: self.leases.extend(lease, seconds))
+        return {"lease": lease, "lease_s": seconds}
+
+    async def listed(self) -> list[Json]:
+        def command(engine: Engine) -> list[Json]:
+            return [_row(engine, each) for each in self.leases.all()]
+
+        return await self._runner.call(command)
+
+    async def _call(self, command: Callable[[], T]) -> T:
+        return await self._runner.call(lambda _engine: command())
+
+
+async def _shown(taken: list[Found], request: ReceiveRequest) -> list[Json]:
+    rows: list[Json] = []
+    for number, (_, lookup_id, record, _) in enumerate(taken, 1):
+        rows.append(to_json(message_of(lookup_id, record), body=request.bodies, decode=request.decode))
+        if number % SLICE == 0:
+            await asyncio.sleep(0)  # others have a turn
+    return rows
+
+
+def _row(engine: Engine, lease: LeaseStatus) -> Json:
+    return {
+        "lease": lease.id,
+        "queue": lease.queue,
+        "lookup_id": str(lease.lookup_id),
+        "who": lease.who,
+        "lease_s": lease.seconds,
+        "seconds_left": round(lease.seconds_left, 3),
+        "ends": time_text(int(engine.seconds + lease.seconds_left)),
+    }
