@@ -138,10 +138,10 @@ def open_to_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 class TestWithoutTokens:
     @pytest.mark.parametrize("host", ["127.0.0.1", "localhost:1", "[::1]:9", "127.9.9.9"])
     def test_names_of_this_computer(self, open_to_all: Served, host: str) -> None:
-        assert open_to_all.ask("GET", "/queues", None, {"Runner": host}).status == 200
+        assert open_to_all.ask("GET", "/queues", None, {"Host": host}).status == 200
 
     @pytest.mark.parametrize("host", ["evil.example", "evil.example:8802", "192.0.2.1", "a b"])
     def test_other_names_are_refused(self, open_to_all: Served, host: str) -> None:
-        answer = open_to_all.ask("GET", "/queues", None, {"Runner": host})
+        answer = open_to_all.ask("GET", "/queues", None, {"Host": host})
         assert answer.status == 403
         assert "set tokens in [data]" in answer["fix"]
