@@ -269,6 +269,7 @@ class Machine:
         disk = self.disk
         if self._has_committed:  # a batch that goes on after its commit: what was noted before is durable
             self._decide(is_durable=True)
+            self._has_committed = False
         if disk.writes_to_crash is not None:
             disk.writes_to_crash -= 1
             if disk.writes_to_crash <= 0:
@@ -285,16 +286,19 @@ class Machine:
 
     def _perform(self, actions: list[Action]) -> None:
         """Lets the outputs go when the commit is done; a machine that dies before takes them with it."""
-        if not actions:
-            return
+        if actions:
+            self.after_commit(partial(self._network.perform, self, actions))
+
+    def after_commit(self, act: Callable[[], None]) -> None:
+        """Has something done when the disk is done with the batch, unless the machine dies before."""
         if self._busy_until <= self._schedule.now:
-            self._network.perform(self, actions)
+            act()
             return
         life = self.life
 
         def release() -> None:
             if self.is_up and self.life == life:
-                self._network.perform(self, actions)
+                act()
 
         self._schedule.at(self._busy_until, release)
 

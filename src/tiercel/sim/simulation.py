@@ -8,6 +8,7 @@ from random import Random
 
 from tiercel.binary.settings import RESEND_TABLE_S, Settings
 from tiercel.sim.checkers import Inquest
+from tiercel.sim.consumers import Consumers
 from tiercel.sim.faults import Faults, Menu
 from tiercel.sim.machine import Machine, Parts
 from tiercel.sim.network import Network
@@ -123,6 +124,9 @@ class World:
         self.faults = Faults(
             self.machines, self.schedule, self.network, self._random("faults"), self.trace, menu
         )
+        self.consumers = Consumers(
+            self.machines, self.schedule, self._random("consumers"), self.trace, self.workload, duration
+        )
 
     def _random(self, purpose: str) -> Random:
         """A source of its own for each part: a change in one does not turn the others over."""
@@ -179,9 +183,11 @@ class World:
             machine.start()
         self.workload.plan()
         self.faults.plan()
+        self.consumers.plan()
         self.schedule.run_until(self._duration)
         self.faults.end()
         self.workload.settle()
+        self.consumers.settle()
         self._rest()
         if self._drains:
             self.trace("world", "everything is received")
@@ -190,6 +196,7 @@ class World:
         problems = self._judge_rest()
         self.trace("world", "ends")
         problems += Inquest(self.machines, self.sent_messages, history_holds=self._history_holds()).problems()
+        problems += self.consumers.problems
         result = self.result()
         result.problems = problems
         return result

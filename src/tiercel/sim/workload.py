@@ -102,7 +102,7 @@ class Workload:
         self._schedule = schedule
         self._random = random
         self._trace = trace
-        self._sent_messages = sent_messages
+        self.sent_messages = self._sent_messages = sent_messages
         self._taste = taste
         self._handles: dict[Machine, tuple[int, dict[tuple[str, QueueAccess], OpenQueue]]] = {}
         self._in_doubt: list[tuple[Machine, _Decision]] = []
@@ -225,6 +225,32 @@ class Workload:
             negative_journaling=random.random() < taste.journaling,
         )
         return sent, self._message(sent)
+
+    def compose_plain(self, machine: Machine) -> tuple[SentMessage, Message]:
+        """A transactional message that asks for nothing, for whoever sends it in another way."""
+        random, taste = self._random, self._taste
+        target, queue = random.choice(self._machines), random.choice(taste.transactional_queues)
+        sent = SentMessage(
+            self._sent_messages.new_label(machine),
+            Kind.TRANSACTIONAL,
+            machine,
+            target,
+            queue,
+            self._name(target, queue, random.choice(taste.forms)),
+            TIME_TO_REACH_QUEUE_DEFAULT_S,
+            INFINITE,
+            0,
+            None,
+            positive_journaling=False,
+            negative_journaling=False,
+        )
+        self._sent_messages.add(sent)
+        return sent, self._message(sent)
+
+    def number(self, sent: list[SentMessage]) -> None:
+        """Notes the order in which messages are committed."""
+        for each in sent:
+            each.order = self._sent_messages.next_order()
 
     def _choose_queue(self, kind: Kind) -> str:
         draw = self._random.random()
