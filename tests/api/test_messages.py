@@ -91,7 +91,7 @@ class TestSend:
             ({"body": "%"}, "limit: bytes in base64"),
             ({"body": "AAEC", "text": "x"}, "it is given by ['body', 'text']"),
             ({"text": "x", "body_type": "i4"}, "message text"),
-            ({"response_queue": "nonsense"}, "message response_queue"),
+            ({"response_queue": "DIRECT=nonsense"}, "message response_queue"),
             ({"label": "x" * 250}, "message label"),
             ({"correlation_id": "7"}, "an id as {guid}\\number"),
             ([], "it must be a JSON object"),

@@ -84,4 +84,4 @@ class Surroundings:
 
 
 def queue_of(machine: Machine, queue: str) -> QueueState | None:
-    return machine.engine.find(parse(rf"DIRECT=OS:.\private$\{queue}"))
+    return machine.engine.queues.find(parse(rf"DIRECT=OS:.\private$\{queue}"))
