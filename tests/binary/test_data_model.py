@@ -5,7 +5,6 @@ from uuid import UUID
 import pytest
 
 from tiercel.binary.actions import Action, Write
-from tiercel.engine.records import slot_key
 from tiercel.model.codes import ConnectionStatus, OutgoingQueueState
 from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId, TxSequenceId
@@ -140,10 +139,15 @@ class TestIncomingTransactionalTransferInfo:
 
     def infos(self, pair: Pair) -> dict[UUID, tuple[int, int, float]]:
         right = pair.right
-        streams = right.run(right.protocol._incoming.streams.all)
-        assert {each.key[:4] for each in streams} == {slot_key(right.state("tx").slot)}
-        assert {each.sequence for each in streams} == {1 << 32 | 1}
-        return {each.sender: (each.number, each.reject_count, each.last_access) for each in streams}
+        state = right.state("tx")
+        infos = right.run(lambda: right.protocol._incoming.streams.infos(state))
+        assert all(each.queue is state.queue for each in infos)
+        assert {str(each.format_name) for each in infos} == {rf"DIRECT=TCP:{right.address}\private$\tx"}
+        assert {each.sequence_identifier for each in infos} == {TxSequenceId(1, 1)}
+        return {
+            each.sender_identifier: (each.sequence_number, each.reject_count, each.last_access_time)
+            for each in infos
+        }
 
 
 class TestOffline:

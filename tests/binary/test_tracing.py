@@ -7,6 +7,7 @@ import pytest
 
 from engine.harness import Box
 from tiercel.model.codes import DeliveryGuarantee, MessageClass
+from tiercel.model.identifiers import NULL_GUID
 from tiercel.model.message import Message
 
 from .nodes import Hand, Net, Qm, reached_through
@@ -40,7 +41,7 @@ def lines(message: Message) -> list[str]:
     return text.split("\r\n")[:-1]
 
 
-@pytest.mark.conformance("MQQB-187")
+@pytest.mark.conformance("MQQB-187", "DMPR-084")
 def test_one_at_each_arrival_and_each_departure(net: Net) -> None:
     _, boxes = send_through_a_router(net)
     messages = [box.messages() for box in boxes]
@@ -49,6 +50,19 @@ def test_one_at_each_arrival_and_each_departure(net: Net) -> None:
     assert departures == [[True], [False, True], [False]]
     kinds = {(each.message_class, each.delivery) for some in messages for each in some}
     assert kinds == {(MessageClass.REPORT, DeliveryGuarantee.EXPRESS)}
+
+
+@pytest.mark.conformance("DMPR-084")
+def test_no_tracing_is_the_default(net: Net) -> None:
+    message = Message(b"1")
+    assert (message.tracing, message.tracing_queue) == (False, NULL_GUID)
+    source, router, destination = net.qm("SOURCE"), net.qm("ROUTER"), net.qm("DESTINATION")
+    boxes = [reports(qm) for qm in (source, router, destination)]
+    destination.create("q")
+    reached_through(router, source, destination, "q").send(b"1")
+    net.settle()
+    assert destination.box("q").bodies() == [b"1"]
+    assert [box.bodies() for box in boxes] == [[], [], []]
 
 
 @pytest.mark.conformance("MQQB-187")

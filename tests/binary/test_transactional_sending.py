@@ -247,7 +247,7 @@ class TestOrderAcks:
         here.kill()
         assert awaiting(here) == [b"1"]
 
-    @pytest.mark.conformance("MQQB-146")
+    @pytest.mark.conformance("MQQB-146", "DMPR-059")
     def test_management_sees_it_all(self, net: Net, here: Qm, hand: Hand, box: Box) -> None:
         send(box, b"1", b"2", b"3", positive_journaling=True)
         hand.ack()

@@ -7,6 +7,7 @@ from tiercel.engine.handles import OpenQueue
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import OutgoingQueueState, QueueAccess, RemoteReadState, ShareMode
 from tiercel.model.format_name import FormatName
+from tiercel.model.identifiers import NULL_GUID
 from tiercel.model.message import Message
 from tiercel.model.queue import OutgoingQueue
 
@@ -333,9 +334,15 @@ class TestOutgoingQueues:
         (queue,) = outgoing(world)
         assert (queue.label, str(queue.destination_format_name)) == (name, name)
         assert (queue.next_hops, queue.state, queue.multicast) == (None, OutgoingQueueState.INACTIVE, False)
-        others = {each.queue.identifier for each in world.engine.queues.all() if each.queue is not queue}
-        assert queue.identifier not in others
         assert queue.queue_manager is world.engine.queue_manager
+        open_by_name(world, r"DIRECT=OS:elsewhere\private$\q", SEND)
+        identifiers = [each.queue.identifier for each in world.engine.queues.all()]
+        assert len(set(identifiers)) == len(identifiers)
+        assert NULL_GUID not in identifiers
+        world.restart()
+        again = open_by_name(world, name, SEND).state
+        assert again is not None
+        assert again.queue.identifier == queue.identifier, "it is used again after a restart too"
 
     @pytest.mark.conformance("DMPR-052")
     def test_each_name_has_its_own(self, world: World) -> None:

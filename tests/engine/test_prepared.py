@@ -371,6 +371,22 @@ class TestCoordinatorRequests:
         assert working.state is TransactionState.ENDED
         assert world.total_bytes == 0
 
+    @pytest.mark.conformance("DMPR-145")
+    def test_a_failed_prepare_gives_everything_back(self, world: World, orders: Box) -> None:
+        gone, filling = world.create("gone", transactional=True), world.begin()
+        orders.send(b"1", transaction=filling)
+        world.commit(filling)
+        working = world.begin()
+        assert orders.receive(transaction=working).body == b"1"
+        orders.send(b"2", transaction=working)
+        gone.send(b"3", transaction=working)
+        gone.delete()
+        assert self.ask(world, "prepare", working) == [CoordinatorAnswer.ABORTED]
+        for _ in range(2):
+            assert orders.bodies() == [b"1"]
+            assert list(world.engine.transactions.in_doubt()) == []
+            world.kill()
+
     @pytest.mark.conformance("DMPR-146")
     @pytest.mark.parametrize("crash", [False, True])
     @pytest.mark.parametrize(
@@ -429,6 +445,26 @@ class TestRecovery:
             assert sorted(orders.bodies()) == sorted(bodies)
             assert list(world.engine.transactions.in_doubt()) == []
             world.kill()
+
+    @pytest.mark.conformance("DMPR-131")
+    def test_every_transaction_gets_its_own_outcome(self, world: World, orders: Box) -> None:
+        outcomes: dict[UUID, Outcome] = {}
+        for number, outcome in enumerate((Outcome.COMMITTED, Outcome.ABORTED, Outcome.COMMITTED)):
+            working = world.begin()
+            orders.send(bytes([number]), transaction=working)
+            world.prepare(working)
+            outcomes[working.id] = outcome
+        asked: list[UUID] = []
+
+        def answer(identifier: UUID) -> Outcome:
+            asked.append(identifier)
+            return outcomes[identifier]
+
+        world.options["outcome_of"] = answer
+        world.kill()
+        assert sorted(asked) == sorted(outcomes)
+        assert sorted(orders.bodies()) == [b"\0", b"\2"]
+        assert list(world.engine.transactions.in_doubt()) == []
 
     @pytest.mark.conformance("DMPR-148")
     def test_it_does_not_start_while_the_coordinator_is_silent(self, world: World, orders: Box) -> None:

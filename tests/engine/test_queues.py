@@ -18,7 +18,16 @@ from tiercel.model.errors import MqError
 from tiercel.model.identifiers import NULL_GUID
 from tiercel.model.limits import INFINITE
 from tiercel.model.path_name import PathName
-from tiercel.model.queue import OutgoingQueue, Queue
+from tiercel.model.queue import DirectoryObject, OutgoingQueue, Queue
+from tiercel.model.queue_manager import (
+    ConnectedNetwork,
+    Enterprise,
+    QueueManager,
+    RoutingLink,
+    Site,
+    User,
+)
+from tiercel.model.sid import EVERYONE
 from tiercel.security.descriptor import SecurityDescriptor
 
 from .harness import ALICE, ALL_ACKNOWLEDGEMENTS, NOW, SYSTEM, Box, World, refused
@@ -101,7 +110,7 @@ class TestCreateQueue:
         with refused(0xC00E0005):
             box.world.create(r"HERE\private$\q")
 
-    @pytest.mark.conformance("DMPR-156", "DMPR-030", "DMPR-002")
+    @pytest.mark.conformance("DMPR-156", "DMPR-030")
     def test_all_attributes_come_from_the_template_and_outlive_a_restart(self, durable_world: World) -> None:
         security = SecurityDescriptor.parse("O:WDG:WDD:(A;;GA;;;WD)").encode()
         box = durable_world.create("q", security=security, **TWELVE)
@@ -178,7 +187,7 @@ class TestCreateQueue:
 
 
 class TestProperties:
-    @pytest.mark.conformance("DMPR-030", "DMPR-002")
+    @pytest.mark.conformance("DMPR-030")
     def test_a_change_moves_the_modify_time_and_nothing_else(self, durable_world: World) -> None:
         box = durable_world.create("q", type=TYPE)
         identifier = box.state.queue.identifier
@@ -192,12 +201,41 @@ class TestProperties:
             durable_world.restart()
 
     @pytest.mark.conformance("DMPR-002")
-    def test_an_identifier_cannot_be_assigned(self, world: World, box: Box) -> None:
-        other = world.create("other")
-        assert box.state.queue.identifier != other.state.queue.identifier
-        for entity in (box.state.queue, world.engine.queue_manager):
-            with pytest.raises(MqError):
-                entity.identifier = NULL_GUID
+    def test_identifiers_are_unique_and_outlive_changes_and_restarts(self, durable_world: World) -> None:
+        one, two = durable_world.create("one"), durable_world.create("two")
+
+        def identifiers() -> list[UUID]:
+            states = [state.queue for state in durable_world.engine.queues.all()]
+            return [durable_world.engine.queue_manager.identifier, *(queue.identifier for queue in states)]
+
+        before = identifiers()
+        assert len(set(before)) == len(before)
+        assert NULL_GUID not in before
+        one.set(label="new", quota_kib=9)
+        two.set(label="other", quota_kib=7)
+        assert identifiers() == before
+        durable_world.restart()
+        assert identifiers() == before
+
+    @pytest.mark.conformance("DMPR-002")
+    @pytest.mark.parametrize(
+        "entity",
+        [
+            QueueManager(identifier=TYPE, computer_name="A"),
+            Queue(identifier=TYPE, pathname=PathName.parse(r".\q")),
+            Enterprise(identifier=TYPE, name="e"),
+            Site(identifier=TYPE, name="s"),
+            RoutingLink(identifier=TYPE),
+            ConnectedNetwork(identifier=TYPE, name="n"),
+            User(identifier=TYPE, security_identifier=EVERYONE),
+        ],
+        ids=lambda entity: type(entity).__name__,
+    )
+    def test_an_identifier_cannot_be_assigned(self, entity: DirectoryObject) -> None:
+        assert isinstance(entity, DirectoryObject)
+        with pytest.raises(MqError):
+            entity.identifier = NULL_GUID
+        assert entity.identifier == TYPE
 
     @pytest.mark.conformance("DMPR-002")
     def test_journals_keep_theirs_too(self, durable_world: World) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tiercel.engine.core import Removed
 from tiercel.engine.handles import OpenQueue
 from tiercel.engine.queue_state import START
-from tiercel.model.codes import MessageClass, MessageSeekAction, QueueAccess
+from tiercel.model.codes import MessageClass, MessageSeekAction, QueueAccess, ShareMode
 from tiercel.model.errors import MqError
 from tiercel.wire.user_message import UserMessage
 
@@ -181,6 +181,17 @@ class TestDequeueMessageEnd:
 
 class TestReadMessageByLookupIdentifier:
     """3.1.7.1.13 and 3.1.7.3.3, on a b c d e with c locked."""
+
+    @pytest.mark.conformance("DMPR-114")
+    def test_the_actions_and_the_share_modes_are_those_of_the_specification(self) -> None:
+        assert [each.value for each in MessageSeekAction] == [
+            "SeekFirst",
+            "SeekPrevious",
+            "SeekCurrent",
+            "SeekNext",
+            "SeekLast",
+        ]
+        assert [(each.name, each.value) for each in ShareMode] == [("DENY_NONE", 0), ("DENY_RECEIVE", 1)]
 
     @pytest.mark.conformance("DMPR-210", "DMPR-263", "DMPR-114")
     @pytest.mark.parametrize("mode", ["peek", "receive", "transaction", "two phases"])

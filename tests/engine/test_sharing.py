@@ -43,7 +43,7 @@ def clashes(first: tuple[QueueAccess, ShareMode], second: tuple[QueueAccess, Sha
 
 
 class TestSharing:
-    @pytest.mark.conformance("DMPR-179", "DMPR-180", "DMPR-181")
+    @pytest.mark.conformance("DMPR-179", "DMPR-180", "DMPR-181", "DMPR-114")
     @pytest.mark.parametrize("first", EXISTING)
     @pytest.mark.parametrize("second", [*EXISTING, (SEND, DENY_NONE)])
     def test_every_pair(

@@ -4,7 +4,8 @@ from uuid import UUID
 
 import pytest
 
-from tiercel.model.codes import MessageClass, TransactionalOperationType
+from tiercel.model.codes import MessageClass, QueueAccess, TransactionalOperationType
+from tiercel.model.errors import MqError
 from tiercel.model.identifiers import NO_SEQUENCE
 from tiercel.model.path_name import PathName
 
@@ -356,10 +357,12 @@ class TestTransactionalOperation:
 
     @pytest.mark.conformance("DMPR-106")
     def test_every_kind_is_the_same_after_a_restart(self, world: World, orders: Box) -> None:
-        fill(world, orders, b"1", b"2")
+        fill(world, orders, b"0", b"1", b"2")
         retry, working = orders.subqueue("retry"), world.begin()
         orders.send(b"3", transaction=working)
-        received = orders.receive(transaction=working)
+        rejected, received = orders.receive(transaction=working), orders.receive(transaction=working)
+        opened = orders.receiving
+        world.run(lambda: world.engine.reading.reject_at_commit(opened, rejected.lookup_id))
         moved = orders.peek()
         orders.move(moved, retry, working)
         target = retry.state
@@ -367,14 +370,28 @@ class TestTransactionalOperation:
         world.kill()
         (again,) = world.engine.transactions.in_doubt()
         kept = [
-            (each.kind.name, each.queue.slot, each.lookup_id, each.target.slot if each.target else None)
+            (each.kind.name, each.queue.slot, each.lookup_id, each.target and each.target.slot, each.reason)
             for each in again.operations
         ]
+        accepted, refusal = MessageClass.ACK_RECEIVE, MessageClass.NACK_RECEIVE_REJECTED
         slot = orders.state.slot
         assert kept == [
-            ("ENQUEUE", slot, 0, None),
-            ("DEQUEUE", slot, received.lookup_id, None),
-            ("MOVE", slot, moved.lookup_id, target.slot),
+            ("ENQUEUE", slot, 0, None, accepted),
+            ("DEQUEUE", slot, rejected.lookup_id, None, refusal),
+            ("DEQUEUE", slot, received.lookup_id, None, accepted),
+            ("MOVE", slot, moved.lookup_id, target.slot, accepted),
         ]
         world.commit(again)
-        assert (orders.bodies(), retry.bodies()) == ([b"3"], [b"1" if moved.body == b"1" else b"2"])
+        assert (orders.bodies(), retry.bodies()) == ([b"3"], [b"2"])
+        assert world.discarded() == [refusal]
+
+    @pytest.mark.conformance("DMPR-106")
+    def test_a_move_needs_a_target(self, world: World, orders: Box) -> None:
+        fill(world, orders, b"1")
+        message, source, working = orders.peek(), orders.receiving, world.begin()
+        goal = orders.subqueue("retry").open(QueueAccess.MOVE)
+        world.run(lambda: world.engine.opening.close(goal))  # and with it the subqueue is gone
+        with pytest.raises(MqError):
+            world.run(lambda: world.engine.moving.move(source, message.lookup_id, goal, working))
+        assert working.operations == []
+        assert orders.bodies() == [b"1"], "nothing holds the message"
