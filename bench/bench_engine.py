@@ -57,32 +57,32 @@ def message() -> tiercel.Message:
 # Ours.
 
 
-def send(queue: tiercel.Queue, count: int, batch: int = BATCH) -> None:
+def send(queue: tiercel.EmbeddedQueue, count: int, batch: int = BATCH) -> None:
     for _ in range(count // batch):
         queue.send_many([message() for _ in range(batch)])
 
 
-def receive(queue: tiercel.Queue, count: int) -> None:
+def receive(queue: tiercel.EmbeddedQueue, count: int) -> None:
     for _ in range(count // BATCH):
         for received in queue.receive_many(BATCH, 0):
             _ = received.body  # what every program asks for
 
 
-def send_each(qm: tiercel.QueueManager, queue: tiercel.Queue, count: int) -> None:
+def send_each(qm: tiercel.EmbeddedQueueManager, queue: tiercel.EmbeddedQueue, count: int) -> None:
     for _ in range(count // BATCH):
         with qm.batch():
             for _ in range(BATCH):
                 queue.send(message())
 
 
-def receive_each(qm: tiercel.QueueManager, queue: tiercel.Queue, count: int) -> None:
+def receive_each(qm: tiercel.EmbeddedQueueManager, queue: tiercel.EmbeddedQueue, count: int) -> None:
     for _ in range(count // BATCH):
         with qm.batch():
             for _ in range(BATCH):
                 _ = queue.receive(0).body
 
 
-def one_by_one(qm: tiercel.QueueManager, queue: tiercel.Queue, count: int) -> None:
+def one_by_one(qm: tiercel.EmbeddedQueueManager, queue: tiercel.EmbeddedQueue, count: int) -> None:
     for _ in range(count):
         with qm.transaction() as transaction:
             queue.send(tiercel.Message(BODY), transaction=transaction)
@@ -149,7 +149,7 @@ def pair(first: Work, second: Work) -> Work:
     return both
 
 
-def comparisons(qm: tiercel.QueueManager, bare: Bare) -> dict[str, tuple[int, Work, Work]]:
+def comparisons(qm: tiercel.EmbeddedQueueManager, bare: Bare) -> dict[str, tuple[int, Work, Work]]:
     """How many messages, what we do with them, and what bare LMDB does."""
     orders = qm.create_queue(ORDERS)
     transactional = qm.create_queue(TRANSACTIONAL, transactional=True)
@@ -237,7 +237,7 @@ def growth(sizes: list[int]) -> None:
         crowd(qm)
 
 
-def crowd(qm: tiercel.QueueManager) -> None:
+def crowd(qm: tiercel.EmbeddedQueueManager) -> None:
     """What other queues and open cursors cost one receive."""
     orders = qm.create_queue(ORDERS)
     send(orders, 10_000, batch=1000)

@@ -32,7 +32,7 @@ from bench_daemon import folder
 
 import tiercel
 from tiercel import aio
-from tiercel.client.remote_aio import RemoteQueue
+from tiercel.client.remote_aio import AsyncRemoteQueue
 from tiercel.security.descriptor import SecurityDescriptor
 
 USER, PASSWORD, SID = "reader", "secret", "S-1-5-21-1-2-3-1001"
@@ -162,7 +162,7 @@ class Daemon:
         self.process.wait()
 
 
-async def receive(queue: RemoteQueue, case: Case, count: int) -> None:
+async def receive(queue: AsyncRemoteQueue, case: Case, count: int) -> None:
     if case.consumes:
         async for _ in queue.consume(timeout=10, until=CountDown(count)):
             pass

@@ -25,7 +25,9 @@ def rows_of(payload: bytes) -> Iterator[Row]:
 NAME = FormatName.parse(r"DIRECT=OS:.\private$\orders")
 
 
-def run(qm: tiercel.QueueManager, number: int, *, transactional: bool) -> tuple[float, float, float, float]:
+def run(
+    qm: tiercel.EmbeddedQueueManager, number: int, *, transactional: bool
+) -> tuple[float, float, float, float]:
     """Seconds: to stage everything, of the longest slice, of all slices, of the commit."""
     driver, stage = qm.driver, StageId("bench", str(number), "0", "a")
     stages, payload = driver.engine.stages, BODY * CHUNK

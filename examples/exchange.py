@@ -78,7 +78,7 @@ class Other:
 
 
 class Sender:
-    def __init__(self, qm: aio.QueueManager) -> None:
+    def __init__(self, qm: aio.AsyncEmbeddedQueueManager) -> None:
         self._qm = qm
         self._queues = {kind: qm.queue(rf"DIRECT=TCP:{THERE}\private$\{kind}") for kind in KINDS}
         self.acknowledged: dict[str, set[bytes]] = {kind: set() for kind in KINDS}

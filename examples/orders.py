@@ -14,11 +14,11 @@ import tiercel
 ORDERS, SHIPPING = r".\private$\orders", r".\private$\shipping"
 
 
-def queue(qm: tiercel.QueueManager, name: str) -> tiercel.Queue:
+def queue(qm: tiercel.EmbeddedQueueManager, name: str) -> tiercel.EmbeddedQueue:
     return qm.create_queue(name, transactional=True, exist_ok=True)
 
 
-def take_orders(qm: tiercel.QueueManager) -> None:
+def take_orders(qm: tiercel.EmbeddedQueueManager) -> None:
     """All orders of a basket, or none."""
     with qm.transaction() as tx:
         for number, item in enumerate(["tea", "bread", "a brick"], start=1):
@@ -26,7 +26,7 @@ def take_orders(qm: tiercel.QueueManager) -> None:
             queue(qm, ORDERS).send(order, transaction=tx)
 
 
-def ship(qm: tiercel.QueueManager) -> None:
+def ship(qm: tiercel.EmbeddedQueueManager) -> None:
     """Takes one order and passes it on in the same transaction: it is never lost and never shipped twice."""
     with qm.transaction() as tx:
         order = queue(qm, ORDERS).receive(timeout=0, transaction=tx)

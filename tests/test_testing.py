@@ -27,7 +27,7 @@ def test_one(queue_manager):
     assert queue.receive(timeout=0).body == b"order"
 
 def test_two(queue_manager):
-    assert isinstance(queue_manager, tiercel.QueueManager)
+    assert isinstance(queue_manager, tiercel.EmbeddedQueueManager)
     assert queue_manager.queues() == [] == queue_manager.discards()
     queue_manager.create_queue(QUEUE)
 """
@@ -91,4 +91,4 @@ def test_it(queue_manager):
 
 def test_is_listed_with_its_docstring(suite: pytest.Pytester) -> None:
     listed = suite.runpytest_inprocess("--fixtures", "-p", "no:cacheprovider")
-    listed.stdout.fnmatch_lines(["queue_manager*", "*A queue manager that is empty at first*"])
+    listed.stdout.fnmatch_lines(["queue_manager*", "*An empty queue manager, closed after the test*"])

@@ -12,7 +12,10 @@ from tiercel.model.path_name import PathName
 
 if TYPE_CHECKING:
     from tiercel.client.consumer import Claim, ClaimedMessage, Consumer
-    from tiercel.client.embedded import Cursor, Queue, QueueManager, Transaction, open  # noqa: A004  # see there
+    from tiercel.client.embedded import EmbeddedQueue, EmbeddedQueueManager, open  # noqa: A004  # see there
+    from tiercel.client.embedded_aio import EmbeddedCursor
+    from tiercel.client.embedded_core import EmbeddedTransaction
+    from tiercel.client.interfaces import Cursor, Queue, QueueManager, Transaction
     from tiercel.client.remote import RemoteCursor, RemoteQueue, RemoteQueueManager, connect
     from tiercel.client.remote_message import RemoteMessage
     from tiercel.client.remote_session import RemoteTransaction
@@ -20,7 +23,10 @@ if TYPE_CHECKING:
 # Loaded when they are first used: a Spark worker that only decodes messages needs no queue manager.
 _HOMES = {
     "consumer": ("Claim", "ClaimedMessage", "Consumer"),
-    "embedded": ("Cursor", "Queue", "QueueManager", "Transaction", "open"),
+    "embedded": ("EmbeddedQueue", "EmbeddedQueueManager", "open"),
+    "embedded_aio": ("EmbeddedCursor",),
+    "embedded_core": ("EmbeddedTransaction",),
+    "interfaces": ("Cursor", "Queue", "QueueManager", "Transaction"),
     "remote": ("RemoteCursor", "RemoteQueue", "RemoteQueueManager", "connect"),
     "remote_message": ("RemoteMessage",),
     "remote_session": ("RemoteTransaction",),
@@ -34,6 +40,10 @@ __all__ = [
     "Consumer",
     "Cursor",
     "DeliveryGuarantee",
+    "EmbeddedCursor",
+    "EmbeddedQueue",
+    "EmbeddedQueueManager",
+    "EmbeddedTransaction",
     "FormatName",
     "Message",
     "MessageClass",

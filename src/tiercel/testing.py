@@ -1,9 +1,9 @@
-r"""Pytest fixtures with a real queue manager in a folder of the test's own.
+r"""Pytest fixtures: a real queue manager in a temporary directory.
 
 pytest_plugins = ["tiercel.testing"]
 
 def test_order(queue_manager):
-    orders = queue_manager.create_queue(r".\private$\orders")
+    orders = queue_manager.create_queue("orders")
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tiercel.client import embedded
 
 
 @pytest.fixture
-def queue_manager(tmp_path: Path) -> Iterator[embedded.QueueManager]:
-    """A queue manager that is empty at first and closed after the test."""
+def queue_manager(tmp_path: Path) -> Iterator[embedded.EmbeddedQueueManager]:
+    """An empty queue manager, closed after the test."""
     with embedded.open(tmp_path / "queue-manager", computer_name="TEST") as manager:
         yield manager

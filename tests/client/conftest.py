@@ -14,16 +14,16 @@ def directory(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def qm(directory: Path) -> Iterator[tiercel.QueueManager]:
+def qm(directory: Path) -> Iterator[tiercel.EmbeddedQueueManager]:
     with tiercel.open(directory, computer_name="TEST") as manager:
         yield manager
 
 
 @pytest.fixture
-def queue(qm: tiercel.QueueManager) -> tiercel.Queue:
+def queue(qm: tiercel.EmbeddedQueueManager) -> tiercel.EmbeddedQueue:
     return qm.create_queue(ORDERS)
 
 
 @pytest.fixture
-def transactional(qm: tiercel.QueueManager) -> tiercel.Queue:
+def transactional(qm: tiercel.EmbeddedQueueManager) -> tiercel.EmbeddedQueue:
     return qm.create_queue(r".\private$\payments", transactional=True)

@@ -40,7 +40,7 @@ class Running(Generic[T]):
         return self._value[0]
 
 
-def waiting_on(queue: tiercel.Queue) -> int:
+def waiting_on(queue: tiercel.EmbeddedQueue) -> int:
     """How many reads wait on a queue."""
     driver = queue.driver
     return driver.run(lambda: len(driver.engine.queues.get(queue.format_name).waiters))
@@ -53,14 +53,14 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.002)
 
 
-def waiting(queue: tiercel.Queue, call: Callable[[], T], readers: int = 1) -> Running[T]:
+def waiting(queue: tiercel.EmbeddedQueue, call: Callable[[], T], readers: int = 1) -> Running[T]:
     """Starts a read in a thread and returns when it waits."""
     running = Running(call)
     wait_until(lambda: waiting_on(queue) >= readers or not running.is_waiting)
     return running
 
 
-def bodies(queue: tiercel.Queue) -> list[bytes]:
+def bodies(queue: tiercel.EmbeddedQueue) -> list[bytes]:
     """What is in a queue, without taking it."""
     cursor = queue.cursor()
     found = [message.body for message in cursor]
@@ -68,7 +68,7 @@ def bodies(queue: tiercel.Queue) -> list[bytes]:
     return found
 
 
-def fill(queue: tiercel.Queue, *texts: bytes) -> list[tiercel.Message]:
+def fill(queue: tiercel.EmbeddedQueue, *texts: bytes) -> list[tiercel.Message]:
     """Sends these and gives them as they are in the queue, with their lookup ids."""
     for text in texts:
         queue.send(text)

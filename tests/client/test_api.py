@@ -33,7 +33,7 @@ def test_the_code_of_the_issue(directory: Path) -> None:
 
 
 class TestQueues:
-    def test_a_hundred_are_listed_with_what_is_in_them(self, qm: tiercel.QueueManager) -> None:
+    def test_a_hundred_are_listed_with_what_is_in_them(self, qm: tiercel.EmbeddedQueueManager) -> None:
         with qm.batch():
             for number in range(100):
                 queue = qm.create_queue(rf".\private$\queue {number:02}", label=f"number {number}")
@@ -61,12 +61,12 @@ class TestQueues:
         ],
     )
     def test_is_found_by_every_name_it_has(
-        self, qm: tiercel.QueueManager, queue: tiercel.Queue, name: str
+        self, qm: tiercel.EmbeddedQueueManager, queue: tiercel.EmbeddedQueue, name: str
     ) -> None:
         queue.send(b"x")
         assert qm.queue(name).count == 1
 
-    def test_short_names_make_and_find_queues(self, qm: tiercel.QueueManager) -> None:
+    def test_short_names_make_and_find_queues(self, qm: tiercel.EmbeddedQueueManager) -> None:
         queue = qm.create_queue("invoices", journaling=True)
         assert qm.create_queue(r"FormatName:DIRECT=OS:.\private$\invoices", exist_ok=True).count == 0
         assert queue.path_name == r"TEST\private$\invoices"
@@ -83,7 +83,7 @@ class TestQueues:
         with pytest.raises(tiercel.QueueNotFoundError):
             qm.queue("invoices")
 
-    def test_public_queues_too(self, qm: tiercel.QueueManager) -> None:
+    def test_public_queues_too(self, qm: tiercel.EmbeddedQueueManager) -> None:
         qm.create_queue(r".\orders").send(b"x")
         assert qm.queue(r"TEST\orders").receive(0).body == b"x"
 
@@ -114,13 +114,13 @@ class TestQueues:
             assert [queue.path_name.rpartition("\\")[2] for queue in qm.queues()] == ["other"]
 
     def test_a_new_queue_of_the_same_name_is_empty(
-        self, qm: tiercel.QueueManager, queue: tiercel.Queue
+        self, qm: tiercel.EmbeddedQueueManager, queue: tiercel.EmbeddedQueue
     ) -> None:
         queue.send(b"x")
         queue.delete()
         assert qm.create_queue(ORDERS).count == 0
 
-    def test_quota_counts_exactly(self, queue: tiercel.Queue) -> None:
+    def test_quota_counts_exactly(self, queue: tiercel.EmbeddedQueue) -> None:
         queue.send(b"x")
         size = queue.size_bytes
         queue.set_properties(quota_kib=1)
@@ -133,14 +133,14 @@ class TestQueues:
 
 
 class TestPriorities:
-    def test_higher_first_and_equal_ones_in_the_order_of_arrival(self, queue: tiercel.Queue) -> None:
+    def test_higher_first_and_equal_ones_in_the_order_of_arrival(self, queue: tiercel.EmbeddedQueue) -> None:
         for number, priority in enumerate([3, 0, 7, 3, 7, 0]):
             queue.send(tiercel.Message(b"%d" % number, priority=priority))
         assert bodies(queue) == [b"2", b"4", b"0", b"3", b"1", b"5"]
 
 
 class TestJournals:
-    def test_of_a_queue_copies_what_was_received(self, queue: tiercel.Queue) -> None:
+    def test_of_a_queue_copies_what_was_received(self, queue: tiercel.EmbeddedQueue) -> None:
         queue.set_properties(journaling=True)
         queue.send(tiercel.Message(b"x", label="kept"))
         taken = queue.receive(0)
@@ -148,7 +148,7 @@ class TestJournals:
         assert (copy.id, copy.body, copy.label) == (taken.id, b"x", "kept")
 
     def test_of_the_computer_copies_what_was_sent_so(
-        self, qm: tiercel.QueueManager, queue: tiercel.Queue
+        self, qm: tiercel.EmbeddedQueueManager, queue: tiercel.EmbeddedQueue
     ) -> None:
         queue.send(tiercel.Message(b"x", positive_journaling=True))
         queue.send(b"y")
@@ -182,7 +182,7 @@ class TestJournals:
 
 class TestDiscards:
     def test_tell_everything_about_a_purged_message(
-        self, qm: tiercel.QueueManager, queue: tiercel.Queue
+        self, qm: tiercel.EmbeddedQueueManager, queue: tiercel.EmbeddedQueue
     ) -> None:
         sent = queue.send(tiercel.Message(b"abc", label="gone"))
         size = queue.size_bytes
@@ -202,14 +202,18 @@ class TestDiscards:
         with tiercel.open(directory) as qm:
             assert qm.discards()[: len(before)] == before
 
-    def test_receiving_is_no_discard(self, qm: tiercel.QueueManager, queue: tiercel.Queue) -> None:
+    def test_receiving_is_no_discard(
+        self, qm: tiercel.EmbeddedQueueManager, queue: tiercel.EmbeddedQueue
+    ) -> None:
         fill(queue, b"x")
         queue.receive(0)
         assert qm.discards() == []
 
 
 class TestAcknowledgements:
-    def test_come_to_the_administration_queue(self, qm: tiercel.QueueManager, queue: tiercel.Queue) -> None:
+    def test_come_to_the_administration_queue(
+        self, qm: tiercel.EmbeddedQueueManager, queue: tiercel.EmbeddedQueue
+    ) -> None:
         admin = qm.create_queue(r".\private$\admin")
         asked = tiercel.Acknowledgements.FULL_REACH_QUEUE | tiercel.Acknowledgements.FULL_RECEIVE
         message = tiercel.Message(b"x", acknowledgements=asked, administration_queue=admin.format_name)
@@ -220,13 +224,13 @@ class TestAcknowledgements:
 
 
 class TestAnotherComputer:
-    def test_can_be_sent_to_and_shows_as_outgoing(self, qm: tiercel.QueueManager) -> None:
+    def test_can_be_sent_to_and_shows_as_outgoing(self, qm: tiercel.EmbeddedQueueManager) -> None:
         remote = qm.queue(r"DIRECT=OS:elsewhere\private$\orders")
         remote.send(b"x")
         assert remote.count == 1
         assert [queue.path_name for queue in qm.queues()] == [r"elsewhere\private$\orders"]
 
-    def test_nothing_waits_for_it_before_the_first_send(self, qm: tiercel.QueueManager) -> None:
+    def test_nothing_waits_for_it_before_the_first_send(self, qm: tiercel.EmbeddedQueueManager) -> None:
         """A program that starts again asks what is left of its last run: nothing, not an error."""
         remote = qm.queue(r"DIRECT=OS:elsewhere\private$\orders")
         assert (remote.count, remote.size_bytes) == (0, 0)

@@ -55,7 +55,7 @@ NO_FORMAT_NAME = [
 class World:
     """A queue manager with something in it, and a way to see whether anything has changed."""
 
-    def __init__(self, qm: tiercel.QueueManager) -> None:
+    def __init__(self, qm: tiercel.EmbeddedQueueManager) -> None:
         self.qm = qm
         self.queue = qm.create_queue(r".\private$\plain", label="plain")
         self.transactional = qm.create_queue(r".\private$\transactional", transactional=True)

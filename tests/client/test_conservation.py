@@ -22,7 +22,7 @@ class MistakeError(Exception):
 class Clerk:
     """One thread's work and what it knows to have happened."""
 
-    def __init__(self, number: int, qm: tiercel.QueueManager, queue: tiercel.Queue) -> None:
+    def __init__(self, number: int, qm: tiercel.EmbeddedQueueManager, queue: tiercel.EmbeddedQueue) -> None:
         self.random = random.Random(number)
         self.number, self.qm, self.queue = number, qm, queue
         self.sent: list[bytes] = []

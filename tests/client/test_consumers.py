@@ -13,11 +13,11 @@ ORDERS = r".\private$\orders"
 
 
 @pytest.fixture
-def orders(qm: tiercel.QueueManager) -> tiercel.Queue:
+def orders(qm: tiercel.EmbeddedQueueManager) -> tiercel.EmbeddedQueue:
     return filled(qm, 5)
 
 
-def filled(qm: tiercel.QueueManager, count: int) -> tiercel.Queue:
+def filled(qm: tiercel.EmbeddedQueueManager, count: int) -> tiercel.EmbeddedQueue:
     queue = qm.create_queue(ORDERS, exist_ok=True)
     with qm.batch():
         for number in range(1, count + 1):
@@ -31,7 +31,7 @@ def bodies(claim: tiercel.Claim) -> dict[int, bytes]:
 
 class TestClaiming:
     def test_messages_have_their_numbers_and_all_their_properties(
-        self, qm: tiercel.QueueManager, orders: tiercel.Queue
+        self, qm: tiercel.EmbeddedQueueManager, orders: tiercel.EmbeddedQueue
     ) -> None:
         first = orders.peek(0)
         claim = qm.consumer("spark").claim(orders, 2)
@@ -43,24 +43,26 @@ class TestClaiming:
         assert message == first
         assert repr(claim) == f"<Claim 1 to 2 of spark on {orders.format_name}>"
 
-    def test_a_claim_can_be_read_again(self, qm: tiercel.QueueManager, orders: tiercel.Queue) -> None:
+    def test_a_claim_can_be_read_again(
+        self, qm: tiercel.EmbeddedQueueManager, orders: tiercel.EmbeddedQueue
+    ) -> None:
         claim = qm.consumer("spark").claim(orders)
         assert [bodies(claim), bodies(claim)] == [{n: b"%d" % n for n in range(1, 6)}] * 2
 
-    def test_nothing_is_an_empty_claim(self, qm: tiercel.QueueManager) -> None:
+    def test_nothing_is_an_empty_claim(self, qm: tiercel.EmbeddedQueueManager) -> None:
         qm.create_queue(ORDERS)
         claim = qm.consumer("spark").claim(ORDERS)
         assert (len(claim), list(claim), bool(claim)) == (0, [], False)
 
     def test_any_name_of_the_queue_means_the_same(
-        self, qm: tiercel.QueueManager, orders: tiercel.Queue
+        self, qm: tiercel.EmbeddedQueueManager, orders: tiercel.EmbeddedQueue
     ) -> None:
         spark = qm.consumer("spark")
-        names: list[str | tiercel.FormatName | tiercel.Queue] = [ORDERS, orders, orders.format_name]
+        names: list[str | tiercel.FormatName | tiercel.EmbeddedQueue] = [ORDERS, orders, orders.format_name]
         assert [spark.claim(name, 1).hi for name in names] == [1, 2, 3]
         assert [spark.claim(str(orders.format_name), 1).hi, spark.claim(orders.path_name, 1).hi] == [4, 5]
 
-    def test_more_than_is_read_or_acknowledged_at_once(self, qm: tiercel.QueueManager) -> None:
+    def test_more_than_is_read_or_acknowledged_at_once(self, qm: tiercel.EmbeddedQueueManager) -> None:
         queue = filled(qm, 2345)
         spark = qm.consumer("spark")
         claim = spark.claim(queue, 5000)
@@ -68,7 +70,7 @@ class TestClaiming:
         assert spark.acknowledge(queue, claim.hi) == 2345
         assert (list(claim), qm.claims()[0].count) == ([], 0)
 
-    def test_and_released(self, qm: tiercel.QueueManager) -> None:
+    def test_and_released(self, qm: tiercel.EmbeddedQueueManager) -> None:
         queue = filled(qm, 2345)
         spark = qm.consumer("spark")
         spark.claim(queue, 5000)
@@ -76,7 +78,7 @@ class TestClaiming:
         assert queue.count == 2345
         assert spark.claim(queue, 1).hi == 2346
 
-    def test_bad_arguments(self, qm: tiercel.QueueManager, orders: tiercel.Queue) -> None:
+    def test_bad_arguments(self, qm: tiercel.EmbeddedQueueManager, orders: tiercel.EmbeddedQueue) -> None:
         spark = qm.consumer("spark")
         calls: list[Callable[[], object]] = [
             lambda: qm.consumer("no such name!"),
@@ -110,7 +112,9 @@ class TestRuns:
             assert bodies(spark.claim(ORDERS)) == {5: b"5"}
             assert bodies(spark.claim(ORDERS)) == {}
 
-    def test_a_second_run_replaces_the_first(self, qm: tiercel.QueueManager, orders: tiercel.Queue) -> None:
+    def test_a_second_run_replaces_the_first(
+        self, qm: tiercel.EmbeddedQueueManager, orders: tiercel.EmbeddedQueue
+    ) -> None:
         first = qm.consumer("spark")
         claim = first.claim(orders, 2)
         second = qm.consumer("spark")
@@ -119,7 +123,7 @@ class TestRuns:
         assert bodies(second.claim(orders)) == {1: b"1", 2: b"2"}
 
     def test_an_operator_releases_what_nobody_works_on(
-        self, qm: tiercel.QueueManager, orders: tiercel.Queue
+        self, qm: tiercel.EmbeddedQueueManager, orders: tiercel.EmbeddedQueue
     ) -> None:
         spark = qm.consumer("spark")
         spark.claim(orders, 3)
@@ -132,7 +136,9 @@ class TestRuns:
         qm.forget_consumer("spark")
         assert qm.claims() == []
 
-    def test_acknowledging_in_the_same_step(self, qm: tiercel.QueueManager, orders: tiercel.Queue) -> None:
+    def test_acknowledging_in_the_same_step(
+        self, qm: tiercel.EmbeddedQueueManager, orders: tiercel.EmbeddedQueue
+    ) -> None:
         spark, seen = qm.consumer("spark"), []
         claim = spark.claim(orders, 2)
         while claim:
@@ -141,14 +147,14 @@ class TestRuns:
         assert seen == [b"1", b"2", b"3", b"4", b"5"]
         assert (qm.claims()[0].lo, qm.claims()[0].count) == (5, 0)
 
-    def test_within_a_batch(self, qm: tiercel.QueueManager, orders: tiercel.Queue) -> None:
+    def test_within_a_batch(self, qm: tiercel.EmbeddedQueueManager, orders: tiercel.EmbeddedQueue) -> None:
         spark = qm.consumer("spark")
         with qm.batch():
             claim = spark.claim(orders, 2)
             spark.acknowledge(orders, 1)
         assert bodies(claim) == {2: b"2"}
 
-    def test_readers_and_consumers_share_a_queue(self, qm: tiercel.QueueManager) -> None:
+    def test_readers_and_consumers_share_a_queue(self, qm: tiercel.EmbeddedQueueManager) -> None:
         """Two consumers, two readers, and one who releases: each message is had by one of them, once."""
         queue = filled(qm, 600)
         had: list[bytes] = []

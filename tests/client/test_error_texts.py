@@ -18,7 +18,7 @@ TEXT: Any = "x"  # where bytes are wanted
 class Situations:
     """Things that go wrong; the text of each error is matched below."""
 
-    def __init__(self, qm: tiercel.QueueManager, directory: Path) -> None:
+    def __init__(self, qm: tiercel.EmbeddedQueueManager, directory: Path) -> None:
         self.qm, self.directory = qm, directory
         self.queue = qm.create_queue(ORDERS)
         self.transactional = qm.create_queue(r".\private$\payments", transactional=True)
@@ -120,7 +120,11 @@ CASES: list[tuple[str, Callable[[Situations], object], str, str]] = [
 
 @pytest.mark.parametrize(("go", "problem", "fix"), [pytest.param(*case[1:], id=case[0]) for case in CASES])
 def test_says_what_and_how(
-    qm: tiercel.QueueManager, directory: Path, go: Callable[[Situations], object], problem: str, fix: str
+    qm: tiercel.EmbeddedQueueManager,
+    directory: Path,
+    go: Callable[[Situations], object],
+    problem: str,
+    fix: str,
 ) -> None:
     situations = Situations(qm, directory)
     with pytest.raises(tiercel.MqError) as raised:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,9 +89,9 @@ class TestAWaitThatIsInterrupted:
     )
     def test_gives_back_what_had_come_to_it(
         self,
-        qm: tiercel.QueueManager,
+        qm: tiercel.EmbeddedQueueManager,
         monkeypatch: pytest.MonkeyPatch,
-        read: Callable[[tiercel.Queue], tiercel.Message],
+        read: Callable[[tiercel.EmbeddedQueue], tiercel.Message],
     ) -> None:
         queue = qm.create_queue(QUEUE)
 
@@ -99,13 +100,14 @@ class TestAWaitThatIsInterrupted:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patched:
-            patched.setattr(qm._woken, "wait", arrive_and_interrupt)
+            runtime: Any = qm._runtime
+            patched.setattr(runtime.woken, "wait", arrive_and_interrupt)
             with pytest.raises(KeyboardInterrupt):
                 read(queue)
         assert queue.receive(0).body == b"came just then"
 
 
-def test_a_transaction_that_nobody_can_end_any_more_is_aborted(qm: tiercel.QueueManager) -> None:
+def test_a_transaction_that_nobody_can_end_any_more_is_aborted(qm: tiercel.EmbeddedQueueManager) -> None:
     queue = qm.create_queue(QUEUE, transactional=True)
     with qm.transaction() as transaction:
         queue.send(b"1", transaction=transaction)

@@ -21,13 +21,13 @@ def of_length(units: int) -> list[str]:
 
 class TestMessageLabels:
     @pytest.mark.parametrize("label", of_length(249))
-    def test_249_fit(self, queue: tiercel.Queue, label: str) -> None:
+    def test_249_fit(self, queue: tiercel.EmbeddedQueue, label: str) -> None:
         queue.send(tiercel.Message(label=label))
         assert queue.receive(0).label == label
 
     @pytest.mark.parametrize("label", of_length(250))
     @pytest.mark.parametrize("late", [False, True], ids=["made", "set"])
-    def test_250_do_not(self, queue: tiercel.Queue, label: str, late: bool) -> None:
+    def test_250_do_not(self, queue: tiercel.EmbeddedQueue, label: str, late: bool) -> None:
         with pytest.raises(tiercel.LabelTooLongError, match=r"present: 250, limit: 249") as raised:
             message = tiercel.Message(label="" if late else label)
             message.label = label
@@ -38,12 +38,14 @@ class TestMessageLabels:
 
 class TestQueueLabels:
     @pytest.mark.parametrize("label", of_length(124))
-    def test_124_fit(self, queue: tiercel.Queue, label: str) -> None:
+    def test_124_fit(self, queue: tiercel.EmbeddedQueue, label: str) -> None:
         queue.set_properties(label=label)
         assert queue.label == label
 
     @pytest.mark.parametrize("label", of_length(125))
-    def test_125_do_not(self, qm: tiercel.QueueManager, queue: tiercel.Queue, label: str) -> None:
+    def test_125_do_not(
+        self, qm: tiercel.EmbeddedQueueManager, queue: tiercel.EmbeddedQueue, label: str
+    ) -> None:
         queue.set_properties(label="before")
         with pytest.raises(tiercel.LabelTooLongError, match=r"present: 125, limit: 124"):
             queue.set_properties(label=label)
@@ -55,12 +57,12 @@ class TestQueueLabels:
 
 class TestQueueNames:
     @pytest.mark.parametrize("name", of_length(124))
-    def test_124_fit(self, qm: tiercel.QueueManager, name: str) -> None:
+    def test_124_fit(self, qm: tiercel.EmbeddedQueueManager, name: str) -> None:
         qm.create_queue(rf".\private$\{name}").send(b"x")
         assert qm.queue(rf".\private$\{name}").receive(0).body == b"x"
 
     @pytest.mark.parametrize("name", of_length(125))
-    def test_125_do_not(self, qm: tiercel.QueueManager, name: str) -> None:
+    def test_125_do_not(self, qm: tiercel.EmbeddedQueueManager, name: str) -> None:
         for call in (qm.create_queue, qm.queue, qm.delete_queue):
             with pytest.raises(tiercel.IllegalQueuePathNameError, match=r"present: 125, limit: 124"):
                 call(rf".\private$\{name}")
@@ -69,12 +71,12 @@ class TestQueueNames:
 
 class TestSubqueueNames:
     @pytest.mark.parametrize("name", of_length(32))
-    def test_32_fit(self, queue: tiercel.Queue, name: str) -> None:
+    def test_32_fit(self, queue: tiercel.EmbeddedQueue, name: str) -> None:
         queue.move(fill(queue, b"x")[0], name)
         assert queue.subqueue(name).receive(0).body == b"x"
 
     @pytest.mark.parametrize("name", of_length(33))
-    def test_33_do_not(self, queue: tiercel.Queue, name: str) -> None:
+    def test_33_do_not(self, queue: tiercel.EmbeddedQueue, name: str) -> None:
         [message] = fill(queue, b"x")
         with pytest.raises(tiercel.IllegalQueuePathNameError, match=r"present: 33, limit: 32"):
             queue.move(message, name)
@@ -84,7 +86,7 @@ class TestSubqueueNames:
 
 
 class TestBodies:
-    def test_the_largest_that_fits_and_one_more(self, queue: tiercel.Queue) -> None:
+    def test_the_largest_that_fits_and_one_more(self, queue: tiercel.EmbeddedQueue) -> None:
         queue.send(b"")
         overhead = queue.size_bytes
         queue.receive(0)
@@ -98,14 +100,16 @@ class TestBodies:
                 queue.send(message)
         assert queue.count == queue.size_bytes == 0
 
-    def test_in_a_transaction(self, qm: tiercel.QueueManager, transactional: tiercel.Queue) -> None:
+    def test_in_a_transaction(
+        self, qm: tiercel.EmbeddedQueueManager, transactional: tiercel.EmbeddedQueue
+    ) -> None:
         with qm.transaction() as tx:
             with pytest.raises(tiercel.IllegalPropertySizeError):
                 transactional.send(bytes(MAX_PACKET_SIZE + 1), transaction=tx)
             transactional.send(b"fits", transaction=tx)
         assert bodies(transactional) == [b"fits"]
 
-    def test_extension_and_body_share_the_room(self, queue: tiercel.Queue) -> None:
+    def test_extension_and_body_share_the_room(self, queue: tiercel.EmbeddedQueue) -> None:
         half = MAX_PACKET_SIZE // 2
         with pytest.raises(tiercel.IllegalPropertySizeError):
             queue.send(tiercel.Message(bytes(half), extension=bytes(half)))
@@ -146,7 +150,7 @@ def is_wrong(name: str, value: object) -> bool:
 
 @pytest.mark.parametrize("late", [False, True], ids=["made", "set"])
 @pytest.mark.parametrize("name", SETTABLE)
-def test_a_property_of_a_wrong_type_is_refused(queue: tiercel.Queue, name: str, late: bool) -> None:
+def test_a_property_of_a_wrong_type_is_refused(queue: tiercel.EmbeddedQueue, name: str, late: bool) -> None:
     beside = SETTABLE[name][1]
     for value in WRONG:
         if not is_wrong(name, value):
@@ -180,7 +184,7 @@ def test_a_property_of_a_wrong_type_is_refused(queue: tiercel.Queue, name: str, 
     ],
 )
 def test_a_value_one_too_large(
-    queue: tiercel.Queue, name: str, value: Any, error: type[tiercel.MqError]
+    queue: tiercel.EmbeddedQueue, name: str, value: Any, error: type[tiercel.MqError]
 ) -> None:
     with pytest.raises(error, match=f"message {name}.*present: .*limit: "):
         queue.send(tiercel.Message(**SETTABLE[name][1] | {name: value}))
@@ -189,7 +193,9 @@ def test_a_value_one_too_large(
 
 @pytest.mark.parametrize("value", [bytearray(b"abc"), memoryview(b"abc"), memoryview(b"abcdefgh").cast("I")])
 @pytest.mark.parametrize("name", ["body", "extension"])
-def test_other_kinds_of_bytes_arrive_whole_or_not_at_all(queue: tiercel.Queue, name: str, value: Any) -> None:
+def test_other_kinds_of_bytes_arrive_whole_or_not_at_all(
+    queue: tiercel.EmbeddedQueue, name: str, value: Any
+) -> None:
     try:
         queue.send(tiercel.Message(**{name: value}))
     except tiercel.IllegalPropertyVariantTypeError:

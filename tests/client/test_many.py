@@ -12,7 +12,7 @@ from .support import RECOVERABLE, Running, bodies, waiting
 BODIES = [b"%d" % number for number in range(250)]
 
 
-def test_there_and_back(queue: tiercel.Queue) -> None:
+def test_there_and_back(queue: tiercel.EmbeddedQueue) -> None:
     ids = queue.send_many(tiercel.Message(body, delivery=RECOVERABLE) for body in BODIES)
     received = queue.receive_many(100, 0)
     assert [message.body for message in received] == BODIES[:100]
@@ -22,12 +22,12 @@ def test_there_and_back(queue: tiercel.Queue) -> None:
     assert queue.receive_many(1, 0) == []
 
 
-def test_bytes_are_messages_too(queue: tiercel.Queue) -> None:
+def test_bytes_are_messages_too(queue: tiercel.EmbeddedQueue) -> None:
     queue.send_many([b"a", tiercel.Message(b"b")])
     assert bodies(queue) == [b"a", b"b"]
 
 
-def test_all_or_none(queue: tiercel.Queue) -> None:
+def test_all_or_none(queue: tiercel.EmbeddedQueue) -> None:
     wrong: Any = "text"
     for messages in ([b"a", wrong], [b"a", bytes(5 * 2**20)]):
         with pytest.raises(tiercel.MqError):
@@ -35,7 +35,7 @@ def test_all_or_none(queue: tiercel.Queue) -> None:
     assert queue.count == 0
 
 
-def test_in_transactions(qm: tiercel.QueueManager, transactional: tiercel.Queue) -> None:
+def test_in_transactions(qm: tiercel.EmbeddedQueueManager, transactional: tiercel.EmbeddedQueue) -> None:
     transaction = qm.begin_transaction()
     transactional.send_many([b"never"], transaction=transaction)
     transaction.abort()
@@ -49,7 +49,7 @@ def test_in_transactions(qm: tiercel.QueueManager, transactional: tiercel.Queue)
     assert bodies(transactional) == [b"c"]
 
 
-def test_in_a_batch(qm: tiercel.QueueManager, queue: tiercel.Queue) -> None:
+def test_in_a_batch(qm: tiercel.EmbeddedQueueManager, queue: tiercel.EmbeddedQueue) -> None:
     with qm.batch():
         queue.send_many([b"a", b"b"])
         assert [message.body for message in queue.receive_many(1, 0)] == [b"a"]
@@ -59,22 +59,22 @@ def test_in_a_batch(qm: tiercel.QueueManager, queue: tiercel.Queue) -> None:
 
 
 class TestWaiting:
-    def test_for_the_first_that_comes(self, queue: tiercel.Queue) -> None:
+    def test_for_the_first_that_comes(self, queue: tiercel.EmbeddedQueue) -> None:
         reader = waiting(queue, lambda: queue.receive_many(10))
         queue.send_many([b"a", b"b", b"c"])
         assert [message.body for message in reader.result()] == [b"a", b"b", b"c"]
 
-    def test_until_the_time_is_over(self, queue: tiercel.Queue) -> None:
+    def test_until_the_time_is_over(self, queue: tiercel.EmbeddedQueue) -> None:
         assert queue.receive_many(10, 0.01) == []
 
-    def test_again_when_another_was_quicker(self, queue: tiercel.Queue) -> None:
+    def test_again_when_another_was_quicker(self, queue: tiercel.EmbeddedQueue) -> None:
         readers = [waiting(queue, lambda: queue.receive_many(2), readers=number) for number in (1, 2)]
         queue.send_many([b"a", b"b"])
         queue.send_many([b"c"])
         seen = [message.body for reader in readers for message in reader.result()]
         assert sorted(seen + [message.body for message in queue.receive_many(3, 0)]) == [b"a", b"b", b"c"]
 
-    def test_many_readers_lose_nothing(self, queue: tiercel.Queue) -> None:
+    def test_many_readers_lose_nothing(self, queue: tiercel.EmbeddedQueue) -> None:
         readers = [Running(lambda: take_until_end(queue)) for _ in range(4)]
         for start in range(0, len(BODIES), 10):
             queue.send_many(
@@ -83,14 +83,14 @@ class TestWaiting:
         queue.send(b"end")
         assert sorted(body for reader in readers for body in reader.result()) == sorted(BODIES)
 
-    def test_a_queue_that_is_closed_meanwhile(self, queue: tiercel.Queue) -> None:
+    def test_a_queue_that_is_closed_meanwhile(self, queue: tiercel.EmbeddedQueue) -> None:
         reader = waiting(queue, lambda: queue.receive_many(10))
         threading.Timer(0, queue.close).start()
         with pytest.raises(tiercel.OperationCancelledError):
             reader.result()
 
 
-def take_until_end(queue: tiercel.Queue) -> list[bytes]:
+def take_until_end(queue: tiercel.EmbeddedQueue) -> list[bytes]:
     taken: list[bytes] = []
     while b"end" not in taken:
         taken += [message.body for message in queue.receive_many(1 + len(taken) % 7)]
@@ -100,7 +100,7 @@ def take_until_end(queue: tiercel.Queue) -> list[bytes]:
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1.5, "1", None, True])
-def test_wrong_limits(queue: tiercel.Queue, limit: Any) -> None:
+def test_wrong_limits(queue: tiercel.EmbeddedQueue, limit: Any) -> None:
     queue.send(b"a")
     with pytest.raises(tiercel.MqError, match="limit"):
         queue.receive_many(limit, 0)
@@ -108,6 +108,6 @@ def test_wrong_limits(queue: tiercel.Queue, limit: Any) -> None:
 
 
 @pytest.mark.parametrize("timeout", [-1, "1", True])
-def test_wrong_time_outs(queue: tiercel.Queue, timeout: Any) -> None:
+def test_wrong_time_outs(queue: tiercel.EmbeddedQueue, timeout: Any) -> None:
     with pytest.raises(tiercel.MqError, match="timeout"):
         queue.receive_many(1, timeout)

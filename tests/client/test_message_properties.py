@@ -90,7 +90,7 @@ def test_no_property_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("name", SETTABLE)
-def test_is_what_was_set(queue: tiercel.Queue, name: str) -> None:
+def test_is_what_was_set(queue: tiercel.EmbeddedQueue, name: str) -> None:
     value, beside = SETTABLE[name]
     assert value != getattr(tiercel.Message(), name), "the default proves nothing"
     queue.send(tiercel.Message(**{name: value}, **beside))
@@ -99,7 +99,7 @@ def test_is_what_was_set(queue: tiercel.Queue, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SETTABLE)
-def test_may_be_set_after_the_message_is_made(queue: tiercel.Queue, name: str) -> None:
+def test_may_be_set_after_the_message_is_made(queue: tiercel.EmbeddedQueue, name: str) -> None:
     value, beside = SETTABLE[name]
     message = tiercel.Message(**beside)
     setattr(message, name, value)
@@ -154,14 +154,17 @@ class TestWhatTheQueueManagerAdds:
                 seen |= {queue.send(b"x") for _ in range(10)}
         assert len(seen) == 30
 
-    def test_the_same_message_may_be_sent_again(self, queue: tiercel.Queue) -> None:
+    def test_the_same_message_may_be_sent_again(self, queue: tiercel.EmbeddedQueue) -> None:
         message = tiercel.Message(b"x", label="twice")
         first, second = queue.send(message), queue.send(message)
         assert first != second
         assert [queue.receive(0).id, queue.receive(0).id] == [first, second]
 
     def test_a_received_message_may_be_sent_on(
-        self, qm: tiercel.QueueManager, queue: tiercel.Queue, transactional: tiercel.Queue
+        self,
+        qm: tiercel.EmbeddedQueueManager,
+        queue: tiercel.EmbeddedQueue,
+        transactional: tiercel.EmbeddedQueue,
     ) -> None:
         with qm.transaction() as tx:
             transactional.send(tiercel.Message(b"x", label="on"), transaction=tx)
@@ -170,7 +173,7 @@ class TestWhatTheQueueManagerAdds:
         assert (found.body, found.label, found.is_transactional) == (b"x", "on", False)
 
     def test_the_ends_of_a_transaction_are_marked(
-        self, qm: tiercel.QueueManager, transactional: tiercel.Queue
+        self, qm: tiercel.EmbeddedQueueManager, transactional: tiercel.EmbeddedQueue
     ) -> None:
         with qm.transaction() as tx:
             for body in (b"1", b"2", b"3"):
@@ -184,12 +187,12 @@ class TestWhatTheQueueManagerAdds:
 
 class TestBodies:
     @pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 5, 4095, 4096, 65_536, 1_000_000])
-    def test_of_every_size(self, queue: tiercel.Queue, size: int) -> None:
+    def test_of_every_size(self, queue: tiercel.EmbeddedQueue, size: int) -> None:
         body = bytes(range(256)) * (size // 256) + bytes(size % 256)
         queue.send(body)
         assert queue.receive(0).body == body
 
-    def test_are_not_shared_with_the_sender(self, queue: tiercel.Queue) -> None:
+    def test_are_not_shared_with_the_sender(self, queue: tiercel.EmbeddedQueue) -> None:
         message = tiercel.Message(b"before")
         queue.send(message)
         message.body = b"after"

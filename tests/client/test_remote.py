@@ -30,7 +30,7 @@ S = MessageSeekAction
 @asynccontextmanager
 async def reading(
     script: dict[Any, Any] | None = None, **options: Any
-) -> AsyncIterator[tuple[FakeServer, remote_aio.RemoteQueueManager, remote_aio.RemoteQueue]]:
+) -> AsyncIterator[tuple[FakeServer, remote_aio.AsyncRemoteQueueManager, remote_aio.AsyncRemoteQueue]]:
     async with (
         FakeServer(script or {}) as fake,
         await aio.connect(HOST, port=fake.port, **options) as remote,
@@ -42,9 +42,9 @@ class TestNames:
     @pytest.mark.parametrize(
         ("sync", "asynchronous"),
         [
-            (tiercel.RemoteQueueManager, remote_aio.RemoteQueueManager),
-            (tiercel.RemoteQueue, remote_aio.RemoteQueue),
-            (tiercel.RemoteCursor, remote_aio.RemoteCursor),
+            (tiercel.RemoteQueueManager, remote_aio.AsyncRemoteQueueManager),
+            (tiercel.RemoteQueue, remote_aio.AsyncRemoteQueue),
+            (tiercel.RemoteCursor, remote_aio.AsyncRemoteCursor),
         ],
     )
     def test_are_the_same_for_threads_and_asyncio(self, sync: type, asynchronous: type) -> None:
@@ -73,7 +73,7 @@ class TestNames:
     @pytest.mark.parametrize("name", ["receive", "peek", "move", "receiving", "consume"])
     def test_are_those_of_the_embedded_queue(self, name: str) -> None:
         far = set(inspect.signature(getattr(tiercel.RemoteQueue, name)).parameters)
-        assert set(inspect.signature(getattr(tiercel.Queue, name)).parameters) <= far
+        assert set(inspect.signature(getattr(tiercel.EmbeddedQueue, name)).parameters) <= far
 
     def test_connect_takes_the_same(self) -> None:
         assert (
@@ -328,7 +328,7 @@ class TestReceiving:
             async with reading({calls.StartReceive: deliver, calls.EndReceive: end}) as (_, remote, _):
                 queues = [remote.queue(rf"private$\q{number}") for number in range(3)]
 
-                async def work(queue: remote_aio.RemoteQueue) -> None:
+                async def work(queue: remote_aio.AsyncRemoteQueue) -> None:
                     for _ in range(5):
                         await queue.receive()
 

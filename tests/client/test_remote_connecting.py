@@ -230,7 +230,7 @@ class TestAuthentication:
         async def scene() -> None:
             async with FakeServer(providers=scripted_providers(), multiplexed=False) as fake:
                 options = Options(host=HOST, port=fake.port, authenticate=authenticate)
-                async with remote_aio.RemoteQueueManager(options) as remote:
+                async with remote_aio.AsyncRemoteQueueManager(options) as remote:
                     await remote.start()
                     await asyncio.gather(*(remote.queue(ORDERS).purge() for _ in range(3)))
                 assert fake.connections > 1
@@ -245,7 +245,7 @@ class TestAuthentication:
         async def scene() -> None:
             async with FakeServer(providers=scripted_providers()) as fake:
                 options = Options(host=HOST, port=fake.port, authenticate=authenticate)
-                async with remote_aio.RemoteQueueManager(options) as remote:
+                async with remote_aio.AsyncRemoteQueueManager(options) as remote:
                     await remote.start()
                     await remote.queue(ORDERS).purge()
 

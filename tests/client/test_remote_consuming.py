@@ -41,11 +41,11 @@ INVALID_PARAMETER = 0xC00E0006
 NUMBERS = [b"%d" % number for number in range(MANY)]
 
 
-async def consumed(orders: remote_aio.RemoteQueue, **how: Any) -> list[bytes]:
+async def consumed(orders: remote_aio.AsyncRemoteQueue, **how: Any) -> list[bytes]:
     return [message.body async for message in orders.consume(**how)]
 
 
-def bodies(queue: aio.Queue) -> list[bytes]:
+def bodies(queue: aio.AsyncEmbeddedQueue) -> list[bytes]:
     """What is free for others."""
     return [message.body for message in queue.cursor()]
 
@@ -55,9 +55,9 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.001)
 
 
-def hang_up(qm: aio.QueueManager) -> None:
+def hang_up(qm: aio.AsyncEmbeddedQueueManager) -> None:
     """Kills all connections of readers."""
-    manager: Any = qm._manager
+    manager: Any = qm._runtime
     for connection in manager.daemon.remote_reading._connections:
         connection.transport.abort()
 
@@ -168,8 +168,8 @@ class TestTheLoop:
         play(scene())
 
 
-def is_waiting(queue: aio.Queue) -> bool:
-    driver = queue._queue.driver
+def is_waiting(queue: aio.AsyncEmbeddedQueue) -> bool:
+    driver = queue.driver
     return bool(driver.run(lambda: driver.engine.queues.get(queue.format_name).waiters))
 
 
@@ -179,7 +179,7 @@ class TestLeaving:
     @pytest.mark.parametrize("taken", [1, 2, 3, 30])
     @pytest.mark.parametrize("how", ["break", "error", "cancelled"])
     def test_in_the_middle(self, tmp_path: Path, taken: int, how: str) -> None:
-        async def work(orders: remote_aio.RemoteQueue) -> None:
+        async def work(orders: remote_aio.AsyncRemoteQueue) -> None:
             async with aclosing(orders.consume()) as messages:
                 async for message in messages:
                     if message.body == NUMBERS[taken]:
@@ -372,7 +372,7 @@ class Shelf:
 @asynccontextmanager
 async def reading(
     script: dict[Any, Any], *, multiplexed: bool = True
-) -> AsyncIterator[tuple[FakeServer, remote_aio.RemoteQueue]]:
+) -> AsyncIterator[tuple[FakeServer, remote_aio.AsyncRemoteQueue]]:
     async with (
         FakeServer(script, multiplexed=multiplexed) as fake,
         await aio.connect(HOST, port=fake.port) as remote,

@@ -30,7 +30,7 @@ FOR_ALL = SecurityDescriptor.parse("O:WDG:WDD:(A;;0xf003f;;;WD)(A;;0xf003f;;;AN)
 @asynccontextmanager
 async def daemon(
     folder: Path, port: int = 0, accounts: str = "", host: str = HOST, **options: Any
-) -> AsyncIterator[tuple[aio.QueueManager, int]]:
+) -> AsyncIterator[tuple[aio.AsyncEmbeddedQueueManager, int]]:
     config = replace(
         Config(),
         accounts=AccountOptions(file=accounts),
@@ -38,12 +38,14 @@ async def daemon(
         listen=ListenOptions(host=host, port=0),
     )
     async with await aio.open(folder, config=config, computer_name="SRV") as qm:
-        manager: Any = qm._manager
+        manager: Any = qm._runtime
         yield qm, manager.daemon.remote_reading.port
 
 
 @asynccontextmanager
-async def both(folder: Path, **properties: Any) -> AsyncIterator[tuple[aio.Queue, remote_aio.RemoteQueue]]:
+async def both(
+    folder: Path, **properties: Any
+) -> AsyncIterator[tuple[aio.AsyncEmbeddedQueue, remote_aio.AsyncRemoteQueue]]:
     """A queue here, and the same queue from afar."""
     async with daemon(folder) as (qm, port):
         queue = await qm.create_queue(rf".\{ORDERS}", security=FOR_ALL, **properties)
@@ -51,7 +53,7 @@ async def both(folder: Path, **properties: Any) -> AsyncIterator[tuple[aio.Queue
             yield queue, remote.queue(ORDERS)
 
 
-async def fill(queue: aio.Queue, *bodies: bytes) -> None:
+async def fill(queue: aio.AsyncEmbeddedQueue, *bodies: bytes) -> None:
     for body in bodies:
         await queue.send(tiercel.Message(body, delivery=tiercel.DeliveryGuarantee.RECOVERABLE))
 
@@ -114,7 +116,7 @@ class TestReading:
     def test_transactions_need_a_coordinator(self, tmp_path: Path) -> None:
         async def scene() -> None:
             async with both(tmp_path / "data", transactional=True) as (_, orders):
-                transaction = remote_aio.RemoteQueueManager.transaction(b"TOKEN")
+                transaction = remote_aio.AsyncRemoteQueueManager.transaction(b"TOKEN")
                 with pytest.raises(tiercel.DtcConnectError):
                     await orders.receive(0, transaction=transaction)
 

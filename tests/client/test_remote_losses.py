@@ -69,7 +69,7 @@ class Waiting:
 @asynccontextmanager
 async def reading(
     script: dict[Any, Any], *, multiplexed: bool = True, **options: Any
-) -> AsyncIterator[tuple[FakeServer, remote_aio.RemoteQueue]]:
+) -> AsyncIterator[tuple[FakeServer, remote_aio.AsyncRemoteQueue]]:
     async with (
         FakeServer(script, multiplexed=multiplexed) as fake,
         await aio.connect(HOST, port=fake.port, **options) as remote,
@@ -77,7 +77,7 @@ async def reading(
         yield fake, remote.queue(ORDERS)
 
 
-async def until_lost(orders: remote_aio.RemoteQueue) -> None:
+async def until_lost(orders: remote_aio.AsyncRemoteQueue) -> None:
     """Until the reader knows that its connection is no more."""
     link = orders.session._link
     assert link is not None

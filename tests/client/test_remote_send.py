@@ -79,10 +79,10 @@ class Wire:
 @asynccontextmanager
 async def sending(
     folder: Path, **options: Any
-) -> AsyncIterator[tuple[aio.Queue, remote_aio.RemoteQueue, Wire]]:
+) -> AsyncIterator[tuple[aio.AsyncEmbeddedQueue, remote_aio.AsyncRemoteQueue, Wire]]:
     """A queue here, the same queue from afar, and what lies between them."""
     async with daemon(folder) as (qm, port):
-        manager: Any = qm._manager
+        manager: Any = qm._runtime
         wire = Wire(manager.daemon.endpoints[0].port)
         await wire.start()
         queue = await qm.create_queue(rf".\{ORDERS}", security=FOR_ALL)
@@ -93,7 +93,7 @@ async def sending(
             await wire.stop()
 
 
-async def bodies(queue: aio.Queue) -> list[bytes]:
+async def bodies(queue: aio.AsyncEmbeddedQueue) -> list[bytes]:
     """Everything that is in the queue; it is empty afterwards."""
     return [(await queue.receive(0)).body for _ in range(queue.count)]
 
@@ -296,7 +296,7 @@ class TestWhatCannotBeSent:
     def test_in_a_transaction(self, tmp_path: Path) -> None:
         async def scene() -> None:
             async with sending(tmp_path / "data") as (_, orders, _wire):
-                transaction = remote_aio.RemoteQueueManager.transaction(b"TOKEN")
+                transaction = remote_aio.AsyncRemoteQueueManager.transaction(b"TOKEN")
                 with pytest.raises(tiercel.TransactionUsageError) as caught:
                     await orders.send(b"body", transaction=transaction)
                 assert "Send it with a queue manager of your own: tiercel.open" in str(caught.value)
@@ -316,7 +316,7 @@ class TestWhatCannotBeSent:
     def test_names(self, tmp_path: Path, name: str, words: str) -> None:
         async def scene() -> None:
             async with sending(tmp_path / "data") as (_, orders, wire):
-                queue = remote_aio.RemoteQueue(orders.session, queue_name(HOST, name))
+                queue = remote_aio.AsyncRemoteQueue(orders.session, queue_name(HOST, name))
                 with pytest.raises(tiercel.UnsupportedFormatNameOperationError) as caught:
                     await queue.send(b"body")
                 assert words in str(caught.value)

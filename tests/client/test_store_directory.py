@@ -24,14 +24,16 @@ class TestOpen:
         with tiercel.open(kind(directory)) as qm:
             assert qm.queues() == []
 
-    def test_twice_is_refused_clearly(self, qm: tiercel.QueueManager, directory: Path) -> None:
+    def test_twice_is_refused_clearly(self, qm: tiercel.EmbeddedQueueManager, directory: Path) -> None:
         with pytest.raises(tiercel.StoreInUseError, match=str(directory)):
             tiercel.open(directory)
         with pytest.raises(tiercel.StoreInUseError):
             tiercel.open(directory / ".." / directory.name)
         qm.create_queue(ORDERS)
 
-    def test_from_another_process_is_refused_clearly(self, qm: tiercel.QueueManager, directory: Path) -> None:
+    def test_from_another_process_is_refused_clearly(
+        self, qm: tiercel.EmbeddedQueueManager, directory: Path
+    ) -> None:
         program = "import sys, tiercel; tiercel.open(sys.argv[1])"
         ended = subprocess.run(  # noqa: S603  # our own program
             [sys.executable, "-c", program, str(directory)], capture_output=True, text=True, check=False
@@ -124,7 +126,7 @@ class TestClose:
             with pytest.raises(tiercel.ServiceNotAvailableError, match=r"closed.*Open it again"):
                 call()
 
-    def test_a_queue_opens_again_when_it_is_used(self, queue: tiercel.Queue) -> None:
+    def test_a_queue_opens_again_when_it_is_used(self, queue: tiercel.EmbeddedQueue) -> None:
         queue.send(b"x")
         queue.close()
         queue.close()
@@ -139,7 +141,7 @@ class TestClose:
 
 
 class TestBatch:
-    def test_commits_once(self, qm: tiercel.QueueManager, queue: tiercel.Queue) -> None:
+    def test_commits_once(self, qm: tiercel.EmbeddedQueueManager, queue: tiercel.EmbeddedQueue) -> None:
         commits = 0
         commit = qm.driver.engine.commit
 
@@ -169,7 +171,7 @@ class TestBatch:
             assert bodies(qm.queue(ORDERS)) == [b"1", b"2"]
 
     def test_an_error_of_ours_inside_does_not_spoil_the_rest(
-        self, qm: tiercel.QueueManager, queue: tiercel.Queue
+        self, qm: tiercel.EmbeddedQueueManager, queue: tiercel.EmbeddedQueue
     ) -> None:
         with qm.batch():
             queue.send(b"1")
@@ -180,7 +182,9 @@ class TestBatch:
             queue.send(b"2")
         assert bodies(queue) == [b"1", b"2"]
 
-    def test_a_transaction_inside(self, qm: tiercel.QueueManager, transactional: tiercel.Queue) -> None:
+    def test_a_transaction_inside(
+        self, qm: tiercel.EmbeddedQueueManager, transactional: tiercel.EmbeddedQueue
+    ) -> None:
         with qm.batch():
             with qm.transaction() as tx:
                 transactional.send(b"1", transaction=tx)
@@ -243,7 +247,7 @@ class TestFullStore:
             queue.purge()
             qm.create_queue(r".\private$\other")
 
-    def fill(self, qm: tiercel.QueueManager, queue: tiercel.Queue) -> int:
+    def fill(self, qm: tiercel.EmbeddedQueueManager, queue: tiercel.EmbeddedQueue) -> int:
         sent = 0
         with pytest.raises(tiercel.StoreFullError, match=r"4\.0 MiB"):
             while True:

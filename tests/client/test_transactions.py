@@ -14,14 +14,16 @@ class MistakeError(Exception):
     """What an application raises."""
 
 
-def send(qm: tiercel.QueueManager, queue: tiercel.Queue, *texts: bytes) -> None:
+def send(qm: tiercel.EmbeddedQueueManager, queue: tiercel.EmbeddedQueue, *texts: bytes) -> None:
     with qm.transaction() as tx:
         for text in texts:
             queue.send(text, transaction=tx)
 
 
 class TestCommit:
-    def test_shows_nothing_before(self, qm: tiercel.QueueManager, transactional: tiercel.Queue) -> None:
+    def test_shows_nothing_before(
+        self, qm: tiercel.EmbeddedQueueManager, transactional: tiercel.EmbeddedQueue
+    ) -> None:
         with qm.transaction() as tx:
             transactional.send(b"x", transaction=tx)
             assert transactional.count == 0
@@ -35,7 +37,9 @@ class TestCommit:
         with tiercel.open(directory) as qm:
             assert bodies(qm.queue(ORDERS)) == [b"1", b"2"]
 
-    def test_over_several_queues(self, qm: tiercel.QueueManager, transactional: tiercel.Queue) -> None:
+    def test_over_several_queues(
+        self, qm: tiercel.EmbeddedQueueManager, transactional: tiercel.EmbeddedQueue
+    ) -> None:
         shipping = qm.create_queue(r".\private$\shipping", transactional=True)
         send(qm, transactional, b"order")
         with qm.transaction() as tx:
@@ -43,7 +47,7 @@ class TestCommit:
             shipping.send(b"ship " + order.body, transaction=tx)
         assert (transactional.count, bodies(shipping)) == (0, [b"ship order"])
 
-    def test_by_hand(self, qm: tiercel.QueueManager, transactional: tiercel.Queue) -> None:
+    def test_by_hand(self, qm: tiercel.EmbeddedQueueManager, transactional: tiercel.EmbeddedQueue) -> None:
         tx = qm.begin_transaction()
         transactional.send(b"x", transaction=tx)
         assert tx.is_active
@@ -51,14 +55,16 @@ class TestCommit:
         assert not tx.is_active
         assert bodies(transactional) == [b"x"]
 
-    def test_inside_the_block_ends_it(self, qm: tiercel.QueueManager, transactional: tiercel.Queue) -> None:
+    def test_inside_the_block_ends_it(
+        self, qm: tiercel.EmbeddedQueueManager, transactional: tiercel.EmbeddedQueue
+    ) -> None:
         with qm.transaction() as tx:
             transactional.send(b"x", transaction=tx)
             tx.commit()
             assert transactional.count == 1
         assert transactional.count == 1
 
-    def test_of_nothing(self, qm: tiercel.QueueManager) -> None:
+    def test_of_nothing(self, qm: tiercel.EmbeddedQueueManager) -> None:
         with qm.transaction() as tx:
             pass
         assert not tx.is_active
@@ -67,7 +73,10 @@ class TestCommit:
 class TestAbort:
     @pytest.mark.parametrize("error", [MistakeError, KeyboardInterrupt, SystemExit, GeneratorExit])
     def test_when_the_block_raises(
-        self, qm: tiercel.QueueManager, transactional: tiercel.Queue, error: type[BaseException]
+        self,
+        qm: tiercel.EmbeddedQueueManager,
+        transactional: tiercel.EmbeddedQueue,
+        error: type[BaseException],
     ) -> None:
         send(qm, transactional, b"stays")
         with pytest.raises(error), qm.transaction() as tx:
@@ -77,7 +86,9 @@ class TestAbort:
         assert not tx.is_active
         assert bodies(transactional) == [b"stays"]
 
-    def test_counts_and_keeps_the_place(self, qm: tiercel.QueueManager, transactional: tiercel.Queue) -> None:
+    def test_counts_and_keeps_the_place(
+        self, qm: tiercel.EmbeddedQueueManager, transactional: tiercel.EmbeddedQueue
+    ) -> None:
         send(qm, transactional, b"1", b"2", b"3")
         for _ in range(3):
             tx = qm.begin_transaction()
@@ -86,7 +97,9 @@ class TestAbort:
         assert bodies(transactional) == [b"1", b"2", b"3"]
         assert [message.abort_count for message in transactional.cursor()] == [3, 0, 0]
 
-    def test_by_hand_inside_the_block(self, qm: tiercel.QueueManager, transactional: tiercel.Queue) -> None:
+    def test_by_hand_inside_the_block(
+        self, qm: tiercel.EmbeddedQueueManager, transactional: tiercel.EmbeddedQueue
+    ) -> None:
         with qm.transaction() as tx:
             transactional.send(b"x", transaction=tx)
             tx.abort()
@@ -102,7 +115,9 @@ class TestAbort:
         with tiercel.open(directory) as qm:
             assert bodies(qm.queue(ORDERS)) == [b"stays"]
 
-    def test_gives_the_quota_back(self, qm: tiercel.QueueManager, transactional: tiercel.Queue) -> None:
+    def test_gives_the_quota_back(
+        self, qm: tiercel.EmbeddedQueueManager, transactional: tiercel.EmbeddedQueue
+    ) -> None:
         transactional.set_properties(quota_kib=2)
         for _ in range(5):
             with pytest.raises(MistakeError), qm.transaction() as tx:
@@ -119,7 +134,7 @@ class TestAbort:
 
 class TestIsolation:
     def test_what_one_has_taken_another_does_not_see(
-        self, qm: tiercel.QueueManager, transactional: tiercel.Queue
+        self, qm: tiercel.EmbeddedQueueManager, transactional: tiercel.EmbeddedQueue
     ) -> None:
         send(qm, transactional, b"1", b"2")
         with qm.transaction() as one, qm.transaction() as two:
@@ -128,7 +143,9 @@ class TestIsolation:
             with pytest.raises(tiercel.IoTimeoutError):
                 transactional.peek(0)
 
-    def test_nested_ones_are_separate(self, qm: tiercel.QueueManager, transactional: tiercel.Queue) -> None:
+    def test_nested_ones_are_separate(
+        self, qm: tiercel.EmbeddedQueueManager, transactional: tiercel.EmbeddedQueue
+    ) -> None:
         with qm.transaction() as outer:
             transactional.send(b"outer", transaction=outer)
             with pytest.raises(MistakeError), qm.transaction() as inner:
@@ -140,7 +157,7 @@ class TestIsolation:
         assert bodies(transactional) == [b"second", b"outer"]
 
     def test_reading_without_a_transaction_from_a_transactional_queue(
-        self, qm: tiercel.QueueManager, transactional: tiercel.Queue
+        self, qm: tiercel.EmbeddedQueueManager, transactional: tiercel.EmbeddedQueue
     ) -> None:
         send(qm, transactional, b"x")
         assert transactional.receive(0).body == b"x"
@@ -148,7 +165,7 @@ class TestIsolation:
 
 class TestMoveAndPurge:
     def test_a_move_happens_at_the_commit(
-        self, qm: tiercel.QueueManager, transactional: tiercel.Queue
+        self, qm: tiercel.EmbeddedQueueManager, transactional: tiercel.EmbeddedQueue
     ) -> None:
         send(qm, transactional, b"x")
         with qm.transaction() as tx:
@@ -157,7 +174,9 @@ class TestMoveAndPurge:
         assert bodies(transactional.subqueue("retry")) == [b"x"]
         assert transactional.count == 0
 
-    def test_a_move_that_is_aborted(self, qm: tiercel.QueueManager, transactional: tiercel.Queue) -> None:
+    def test_a_move_that_is_aborted(
+        self, qm: tiercel.EmbeddedQueueManager, transactional: tiercel.EmbeddedQueue
+    ) -> None:
         send(qm, transactional, b"x")
         with pytest.raises(MistakeError), qm.transaction() as tx:
             transactional.move(transactional.peek(0), "retry", transaction=tx)
@@ -166,7 +185,7 @@ class TestMoveAndPurge:
         assert transactional.peek(0).move_count == 0
 
     def test_purge_leaves_what_a_transaction_holds_to_it(
-        self, qm: tiercel.QueueManager, transactional: tiercel.Queue
+        self, qm: tiercel.EmbeddedQueueManager, transactional: tiercel.EmbeddedQueue
     ) -> None:
         send(qm, transactional, b"1", b"2")
         with qm.transaction() as tx:
@@ -177,9 +196,11 @@ class TestMoveAndPurge:
 
 
 class TestWrongUse:
-    def test_after_the_end(self, qm: tiercel.QueueManager, transactional: tiercel.Queue) -> None:
+    def test_after_the_end(
+        self, qm: tiercel.EmbeddedQueueManager, transactional: tiercel.EmbeddedQueue
+    ) -> None:
         send(qm, transactional, b"x")
-        for end in (tiercel.Transaction.commit, tiercel.Transaction.abort):
+        for end in (tiercel.EmbeddedTransaction.commit, tiercel.EmbeddedTransaction.abort):
             tx = qm.begin_transaction()
             end(tx)
             for call in (
@@ -194,7 +215,7 @@ class TestWrongUse:
         assert bodies(transactional) == [b"x"]
 
     def test_of_another_queue_manager(
-        self, tmp_path: Path, qm: tiercel.QueueManager, transactional: tiercel.Queue
+        self, tmp_path: Path, qm: tiercel.EmbeddedQueueManager, transactional: tiercel.EmbeddedQueue
     ) -> None:
         send(qm, transactional, b"x")
         with tiercel.open(tmp_path / "other") as other:
@@ -212,7 +233,7 @@ class TestWrongUse:
         assert bodies(transactional) == [b"x"]
 
     def test_on_a_queue_that_is_not_transactional(
-        self, qm: tiercel.QueueManager, queue: tiercel.Queue
+        self, qm: tiercel.EmbeddedQueueManager, queue: tiercel.EmbeddedQueue
     ) -> None:
         queue.send(b"x")
         with qm.transaction() as tx:
@@ -227,7 +248,7 @@ class TestWrongUse:
                     call()
         assert bodies(queue) == [b"x"]
 
-    def test_sending_without_one_to_a_transactional_queue(self, transactional: tiercel.Queue) -> None:
+    def test_sending_without_one_to_a_transactional_queue(self, transactional: tiercel.EmbeddedQueue) -> None:
         with pytest.raises(tiercel.TransactionUsageError, match="in a transaction"):
             transactional.send(b"x")
         assert transactional.count == 0

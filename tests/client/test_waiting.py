@@ -23,7 +23,7 @@ FAR = [float("inf"), 1e308, 2**40, 2**64]
 
 
 class TestTimeouts:
-    def test_a_time_out_passes_and_no_more(self, queue: tiercel.Queue) -> None:
+    def test_a_time_out_passes_and_no_more(self, queue: tiercel.EmbeddedQueue) -> None:
         start = time.monotonic()
         with pytest.raises(tiercel.IoTimeoutError):
             queue.receive(0.1)
@@ -31,20 +31,20 @@ class TestTimeouts:
         assert waiting_on(queue) == 0
 
     @pytest.mark.parametrize("method", ["receive", "peek"])
-    def test_a_message_ends_the_wait(self, queue: tiercel.Queue, method: str) -> None:
+    def test_a_message_ends_the_wait(self, queue: tiercel.EmbeddedQueue, method: str) -> None:
         running = waiting(queue, lambda: getattr(queue, method)(PATIENCE_S))
         queue.send(b"x")
         assert running.result().body == b"x"
         assert queue.count == (method == "peek")
 
     @pytest.mark.parametrize("timeout", [None, *FAR])
-    def test_waits_for_ever(self, queue: tiercel.Queue, timeout: float | None) -> None:
+    def test_waits_for_ever(self, queue: tiercel.EmbeddedQueue, timeout: float | None) -> None:
         running = waiting(queue, lambda: queue.receive(timeout))
         assert running.is_waiting
         queue.send(b"x")
         assert running.result().body == b"x"
 
-    def test_the_first_to_end_is_the_first_to_time_out(self, queue: tiercel.Queue) -> None:
+    def test_the_first_to_end_is_the_first_to_time_out(self, queue: tiercel.EmbeddedQueue) -> None:
         slow = waiting(queue, lambda: queue.receive(PATIENCE_S))
         quick = waiting(queue, lambda: queue.receive(0.05), readers=2)
         with pytest.raises(tiercel.IoTimeoutError):
@@ -53,7 +53,7 @@ class TestTimeouts:
         assert slow.result().body == b"x"
 
     def test_an_expiry_is_noticed_by_who_waits_for_dead_letters(
-        self, qm: tiercel.QueueManager, queue: tiercel.Queue
+        self, qm: tiercel.EmbeddedQueueManager, queue: tiercel.EmbeddedQueue
     ) -> None:
         dead = qm.dead_letters
         running = waiting(dead, lambda: dead.receive(PATIENCE_S))
@@ -62,7 +62,7 @@ class TestTimeouts:
 
 
 class TestHandOff:
-    def test_receivers_are_served_in_the_order_of_their_coming(self, queue: tiercel.Queue) -> None:
+    def test_receivers_are_served_in_the_order_of_their_coming(self, queue: tiercel.EmbeddedQueue) -> None:
         readers = [
             waiting(queue, lambda: queue.receive(PATIENCE_S).body, readers=count) for count in range(1, 6)
         ]
@@ -70,7 +70,7 @@ class TestHandOff:
             queue.send(b"%d" % number)
         assert [reader.result() for reader in readers] == [b"0", b"1", b"2", b"3", b"4"]
 
-    def test_a_peek_and_a_receive_get_the_same_message(self, queue: tiercel.Queue) -> None:
+    def test_a_peek_and_a_receive_get_the_same_message(self, queue: tiercel.EmbeddedQueue) -> None:
         peeking = waiting(queue, lambda: queue.peek(PATIENCE_S))
         receiving = waiting(queue, lambda: queue.receive(PATIENCE_S), readers=2)
         queue.send(b"x")
@@ -78,7 +78,7 @@ class TestHandOff:
         assert queue.count == 0
 
     def test_a_commit_wakes_and_an_uncommitted_send_does_not(
-        self, qm: tiercel.QueueManager, transactional: tiercel.Queue
+        self, qm: tiercel.EmbeddedQueueManager, transactional: tiercel.EmbeddedQueue
     ) -> None:
         running = waiting(transactional, lambda: transactional.receive(PATIENCE_S))
         with qm.transaction() as tx:
@@ -87,7 +87,7 @@ class TestHandOff:
         assert running.result().body == b"x"
 
     def test_an_abort_wakes_who_waits_for_what_it_gives_back(
-        self, qm: tiercel.QueueManager, transactional: tiercel.Queue
+        self, qm: tiercel.EmbeddedQueueManager, transactional: tiercel.EmbeddedQueue
     ) -> None:
         with qm.transaction() as tx:
             transactional.send(b"x", transaction=tx)
@@ -97,7 +97,9 @@ class TestHandOff:
         tx.abort()
         assert running.result().body == b"x"
 
-    def test_waiting_in_a_transaction(self, qm: tiercel.QueueManager, transactional: tiercel.Queue) -> None:
+    def test_waiting_in_a_transaction(
+        self, qm: tiercel.EmbeddedQueueManager, transactional: tiercel.EmbeddedQueue
+    ) -> None:
         tx = qm.begin_transaction()
         running = waiting(transactional, lambda: transactional.receive(PATIENCE_S, transaction=tx))
         with qm.transaction() as sending:
@@ -106,7 +108,7 @@ class TestHandOff:
         tx.abort()
         assert bodies(transactional) == [b"x"]
 
-    def test_a_message_moved_into_a_subqueue_wakes_its_reader(self, queue: tiercel.Queue) -> None:
+    def test_a_message_moved_into_a_subqueue_wakes_its_reader(self, queue: tiercel.EmbeddedQueue) -> None:
         retry = queue.subqueue("retry")
         running = waiting(retry, lambda: retry.receive(PATIENCE_S))
         [message] = fill(queue, b"x")
@@ -114,7 +116,9 @@ class TestHandOff:
         assert running.result().body == b"x"
 
     @pytest.mark.parametrize("delivery", [0, RECOVERABLE])
-    def test_many_senders_and_receivers_each_message_once(self, queue: tiercel.Queue, delivery: int) -> None:
+    def test_many_senders_and_receivers_each_message_once(
+        self, queue: tiercel.EmbeddedQueue, delivery: int
+    ) -> None:
         senders, receivers, each = 4, 6, 60 if delivery else 300
         total = senders * each
         taken: list[bytes] = []
@@ -148,7 +152,9 @@ class TestHandOff:
 
 
 class TestEndOfAWait:
-    def test_closing_the_queue_manager(self, qm: tiercel.QueueManager, queue: tiercel.Queue) -> None:
+    def test_closing_the_queue_manager(
+        self, qm: tiercel.EmbeddedQueueManager, queue: tiercel.EmbeddedQueue
+    ) -> None:
         readers = [waiting(queue, lambda: queue.receive(None), readers=count) for count in (1, 2, 3)]
         readers.append(waiting(queue, lambda: queue.peek(None), readers=4))
         qm.close()
@@ -156,7 +162,7 @@ class TestEndOfAWait:
             with pytest.raises((tiercel.OperationCancelledError, tiercel.ServiceNotAvailableError)):
                 reader.result()
 
-    def test_closing_the_queue(self, queue: tiercel.Queue) -> None:
+    def test_closing_the_queue(self, queue: tiercel.EmbeddedQueue) -> None:
         running = waiting(queue, lambda: queue.receive(None))
         queue.close()
         with pytest.raises(tiercel.OperationCancelledError):
@@ -165,7 +171,7 @@ class TestEndOfAWait:
         assert queue.receive(0).body == b"x"
 
     def test_closing_one_handle_leaves_the_waits_of_another(
-        self, qm: tiercel.QueueManager, queue: tiercel.Queue
+        self, qm: tiercel.EmbeddedQueueManager, queue: tiercel.EmbeddedQueue
     ) -> None:
         other = qm.queue(queue.path_name)
         running = waiting(queue, lambda: queue.receive(PATIENCE_S))
@@ -176,20 +182,20 @@ class TestEndOfAWait:
         queue.send(b"x")
         assert running.result().body == b"x"
 
-    def test_deleting_the_queue(self, queue: tiercel.Queue) -> None:
+    def test_deleting_the_queue(self, queue: tiercel.EmbeddedQueue) -> None:
         running = waiting(queue, lambda: queue.receive(None))
         queue.delete()
         with pytest.raises(tiercel.QueueDeletedError):
             running.result()
 
-    def test_closing_a_cursor(self, queue: tiercel.Queue) -> None:
+    def test_closing_a_cursor(self, queue: tiercel.EmbeddedQueue) -> None:
         cursor = queue.cursor()
         running = waiting(queue, lambda: cursor.peek(None))
         cursor.close()
         with pytest.raises(tiercel.OperationCancelledError):
             running.result()
 
-    def test_using_a_cursor_with_which_another_call_waits(self, queue: tiercel.Queue) -> None:
+    def test_using_a_cursor_with_which_another_call_waits(self, queue: tiercel.EmbeddedQueue) -> None:
         cursor = queue.cursor()
         running = waiting(queue, lambda: cursor.peek(PATIENCE_S))
         with pytest.raises(tiercel.IllegalCursorActionError, match="another call waits"):
@@ -198,7 +204,7 @@ class TestEndOfAWait:
         assert running.result().body == b"x"
 
     @pytest.mark.parametrize("method", ["receive", "peek"])
-    def test_an_interrupt_loses_no_message(self, queue: tiercel.Queue, method: str) -> None:
+    def test_an_interrupt_loses_no_message(self, queue: tiercel.EmbeddedQueue, method: str) -> None:
         class InterruptedByUser(BaseException):
             pass
 
@@ -225,7 +231,7 @@ class TestEndOfAWait:
         assert queue.receive(0).body == b"x"
 
 
-def is_asleep(thread: int, queue: tiercel.Queue) -> bool:
+def is_asleep(thread: int, queue: tiercel.EmbeddedQueue) -> bool:
     """Whether it waits for a message, and has let go of the queue manager."""
     if sys._current_frames()[thread].f_code is not threading.Condition.wait.__code__:
         return False
@@ -244,7 +250,7 @@ def read_meanwhile(read: Callable[[float], tiercel.Message], act: Callable[[], N
 
 class TestBatch:
     def test_a_wait_inside_is_refused_and_leaves_nothing(
-        self, qm: tiercel.QueueManager, queue: tiercel.Queue
+        self, qm: tiercel.EmbeddedQueueManager, queue: tiercel.EmbeddedQueue
     ) -> None:
         with qm.batch(), pytest.raises(tiercel.IllegalOperationError, match="timeout=0"):
             queue.receive(5)
@@ -253,7 +259,7 @@ class TestBatch:
         assert queue.receive(0).body == b"x"
 
     def test_those_who_wait_are_served_when_it_ends(
-        self, qm: tiercel.QueueManager, queue: tiercel.Queue
+        self, qm: tiercel.EmbeddedQueueManager, queue: tiercel.EmbeddedQueue
     ) -> None:
         running = waiting(queue, lambda: queue.receive(PATIENCE_S))
         with qm.batch():
@@ -261,7 +267,9 @@ class TestBatch:
             assert running.is_waiting
         assert running.result().body == b"x"
 
-    def test_another_thread_works_when_it_ends(self, qm: tiercel.QueueManager, queue: tiercel.Queue) -> None:
+    def test_another_thread_works_when_it_ends(
+        self, qm: tiercel.EmbeddedQueueManager, queue: tiercel.EmbeddedQueue
+    ) -> None:
         began, go_on = threading.Event(), threading.Event()
 
         def batch() -> None:

@@ -37,7 +37,7 @@ class Load:
 
     def __init__(self, directory: str) -> None:
         self._qm = tiercel.open(directory, computer_name="HOST", max_bytes=256 * 2**20)
-        self._queues: dict[str, tiercel.Queue] = {}
+        self._queues: dict[str, tiercel.EmbeddedQueue] = {}
 
     def run(self, operation: Operation) -> Result:
         do: Callable[..., Result] = getattr(self, operation[0])
@@ -107,7 +107,7 @@ class Load:
         transaction = self._qm.begin_transaction()
         self._send_all(queue, labels, transaction)
         driver = self._qm.driver
-        driver.run(lambda: driver.engine.transactions.prepare(transaction.of(self._qm).id))
+        driver.run(lambda: driver.engine.transactions.prepare(transaction.of(driver).id))
         return None
 
     def decide(self, commit: bool) -> Result:
@@ -119,11 +119,11 @@ class Load:
                 (transactions.commit if commit else transactions.abort)(each.id)
         return len(in_doubt)
 
-    def _send_all(self, queue: str, labels: list[str], transaction: tiercel.Transaction) -> list[str]:
+    def _send_all(self, queue: str, labels: list[str], transaction: tiercel.EmbeddedTransaction) -> list[str]:
         target = self._queue(queue)
         return [str(target.send(_message(label, 500), transaction=transaction)) for label in labels]
 
-    def _queue(self, name: str) -> tiercel.Queue:
+    def _queue(self, name: str) -> tiercel.EmbeddedQueue:
         if name not in self._queues:
             path, _, subqueue = name.partition(";")
             queue = self._qm.queue(rf".\private$\{path}")

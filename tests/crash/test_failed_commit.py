@@ -13,7 +13,7 @@ from .world import START, World, observe, opened, problems_of
 
 EXPRESS = tiercel.DeliveryGuarantee.EXPRESS
 
-CALLS: dict[str, Callable[[World, tiercel.Queue], object]] = {
+CALLS: dict[str, Callable[[World, tiercel.EmbeddedQueue], object]] = {
     "send": lambda world, _: world.send("a", "later"),
     "send express": lambda _, queue: queue.send(b"later"),
     "receive": lambda _, queue: queue.receive(0),

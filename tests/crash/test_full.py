@@ -23,7 +23,7 @@ from .world import World, problems_of
 BODY = bytes(1300)
 
 
-def send_until_full(queue: tiercel.Queue, number: int) -> int:
+def send_until_full(queue: tiercel.EmbeddedQueue, number: int) -> int:
     """The number after the last message that was taken."""
     refused = 0
     while refused < 3:
@@ -35,7 +35,7 @@ def send_until_full(queue: tiercel.Queue, number: int) -> int:
     return number
 
 
-def send_two_thousand(queue: tiercel.Queue, transaction: tiercel.Transaction) -> None:
+def send_two_thousand(queue: tiercel.EmbeddedQueue, transaction: tiercel.EmbeddedTransaction) -> None:
     for _ in range(2000):
         queue.send(tiercel.Message(BODY), transaction=transaction)
 
@@ -195,7 +195,7 @@ class TestClaimsInAFullStore:
         assert problems_of(world.store) == []
 
 
-def fill(qm: tiercel.QueueManager, queue: tiercel.Queue) -> int:
+def fill(qm: tiercel.EmbeddedQueueManager, queue: tiercel.EmbeddedQueue) -> int:
     """Sends until nothing goes in, three messages at a time; how many there are."""
     refused = 0
     while refused < 3:

@@ -21,7 +21,7 @@ from tiercel.wire.user_message import UserMessage
 START = 1_700_000_000
 
 
-def open_on(store: Store, clock: Callable[[], float]) -> tiercel.QueueManager:
+def open_on(store: Store, clock: Callable[[], float]) -> tiercel.EmbeddedQueueManager:
     """The embedded queue manager on any store, in place of the one that it would open itself."""
     with patch("tiercel.server.driver.open_store", return_value=store):
         return tiercel.open("unused", computer_name="HOST", clock=clock)
@@ -43,17 +43,17 @@ class World:
     def driver(self) -> Driver:
         return self.qm.driver
 
-    def queue(self, name: str) -> tiercel.Queue:
+    def queue(self, name: str) -> tiercel.EmbeddedQueue:
         return self.qm.queue(rf".\private$\{name}")
 
-    def create(self, name: str, **properties: Any) -> tiercel.Queue:
+    def create(self, name: str, **properties: Any) -> tiercel.EmbeddedQueue:
         return self.qm.create_queue(rf".\private$\{name}", **properties)
 
     def send(
         self,
         queue: str,
         *labels: str,
-        transaction: tiercel.Transaction | None = None,
+        transaction: tiercel.EmbeddedTransaction | None = None,
         delivery: tiercel.DeliveryGuarantee = tiercel.DeliveryGuarantee.RECOVERABLE,
         **properties: Any,
     ) -> None:
@@ -72,14 +72,16 @@ class World:
         self.known_lookup_ids.update(lookup_id for _, lookup_id in self._in_batch)
         self._in_batch.clear()
 
-    def receive(self, queue: str, *, transaction: tiercel.Transaction | None = None) -> tiercel.Message:
+    def receive(
+        self, queue: str, *, transaction: tiercel.EmbeddedTransaction | None = None
+    ) -> tiercel.Message:
         message = self.queue(queue).receive(0, transaction=transaction)
         self._know(message.id, message.lookup_id)
         return message
 
-    def prepare(self, transaction: tiercel.Transaction) -> None:
+    def prepare(self, transaction: tiercel.EmbeddedTransaction) -> None:
         engine = self.driver.engine
-        self.driver.run(lambda: engine.transactions.prepare(transaction.of(self.qm).id))
+        self.driver.run(lambda: engine.transactions.prepare(transaction.of(self.driver).id))
 
     def end_in_doubt(self, *, commit: bool) -> None:
         """The coordinator has decided about every transaction that is in doubt."""
@@ -100,7 +102,7 @@ class World:
 
 
 @contextmanager
-def opened(store: Store, now: float) -> Iterator[tiercel.QueueManager]:
+def opened(store: Store, now: float) -> Iterator[tiercel.EmbeddedQueueManager]:
     qm = open_on(store, lambda: now)
     try:
         yield qm
@@ -114,7 +116,7 @@ def problems_of(store: Store) -> list[str]:
         return [str(problem) for problem in Checker(view).problems()]
 
 
-def observe(qm: tiercel.QueueManager) -> str:
+def observe(qm: tiercel.EmbeddedQueueManager) -> str:
     """Every queue with its messages in order, one line each; journals and the like only when they hold any.
 
     (label) is taken and not yet kept, label~2 was given back twice, <ACK_RECEIVE> is an acknowledgement.
@@ -145,7 +147,7 @@ def _ending(name: bytes, data: bytes) -> str:
     return name.decode() + ("!" if outcome.ending is Ending.DISCARDED else f"={outcome.messages}")
 
 
-def _describe_claim(qm: tiercel.QueueManager, status: ClaimStatus) -> str:
+def _describe_claim(qm: tiercel.EmbeddedQueueManager, status: ClaimStatus) -> str:
     """One line as "spark holds a 2-4: x y z": the numbers are those of the first and the last message."""
     found = held(qm, status)
     labels = [_label(UserMessage(each.record.packet), each.record.abort_count) for each in found]
@@ -155,7 +157,7 @@ def _describe_claim(qm: tiercel.QueueManager, status: ClaimStatus) -> str:
     return f"{status.consumer} holds {queue} {status.lo + 1}-{status.hi}: {' '.join(labels)}".rstrip()
 
 
-def held(qm: tiercel.QueueManager, status: ClaimStatus) -> list[Claimed]:
+def held(qm: tiercel.EmbeddedQueueManager, status: ClaimStatus) -> list[Claimed]:
     engine = qm.driver.engine
     state = next(
         each for each in engine._catalog.by_slot.values() if each.queue.identifier == status.identifier
@@ -163,7 +165,7 @@ def held(qm: tiercel.QueueManager, status: ClaimStatus) -> list[Claimed]:
     return list(engine.claims.messages(status.consumer, state, status.lo, status.hi))
 
 
-def messages(qm: tiercel.QueueManager, state: QueueState) -> Iterator[tuple[int, UserMessage, int]]:
+def messages(qm: tiercel.EmbeddedQueueManager, state: QueueState) -> Iterator[tuple[int, UserMessage, int]]:
     """Lookup id, packet and abort count of every message in a queue, taken or not."""
     core = qm.driver.engine._core
     at = 0
@@ -198,7 +200,7 @@ def _name(state: QueueState) -> str:
     return f"{_local_name(state)}[{label}]" if label else _local_name(state)
 
 
-def all_ids(qm: tiercel.QueueManager) -> tuple[list[int], list[MessageId]]:
+def all_ids(qm: tiercel.EmbeddedQueueManager) -> tuple[list[int], list[MessageId]]:
     lookup_ids, ids = [], []
     with qm.batch():
         for state in list(qm.driver.engine._catalog.by_slot.values()):
@@ -212,7 +214,7 @@ def all_ids(qm: tiercel.QueueManager) -> tuple[list[int], list[MessageId]]:
     return lookup_ids, ids
 
 
-def sequence_numbers(qm: tiercel.QueueManager) -> list[tuple[TxSequenceId, int]]:
+def sequence_numbers(qm: tiercel.EmbeddedQueueManager) -> list[tuple[TxSequenceId, int]]:
     """The place in its stream of every transactional message, but for copies in journals."""
     found = []
     with qm.batch():

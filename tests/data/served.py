@@ -171,7 +171,7 @@ def stream(table: pa.Table, compression: str | None = None) -> bytes:
 @contextmanager
 def serving(
     folder: Path,
-    prepare: Callable[[tiercel.QueueManager], None] = lambda _: None,
+    prepare: Callable[[tiercel.EmbeddedQueueManager], None] = lambda _: None,
     options: str = "port = 0",
     ca: Path | None = None,
 ) -> Iterator[Served]:

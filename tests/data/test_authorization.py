@@ -19,7 +19,7 @@ from tiercel.security.tokens import Role
 QUEUE = r".\private$\orders"
 
 
-def prepare(manager: tiercel.QueueManager) -> None:
+def prepare(manager: tiercel.EmbeddedQueueManager) -> None:
     manager.create_queue(QUEUE)
 
 

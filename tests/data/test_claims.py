@@ -15,7 +15,7 @@ QUEUES = [rf".\private$\q{number}" for number in range(20)]
 NewQueue = Callable[[], str]
 
 
-def prepare(manager: tiercel.QueueManager) -> None:
+def prepare(manager: tiercel.EmbeddedQueueManager) -> None:
     with manager.batch():
         for name in QUEUES:
             queue = manager.create_queue(name)

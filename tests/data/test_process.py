@@ -25,14 +25,14 @@ COUNT = 12_000
 LAST = 2**56 - 1
 
 
-def prepare(manager: tiercel.QueueManager) -> None:
+def prepare(manager: tiercel.EmbeddedQueueManager) -> None:
     queue = manager.create_queue(QUEUE)
     with manager.batch():
         for number in range(COUNT):
             queue.send(tiercel.Message(b"x" * 2000, label=f"{number}", delivery=1))
 
 
-def prepare_empty(manager: tiercel.QueueManager) -> None:
+def prepare_empty(manager: tiercel.EmbeddedQueueManager) -> None:
     manager.create_queue(QUEUE)
 
 

@@ -12,7 +12,7 @@ ORDERS = r".\private$\orders"
 BEGAN = time.time()
 
 
-def prepare(manager: tiercel.QueueManager) -> None:
+def prepare(manager: tiercel.EmbeddedQueueManager) -> None:
     orders = manager.create_queue(ORDERS, journaling=True, quota_kib=1000)
     manager.create_queue(r".\private$\bills", transactional=True)
     manager.create_queue(r".\private$\empty")

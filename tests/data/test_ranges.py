@@ -27,7 +27,7 @@ PIECES_OF_LARGE = [3 << 20, 1, 4_000_000, 4_000_000, 4_000_000, 2, 3]
 LAST = 2**56 - 1
 
 
-def prepare(manager: tiercel.QueueManager) -> None:
+def prepare(manager: tiercel.EmbeddedQueueManager) -> None:
     mixed = manager.create_queue(MIXED, journaling=True)
     for number in range(40):
         mixed.send(

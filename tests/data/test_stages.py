@@ -13,7 +13,7 @@ PLAIN, STEPS = r".\private$\plain", r".\private$\steps"
 LAST = 2**56 - 1
 
 
-def prepare(manager: tiercel.QueueManager) -> None:
+def prepare(manager: tiercel.EmbeddedQueueManager) -> None:
     manager.create_queue(PLAIN)
     manager.create_queue(STEPS, transactional=True)
 

@@ -339,7 +339,7 @@ class TestTheEngine:
         key = key_of(store, "ordinary")
         messages[key] = flip(messages[key], 60)
         lookup_id = split_message_key(key)[1]
-        acts: list[Callable[[tiercel.Queue], object]] = [
+        acts: list[Callable[[tiercel.EmbeddedQueue], object]] = [
             lambda queue: queue.receive(lookup_id=lookup_id),
             lambda queue: queue.peek(lookup_id=lookup_id),
             lambda queue: queue.move(lookup_id, "retry"),

@@ -30,7 +30,7 @@ def labels(directory: Path, name: str = ORDERS) -> list[str]:
         return [message.label for message in qm.queue(name).cursor()]
 
 
-async def transact(manager: aio.QueueManager, *bodies: bytes) -> None:
+async def transact(manager: aio.AsyncEmbeddedQueueManager, *bodies: bytes) -> None:
     async with manager.transaction() as transaction:
         for body in bodies:
             await remote(manager).send(tiercel.Message(body), transaction=transaction)
@@ -49,7 +49,7 @@ class TestUnderLoad:
     def test_everything_acknowledged_before_is_in_it(self, tmp_path: Path) -> None:
         acknowledged: list[int] = []
 
-        async def send(queue: aio.Queue, first: int) -> None:
+        async def send(queue: aio.AsyncEmbeddedQueue, first: int) -> None:
             number = first
             while True:
                 await queue.send(tiercel.Message(b"x" * 2000, label=f"{number}", delivery=RECOVERABLE))
@@ -84,7 +84,9 @@ class TestUnderLoad:
                 assert mine == [first + 10 * each for each in range(len(mine))]
 
     def test_transactions_are_whole(self, tmp_path: Path) -> None:
-        async def move(qm: aio.QueueManager, source: aio.Queue, target: aio.Queue) -> None:
+        async def move(
+            qm: aio.AsyncEmbeddedQueueManager, source: aio.AsyncEmbeddedQueue, target: aio.AsyncEmbeddedQueue
+        ) -> None:
             while True:
                 async with qm.transaction() as transaction:
                     taken = await source.receive(timeout=0, transaction=transaction)

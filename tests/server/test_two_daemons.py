@@ -34,7 +34,7 @@ class World:
         self.config = Config(binary=Settings(port=PORT, retry_ms=20, retry_max_ms=100))
 
     @asynccontextmanager
-    async def machine(self, name: str, **sections: Any) -> AsyncIterator[aio.QueueManager]:
+    async def machine(self, name: str, **sections: Any) -> AsyncIterator[aio.AsyncEmbeddedQueueManager]:
         host = BOTH["AB".index(name)]
         config = replace(self.config, **sections)
         manager = await aio.open(
@@ -56,11 +56,11 @@ def play(tmp_path: Path) -> Callable[[Scene], None]:
     return lambda scene: asyncio.run(main(scene))
 
 
-def remote(manager: aio.QueueManager, name: str = "orders") -> aio.Queue:
+def remote(manager: aio.AsyncEmbeddedQueueManager, name: str = "orders") -> aio.AsyncEmbeddedQueue:
     return manager.queue(rf"DIRECT=TCP:{THERE}\private$\{name}")
 
 
-async def received(queue: aio.Queue, count: int) -> list[bytes]:
+async def received(queue: aio.AsyncEmbeddedQueue, count: int) -> list[bytes]:
     return [(await queue.receive(timeout=PATIENCE_S)).body for _ in range(count)]
 
 
@@ -173,7 +173,7 @@ class TestAbsence:
                 await b.create_queue(ORDERS, transactional=True)
             numbers = iter(range(1000))
 
-            async def send(a: aio.QueueManager, count: int) -> None:
+            async def send(a: aio.AsyncEmbeddedQueueManager, count: int) -> None:
                 for _ in range(count):
                     async with a.transaction() as tx:
                         await remote(a).send(b"%d" % next(numbers), transaction=tx)
@@ -218,9 +218,9 @@ class TestNames:
         async def scene(world: World) -> None:
             async with world.machine("B") as b:
                 orders = await b.create_queue(ORDERS)
-                engine = b._manager.driver.engine
+                engine = b.driver.engine
                 guid = engine.queue_manager.identifier
-                state = b._manager.driver.run(lambda: engine.queues.get(orders.format_name))
+                state = b.driver.run(lambda: engine.queues.get(orders.format_name))
                 number = state.queue.private_queue_number
                 assert number is not None
                 async with world.machine("A", machines={guid: (THERE,)}) as a:
@@ -288,7 +288,7 @@ def test_a_failure_in_the_program_ends_the_daemon(play: Play, monkeypatch: pytes
                 patched.setattr(LmdbBatch, "commit", fail)
                 with pytest.raises(tiercel.StoreFailedError):
                     await orders.send(tiercel.Message(b"y", delivery=RECOVERABLE))
-            daemon = b._manager.daemon  # type: ignore[attr-defined]
+            daemon = b._runtime.daemon  # type: ignore[attr-defined]
             assert isinstance(daemon.failure, tiercel.StoreFailedError)
             while daemon.network.connections:  # noqa: ASYNC110  # nobody tells us
                 await asyncio.sleep(0.001)

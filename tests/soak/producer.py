@@ -50,7 +50,11 @@ async def produce(data: Path, config: Path, destination: str, total: int, rand: 
 
 
 async def _send(
-    qm: aio.QueueManager, counter: aio.Queue, far: aio.Queue, size: Callable[[], int], total: int
+    qm: aio.AsyncEmbeddedQueueManager,
+    counter: aio.AsyncEmbeddedQueue,
+    far: aio.AsyncEmbeddedQueue,
+    size: Callable[[], int],
+    total: int,
 ) -> int:
     async with qm.transaction() as transaction:
         number = int((await counter.receive(0, transaction=transaction)).body)

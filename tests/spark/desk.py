@@ -23,7 +23,7 @@ FOR_ALL = SecurityDescriptor.parse("O:WDG:WDD:(A;;0xf003f;;;WD)(A;;0xf003f;;;AN)
 class Desk:
     """What can be asked; every method takes and gives plain values."""
 
-    def __init__(self, qm: aio.QueueManager) -> None:
+    def __init__(self, qm: aio.AsyncEmbeddedQueueManager) -> None:
         self._qm = qm
 
     async def set_properties(self, **properties: Any) -> None:
@@ -89,7 +89,7 @@ def _batches(values: list[str] | range) -> Iterable[Any]:
 async def main(directory: str, config: str) -> None:
     process_tuning.leave_out_pandas()  # as the daemon does
     async with await aio.open(directory, config=load(Path(config)), computer_name="SRV") as qm:
-        manager: Any = qm._manager
+        manager: Any = qm._runtime
         reading = manager.daemon.remote_reading
         where = {"data_endpoint": qm.data_endpoint, "remote_read": reading.port if reading else None}
         _say(where)

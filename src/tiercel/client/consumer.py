@@ -1,19 +1,20 @@
 r"""A consumer takes messages in batches that it can read again, and acknowledges them when it is done.
 
     spark = qm.consumer("spark")
-    for message in spark.claim(r".\private$\orders", 1000):
+    for message in spark.claim("orders", 1000):
         ...
-    spark.acknowledge(r".\private$\orders", message.claim_seq)
+    spark.acknowledge("orders", message.claim_seq)
 
-What was claimed and not acknowledged is given again, in the same order and with the same numbers, to whoever
-attaches the same name next. One at a time uses a name: who attaches it takes it over.
+Messages that were claimed and not acknowledged are given again, in the same order and with the same numbers,
+to whoever attaches the same name next. A name has one user at a time: attaching takes it over.
 """
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
 from uuid import UUID
 
+from tiercel.client.blocking import blocking, run_at_once
+from tiercel.client.interfaces import QueueName
 from tiercel.client.translate import check_number, format_name_of
 from tiercel.engine import claims as engine_claims
 from tiercel.engine.messages import set_record
@@ -24,17 +25,12 @@ from tiercel.server.driver import Driver
 from tiercel.wire.message import reader_of
 from tiercel.wire.user_message import UserMessage
 
-if TYPE_CHECKING:
-    from tiercel.client.embedded import Queue
-
-Place: TypeAlias = "str | FormatName | Queue"  # how a queue is named
-
 _SLICE = 1000  # messages per batch of the store, so that others get their turn
-_READ = 100  # messages that are in memory at once while a claim is read
+_READ = 100  # messages in memory at once while a claim is read
 
 
 class ClaimedMessage(ReceivedMessage):
-    """A message that a consumer holds, with its number among those that it claimed from the queue."""
+    """A message that a consumer holds, with its number among those claimed from the queue."""
 
     __slots__ = ("claim_seq",)
     claim_seq: int
@@ -48,9 +44,9 @@ class ClaimedMessage(ReceivedMessage):
 
 
 class Claim:
-    """The messages lo + 1 to hi of a consumer; iterating reads them, as often as one likes."""
+    """The messages lo + 1 to hi of a consumer; iterating reads them, any number of times."""
 
-    def __init__(self, consumer: "Consumer", queue: FormatName, lo: int, hi: int) -> None:
+    def __init__(self, consumer: "AsyncConsumer", queue: FormatName, lo: int, hi: int) -> None:
         self._consumer = consumer
         self._queue = queue
         self.lo = lo
@@ -66,7 +62,9 @@ class Claim:
         return self._consumer.messages(self._queue, self.lo, self.hi)
 
 
-class Consumer:
+class AsyncConsumer:
+    """Reading the messages of a claim needs no `await`: they are there."""
+
     def __init__(self, driver: Driver, name: str) -> None:
         self.name = name
         self._driver = driver
@@ -77,9 +75,9 @@ class Consumer:
     def __repr__(self) -> str:
         return f"<Consumer {self.name}, epoch {self.epoch}>"
 
-    def claim(
+    async def claim(
         self,
-        queue: Place,
+        queue: QueueName,
         limit: int = 1000,
         *,
         byte_limit: int | None = None,
@@ -87,8 +85,8 @@ class Consumer:
     ) -> Claim:
         """Takes up to `limit` messages, or as many as there are, and never waits.
 
-        Before anything new it gives what was claimed under this name and not acknowledged. Messages up to the
-        number `acknowledge` end in the same step. The messages of one transaction are never torn apart.
+        Messages that were claimed under this name and not acknowledged come first. Messages up to the number
+        `acknowledge` end in the same step. The messages of one transaction are never split.
         """
         name = _name(queue)
 
@@ -105,8 +103,8 @@ class Consumer:
         taken = self._driver.run(take)
         return Claim(self, name, taken.lo, taken.hi)
 
-    def messages(self, queue: Place, lo: int, hi: int) -> Iterator[ClaimedMessage]:
-        """The messages lo + 1 to hi, as far as they are still held; a damaged one is missing."""
+    def messages(self, queue: QueueName, lo: int, hi: int) -> Iterator[ClaimedMessage]:
+        """The messages lo + 1 to hi, as far as they are still held; damaged ones are left out."""
         name = _name(queue)
 
         def read() -> list[engine_claims.Claimed]:
@@ -116,8 +114,8 @@ class Consumer:
             yield from map(ClaimedMessage.of, found)
             lo = found[-1].claim_seq
 
-    def acknowledge(self, queue: Place, up_to: int) -> int:
-        """Ends the messages up to a number as received; how many there were."""
+    async def acknowledge(self, queue: QueueName, up_to: int) -> int:
+        """Ends the messages up to a number as received; returns how many there were."""
         name = _name(queue)
         floor = self._driver.run(lambda: self._claims.status(self.name, self._state(name)).lo)
         steps = range(floor + _SLICE, check_number("up_to", up_to), _SLICE)
@@ -127,8 +125,8 @@ class Consumer:
         acknowledge = self._claims.acknowledge
         return self._driver.run(lambda: acknowledge(self.name, self.epoch, self._state(name), up_to))
 
-    def release(self, queue: "Place | None" = None) -> None:
-        """Gives everything that it holds, or holds of one queue, back to where it was."""
+    async def release(self, queue: QueueName | None = None) -> None:
+        """Gives back all messages that it holds, or those of one queue."""
         release(self._driver, self.name, queue)
         self._seen.clear()
         self.epoch = self._driver.run(lambda: self._claims.attach(self.name))
@@ -137,8 +135,35 @@ class Consumer:
         return self._driver.engine.queues.get(name)
 
 
-def release(driver: Driver, consumer: str, queue: "Place | None" = None) -> None:
-    """Has a consumer give its messages back, a slice at a time; whoever has it attached is fenced."""
+class Consumer:
+    _run = staticmethod(run_at_once)
+
+    def __init__(self, driver: Driver, name: str) -> None:
+        self._target = AsyncConsumer(driver, name)
+
+    def __repr__(self) -> str:
+        return repr(self._target)
+
+    @property
+    def name(self) -> str:
+        return self._target.name
+
+    @property
+    def epoch(self) -> int:
+        """The number of this attachment; a later one refuses it."""
+        return self._target.epoch
+
+    def messages(self, queue: QueueName, lo: int, hi: int) -> Iterator[ClaimedMessage]:
+        """The messages lo + 1 to hi, as far as they are still held; damaged ones are left out."""
+        return self._target.messages(queue, lo, hi)
+
+    claim = blocking(AsyncConsumer.claim)
+    acknowledge = blocking(AsyncConsumer.acknowledge)
+    release = blocking(AsyncConsumer.release)
+
+
+def release(driver: Driver, consumer: str, queue: QueueName | None = None) -> None:
+    """Gives the messages of a consumer back, a slice at a time; whoever has it attached is refused then."""
     engine, name = driver.engine, None if queue is None else _name(queue)
 
     def give_back() -> int:
@@ -149,5 +174,5 @@ def release(driver: Driver, consumer: str, queue: "Place | None" = None) -> None
         pass
 
 
-def _name(queue: Place) -> FormatName:
+def _name(queue: QueueName) -> FormatName:
     return format_name_of(getattr(queue, "format_name", queue))

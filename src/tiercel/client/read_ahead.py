@@ -26,7 +26,7 @@ from tiercel.remote_read.calls import StartReceive
 from tiercel.remote_read.reader import Read
 
 if TYPE_CHECKING:
-    from tiercel.client.remote_aio import RemoteQueue
+    from tiercel.client.remote_aio import AsyncRemoteQueue
 
 AHEAD: Final = 16
 _AHEAD_MAX: Final = 64
@@ -49,7 +49,7 @@ class Held(NamedTuple):
 class ReadAhead:
     """What a loop over a queue has under way; whatever is left of it, `close` gives back."""
 
-    def __init__(self, queue: "RemoteQueue", timeout: float | None, ahead: int) -> None:
+    def __init__(self, queue: "AsyncRemoteQueue", timeout: float | None, ahead: int) -> None:
         if not 0 <= check_number("ahead", ahead) <= _AHEAD_MAX:
             raise InvalidParameterError("ahead", present=ahead, limit=f"0 to {_AHEAD_MAX} messages")
         self._queue = queue

@@ -14,24 +14,20 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager, suppress
+from functools import wraps
 from types import TracebackType
 from typing import Any, Self, TypeVar
-from uuid import UUID
 
-from tiercel.client import remote_aio
+from tiercel.client.blocking import Method, P, blocking
 from tiercel.client.dialing import Options
-from tiercel.client.embedded import check_timeout
 from tiercel.client.logon import connection, with_arguments_of
 from tiercel.client.read_ahead import AHEAD, Held, ReadAhead, Until
+from tiercel.client.remote_aio import AsyncRemoteCursor, AsyncRemoteQueue, AsyncRemoteQueueManager
 from tiercel.client.remote_message import RemoteMessage
-from tiercel.client.remote_session import RemoteTransaction
-from tiercel.model.codes import MessageSeekAction
+from tiercel.client.translate import check_timeout
 from tiercel.model.errors import IoTimeoutError, MessageNotFoundError, ServiceNotAvailableError, TiercelError
 from tiercel.model.format_name import FormatName
-from tiercel.model.identifiers import MessageId
-from tiercel.model.message import Message
 
-_CURRENT = MessageSeekAction.SEEK_CURRENT
 T = TypeVar("T")
 
 
@@ -110,6 +106,19 @@ class _LoopThread:
         self._thread.join()
 
 
+def _blocking_receive(
+    method: Method[P, Coroutine[Any, Any, RemoteMessage]],
+) -> Method[P, RemoteMessage]:
+    """A caller that is interrupted just when its message has come leaves it to the next one."""
+
+    @wraps(method)
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> RemoteMessage:
+        received: RemoteMessage = self._run(method(self._target, *args, **kwargs), self._leave)
+        return received
+
+    return call
+
+
 class RemoteQueueManager:
     """The queues of one other computer."""
 
@@ -117,14 +126,8 @@ class RemoteQueueManager:
         self._thread = _LoopThread(options.host)
         self._lock = threading.Lock()
         self._is_closed = False
-
-        async def start() -> remote_aio.RemoteQueueManager:
-            manager = remote_aio.RemoteQueueManager(options)
-            await manager.start()
-            return manager
-
         try:
-            self._manager = self._thread.run(start())
+            self._manager = self._thread.run(_connected(options))
         except BaseException:
             self._thread.stop()
             raise
@@ -145,7 +148,7 @@ class RemoteQueueManager:
         return self._manager.host
 
     def close(self) -> None:
-        """Ends every wait, gives back what was not acknowledged, and lets go of the connection."""
+        """Ends every wait, gives back what was not acknowledged, and closes the connection."""
         with self._lock:
             if not self._is_closed:
                 self._is_closed = True
@@ -155,9 +158,9 @@ class RemoteQueueManager:
                     self._thread.stop()
 
     def queue(self, name: str | FormatName, *, exclusive: bool = False) -> "RemoteQueue":
-        r"""A queue of that computer, such as `private$\orders`; it is opened when it is first used.
+        r"""A queue of that computer, such as `orders` or `private$\orders`; opened when it is first used.
 
-        With `exclusive`, nobody else may receive from it as long as it is open.
+        With `exclusive`, nobody else can receive from it while it is open.
         """
         return RemoteQueue(self._thread, self._manager.queue(name, exclusive=exclusive))
 
@@ -173,95 +176,75 @@ class RemoteQueueManager:
     def transactional_dead_letters(self) -> "RemoteQueue":
         return RemoteQueue(self._thread, self._manager.transactional_dead_letters)
 
-    def transaction(self, token: bytes, identifier: UUID | None = None) -> RemoteTransaction:
-        """A transaction of a coordinator that both sides know; its own id by default is a new one."""
-        return self._manager.transaction(token, identifier)
+    transaction = staticmethod(AsyncRemoteQueueManager.transaction)
+
+
+async def _connected(options: Options) -> AsyncRemoteQueueManager:
+    manager = AsyncRemoteQueueManager(options)
+    await manager.start()
+    return manager
 
 
 class RemoteQueue:
     """A queue of another computer, opened when it is first used; `close` ends what was opened."""
 
-    def __init__(self, thread: _LoopThread, queue: remote_aio.RemoteQueue) -> None:
+    def __init__(self, thread: _LoopThread, queue: AsyncRemoteQueue) -> None:
         self._thread = thread
-        self._queue = queue
+        self._run = thread.run
+        self._target = queue
         self.format_name = queue.format_name
 
     def __repr__(self) -> str:
-        return repr(self._queue)
+        return repr(self._target)
 
     @property
     def path_name(self) -> str:
-        """Where the queue is; a name that only its own computer can read stays as it is."""
-        return self._queue.path_name
+        """Where the queue is; a format name that only its own computer can resolve stays as it is."""
+        return self._target.path_name
 
     @property
     def journal(self) -> "RemoteQueue":
         """Copies of the messages that were received from this queue while `journaling` was on."""
-        return RemoteQueue(self._thread, self._queue.journal)
+        return RemoteQueue(self._thread, self._target.journal)
 
     def subqueue(self, name: str) -> "RemoteQueue":
-        return RemoteQueue(self._thread, self._queue.subqueue(name))
+        return RemoteQueue(self._thread, self._target.subqueue(name))
 
-    def close(self) -> None:
-        """Ends what this object has opened: waits are told, messages that it holds go back."""
-        self._thread.run(self._queue.close())
-
-    def send(self, message: Message | bytes, *, transaction: RemoteTransaction | None = None) -> MessageId:
-        """Sends a message; on return that computer has it, stored if it is recoverable.
-
-        Whether the queue takes it is its computer's matter: `acknowledgements` and an `administration_queue`
-        tell. For a transaction, and for journals of the sender, open a queue manager of your own.
-        """
-        return self._thread.run(self._queue.send(message, transaction=transaction))
-
-    def receive(
-        self,
-        timeout: float | None = None,
-        *,
-        lookup_id: int | None = None,
-        seek: MessageSeekAction = _CURRENT,
-        transaction: RemoteTransaction | None = None,
-    ) -> RemoteMessage:
-        """Takes the first message, and waits `timeout` seconds for one (None: for ever).
-
-        With a lookup id it takes that message, or with `seek` the one before or after it, and never waits.
-        The acknowledgement is sent, but its answer is not waited for. When it is lost, the message may come
-        once more, as with Windows; it does not get lost. Who wants to know uses `receiving`.
-        """
-        work = self._queue.receive(timeout, lookup_id=lookup_id, seek=seek, transaction=transaction)
-        return self._thread.run(work, self._leave)
+    send = blocking(AsyncRemoteQueue.send)
+    peek = blocking(AsyncRemoteQueue.peek)
+    move = blocking(AsyncRemoteQueue.move)
+    reject = blocking(AsyncRemoteQueue.reject)
+    purge = blocking(AsyncRemoteQueue.purge)
+    close = blocking(AsyncRemoteQueue.close)
+    receive = _blocking_receive(AsyncRemoteQueue.receive)
 
     def _leave(self, message: RemoteMessage) -> None:
-        self._thread.later(lambda: self._queue.leave(message))
+        self._thread.later(lambda: self._target.leave(message))
 
     @contextmanager
     def receiving(self, timeout: float | None = None) -> Iterator[RemoteMessage]:
-        """A message to work on: acknowledged when the block ends well, given back when it raises.
+        """A message to work on: acknowledged when the block ends, given back when it raises.
 
         When the acknowledgement fails, the message may come again, and the error says so.
         """
-        queue = self._queue
-        held = self._thread.run(queue.hold(timeout), lambda held: self._thread.start(queue.give_back(held)))
+        queue = self._target
+        held = self._run(queue.hold(timeout), lambda held: self._thread.start(queue.give_back(held)))
         try:
             yield held.message
         except BaseException:
             with suppress(TiercelError):  # a connection that was closed has given it back already
-                self._thread.run(queue.give_back(held))
+                self._run(queue.give_back(held))
             raise
-        self._thread.run(queue.acknowledge(held))
+        self._run(queue.acknowledge(held))
 
     def consume(
         self, timeout: float | None = None, *, ahead: int = AHEAD, until: Until | None = None
     ) -> Generator[RemoteMessage, None, None]:
-        """The messages one after the other, each acknowledged when the next one is asked for.
+        """The messages one after the other; see `AsyncRemoteQueue.consume`.
 
-        Up to `ahead` messages are read before they are asked for. When none comes for `timeout` seconds, or
-        `until` says of one that it was the last, the loop ends and everything is acknowledged. Who leaves it
-        otherwise, by `break` or an error, has not acknowledged the message in hand: it goes back, together
-        with those that were read ahead. Refused acknowledgements are raised; one that is lost with its
-        connection is not, and its message may come again.
+        Not derived from it, because that would be a call into the other thread for every message.
         """
-        thread, reading = self._thread, ReadAhead(self._queue, check_timeout(timeout), ahead)
+        thread, reading = self._thread, ReadAhead(self._target, check_timeout(timeout), ahead)
         done: deque[Held] = deque()
 
         def acknowledge() -> None:
@@ -283,71 +266,30 @@ class RemoteQueue:
         finally:
             thread.finish(reading.close())
 
-    def peek(
-        self,
-        timeout: float | None = None,
-        *,
-        lookup_id: int | None = None,
-        seek: MessageSeekAction = _CURRENT,
-        max_body_size: int | None = None,
-    ) -> RemoteMessage:
-        """Looks at the first message, or that of a lookup id, and leaves it where it is.
-
-        With `max_body_size`, only that many bytes of the body come; `body_size` is how many there are.
-        """
-        return self._thread.run(
-            self._queue.peek(timeout, lookup_id=lookup_id, seek=seek, max_body_size=max_body_size)
-        )
-
     def cursor(self) -> "RemoteCursor":
-        """A place in the queue that moves on by reading."""
-        return RemoteCursor(self._thread, self._queue, self._thread.run(self._queue.cursor()))
-
-    def move(
-        self,
-        message: Message | int,
-        subqueue: str | None,
-        *,
-        transaction: RemoteTransaction | None = None,
-    ) -> None:
-        """Moves a message, named by itself or by its lookup id, into a subqueue; None is the queue itself."""
-        self._thread.run(self._queue.move(message, subqueue, transaction=transaction))
-
-    def reject(self, message: Message | int) -> None:
-        """Has the sender told that a message, received in a transaction that is not over, was rejected."""
-        self._thread.run(self._queue.reject(message))
-
-    def purge(self) -> None:
-        """Removes every message; the server does not tell how many there were."""
-        self._thread.run(self._queue.purge())
+        """A position in the queue that moves on by reading."""
+        return RemoteCursor(self._thread, self._target, self._run(self._target.cursor()))
 
 
 class RemoteCursor:
-    """A place in a queue of another computer; iterating peeks at every message once.
+    """A position in a queue of another computer; iterating peeks at every message once.
 
-    It is lost with the connection: then `StaleHandleError` says so, and a new one must be made.
+    It is lost with the connection: then reads raise `StaleHandleError`, and a new one must be made.
     """
 
-    def __init__(
-        self, thread: _LoopThread, queue: remote_aio.RemoteQueue, cursor: remote_aio.RemoteCursor
-    ) -> None:
+    def __init__(self, thread: _LoopThread, queue: AsyncRemoteQueue, cursor: AsyncRemoteCursor) -> None:
         self._thread = thread
+        self._run = thread.run
         self._queue = queue
-        self._cursor = cursor
+        self._target = cursor
 
-    def peek(self, timeout: float | None = 0, *, max_body_size: int | None = None) -> RemoteMessage:
-        """The message under the cursor; at first, the first one."""
-        return self._thread.run(self._cursor.peek(timeout, max_body_size=max_body_size))
+    peek = blocking(AsyncRemoteCursor.peek)
+    peek_next = blocking(AsyncRemoteCursor.peek_next)
+    receive = _blocking_receive(AsyncRemoteCursor.receive)
+    close = blocking(AsyncRemoteCursor.close)
 
-    def peek_next(self, timeout: float | None = 0, *, max_body_size: int | None = None) -> RemoteMessage:
-        return self._thread.run(self._cursor.peek_next(timeout, max_body_size=max_body_size))
-
-    def receive(
-        self, timeout: float | None = 0, *, transaction: RemoteTransaction | None = None
-    ) -> RemoteMessage:
-        """Takes the message under the cursor, or the next one that is there."""
-        work = self._cursor.receive(timeout, transaction=transaction)
-        return self._thread.run(work, lambda message: self._thread.later(lambda: self._queue.leave(message)))
+    def _leave(self, message: RemoteMessage) -> None:
+        self._thread.later(lambda: self._queue.leave(message))
 
     def __iter__(self) -> Iterator[RemoteMessage]:
         read = self.peek
@@ -358,6 +300,3 @@ class RemoteCursor:
                 return
             yield message
             read = self.peek_next
-
-    def close(self) -> None:
-        self._thread.run(self._cursor.close())

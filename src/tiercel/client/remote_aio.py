@@ -21,11 +21,12 @@ from uuid import UUID, uuid4
 
 from tiercel.client.channel import Answer, Link, LinkLostError
 from tiercel.client.dialing import Options
-from tiercel.client.embedded import check_timeout, seeks
+from tiercel.client.interfaces import Transaction
 from tiercel.client.read_ahead import AHEAD, Held, ReadAhead, Until
 from tiercel.client.remote_message import RemoteMessage, queue_name
 from tiercel.client.remote_session import Opened, RemoteTransaction, Session
 from tiercel.client.sender import check_no_transaction
+from tiercel.client.translate import check_message, check_text, check_timeout, seeks
 from tiercel.model.codes import LookupAction, MessageSeekAction, QueueAccess, ReceiveAction, ShareMode
 from tiercel.model.errors import (
     AccessDeniedError,
@@ -83,11 +84,11 @@ class _Plan(NamedTuple):
     lookup_id: int = 0
     cursor: int = 0
     max_body_size: int = INFINITE
-    transaction: "RemoteTransaction | None" = None
+    transaction: Transaction | None = None
     is_first: bool = False  # the first message, by lookup id: one that is not there was not found
 
 
-class RemoteQueueManager:
+class AsyncRemoteQueueManager:
     """What `connect` gives: the queues of one other computer."""
 
     def __init__(self, options: Options) -> None:
@@ -116,26 +117,26 @@ class RemoteQueueManager:
         """Ends every wait, gives back what was not acknowledged, and lets go of the connection."""
         await self._session.close()
 
-    def queue(self, name: str | FormatName, *, exclusive: bool = False) -> "RemoteQueue":
+    def queue(self, name: str | FormatName, *, exclusive: bool = False) -> "AsyncRemoteQueue":
         r"""A queue of that computer, such as `private$\orders`; it is opened when it is first used.
 
         With `exclusive`, nobody else may receive from it as long as it is open.
         """
-        return RemoteQueue(self._session, queue_name(self.host, name), exclusive=exclusive)
+        return AsyncRemoteQueue(self._session, queue_name(self.host, name), exclusive=exclusive)
 
     @property
-    def journal(self) -> "RemoteQueue":
+    def journal(self) -> "AsyncRemoteQueue":
         return self._system(SystemQueue.JOURNAL)
 
     @property
-    def dead_letters(self) -> "RemoteQueue":
+    def dead_letters(self) -> "AsyncRemoteQueue":
         return self._system(SystemQueue.DEADLETTER)
 
     @property
-    def transactional_dead_letters(self) -> "RemoteQueue":
+    def transactional_dead_letters(self) -> "AsyncRemoteQueue":
         return self._system(SystemQueue.DEADXACT)
 
-    def _system(self, queue: SystemQueue) -> "RemoteQueue":
+    def _system(self, queue: SystemQueue) -> "AsyncRemoteQueue":
         return self.queue(f"system$;{queue}")
 
     @staticmethod
@@ -144,7 +145,7 @@ class RemoteQueueManager:
         return RemoteTransaction(identifier or uuid4(), token)
 
 
-class RemoteQueue:
+class AsyncRemoteQueue:
     """A queue of another computer, opened when it is first used."""
 
     def __init__(self, session: Session, name: FormatName, *, exclusive: bool = False) -> None:
@@ -167,15 +168,14 @@ class RemoteQueue:
         return str(name.path) if isinstance(name, DirectFormatName) else str(name)
 
     @property
-    def journal(self) -> "RemoteQueue":
+    def journal(self) -> "AsyncRemoteQueue":
         """Copies of the messages that were received from this queue while `journaling` was on."""
-        return RemoteQueue(self._session, self._beside(journal=True))
+        return AsyncRemoteQueue(self._session, self._beside(journal=True))
 
-    def subqueue(self, name: str) -> "RemoteQueue":
-        if not isinstance(name, str):
-            kind = type(name).__name__
-            raise IllegalPropertyVariantTypeError("name of the subqueue", present=kind, limit="str")
-        return RemoteQueue(self._session, self._beside(subqueue=name))
+    def subqueue(self, name: str) -> "AsyncRemoteQueue":
+        return AsyncRemoteQueue(
+            self._session, self._beside(subqueue=check_text("name of the subqueue", name))
+        )
 
     def _beside(self, *, subqueue: str | None = None, journal: bool = False) -> FormatName:
         name = self.format_name
@@ -199,21 +199,15 @@ class RemoteQueue:
 
     # Messages.
 
-    async def send(
-        self, message: Message | bytes, *, transaction: RemoteTransaction | None = None
-    ) -> MessageId:
+    async def send(self, message: Message | bytes, *, transaction: Transaction | None = None) -> MessageId:
         """Sends a message; on return that computer has it, stored if it is recoverable.
 
         Whether the queue takes it is its computer's matter: `acknowledgements` and an `administration_queue`
         tell. For a transaction, and for journals of the sender, open a queue manager of your own.
         """
-        if isinstance(message, bytes):
-            message = Message(message)
-        if not isinstance(message, Message):
-            kind = type(message).__name__
-            raise IllegalPropertyVariantTypeError("message", present=kind, limit="Message or bytes")
+        sent = check_message(message)
         check_no_transaction(transaction)
-        return await self._session.sender.send(self.format_name, message)
+        return await self._session.sender.send(self.format_name, sent)
 
     async def receive(
         self,
@@ -221,7 +215,7 @@ class RemoteQueue:
         *,
         lookup_id: int | None = None,
         seek: MessageSeekAction = _CURRENT,
-        transaction: RemoteTransaction | None = None,
+        transaction: Transaction | None = None,
     ) -> RemoteMessage:
         """Takes the first message, and waits `timeout` seconds for one (None: for ever).
 
@@ -297,10 +291,10 @@ class RemoteQueue:
         held = await self._read(plan._replace(max_body_size=_limit(max_body_size)), self._to_peek)
         return held.message
 
-    async def cursor(self) -> "RemoteCursor":
+    async def cursor(self) -> "AsyncRemoteCursor":
         """A place in the queue that moves on by reading."""
 
-        async def attempt() -> RemoteCursor:
+        async def attempt() -> AsyncRemoteCursor:
             try:
                 opened = await self.opened(QueueAccess.RECEIVE)
             except AccessDeniedError:  # who may only look can do that with a cursor too
@@ -308,7 +302,7 @@ class RemoteQueue:
             handle = opened.handle
             answer = await self._session.call(opened.link, handle.create_cursor(), handle.subject)
             assert isinstance(answer, CursorCreated)
-            return RemoteCursor(self, opened, handle.cursor_created(answer))
+            return AsyncRemoteCursor(self, opened, handle.cursor_created(answer))
 
         return await self._session.retrying(attempt)
 
@@ -317,7 +311,7 @@ class RemoteQueue:
         message: Message | int,
         subqueue: str | None,
         *,
-        transaction: RemoteTransaction | None = None,
+        transaction: Transaction | None = None,
     ) -> None:
         """Moves a message, named by itself or by its lookup id, into a subqueue; None is the queue itself."""
         number = _lookup_id(message)
@@ -419,7 +413,7 @@ class RemoteQueue:
         if held.read.is_delivered:
             await self._session.give_back(held.opened, [held.read])
 
-    async def _enlisted(self, link: Link, transaction: RemoteTransaction | None) -> UUID:
+    async def _enlisted(self, link: Link, transaction: Transaction | None) -> UUID:
         if transaction is None:
             return NULL_GUID
         if not isinstance(transaction, RemoteTransaction):
@@ -494,13 +488,13 @@ class RemoteQueue:
         return self._session
 
 
-class RemoteCursor:
+class AsyncRemoteCursor:
     """A place in a queue of another computer; iterating peeks at every message once.
 
     It is lost with the connection: then `StaleHandleError` says so, and a new one must be made.
     """
 
-    def __init__(self, queue: RemoteQueue, opened: Opened, number: int) -> None:
+    def __init__(self, queue: AsyncRemoteQueue, opened: Opened, number: int) -> None:
         self._queue = queue
         self._opened = opened
         self._number = number
@@ -526,7 +520,7 @@ class RemoteCursor:
         self,
         timeout: float | None = 0,  # noqa: ASYNC109
         *,
-        transaction: RemoteTransaction | None = None,
+        transaction: Transaction | None = None,
     ) -> RemoteMessage:
         """Takes the message under the cursor, or the next one that is there."""
         held = await self._read(ReceiveAction.RECEIVE, timeout, None, transaction)
@@ -554,7 +548,7 @@ class RemoteCursor:
         action: ReceiveAction,
         timeout: float | None,  # noqa: ASYNC109
         max_body_size: int | None,
-        transaction: RemoteTransaction | None = None,
+        transaction: Transaction | None = None,
     ) -> Held:
         seconds = check_timeout(timeout)
         deadline = None if seconds is None else self._queue.session.time + seconds
@@ -578,7 +572,7 @@ def _seeking(
     actions: dict[MessageSeekAction, LookupAction],
     lookup_id: int | None,
     seek: MessageSeekAction,
-    transaction: RemoteTransaction | None = None,
+    transaction: Transaction | None = None,
 ) -> _Plan:
     if seek is MessageSeekAction.SEEK_FIRST:
         # The protocol has no lookup action for it, but without one a read begins there (MQRR trap 16).

@@ -1,8 +1,9 @@
-"""Between what users write and get, and what the engine takes and gives."""
+"""Translates between what users pass and get, and what the engine takes and returns."""
 
 from tiercel.engine.handles import Found
 from tiercel.engine.messages import set_record
-from tiercel.model.errors import IllegalPropertyVariantTypeError, QueueNotFoundError
+from tiercel.model.codes import MessageSeekAction
+from tiercel.model.errors import IllegalPropertyVariantTypeError, InvalidParameterError, QueueNotFoundError
 from tiercel.model.format_name import FormatName
 from tiercel.model.message import Message
 from tiercel.model.queue_name import parse_queue_name
@@ -10,11 +11,25 @@ from tiercel.server.driver import Driver
 from tiercel.wire.message import read_message
 from tiercel.wire.user_message import UserMessage
 
+_CURRENT = MessageSeekAction.SEEK_CURRENT  # a module constant: looking up a member of an enum is slow
+_NUMBER = (int, float)
+_LIFETIME_S = 1e10  # three hundred years
+
 
 def check_exists(driver: Driver, name: FormatName) -> None:
-    """A queue of this computer must be there when it is asked for; what others have, only sending tells."""
+    """Raises if a queue of this computer does not exist; of other computers, only sending tells."""
     if driver.engine.queues.is_local(name) and driver.engine.queues.find(name) is None:
         raise QueueNotFoundError(str(name))
+
+
+def check_message(message: object) -> Message:
+    """What a user sends: a message, or the body of one."""
+    if isinstance(message, bytes):
+        return Message(message)
+    if not isinstance(message, Message):
+        kind = type(message).__name__
+        raise IllegalPropertyVariantTypeError("message", present=kind, limit="Message or bytes")
+    return message
 
 
 def message_of(found: Found) -> Message:
@@ -42,3 +57,29 @@ def check_number(what: str, value: object) -> int:
         kind = type(value).__name__
         raise IllegalPropertyVariantTypeError(what, present=kind, limit="int", fix="pass an int")
     return value
+
+
+def check_timeout(timeout: object) -> float | None:
+    """The seconds to wait; None, and more than a lifetime, mean for ever."""
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, _NUMBER):
+        kind = type(timeout).__name__
+        raise IllegalPropertyVariantTypeError("timeout", present=kind, limit="seconds or None")
+    if not timeout >= 0:
+        raise InvalidParameterError(
+            "timeout", present=timeout, limit="0 or more", fix="pass seconds, or None"
+        )
+    return float(timeout) if timeout < _LIFETIME_S else None
+
+
+def seeks(lookup_id: int | None, seek: MessageSeekAction) -> bool:
+    """Whether a read goes by lookup id; first and last need none."""
+    if lookup_id is None and seek is _CURRENT:
+        return False
+    if not isinstance(seek, MessageSeekAction):
+        kind = type(seek).__name__
+        raise IllegalPropertyVariantTypeError("seek", present=kind, limit="MessageSeekAction")
+    if lookup_id is not None or seek in {MessageSeekAction.SEEK_FIRST, MessageSeekAction.SEEK_LAST}:
+        return True
+    raise InvalidParameterError("seek", problem="it starts from a message", fix="pass its lookup_id")
