@@ -65,8 +65,8 @@ class TestNames:
         assert not [name for name in named if not hasattr(tiercel.Message(), name)]
 
     def test_every_queue_property_on_the_page_is_one(self, tmp_path: Path) -> None:
-        section = PAGE.partition("Properties that `create_queue`")[2].partition(". Whether")[0]
-        named = set(re.findall(r"`(\w+)`", section.partition("gives:")[2]))
+        section = PAGE.partition("accept these properties")[2].partition("A queue is made")[0]
+        named = set(re.findall(r"`(\w+)`", section.partition("returns them:")[2]))
         with tiercel.open(tmp_path / "data") as qm:
             assert set(qm.create_queue(r".\private$\q").properties) == named
 

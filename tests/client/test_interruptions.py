@@ -47,7 +47,7 @@ class TestACallThatEndsHalfWay:
             def swallow_it() -> None:
                 with qm.batch():
                     queue.send(recoverable(b"1"))
-                    monkeypatch.setattr(qm.driver.engine, "send", interrupt)
+                    monkeypatch.setattr(qm.driver.engine.sending, "send", interrupt)
                     with pytest.raises(KeyboardInterrupt):
                         queue.send(recoverable(b"2"))
 
@@ -69,7 +69,7 @@ class TestACallThatEndsHalfWay:
             thread.start()
             while not qm.driver.run(lambda: qm.driver.engine.queues.get(queue.format_name).waiters):
                 pass
-            monkeypatch.setattr(qm.driver.engine, "send", interrupt)
+            monkeypatch.setattr(qm.driver.engine.sending, "send", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 queue.send(b"x")
             thread.join(60)
