@@ -137,7 +137,7 @@ class TestBind:
         assert isinstance(problem(connection, replace(ACK, results=results)), ProtocolError)
 
     def test_once_only(self) -> None:
-        with pytest.raises(ValueError, match="once"):
+        with pytest.raises(ValueError, match="already bound"):
             bound().bind()
 
     def test_no_calls_before(self) -> None:

@@ -59,5 +59,5 @@ def test_what_was_negotiated_is_the_limit() -> None:
     framer.receive(Request(stub=bytes(1432 - 24)).encode())
     assert len(list(framer.pdus())) == 1
     framer.receive(Request(stub=bytes(1433 - 24)).encode())
-    with pytest.raises(DecodeError, match="1433, negotiated were 1432"):
+    with pytest.raises(DecodeError, match="1433, the negotiated limit is 1432"):
         list(framer.pdus())

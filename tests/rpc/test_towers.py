@@ -46,7 +46,7 @@ def test_versions(syntax: SyntaxId) -> None:
     ("data", "problem"),
     [
         (b"", "floor_count"),
-        (b"\7\0" + b"\1\0x\0\0" * 7, "is 7, allowed are 6"),
+        (b"\7\0" + b"\1\0x\0\0" * 7, "is 7, at most 6"),
         (b"\1\0\5\0abc", "needs 5 bytes, 3 are left"),
         (TOWER + b"\0", "1 bytes follow"),
         (TOWER[:-1], "address"),

@@ -1,4 +1,4 @@
-"""How a server takes the authentication of its clients: [MS-RPCE] 3.3.1.5.2.1, 3.3.1.5.4, 3.3.3.5.3."""
+"""The server's side of authentication: [MS-RPCE] 3.3.1.5.2.1, 3.3.1.5.4, 3.3.3.5.3."""
 
 from typing import Final
 
@@ -31,21 +31,21 @@ class Acceptance:
         self._providers = providers
         self._max_contexts = max_contexts
         self._protections: dict[int, Protection] = {}
-        # Whether headers are signed too: said with the first token, for the whole connection.
+        # Whether headers are signed too: decided by the first token, for the whole connection.
         self.header_signing = False
         self.is_used = False  # whether the connection has a security context
 
     def take(self, auth: Verifier, *, header_signing: bool) -> Verifier | None:
-        """Take the token of a bind or alter_context; what to answer it with."""
+        """Take the token of a bind or alter_context; the token to answer with. [MS-RPCE] 3.3.1.5.2.1."""
         protection = self._protections.get(auth.context_id)
         if protection is None:
             protection = self._new(auth, header_signing=header_signing)
         token = _step(protection, auth)
-        # Where the provider has nothing more to say, there is no trailer at all.
+        # Without a token from the provider there is no trailer.
         return protection.token(token) if token else None
 
     def take_last(self, auth: Verifier) -> None:
-        """Take the token of an auth3. Nobody answers it: the first request learns how it went."""
+        """Take the token of an auth3, which has no answer: a failure is reported to the first request."""
         protection = self._protections.get(auth.context_id)
         if protection is None:
             raise Refusal(f"an auth3 came for the unknown security context {auth.context_id}")
@@ -55,14 +55,14 @@ class Acceptance:
             protection.problem = str(refusal)
             return
         if not protection.context.is_complete:
-            protection.problem = "the last token came, and the authentication is not complete"
+            protection.problem = "the authentication is not complete after the last token"
 
     def find(self, auth: Verifier | None) -> Protection | None:
-        """The security context of a request, None where the connection has none."""
+        """The security context of a request; None if the connection has none. [MS-RPCE] 3.3.1.5.4."""
         if auth is None:
             if not self._protections:
                 return None
-            # With level connect alone a request may leave its trailer out: 3.3.1.5.4.
+            # At level connect a request may omit the trailer: 3.3.1.5.4.
             protection = next(iter(self._protections.values()))
             if len(self._protections) > 1 or protection.level.is_signed:
                 raise Refusal("a request came without authentication", status.ERROR_ACCESS_DENIED)
@@ -79,15 +79,15 @@ class Acceptance:
     def _new(self, auth: Verifier, *, header_signing: bool) -> Protection:
         accept = self._providers.get(auth.auth_type)
         if accept is None:
-            # In a fault, reject reason 8 (3.3.3.5.3) would read "out of memory"; this status says the same.
-            problem = f"there is no provider for authentication of type {auth.auth_type}"
+            # Reject reason 8 (3.3.3.5.3) means "out of memory" in a fault, so that has a status of its own.
+            problem = f"no provider for authentication type {auth.auth_type}"
             code, reason = status.RPC_S_UNKNOWN_AUTHN_SERVICE, RejectReason.AUTHENTICATION_TYPE_NOT_RECOGNIZED
             raise Refusal(problem, code, reason)
         if auth.auth_level not in AuthenticationLevel.__members__.values() or auth.auth_level == 1:
-            raise Refusal(f"there is no authentication at level {auth.auth_level}")
-        # A client should negotiate that it has several (3.3.1.5.4); impacket has them without.
+            raise Refusal(f"{auth.auth_level} is not a valid authentication level")
+        # Clients should negotiate several contexts first (3.3.1.5.4); impacket does not.
         if len(self._protections) >= self._max_contexts:
-            raise Refusal(f"there are {len(self._protections)} security contexts already")
+            raise Refusal(f"the connection already has {len(self._protections)} security contexts")
         if not self._protections:
             self.header_signing = header_signing
         level = AuthenticationLevel(auth.auth_level)
@@ -102,9 +102,9 @@ def _step(protection: Protection, auth: Verifier) -> bytes | None:
     protection.legs += 1
     problem = ""
     if not protection.matches(auth):
-        problem = "an authentication changed its type or level half way"
+        problem = "the type or level changed during the authentication"
     elif protection.context.is_complete or protection.problem or protection.legs > _LEGS_MAX:
-        problem = "a token came that nobody waits for"
+        problem = "unexpected authentication token"
     try:
         if not problem:
             return protection.context.step(auth.token)

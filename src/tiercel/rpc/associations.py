@@ -2,8 +2,7 @@
 
 [C706] calls an association group what [MS-RPCE] calls an association: the connections of one client process
 to one endpoint. Context handles belong to the group, so a call on one connection can use the handle that
-another opened (MQRR trap 27), and they are run down when the last
-connection of the group is gone (MQRR trap 28).
+another opened (MQRR trap 27), and they are run down after the last connection of the group (MQRR trap 28).
 """
 
 from collections.abc import Callable
@@ -15,15 +14,15 @@ from tiercel.rpc.ndr import ContextHandle
 from tiercel.rpc.status import NCA_S_FAULT_CONTEXT_MISMATCH, NCA_S_FAULT_REMOTE_NO_MEMORY, RpcFault
 from tiercel.rpc.syntax import Interface
 
-HANDLES_MAX: Final = 10_000  # of one group: a client that opens and never closes meets its own limit
+HANDLES_MAX: Final = 10_000  # per group, so that a leaking client only exhausts its own limit
 
 Draw = Callable[[int], bytes]
-"""Gives as many random bytes as asked for, like os.urandom."""
+"""Returns that many random bytes, like os.urandom."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rundown:
-    """A context handle whose client is gone: free what it stands for."""
+    """A context handle whose client is gone; its value must be released. [MS-RPCE] 3.3.1.4.1."""
 
     interface: Interface
     value: object
@@ -40,9 +39,9 @@ class Association:
     _handles: dict[ContextHandle, Rundown] = field(default_factory=dict)
 
     def open_handle(self, interface: Interface, value: object) -> ContextHandle:
-        """A new handle that stands for `value`; nobody can guess it."""
+        """A new, unguessable handle for `value`."""
         if len(self._handles) >= HANDLES_MAX:
-            problem = f"{self.peer} has {len(self._handles)} context handles open already"
+            problem = f"{self.peer} already has {len(self._handles)} open context handles"
             raise RpcFault(NCA_S_FAULT_REMOTE_NO_MEMORY, problem)
         handle = ContextHandle(0, UUID(bytes=self.draw(16)))
         while handle.is_null or handle in self._handles:
@@ -51,7 +50,7 @@ class Association:
         return handle
 
     def find_handle(self, interface: Interface, handle: ContextHandle) -> object:
-        """What an open handle stands for. It is strict: another interface's handle is as good as none."""
+        """The value of an open handle, which must be of the same interface (strict context handles)."""
         found = self._handles.get(handle)
         if found is None or found.interface is not interface:
             raise RpcFault(
@@ -60,20 +59,20 @@ class Association:
         return found.value
 
     def close_handle(self, interface: Interface, handle: ContextHandle) -> object:
-        """What the handle stood for; from now on it is nobody's."""
+        """Close a handle; its value."""
         value = self.find_handle(interface, handle)
         del self._handles[handle]
         return value
 
     def run_down(self) -> list[Rundown]:
-        """Every handle that is still open, in the order of opening; they are closed by this."""
+        """Close all handles, in the order of opening."""
         found = list(self._handles.values())
         self._handles.clear()
         return found
 
 
 class Associations:
-    """All groups of one endpoint."""
+    """All association groups of one endpoint: [MS-RPCE] 3.3.1.5.7."""
 
     def __init__(self, draw: Draw) -> None:
         self._draw = draw
@@ -83,7 +82,7 @@ class Associations:
         return len(self._groups)
 
     def join(self, group_id: int, peer: str) -> Association | None:
-        """The group that a bind names, a new one for 0; None where it is unknown or another computer's."""
+        """The group that a bind names, a new one for 0; None if unknown or of another computer."""
         group = self._groups.get(group_id) if group_id else self._new(peer)
         if group is None or group.peer != peer:
             return None
@@ -91,7 +90,7 @@ class Associations:
         return group
 
     def leave(self, group: Association) -> list[Rundown]:
-        """What to free when a connection is gone: nothing as long as the group has others."""
+        """The handles to run down when a connection is lost: none while the group has others."""
         group.connections -= 1
         if group.connections:
             return []

@@ -1,13 +1,13 @@
 """The client's side of one connection, without sockets: [C706] 9.3 and 11, [MS-RPCE] 3.3.2.
 
     connection = ClientConnection(interface, Authentication(AuthenticationType.NTLM, PRIVACY, context))
-    connection.bind()                             # then send what `data_to_send` gives, after every step
+    connection.bind()                             # after every step, send the bytes of `data_to_send`
     connection.receive(data) == [Bound()]
     call_id = connection.call(7, stub)
     connection.receive(data) == [Answered(call_id, stub)]
 
-Several calls may be outstanding; their answers come in any order. Where the server takes only one at a time,
-the others wait here. `Failed` is the last event: it ends the connection and every call on it.
+Several calls may be outstanding; their answers come in any order. If the server takes only one at a time, the
+others wait here. `Failed` is the last event: it ends the connection and all its calls.
 """
 
 from collections import deque
@@ -63,11 +63,11 @@ _BIND_CALL_ID: Final = 1
 
 
 class ProtocolError(PeerError):
-    """The server sent what no server may send here."""
+    """The server violated the protocol."""
 
 
 class BindError(PeerError):
-    """The server does not serve the interface, or does not accept the authentication."""
+    """The server does not serve the interface, or rejects the authentication."""
 
 
 class UnknownInterfaceError(BindError):
@@ -76,7 +76,7 @@ class UnknownInterfaceError(BindError):
 
 @dataclass(frozen=True, slots=True)
 class Authentication:
-    """How the client proves who it is: `context` is made for `level`."""
+    """The client's authentication; `context` is made for `level`."""
 
     auth_type: AuthenticationType
     level: AuthenticationLevel
@@ -101,12 +101,12 @@ class Faulted:
 
 @dataclass(frozen=True, slots=True)
 class ShutdownRequested:
-    """The server would like the connection to be closed when no call is outstanding."""
+    """The server asks to close the connection once no call is outstanding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The connection can go on no longer, nor the calls on it: a `BindError`, or the server broke a rule."""
+    """The connection and its calls have failed: a `BindError`, or the server violated the protocol."""
 
     error: PeerError
 
@@ -122,7 +122,7 @@ class State(Enum):
     CLOSED = auto()
 
 
-# What a server may send in each state; all else is a protocol error.
+# The PDUs that a server may send in each state; others are protocol errors.
 EXPECTED: Final[dict[State, tuple[type[Pdu], ...]]] = {
     State.NEW: (),
     State.BINDING: (BindAck, BindNak, Fault),
@@ -132,8 +132,8 @@ EXPECTED: Final[dict[State, tuple[type[Pdu], ...]]] = {
 }
 
 
-_NO_CALL: Final = bytearray()  # None is a call of whose answer nothing is there yet
-_BOUND: Final = State.BOUND  # naming a member of an enum costs a call
+_NO_CALL: Final = bytearray()  # None is a call without any part of its answer
+_BOUND: Final = State.BOUND  # cached: enum lookup is slow here
 _CLOSED: Final = State.CLOSED
 
 
@@ -161,7 +161,7 @@ class ClientConnection:
         self._features = 0
         self._is_multiplexed = False
         self._next_call_id = _BIND_CALL_ID + 1
-        # The calls without their whole answer, and what is there of it; None before its first fragment.
+        # Outstanding calls with the part of the answer received so far; None before the first fragment.
         self._outstanding: dict[int, bytearray | None] = {}
         self._waiting: deque[tuple[Request, bytes]] = deque()
 
@@ -171,12 +171,12 @@ class ClientConnection:
 
     @property
     def is_closing(self) -> bool:
-        """Whether to close the socket after the last bytes are sent."""
+        """Whether to close the socket once all bytes are sent."""
         return self._state is State.CLOSED
 
     @property
     def is_multiplexed(self) -> bool:
-        """Whether the server takes several calls at a time on this connection."""
+        """Whether the server takes several calls at a time."""
         return self._is_multiplexed
 
     @property
@@ -184,18 +184,18 @@ class ClientConnection:
         return len(self._outstanding) + len(self._waiting)
 
     def data_to_send(self) -> bytes:
-        """What to send now, once."""
+        """The bytes to send; they are returned once."""
         output = self._output
         data = output[0] if len(output) == 1 else b"".join(output)
         output.clear()
         return data
 
-    # What the caller does
+    # Commands
 
     def bind(self) -> None:
-        """Begin; `receive` gives `Bound` in the end, or `Failed`."""
+        """Start the bind; `receive` finally returns `Bound` or `Failed`. [C706] 12.6.4.3."""
         if self._state is not State.NEW:
-            raise ValueError("a connection is bound once")
+            raise ValueError("the connection is already bound")
         syntax = self.interface.syntax
         features = SyntaxId.of_features(KEEP_CONNECTION_ON_ORPHAN)
         token = self._step(b"")
@@ -215,9 +215,9 @@ class ClientConnection:
         self._state = State.BINDING
 
     def call(self, opnum: int, stub: bytes, *, target: UUID | None = None) -> int:
-        """Make a call on an object, where one is named; the number by which its answer is known."""
+        """Make a call, on an object if given; the call id of its answer."""
         if self._state is not _BOUND:
-            raise ValueError("calls can be made once the connection is bound")
+            raise ValueError("the connection is not bound yet")
         call_id = self._next_call_id
         self._next_call_id += 1
         is_plain = target is None and self._protection is None
@@ -231,12 +231,12 @@ class ClientConnection:
         return call_id
 
     def cancel(self, call_id: int) -> None:
-        """Ask the server to end a call soon; its answer still comes."""
+        """Ask the server to end a call early; it is still answered."""
         if call_id in self._outstanding:
             self._send(CoCancel(call_id=call_id))
 
     def orphan(self, call_id: int) -> None:
-        """Give a call up; no answer comes. Where the server cannot take that, the connection is closing."""
+        """Abandon a call; it is not answered. A server that cannot do that closes the connection."""
         if call_id not in self._outstanding:
             self._waiting = deque(entry for entry in self._waiting if entry[0].call_id != call_id)
             return
@@ -247,10 +247,10 @@ class ClientConnection:
             return
         self._send_calls()
 
-    # What the server says
+    # Input
 
     def receive(self, data: bytes) -> list[Event]:
-        """What the bytes mean; nothing comes after `Failed`."""
+        """The events of received bytes; none after `Failed`."""
         events: list[Event] = []
         if self._state is _CLOSED:
             return events
@@ -270,7 +270,7 @@ class ClientConnection:
         return events
 
     def _take_plain(self, data: bytes, events: list[Event]) -> bool:
-        """The quick way of nearly all answers: one fragment and no protection; whether it was one of them."""
+        """The fast path for answers of one fragment without protection; whether it applied."""
         if self._protection is not None or self._waiting or self._state is not _BOUND:
             return False
         found = split_plain_response(data)
@@ -283,9 +283,9 @@ class ClientConnection:
         return True
 
     def _take(self, pdu: Pdu, events: list[Event]) -> None:
-        # An AlterContextResp is a kind of BindAck, so the type must be one of the expected ones exactly.
+        # AlterContextResp is a subclass of BindAck, so the exact type counts.
         if type(pdu) not in EXPECTED[self._state]:
-            raise ProtocolError(f"a {pdu.TYPE.name} came, the connection is {self._state.name}")
+            raise ProtocolError(f"unexpected {pdu.TYPE.name} while the connection is {self._state.name}")
         match pdu:
             case Fault():
                 self._fault(pdu, events)
@@ -328,11 +328,11 @@ class ClientConnection:
             raise error(f"{self._subject} was refused: {_name(ContextResult, answer.result)}, {reason}")
         if answer.transfer_syntax != NDR:
             raise ProtocolError(
-                f"{self._subject} was answered in {answer.transfer_syntax}, which was not offered"
+                f"{self._subject} was answered with {answer.transfer_syntax}, which was not offered"
             )
 
     def _continue_authentication(self, ack: BindAck, events: list[Event]) -> None:
-        """One more leg, as long as the provider wants one: [MS-RPCE] 3.3.1.5.2.1."""
+        """Exchange tokens until the provider is done: [MS-RPCE] 3.3.1.5.2.1."""
         protection = self._protection
         if protection is None or self._auth is None:
             self._state = State.BOUND
@@ -383,7 +383,7 @@ class ClientConnection:
 
     @property
     def _can_send(self) -> bool:
-        """Whether a new call may go out before any answer comes."""
+        """Whether a new call may be sent now."""
         return self._is_multiplexed or not (self._outstanding or self._waiting)
 
     def _send_calls(self) -> None:
@@ -416,7 +416,7 @@ class ClientConnection:
                 self._send_calls()
 
     def _fault(self, fault: Fault, events: list[Event]) -> None:
-        """A fault carries no signature, whatever the level: 2.2.2.12 names only responses."""
+        """A fault has no signature, whatever the level: [MS-RPCE] 2.2.2.12 names only responses."""
         if self._state is not State.BOUND:
             raise BindError(f"{self._subject} was refused: {RpcFault(fault.status)}")
         if self._is_awaited(fault.call_id):
@@ -425,11 +425,11 @@ class ClientConnection:
             self._send_calls()
 
     def _is_awaited(self, call_id: int) -> bool:
-        """Whether an answer is wanted: not that to a call that was given up."""
+        """Whether an answer is expected: not for an abandoned call."""
         if call_id in self._outstanding:
             return True
         if not _BIND_CALL_ID < call_id < self._next_call_id:
-            raise ProtocolError(f"an answer came to call {call_id}, which was never made")
+            raise ProtocolError(f"unexpected answer to call {call_id}, which was never made")
         return False
 
     def _send(self, pdu: Pdu) -> None:

@@ -1,7 +1,7 @@
-"""Where an interface is reached: the endpoint mapper on TCP port 135. [C706] appendix O, [MS-RPCE] 2.2.1.2.
+"""The endpoint mapper on TCP port 135, which maps interfaces to ports. [C706] appendix O, [MS-RPCE] 2.2.1.2.
 
-`EndpointMapper` answers the calls of clients on the server machine; `map_request` and `read_map_answer` are
-the two halves of the client's own question. Every endpoint is one of ncacn_ip_tcp.
+`EndpointMapper` is the server; `map_request` and `read_map_answer` are the client. All endpoints are
+ncacn_ip_tcp.
 """
 
 from collections.abc import Callable, Iterable
@@ -29,7 +29,7 @@ EPT_LOOKUP_HANDLE_FREE: Final = 4
 ENTRIES_MAX: Final = 500  # [range] of max_ents and max_towers
 TOWER_MAX_BYTES: Final = 2000  # [range] of tower_length
 ANNOTATION_MAX: Final = 64  # bytes with the NUL
-_TOWERS_WANTED: Final = 4  # what Windows asks for
+_TOWERS_WANTED: Final = 4  # as Windows does
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,7 @@ class MappedEndpoint:
     annotation: str = ""
 
 
-# vers_option of ept_lookup, [MS-RPCE] 2.2.1.2.4: whether a registered version (first) answers a question
-# (second)
+# vers_option of ept_lookup, [MS-RPCE] 2.2.1.2.4: whether a registered version matches the requested one
 _VERSIONS: Final[dict[int, Callable[[SyntaxId, SyntaxId], bool]]] = {
     1: lambda _own, _asked: True,
     2: lambda own, asked: own.major == asked.major and own.minor >= asked.minor,
@@ -54,20 +53,20 @@ _VERSIONS: Final[dict[int, Callable[[SyntaxId, SyntaxId], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """What a client has not fetched yet."""
+    """The results that a client has not fetched yet."""
 
     opnum: int
     rest: tuple[MappedEndpoint, ...]
 
 
 class EndpointMapper:
-    """Answers calls from a table of endpoints, which the daemon fills when it listens."""
+    """Answers calls from a table of endpoints, which the daemon fills once it listens."""
 
     def __init__(self, endpoints: Iterable[MappedEndpoint] = ()) -> None:
         self.endpoints = tuple(endpoints)
 
     def answer(self, call: Call, address: str) -> bytes:
-        """The stub of the answer; `address` is the local IPv4 address that the client has come to."""
+        """The stub of the answer; `address` is the local IPv4 address of the connection."""
         match call.opnum:
             case 2:
                 return self._lookup(call, address)
@@ -75,13 +74,14 @@ class EndpointMapper:
                 return self._map(call, address)
             case 4:
                 return self._free(call)
-        # ept_insert and ept_delete: who listens here is for the daemon to say, not for the network.
+        # ept_insert and ept_delete: remote clients may not change the table.
         raise RpcFault(status.EPT_S_CANT_PERFORM_OP, f"operation {call.opnum} is not offered")
 
     def _map(self, call: Call, address: str) -> bytes:
+        """ept_map: [MS-RPCE] 2.2.1.2.5."""
         reader = NdrReader(call.stub, "ept_map")
         if reader.pointer("obj"):
-            reader.guid("obj")  # our endpoints have no object, and so they match any
+            reader.guid("obj")  # our endpoints have no object, so they match any
         octets = _read_tower(reader) if reader.pointer("map_tower") else b""
         handle = reader.context_handle("entry_handle")
         count = reader.u32("max_towers", high=ENTRIES_MAX)
@@ -102,6 +102,7 @@ class EndpointMapper:
         return writer.u32(0 if page else code or status.EPT_S_NO_MORE_ENTRIES).data
 
     def _lookup(self, call: Call, address: str) -> bytes:
+        """ept_lookup: [MS-RPCE] 2.2.1.2.4."""
         reader = NdrReader(call.stub, "ept_lookup")
         kind = reader.u32("inquiry_type")
         target = reader.guid("object") if reader.pointer("object") else NULL_GUID
@@ -123,7 +124,7 @@ class EndpointMapper:
     def _matching(
         self, kind: int, target: UUID, wanted: SyntaxId | None, option: int
     ) -> tuple[MappedEndpoint, ...] | None:
-        """The endpoints that an inquiry asks for; None when the question makes no sense."""
+        """The endpoints that match an inquiry; None if the inquiry is invalid."""
         by_interface, by_object = kind in {1, 3}, kind in {2, 3}
         if kind > 3 or (by_interface and (wanted is None or option not in _VERSIONS)):
             return None
@@ -136,6 +137,7 @@ class EndpointMapper:
         return () if by_object and target != NULL_GUID else found
 
     def _free(self, call: Call) -> bytes:
+        """ept_lookup_handle_free: [C706] appendix O."""
         reader = NdrReader(call.stub, "ept_lookup_handle_free")
         handle = reader.context_handle("entry_handle")
         if not handle.is_null:
@@ -145,16 +147,18 @@ class EndpointMapper:
     def _page(
         self, call: Call, handle: ContextHandle, found: tuple[MappedEndpoint, ...], count: int
     ) -> tuple[tuple[MappedEndpoint, ...], ContextHandle]:
-        """As many as the client has room for, and a handle that stands for the rest.
+        """As many endpoints as the client asks for, and a handle for the rest.
 
-        A lookup that fills the page keeps its handle though nothing is left: Samba's rpcclient asks for one
-        at a time until there are no more, and with a null handle it would begin anew.
+        A lookup that fills the page gets a handle even if nothing is left: Samba's rpcclient fetches one at a
+        time until there are no more, and would start again with a null handle.
         """
         group = call.association
         if not handle.is_null:
             search = group.find_handle(ENDPOINT_MAPPER, handle)
             if not isinstance(search, _Search) or search.opnum != call.opnum:
-                raise RpcFault(status.NCA_S_FAULT_CONTEXT_MISMATCH, "the handle is of another kind of search")
+                raise RpcFault(
+                    status.NCA_S_FAULT_CONTEXT_MISMATCH, "the handle belongs to another kind of search"
+                )
             group.close_handle(ENDPOINT_MAPPER, handle)
             found = search.rest
         page, rest = found[:count], found[count:]
@@ -171,20 +175,20 @@ def _is_answered(endpoint: MappedEndpoint, wanted: Tower) -> bool:
     return endpoint.interface.uuid == asked.uuid and _VERSIONS[2](endpoint.interface, asked)
 
 
-# The client's side
+# The client
 
 
 def map_request(interface: SyntaxId) -> bytes:
-    """The stub of an `EPT_MAP` call that asks where `interface` is reached over TCP."""
+    """The stub of an `EPT_MAP` call for the TCP ports of `interface`."""
     writer = NdrWriter().pointer().guid(NULL_GUID).pointer()
     _write_tower(writer, Tower.of_tcp(interface).encode())
     return writer.context_handle(NULL_HANDLE).u32(_TOWERS_WANTED).data
 
 
 def read_map_answer(stub: bytes, interface: SyntaxId) -> list[int]:
-    """The TCP ports that an `EPT_MAP` call has found.
+    """The TCP ports in the answer to an `EPT_MAP` call.
 
-    An `RpcFault` with EPT_S_NOT_REGISTERED says that nobody there serves the interface.
+    An `RpcFault` with EPT_S_NOT_REGISTERED if the computer does not serve the interface.
     """
     reader = NdrReader(stub, "ept_map")
     reader.context_handle("entry_handle")

@@ -1,4 +1,4 @@
-"""Cuts a byte stream into PDUs by frag_length, however the bytes arrive: [C706] 12.6.3.1."""
+"""Splits a byte stream into PDUs by their frag_length: [C706] 12.6.3.1."""
 
 from collections.abc import Iterator
 
@@ -7,19 +7,18 @@ from tiercel.rpc.pdu import FRAGMENT_MAX, HEADER_SIZE, fragment_size
 
 
 class Framer:
-    """Give it bytes with `receive`, then take every PDU of `pdus`; a DecodeError ends the stream.
+    """Pass bytes to `receive`, then take every PDU from `pdus`; a DecodeError ends the stream.
 
-    It keeps at most one PDU's worth of bytes beyond what was received last. `max_fragment` is the size that
-    was negotiated.
+    Between calls it keeps less than one PDU. `max_fragment` is the negotiated size.
     """
 
     __slots__ = ("_at", "_data", "_gathered", "_wanted", "max_fragment")
 
     def __init__(self, max_fragment: int = FRAGMENT_MAX) -> None:
         self.max_fragment = max_fragment
-        self._data = b""  # from `_at` on it has not been cut yet
+        self._data = b""  # not split yet from `_at` on
         self._at = 0
-        self._gathered = bytearray()  # of a PDU that is not whole, for which `_wanted` bytes are needed
+        self._gathered = bytearray()  # an incomplete PDU, which needs `_wanted` bytes
         self._wanted = HEADER_SIZE
 
     def receive(self, data: bytes) -> None:
@@ -35,12 +34,12 @@ class Framer:
 
     @property
     def is_between_pdus(self) -> bool:
-        """Whether nothing is left over: a stream that ends elsewhere was cut."""
+        """Whether the buffer is empty; otherwise the end of the stream cuts a PDU."""
         return not self._gathered and self._at == len(self._data)
 
     @property
     def head(self) -> bytes:
-        """What is there of the PDU that is being received, up to its header: for the answer to a bad one."""
+        """The header of the PDU being received, as far as it is there: to answer an invalid one."""
         return bytes(self._gathered[:HEADER_SIZE]) or self._data[self._at : self._at + HEADER_SIZE]
 
     def pdus(self) -> Iterator[bytes]:
@@ -49,7 +48,7 @@ class Framer:
             if left >= HEADER_SIZE:
                 wanted = fragment_size(self._data, at)
                 if wanted > self.max_fragment:
-                    problem = f"is {wanted}, negotiated were {self.max_fragment}"
+                    problem = f"is {wanted}, the negotiated limit is {self.max_fragment}"
                     raise DecodeError("Pdu", "frag_length", 8, problem)
             if left < wanted:
                 self._gather(wanted)

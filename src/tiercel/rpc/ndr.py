@@ -1,13 +1,13 @@
 """Stub data in the NDR 2.0 transfer syntax: [C706] 14, and the strict checks of [MS-RPCE] 3.1.1.5.3.
 
-A reader and a writer, one call per item in wire order; each item is aligned to its own size by itself.
-Pointers inside structures and arrays are read as "is it there?" first, and what they point to after the
-whole structure or array, in the order of the pointers:
+A reader and a writer with one call per item, in wire order; each item is aligned to its own size.
+For pointers inside structures and arrays, first read whether they are set; their targets follow the whole
+structure or array, in the order of the pointers:
 
     found = [(size := reader.u32("size"), reader.pointer("buffer", size)) for _ in range(count)]
     contents = [reader.conformant_bytes("buffer", size) if is_there else b"" for size, is_there in found]
 
-Whatever is not right is an `NdrError`, and its `status` is what the fault says.
+Invalid data is an `NdrError`; its `status` is that of the fault.
 """
 
 import struct
@@ -30,18 +30,18 @@ _I32 = struct.Struct("<i")
 _U64 = struct.Struct("<Q")
 _HANDLES_CACHED = 1024
 
-# Windows counts its referents from here, four by four ([C706] wants nothing but distinct non-zero numbers).
+# Windows numbers its referents from here in steps of 4; [C706] requires only distinct non-zero numbers.
 FIRST_REFERENT: Final = 0x0002_0000
 
 
 class NdrError(DecodeError):
-    """Stub data that breaks a rule; [MS-RPCE] 3.1.3.5.2 has one status for all of them."""
+    """Invalid stub data; one status for all errors, [MS-RPCE] 3.1.3.5.2."""
 
     status: ClassVar[int] = RPC_X_BAD_STUB_DATA
 
 
 class ContextHandle(bytes):
-    """ndr_context_handle, [C706] appendix N: opaque to the client, so it stays as it is on the wire."""
+    """ndr_context_handle, [C706] appendix N: opaque to the client, so it is kept as bytes."""
 
     __slots__ = ()
 
@@ -68,7 +68,7 @@ HANDLE_SIZE: Final = 20
 NULL_HANDLE: Final = ContextHandle()
 
 
-@lru_cache(_HANDLES_CACHED)  # the same few come with every call
+@lru_cache(_HANDLES_CACHED)  # few handles, many calls
 def decode_handle(data: bytes) -> ContextHandle:
     return bytes.__new__(ContextHandle, data)
 
@@ -88,7 +88,7 @@ class NdrReader:
         return NdrError(self._name, field, self.at, problem)
 
     def align(self, size: int) -> None:
-        """Skip to a multiple of `size`; what lies between is ignored (3.1.1.5.3.2.2.6)."""
+        """Skip to a multiple of `size`, ignoring the bytes between: [MS-RPCE] 3.1.1.5.3.2.2.6."""
         self.at += -self.at % size
 
     def take(self, size: int, field: str) -> bytes:
@@ -105,7 +105,7 @@ class NdrReader:
         return int(self._number(_U16, 2, field))
 
     def u32(self, field: str, low: int = 0, high: int = U32_MAX) -> int:
-        """A 32-bit number; `low` and `high` are those of [range]."""
+        """A 32-bit number; `low` and `high` are the limits of [range]."""
         value = int(self._number(_U32, 4, field))
         if not low <= value <= high:
             raise self.error(field, f"is {value}, allowed are {low} to {high}")
@@ -133,7 +133,7 @@ class NdrReader:
         return decode_handle(self.take(HANDLE_SIZE, field))
 
     def union_tag(self, value: int, field: str, expected: int) -> int:
-        """The tag of a union, as read with the method of its type; it repeats the discriminant outside."""
+        """Check the tag of a union, which repeats the discriminant outside."""
         if value != expected:
             raise self.error(field, f"is {value}, but the discriminant says {expected}")
         return value
@@ -141,10 +141,10 @@ class NdrReader:
     # Pointers
 
     def pointer(self, field: str, count: int | None = None) -> bool:
-        """Whether a unique or full pointer points to something, which follows later.
+        """Whether a unique or full pointer is set; its target follows later.
 
-        `count` is the number of elements that another field gives to what it points to: then a NULL pointer
-        with a count other than zero is refused, [MS-RPCE] 3.1.1.5.3.3.1.2.
+        `count` is the number of elements of the target, if another field says it: a NULL pointer with a count
+        over zero is an error, [MS-RPCE] 3.1.1.5.3.3.1.2.
         """
         is_there = bool(self.u32(field))
         if count and not is_there:
@@ -152,9 +152,9 @@ class NdrReader:
         return is_there
 
     def reference(self, field: str) -> None:
-        """An embedded [ref] pointer, which cannot be NULL. Top-level ones are not on the wire."""
+        """An embedded [ref] pointer, which must not be NULL. Top-level ones are not on the wire."""
         if not self.u32(field):
-            raise self.error(field, "is NULL, and a reference cannot be")
+            raise self.error(field, "is NULL, which a reference pointer must not be")
 
     # Arrays and strings
 
@@ -167,10 +167,10 @@ class NdrReader:
         high: int = MAX_COUNT,
         element_size: int = 1,
     ) -> int:
-        """The maximum count before an array; `count` is what the field that dictates it says.
+        """The maximum count before an array; `count` is the expected one, if another field says it.
 
-        `element_size` is the least that one element takes: more elements than there are bytes for are
-        refused before anybody makes room for them.
+        `element_size` is the smallest size of an element: more elements than bytes are refused before any
+        memory is allocated.
         """
         value = self.u32(field, low, high)
         if count is not None and value != count:
@@ -183,7 +183,7 @@ class NdrReader:
         """The offset (zero where the IDL has no first_is) and the actual count of a varying array."""
         offset = self.u32(field)
         if offset:
-            raise self.error(field, f"begins at element {offset}, and should at 0")
+            raise self.error(field, f"starts at element {offset}, not at 0")
         actual = self.u32(field)
         if actual > max_count:
             raise self.error(field, f"has {actual} elements of {max_count}")
@@ -206,14 +206,14 @@ class NdrReader:
         if not 1 <= actual <= max_units:
             raise self.error(field, f"has {actual} characters with its NUL, allowed are 1 to {max_units}")
         text = decode_text(self.take(2 * actual, field))
-        # Code points, not units, so the NUL is looked for and not counted to.
+        # The text has code points, not units, so the NUL is searched for.
         if text.find("\0") != len(text) - 1:
-            raise self.error(field, "has its NUL elsewhere than at the end")
+            raise self.error(field, "its NUL is not at the end")
         return text[:-1]
 
     @property
     def rest(self) -> bytes:
-        """What follows the last item: padding, or a verification trailer ([MS-RPCE] 2.2.2.13)."""
+        """The bytes after the last item: padding, or a verification trailer ([MS-RPCE] 2.2.2.13)."""
         return self.data[self.at :]
 
     def _number(self, layout: struct.Struct, size: int, field: str) -> int:
@@ -226,7 +226,7 @@ class NdrReader:
 
 
 class NdrWriter:
-    """Writes the stub data of one call; every method gives the writer back, so that calls can be chained."""
+    """Writes the stub data of one call; every method returns the writer, for chaining."""
 
     __slots__ = ("_data", "_referent")
 
@@ -274,7 +274,7 @@ class NdrWriter:
         return self.align(4).raw(handle)
 
     def pointer(self, *, is_there: bool = True) -> "NdrWriter":
-        """A unique, full or embedded reference pointer; what it points to is written after the structure."""
+        """A unique, full or embedded reference pointer; its target is written after the structure."""
         if not is_there:
             return self.u32(0)
         self.u32(self._referent)

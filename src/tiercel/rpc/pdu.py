@@ -36,17 +36,17 @@ WHOLE: Final = FIRST | LAST
 HEADER_SIZE: Final = 16
 REQUEST_HEADER_SIZE: Final = 24  # without an object
 TRAILER_SIZE: Final = 8
-FRAGMENT_MIN: Final = 1432  # MustRecvFragSize: every implementation takes as much
+FRAGMENT_MIN: Final = 1432  # MustRecvFragSize: every implementation accepts it
 FRAGMENT_MAX: Final = 0xFFF8  # frag_length has 16 bits; a multiple of 8 keeps stub data aligned
 
 _HEAD = struct.Struct("<BBBB4sHHI")
-_SIZE = struct.Struct("<H2xB3xH")  # of the header, what tells how long the PDU is
+_SIZE = struct.Struct("<H2xB3xH")  # version, byte order and size in the header
 _REQUEST = struct.Struct("<IHH")
 _RESPONSE = struct.Struct("<IHBB")
 _FAULT = struct.Struct("<II")
 _PLAIN_REQUEST = struct.Struct("<BBBB4sHHIIHH")
 _PLAIN_RESPONSE = struct.Struct("<BBBB4sHHIIHBB")
-_CALL = struct.Struct("<2xBB6xHI4xHH")  # of either, what differs
+_CALL = struct.Struct("<2xBB6xHI4xHH")  # the fields of a request or response that vary
 _LIMITS = struct.Struct("<HHI")
 _COUNT = struct.Struct("<BBH")
 _ELEMENT = struct.Struct("<HBB")
@@ -115,7 +115,7 @@ class Header(NamedTuple):
 
 
 def read_header(data: bytes, at: int = 0) -> Header:
-    """The header in the sixteen bytes at `at`: of our version, little-endian and of a possible size."""
+    """The header at `at`; a DecodeError if its version, byte order or size is not supported."""
     header = Header._make(_HEAD.unpack_from(data, at))
     if header.rpc_vers != VERSION or header.rpc_vers_minor != VERSION_MINOR:
         version = f"{header.rpc_vers}.{header.rpc_vers_minor}"
@@ -139,7 +139,7 @@ def fragment_size(data: bytes, at: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SecTrailer(Structure):
-    """[MS-RPCE] 2.2.2.11: stands before the authentication token."""
+    """[MS-RPCE] 2.2.2.11: precedes the authentication token."""
 
     auth_type: int = 0
     auth_level: int = 0
@@ -152,7 +152,7 @@ class SecTrailer(Structure):
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """What ends an authenticated PDU. `pad_length` counts the padding at the end of stub data."""
+    """The end of an authenticated PDU. `pad_length` is the padding after the stub data."""
 
     auth_type: int
     auth_level: int
@@ -175,7 +175,7 @@ class Common(NamedTuple):
 
 @dataclass(slots=True)
 class Pdu(ABC):
-    """What all PDUs have in common. Not frozen, which would cost three times as much for every call."""
+    """The base of all PDUs. Not frozen: that makes construction three times slower."""
 
     call_id: int = 0
     flags: int = WHOLE
@@ -186,7 +186,7 @@ class Pdu(ABC):
     @classmethod
     @abstractmethod
     def read(cls, reader: Reader, common: Common) -> Self:
-        """The PDU whose body is what `reader` has."""
+        """The PDU with the body in `reader`."""
 
     @abstractmethod
     def body(self) -> bytes: ...
@@ -197,7 +197,7 @@ class Pdu(ABC):
         verifier = b"" if auth is None else auth.trailer + auth.token
         size, token_size = HEADER_SIZE + len(body) + len(verifier), 0 if auth is None else len(auth.token)
         if size > 0xFFFF:
-            raise ValueError(f"a {self.TYPE.name} of {size} bytes is more than a PDU can be")
+            raise ValueError(f"a {self.TYPE.name} of {size} bytes is larger than a PDU can be")
         head = (VERSION, VERSION_MINOR, self.TYPE, self.flags, LITTLE_ENDIAN, size, token_size, self.call_id)
         return _HEAD.pack(*head) + body + verifier
 
@@ -221,7 +221,7 @@ class ContextElement:
 
 @dataclass(frozen=True, slots=True)
 class ContextAnswer:
-    """What the server says to it: p_result_t. With NEGOTIATE_ACK the reason holds the features."""
+    """The server's answer to it: p_result_t. With NEGOTIATE_ACK the reason is the features."""
 
     result: int
     reason: int = 0
@@ -280,7 +280,7 @@ class BindAck(Pdu):
     max_xmit_frag: int = FRAGMENT_MAX
     max_recv_frag: int = FRAGMENT_MAX
     assoc_group_id: int = 0
-    secondary_address: bytes = b""  # with its NUL, where there is one
+    secondary_address: bytes = b""  # with its NUL, if any
     results: tuple[ContextAnswer, ...] = ()
 
     TYPE = PduType.BIND_ACK
@@ -349,14 +349,14 @@ class BindNak(Pdu):
 
 @dataclass(slots=True)
 class Auth3(Pdu):
-    """[MS-RPCE] 2.2.2.10: the last token of an odd number of them; nobody answers it."""
+    """[MS-RPCE] 2.2.2.10: the last token of an odd number of them; it has no answer."""
 
     TYPE = PduType.AUTH3
 
     @classmethod
     def read(cls, reader: Reader, common: Common) -> Self:
         if common.auth is None:
-            raise DecodeError("Auth3", "auth_length", 10, "is 0, and the token is all that an auth3 is for")
+            raise DecodeError("Auth3", "auth_length", 10, "is 0, but an auth3 must have a token")
         reader.at = reader.end
         return cls(*common)
 
@@ -384,7 +384,7 @@ class Request(Pdu):
 
     def body(self) -> bytes:
         if (self.object is not None) != bool(self.flags & OBJECT_UUID):
-            raise ValueError("a request has an object exactly when its flags say so")
+            raise ValueError("the object of a request does not match its flags")
         target = b"" if self.object is None else encode_guid(self.object)
         return _REQUEST.pack(self.alloc_hint, self.context_id, self.opnum) + target + self.stub
 
@@ -433,7 +433,7 @@ class Fault(Pdu):
 
 
 class _Bare(Pdu):
-    """A PDU that says everything in its header."""
+    """A PDU without a body."""
 
     __slots__ = ()
 
@@ -447,14 +447,14 @@ class _Bare(Pdu):
 
 
 class CoCancel(_Bare):
-    """[C706] 12.6.4.6: the client would like the call to end soon."""
+    """[C706] 12.6.4.6: the client asks to end a call early."""
 
     __slots__ = ()
     TYPE = PduType.CO_CANCEL
 
 
 class Orphaned(_Bare):
-    """[C706] 12.6.4.8: the client waits for the call no longer."""
+    """[C706] 12.6.4.8: the client abandons a call."""
 
     __slots__ = ()
     TYPE = PduType.ORPHANED
@@ -467,7 +467,7 @@ class Shutdown(_Bare):
     TYPE = PduType.SHUTDOWN
 
 
-# As plain numbers: naming a member of an enum costs a call.
+# As plain numbers: enum lookup is slow here.
 _IS_REQUEST: Final = int(PduType.REQUEST)
 _IS_RESPONSE: Final = int(PduType.RESPONSE)
 
@@ -481,9 +481,9 @@ _PDUS: Final[dict[int, type[Pdu]]] = {
 
 
 def split_plain_request(data: bytes) -> tuple[int, int, int, bytes] | None:
-    """Call id, context id, opnum and stub of a whole call without an object and a verifier; None of all else.
+    """Call id, context id, opnum and stub of an unfragmented call without object and verifier, or None.
 
-    `data` is what the framer has cut out, so its version, byte order and size are right.
+    `data` comes from the framer, so its version, byte order and size are valid.
     """
     if len(data) < REQUEST_HEADER_SIZE:
         return None
@@ -494,7 +494,7 @@ def split_plain_request(data: bytes) -> tuple[int, int, int, bytes] | None:
 
 
 def split_plain_response(data: bytes) -> tuple[int, bytes] | None:
-    """Call id and stub of a whole answer without a verifier; None of all else."""
+    """Call id and stub of an unfragmented answer without verifier; otherwise None."""
     if len(data) < REQUEST_HEADER_SIZE:
         return None
     ptype, flags, auth_length, call_id, _, _ = _CALL.unpack_from(data)
@@ -504,7 +504,7 @@ def split_plain_response(data: bytes) -> tuple[int, bytes] | None:
 
 
 def decode_pdu(data: bytes) -> Pdu:
-    """The PDU that fills `data` exactly; anything else is a DecodeError."""
+    """The PDU that fills `data` exactly; otherwise a DecodeError."""
     if len(data) < HEADER_SIZE:
         raise DecodeError("Pdu", "header", 0, f"needs {HEADER_SIZE} bytes, {len(data)} are left")
     header = read_header(data)
@@ -512,7 +512,7 @@ def decode_pdu(data: bytes) -> Pdu:
         raise DecodeError("Pdu", "frag_length", 8, f"is {header.frag_length}, but {len(data)} bytes are here")
     kind = _PDUS.get(header.ptype)
     if kind is None:
-        raise DecodeError("Pdu", "ptype", 2, f"{header.ptype} is no PDU of a connection")
+        raise DecodeError("Pdu", "ptype", 2, f"is {header.ptype}, not a connection-oriented PDU")
     end = len(data)
     auth = None
     if header.auth_length:
@@ -526,7 +526,7 @@ def decode_pdu(data: bytes) -> Pdu:
 
 
 def plain_request(call_id: int, context_id: int, opnum: int, stub: bytes) -> bytes:
-    """The bytes of a whole call without an object and a verifier; `encode` gives the same, more slowly."""
+    """The bytes of an unfragmented call without object and verifier; faster than `encode`."""
     size = len(stub)
     head = (VERSION, VERSION_MINOR, _IS_REQUEST, WHOLE, LITTLE_ENDIAN, REQUEST_HEADER_SIZE + size, 0, call_id)
     return _PLAIN_REQUEST.pack(*head, size, context_id, opnum) + stub

@@ -1,6 +1,6 @@
-"""How calls become fragments and fragments become calls, signed and sealed: [MS-RPCE] 3.3.1.5.2.2.
+"""Fragmenting calls, signing and sealing the fragments, and the reverse: [MS-RPCE] 3.3.1.5.2.2.
 
-Both machines use this; a `Protection` is one security context of a connection.
+Client and server use this; a `Protection` is one security context of a connection.
 """
 
 import struct
@@ -10,11 +10,11 @@ from typing import Final
 from tiercel.rpc.pdu import FIRST, HEADER_SIZE, LAST, TRAILER_SIZE, WHOLE, Request, Response, Verifier
 from tiercel.rpc.security import AuthenticationError, AuthenticationLevel, SecurityContext
 
-# The security trailer begins at a multiple of this from the beginning of the stub data, [MS-RPCE] 2.2.2.11.
+# The security trailer is aligned to this, from the start of the stub data: [MS-RPCE] 2.2.2.11.
 _ALIGNMENT: Final = 16
-_FIXED: Final = 8  # what requests and responses have between the header and the stub data, without an object
+_FIXED: Final = 8  # of requests and responses, between header and stub data, without an object
 
-# Where the fields are that differ between the fragments of a call
+# The fields that differ between the fragments of a call
 _FLAGS_AT: Final = 3
 _LENGTHS_AT: Final = 8
 _LENGTHS = struct.Struct("<HH")
@@ -27,14 +27,14 @@ class Protection:
     level: AuthenticationLevel
     context_id: int
     context: SecurityContext
-    # What PFC_SUPPORT_HEADER_SIGN has agreed on.
+    # As negotiated by PFC_SUPPORT_HEADER_SIGN.
     header_signing: bool = False
-    # How many tokens were taken; and why the last one was refused, which the first request learns.
+    # The number of tokens taken; and why the last one was refused, which is reported to the first request.
     legs: int = 0
     problem: str = ""
 
     def matches(self, auth: Verifier) -> bool:
-        """Whether `auth` says the same of itself as the bind did."""
+        """Whether `auth` has the type and level of the bind."""
         return (auth.auth_type, auth.auth_level) == (self.auth_type, self.level)
 
     @property
@@ -42,14 +42,14 @@ class Protection:
         return self.header_signing or self.context.signs_headers_always
 
     def token(self, token: bytes) -> Verifier:
-        """The trailer that carries a token of the authentication itself."""
+        """The trailer with an authentication token."""
         return Verifier(self.auth_type, self.level, self.context_id, token)
 
 
 def cut(
     template: Request | Response, stub: bytes, max_fragment: int, protection: Protection | None
 ) -> list[bytes]:
-    """The fragments of a call whose header is that of `template`; they must be sent in their order."""
+    """The fragments of a call with the header of `template`, to be sent in order."""
     head = bytearray(template.encode())
     signed = protection if protection is not None and protection.level.is_signed else None
     signature_size = signed.context.signature_size if signed else 0
@@ -83,15 +83,15 @@ def _protected(header: bytes, stub: bytes, pad: int, protection: Protection) -> 
 
 
 def open_fragment(fragment: Request | Response, data: bytes, protection: Protection | None) -> bytes:
-    """The stub data of a fragment whose bytes are `data`: checked, unsealed and without its padding.
+    """The stub data of the fragment in `data`: verified, unsealed and without padding.
 
-    Every fragment must come by here in its order, also those of calls that are given up: the security context
-    counts them.
+    Every fragment must be passed here in order, even those of abandoned calls: the security context counts
+    them.
     """
     auth = fragment.auth
     if auth is None or protection is None or not protection.level.is_signed:
         if protection is not None and protection.level.is_signed:
-            raise AuthenticationError("a fragment came without the signature that its level asks for")
+            raise AuthenticationError("a fragment has no signature, which its level requires")
         return fragment.stub if auth is None else fragment.stub[: len(fragment.stub) - auth.pad_length]
     header = trailer = b""
     if protection.signs_headers:

@@ -1,7 +1,7 @@
-"""What the connections ask of an authentication provider: [MS-RPCE] 2.2.1.1.7, 2.2.1.1.8 and 3.3.1.5.2.
+"""The interface of authentication providers: [MS-RPCE] 2.2.1.1.7, 2.2.1.1.8 and 3.3.1.5.2.
 
-A provider makes a `SecurityContext` for one connection and for the level that the client asked for. The
-machines exchange its tokens, then hand every fragment to it.
+A provider makes a `SecurityContext` for one connection and one level. The connections exchange its tokens,
+then pass every fragment to it.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from tiercel.model.sid import SecurityIdentifier
 
 
 class AuthenticationError(PeerError):
-    """A token, signature or sealed fragment that is not what the security context expects."""
+    """An invalid token, signature or sealed fragment."""
 
 
 class AuthenticationType(IntEnum):
@@ -30,7 +30,7 @@ class AuthenticationType(IntEnum):
 
     @property
     def has_odd_legs(self) -> bool:
-        """Whether the last token goes from the client to the server, so that an auth3 carries it."""
+        """Whether the client sends the last token, in an auth3."""
         return self in {AuthenticationType.NTLM, AuthenticationType.NETLOGON}
 
 
@@ -47,7 +47,7 @@ class AuthenticationLevel(IntEnum):
 
     @property
     def effective(self) -> "AuthenticationLevel":
-        """The level that this one stands for."""
+        """The level that this one is treated as."""
         return _STANDS_FOR.get(self, self)
 
     @property
@@ -71,7 +71,7 @@ _STANDS_FOR = {
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who the other side proved to be."""
+    """The authenticated identity of the peer."""
 
     name: str
     domain: str = ""
@@ -85,8 +85,8 @@ class Identity:
 class SecurityContext(Protocol):
     """One side of one authentication, for one connection and one level; it keeps the sequence numbers.
 
-    Every method raises an `AuthenticationError` for what it cannot accept, and nothing else. Where header
-    signing was not negotiated, `header` and `trailer` are empty, unless the context wants them always.
+    Methods raise no error but `AuthenticationError`. Without header signing `header` and `trailer` are empty,
+    unless the context always signs them.
     """
 
     @property
@@ -96,12 +96,12 @@ class SecurityContext(Protocol):
 
     @property
     def identity(self) -> Identity | None:
-        """Who the peer is; None before it is known, and on a client that cannot tell."""
+        """The peer; None before it is known, and on a client that cannot know it."""
         ...
 
     @property
     def signature_size(self) -> int:
-        """How many bytes each signature has at the level of this context."""
+        """The size of each signature at the level of this context, in bytes."""
         ...
 
     @property
@@ -131,7 +131,7 @@ class SecurityContext(Protocol):
 
 
 Acceptor = Callable[[AuthenticationLevel], SecurityContext]
-"""Makes the server's side of an authentication at a level."""
+"""Makes the server's security context for a level."""
 
 Providers = Mapping[int, Acceptor]
-"""What a server accepts, by `AuthenticationType`: the table of security providers of 3.1.3.1.1."""
+"""The accepted providers by `AuthenticationType`: the table of [MS-RPCE] 3.1.3.1.1."""

@@ -1,8 +1,8 @@
 """The server's side of one connection, without sockets: [C706] 9.3 and 11, [MS-RPCE] 3.3.3.
 
-Give it bytes with `receive` and act on the events that come back; `reply` or `fault` each `Call`, in any
-order and whenever the answer is there. Then send what `data_to_send` gives, and close the socket once
-`is_closing` says so. When the socket is gone, `connection_lost` gives the last events.
+Pass bytes to `receive` and handle the events that it returns; answer each `Call` with `reply` or `fault`, at
+any time and in any order. Then send the bytes of `data_to_send`, and close the socket once `is_closing` is
+true. When the socket is gone, `connection_lost` returns the last events.
 
     connection = ServerConnection(service, peer="192.0.2.7")
     for event in connection.receive(data):
@@ -10,7 +10,7 @@ order and whenever the answer is there. Then send what `data_to_send` gives, and
             connection.reply(event, echo(event.stub))
     transport.write(connection.data_to_send())
 
-Everything a peer can make it keep is bounded by `Limits`.
+`Limits` bounds everything that a peer can make it keep.
 """
 
 from collections.abc import Callable, Mapping
@@ -72,9 +72,9 @@ from tiercel.rpc.syntax import (
 )
 
 _FEATURES: Final = SECURITY_CONTEXT_MULTIPLEXING | KEEP_CONNECTION_ON_ORPHAN
-_NO_LEVEL: Final = AuthenticationLevel.NONE  # naming a member of an enum costs a call
+_NO_LEVEL: Final = AuthenticationLevel.NONE  # cached: enum lookup is slow here
 _OLD_CALLS: Final = 150  # [MS-RPCE] 3.3.3.5.6
-# Said with a bind_nak whatever the client sent: [MS-RPCE] 3.3.3.5.5.
+# Answered with a bind_nak, whatever the client sent: [MS-RPCE] 3.3.3.5.5.
 _NAK_REASONS: Final = frozenset(
     {
         RejectReason.LOCAL_LIMIT_EXCEEDED,
@@ -85,11 +85,11 @@ _NAK_REASONS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one connection may make the server keep."""
+    """Limits of one connection."""
 
     max_fragment: int = FRAGMENT_MAX
     max_request_bytes: int = 4 << 20  # [MS-RPCE] 3.3.3.5.4
-    max_request_fragments: int = 16_384  # fragments may be empty, so their number is bounded too
+    max_request_fragments: int = 16_384  # fragments may be empty, so their number is limited too
     max_pending_calls: int = 256
     max_pending_bytes: int = 8 << 20
     max_contexts: int = 256  # the specification allows 4,000 for each interface
@@ -98,7 +98,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What all connections to one endpoint share."""
+    """Shared by all connections to one endpoint."""
 
     interfaces: tuple[Interface, ...]
     associations: Associations
@@ -110,9 +110,9 @@ class Service:
         return next((one for one in self.interfaces if one.accepts(element.abstract_syntax)), None)
 
 
-@dataclass(slots=True, eq=False)  # not frozen, which would cost three times as much for every call
+@dataclass(slots=True, eq=False)  # not frozen: that makes construction three times slower
 class Call:
-    """A call to answer: all of its request is there."""
+    """A call to answer; its request is complete."""
 
     call_id: int
     context_id: int
@@ -129,14 +129,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """The client would like `call` to end soon; it still waits for an answer."""
+    """The client asks to end `call` early, and waits for its answer."""
 
     call: Call
 
 
 @dataclass(frozen=True, slots=True)
 class Abandoned:
-    """Nobody waits for `call` any more: it was orphaned, or its connection is gone."""
+    """`call` was orphaned or its connection lost; it needs no answer."""
 
     call: Call
 
@@ -153,7 +153,7 @@ class State(Enum):
 _BOUND: Final = State.BOUND
 _CLOSED: Final = State.CLOSED
 
-# What a client may send in each state; all else is a protocol error.
+# The PDUs that a client may send in each state; others are protocol errors.
 EXPECTED: Final[Mapping[State, frozenset[PduType]]] = {
     State.NEW: frozenset({PduType.BIND}),
     State.BOUND: frozenset({
@@ -169,7 +169,7 @@ EXPECTED: Final[Mapping[State, frozenset[PduType]]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """A presentation context: what the client calls by a number."""
+    """A presentation context, which the client refers to by number."""
 
     interface: Interface
     abstract_syntax: SyntaxId
@@ -177,7 +177,7 @@ class _Context:
 
 @dataclass(slots=True)
 class _Partial:
-    """A request of which more fragments are to come."""
+    """A request with more fragments to come."""
 
     request: Request
     context: _Context
@@ -193,7 +193,7 @@ class _Partial:
 
 
 class ServerConnection:
-    """One connection of `service`; `peer` is the address that it comes from, without the port."""
+    """One connection of `service`; `peer` is its remote address, without the port."""
 
     def __init__(self, service: Service, peer: str) -> None:
         self._service = service
@@ -207,7 +207,7 @@ class ServerConnection:
         self._contexts: dict[int, _Context] = {}
         self._security = Acceptance(service.providers, service.limits.max_security_contexts)
         self._partial: _Partial | None = None
-        # The call whose remaining fragments are read and thrown away, after its fault was sent.
+        # A call that was answered with a fault: its remaining fragments are discarded.
         self._dropped: int | None = None
         self._highest_call_id = 0
         self._pending: dict[int, Call] = {}
@@ -216,7 +216,7 @@ class ServerConnection:
 
     @property
     def is_closing(self) -> bool:
-        """Whether to close the socket after the last bytes are sent; `problem` says why."""
+        """Whether to close the socket once all bytes are sent; `problem` says why."""
         return self._state is _CLOSED
 
     @property
@@ -225,11 +225,11 @@ class ServerConnection:
 
     @property
     def association(self) -> Association | None:
-        """The group that the connection has joined, after its bind."""
+        """The group of the connection, after its bind."""
         return self._association
 
     def receive(self, data: bytes) -> list[Event]:
-        """What the bytes mean. What comes after a protocol error is ignored."""
+        """The events of received bytes; those after a protocol error are ignored."""
         events: list[Event] = []
         if self._state is _CLOSED:
             return events
@@ -248,14 +248,14 @@ class ServerConnection:
         return events
 
     def data_to_send(self) -> bytes:
-        """What to send now, once."""
+        """The bytes to send; they are returned once."""
         output = self._output
         data = output[0] if len(output) == 1 else b"".join(output)
         output.clear()
         return data
 
     def reply(self, call: Call, stub: bytes) -> None:
-        """Answer a call; nothing happens when nobody waits for it any more."""
+        """Answer a call; ignored if it was abandoned."""
         if not self._finish(call):
             return
         if call.protection is None and len(stub) <= self._max_transmit - REQUEST_HEADER_SIZE:
@@ -265,14 +265,14 @@ class ServerConnection:
         self._output += cut(answer, stub, self._max_transmit, call.protection)
 
     def fault(self, call: Call, code: int) -> None:
-        """End a call with a status, which may be any but those that [MS-RPCE] 3.3.3.5.1 forbids."""
+        """Answer a call with a fault; its status may be any but those forbidden by [MS-RPCE] 3.3.3.5.1."""
         if code in status.FORBIDDEN:
-            raise ValueError(f"0x{code:08X} may not be the status of a fault")
+            raise ValueError(f"a fault must not have status 0x{code:08X}")
         if self._finish(call):
             self._send(Fault(call_id=call.call_id, context_id=call.context_id, status=code))
 
     def answer(self, call: Call, handler: Callable[[Call], bytes]) -> None:
-        """Reply with what `handler` gives, or with the fault that its `RpcFault` or `NdrError` stands for."""
+        """Reply with the result of `handler`, or with the fault of its `RpcFault` or `NdrError`."""
         try:
             self.reply(call, handler(call))
         except (RpcFault, NdrError) as error:
@@ -284,7 +284,7 @@ class ServerConnection:
             self._send(Shutdown())
 
     def connection_lost(self) -> list[Event]:
-        """The socket is gone: nobody waits for the pending calls, and perhaps nobody holds the handles."""
+        """Abandon pending calls, and run handles down if this was the last connection of its group."""
         self._state = State.CLOSED
         self._partial = None
         events: list[Event] = [Abandoned(call) for call in self._pending.values()]
@@ -305,16 +305,18 @@ class ServerConnection:
             elif pdu.TYPE in EXPECTED[self._state]:
                 self._act(pdu, events)
             else:
-                self._refuse(data, Refusal(f"a {pdu.TYPE.name} came, the connection is {self._state.name}"))
+                self._refuse(
+                    data, Refusal(f"unexpected {pdu.TYPE.name} while the connection is {self._state.name}")
+                )
         except DecodeError as error:
             self._refuse(data, Refusal(str(error)))
         except Refusal as refusal:
             self._refuse(data, refusal)
 
     def _take_plain(self, data: bytes, events: list[Event]) -> bool:
-        """The quick way of nearly all calls: one fragment and no protection; whether it was one of them.
+        """The fast path for calls of one fragment without protection; whether it applied.
 
-        A call that is not in order goes the long way, which says what is wrong with it.
+        Invalid calls take the general path, which reports the error.
         """
         found = split_plain_request(data)
         if found is None or self._state is not _BOUND or self._partial is not None or self._security.is_used:
@@ -338,7 +340,7 @@ class ServerConnection:
 
     def _act(self, pdu: Pdu, events: list[Event]) -> None:
         match pdu:
-            case AlterContext():  # before Bind, of which it is a kind
+            case AlterContext():  # before Bind, its base class
                 self._alter_context(pdu)
             case Bind():
                 self._bind(pdu)
@@ -350,8 +352,8 @@ class ServerConnection:
                 self._orphaned(pdu.call_id, events)
 
     def _refuse(self, head: bytes, refusal: Refusal) -> None:
-        """Answer what breaks the protocol as its PDU type allows, and close."""
-        # A big-endian peer is told too: it can read our little-endian answer, and finds its call in it.
+        """Answer a protocol error as the PDU type allows, and close: [MS-RPCE] 3.3.3.5.5."""
+        # Big-endian peers can read our little-endian answer, so the call id is read in their byte order.
         order: Literal["little", "big"] = "little" if head[4] & 0xF0 else "big"
         kind, call_id = head[2], int.from_bytes(head[12:16], order)
         if kind == PduType.BIND or refusal.reason in _NAK_REASONS:
@@ -378,11 +380,12 @@ class ServerConnection:
     # Binding
 
     def _bind(self, bind: Bind) -> None:
+        """[C706] 12.6.4.3; [MS-RPCE] 3.3.1.5.7 for the association group."""
         self._check_contexts(bind)
         auth = self._authenticate(bind)
         association = self._service.associations.join(bind.assoc_group_id, self._peer)
         if association is None:
-            raise Refusal(f"there is no association group {bind.assoc_group_id:#x} of {self._peer}")
+            raise Refusal(f"unknown association group {bind.assoc_group_id:#x} of {self._peer}")
         self._association = association
         self._max_transmit = max(FRAGMENT_MIN, min(self._limits.max_fragment, bind.max_recv_frag))
         self._max_receive = max(FRAGMENT_MIN, min(self._limits.max_fragment, bind.max_xmit_frag))
@@ -391,6 +394,7 @@ class ServerConnection:
         self._answer(BindAck, bind, auth, endpoint.encode("ascii") + b"\0" if endpoint else b"")
 
     def _alter_context(self, alter: AlterContext) -> None:
+        """[C706] 12.6.4.1."""
         self._check_contexts(alter)
         self._answer(AlterContextResp, alter, self._authenticate(alter), b"")
 
@@ -411,10 +415,10 @@ class ServerConnection:
 
     def _check_contexts(self, bind: Bind) -> None:
         if bind.flags & WHOLE != WHOLE:
-            raise Refusal(f"a {bind.TYPE.name} came in fragments")
+            raise Refusal(f"a {bind.TYPE.name} must not be fragmented")
         wanted = self._contexts.keys() | {element.context_id for element in bind.contexts}
         if len(wanted) > self._limits.max_contexts:
-            problem = f"{len(wanted)} contexts are asked for, {self._limits.max_contexts} are allowed"
+            problem = f"{len(wanted)} contexts requested, at most {self._limits.max_contexts} are allowed"
             raise Refusal(problem, reason=RejectReason.LOCAL_LIMIT_EXCEEDED)
 
     def _authenticate(self, bind: Bind) -> Verifier | None:
@@ -444,7 +448,7 @@ class ServerConnection:
 
     def _request(self, request: Request, data: bytes, events: list[Event]) -> None:
         if len(data) > self._max_receive:
-            raise Refusal(f"a fragment has {len(data)} bytes, negotiated were {self._max_receive}")
+            raise Refusal(f"a fragment has {len(data)} bytes, the negotiated limit is {self._max_receive}")
         protection, stub = self._security.find(request.auth), request.stub
         if protection is not None or request.auth is not None:
             try:
@@ -455,7 +459,7 @@ class ServerConnection:
             context = self._begin(request)
             if context is None:
                 return
-            if request.flags & LAST and len(stub) <= self._limits.max_request_bytes:  # nearly all are whole
+            if request.flags & LAST and len(stub) <= self._limits.max_request_bytes:  # the usual case
                 is_cancelled = bool(request.flags & PENDING_CANCEL)
                 self._dispatch(request, context, protection, stub, events, is_cancelled=is_cancelled)
                 return
@@ -475,13 +479,13 @@ class ServerConnection:
             )
 
     def _begin(self, request: Request) -> _Context | None:
-        """The first fragment: the context of a call that may go on; one that may not is refused now."""
+        """The presentation context of a call's first fragment; None if the call was refused."""
         if self._partial is not None:
             other = self._partial.request.call_id
-            raise Refusal(f"call {request.call_id} began before call {other} was whole")
-        # 3.3.3.5.2 wants ids to rise; impacket begins anew after an alter_context, so only live ones count.
+            raise Refusal(f"call {request.call_id} started before call {other} was complete")
+        # 3.3.3.5.2 requires rising ids; impacket restarts after an alter_context, so only pending ones count.
         if request.call_id in self._pending:
-            raise Refusal(f"call {request.call_id} is pending already")
+            raise Refusal(f"call {request.call_id} is already pending")
         self._highest_call_id = max(self._highest_call_id, request.call_id)
         self._dropped = None
         context = self._contexts.get(request.context_id)
@@ -497,7 +501,7 @@ class ServerConnection:
         return None
 
     def _is_wanted(self, request: Request, protection: Protection | None) -> bool:
-        """Whether a later fragment belongs to the call that is being received."""
+        """Whether a later fragment belongs to the call being received."""
         partial = self._partial
         if partial is not None and partial.request.call_id == request.call_id:
             if not partial.continues(request, protection):
@@ -508,13 +512,13 @@ class ServerConnection:
             return False
         if partial is None and 0 < self._highest_call_id - request.call_id < _OLD_CALLS:
             return False
-        raise Refusal(f"a fragment came of call {request.call_id}, which is not being received")
+        raise Refusal(f"unexpected fragment of call {request.call_id}")
 
     def _add(self, partial: _Partial, request: Request, stub: bytes) -> bool:
-        """Keep one more fragment; False when the call has become too large, and was refused at once."""
+        """Keep one more fragment; False if the call became too large and was refused."""
         partial.fragments += 1
         partial.is_cancelled |= bool(request.flags & PENDING_CANCEL)
-        # alloc_hint is a hint: nothing is allocated by it, so a wrong one does no harm (2.2.2.6).
+        # alloc_hint is ignored, so a wrong one does no harm ([MS-RPCE] 2.2.2.6).
         size = len(partial.stub) + len(stub)
         if size > self._limits.max_request_bytes or partial.fragments > self._limits.max_request_fragments:
             self._partial = None
@@ -524,7 +528,7 @@ class ServerConnection:
         return True
 
     def _drop(self, request: Request, code: int) -> None:
-        """Refuse a call before it is whole, and ignore what still comes of it: [MS-RPCE] 3.3.3.5.8."""
+        """Refuse a call, and ignore its remaining fragments: [MS-RPCE] 3.3.3.5.8."""
         flags = WHOLE | DID_NOT_EXECUTE
         self._send(Fault(call_id=request.call_id, context_id=request.context_id, flags=flags, status=code))
         self._dropped = None if request.is_last else request.call_id
@@ -582,13 +586,14 @@ class ServerConnection:
         return call
 
     def _co_cancel(self, call_id: int, events: list[Event]) -> None:
-        """A cancel for a call that is over crossed its answer on the way, and is ignored."""
+        """[C706] 12.6.4.6; a cancel that crossed the answer is ignored."""
         if call_id in self._pending:
             events.append(Cancelled(self._pending[call_id]))
         elif self._partial is not None and self._partial.request.call_id == call_id:
             self._partial.is_cancelled = True
 
     def _orphaned(self, call_id: int, events: list[Event]) -> None:
+        """[C706] 12.6.4.8."""
         call = self._pending.pop(call_id, None)
         if call is not None:
             self._pending_bytes -= len(call.stub)

@@ -1,4 +1,4 @@
-"""What a fault says: status codes of [C706] appendix N.2 and [MS-RPCE], and the error that carries one."""
+"""Status codes of faults, [C706] appendix N.2 and [MS-RPCE], and the error that carries one."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ NCA_S_UNK_IF: Final = 0x1C010003
 NCA_S_PROTO_ERROR: Final = 0x1C01000B
 NCA_S_SERVER_TOO_BUSY: Final = 0x1C010014
 
-# [MS-RPCE] 3.3.3.5.1: no server may send these.
+# [MS-RPCE] 3.3.3.5.1: a server must not send these.
 FORBIDDEN: Final = frozenset({
     0x00000000,
     0x80000001,
@@ -44,7 +44,7 @@ _NAMES: Final = {value: name for name, value in vars().copy().items() if isinsta
 
 
 class RpcFault(TiercelError):  # noqa: N818 - the specification's word for it
-    """A call that ended in a fault; any 32-bit status may come, not only those named here."""
+    """A call that ended in a fault; any 32-bit status is possible, not only those above."""
 
     def __init__(self, status: int, problem: str = "") -> None:
         super().__init__(status, problem)

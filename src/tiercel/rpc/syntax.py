@@ -1,4 +1,4 @@
-"""Interfaces and transfer syntaxes, as a bind names them: [C706] 12.6.3.1, [MS-RPCE] 2.2.2.7, 3.3.1.5.3."""
+"""Interfaces and transfer syntaxes: [C706] 12.6.3.1, [MS-RPCE] 2.2.2.7, 3.3.1.5.3."""
 
 from dataclasses import dataclass
 from typing import Final, Self
@@ -7,7 +7,7 @@ from uuid import UUID
 from tiercel.model.identifiers import NULL_GUID
 from tiercel.wire.structure import Layout, Structure
 
-# How long the first part of a feature negotiation "transfer syntax" is; the bits follow it.
+# The start of a feature negotiation "transfer syntax"; the feature bits follow it.
 _FEATURE_PREFIX: Final = UUID("6cb71c2c-9812-4540-0000-000000000000").bytes_le[:8]
 
 
@@ -30,7 +30,7 @@ class SyntaxId(Structure):
 
     @property
     def features(self) -> int | None:
-        """The bits of BindTimeFeatureNegotiationBitmask, when this stands for them: [MS-RPCE] 2.2.2.14."""
+        """The bits of BindTimeFeatureNegotiationBitmask, if this is one: [MS-RPCE] 2.2.2.14."""
         data = self.uuid.bytes_le
         return data[8] if data[:8] == _FEATURE_PREFIX and self.version == 1 else None
 
@@ -60,6 +60,6 @@ class Interface:
     operations: int
 
     def accepts(self, wanted: SyntaxId) -> bool:
-        """Whether a client of `wanted` can be served: same major version, and no newer minor one."""
+        """Whether clients of `wanted` can be served: same major version, and not a newer minor one."""
         own = self.syntax
         return own.uuid == wanted.uuid and own.major == wanted.major and own.minor >= wanted.minor

@@ -1,8 +1,7 @@
-"""Protocol towers: how an endpoint mapper writes down where an interface is reached. [C706] appendices I and
-L.
+"""Protocol towers, the addresses of the endpoint mapper: [C706] appendices I and L.
 
-A tower of MSMQ has five floors: the interface, the transfer syntax, connection-oriented RPC, the TCP port
-and the IPv4 address. The last two count from the most significant byte.
+A tower of MSMQ has five floors: the interface, the transfer syntax, connection-oriented RPC, the TCP port and
+the IPv4 address. The last two are big-endian.
 """
 
 import struct
@@ -27,7 +26,7 @@ _U16 = struct.Struct("<H")
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What is spoken, and where: the left and the right side."""
+    """A protocol and its address: the left and the right side."""
 
     protocol: bytes
     address: bytes
@@ -38,7 +37,7 @@ class Floor:
 
     @property
     def syntax(self) -> SyntaxId | None:
-        """The interface or transfer syntax that this floor names, if it does."""
+        """The interface or transfer syntax of this floor, if it has one."""
         if self.protocol[:1] != _UUID or (len(self.protocol), len(self.address)) != (19, 2):
             return None
         major, minor = _U16.unpack(self.protocol[17:])[0], _U16.unpack(self.address)[0]
@@ -51,7 +50,7 @@ class Tower:
 
     @classmethod
     def of_tcp(cls, interface: SyntaxId, port: int = 0, address: str = "0.0.0.0") -> Self:  # noqa: S104 - no socket
-        """Where `interface` is reached over TCP; without a port, the question where that is."""
+        """The tower of `interface` over TCP; without a port it is a query."""
         return cls(
             (
                 Floor.of_syntax(interface),
@@ -68,7 +67,7 @@ class Tower:
         reader.structure = "Tower"
         count = _U16.unpack(reader.take(2, "floor_count"))[0]
         if count > FLOORS_MAX:
-            raise DecodeError("Tower", "floor_count", 0, f"is {count}, allowed are {FLOORS_MAX}")
+            raise DecodeError("Tower", "floor_count", 0, f"is {count}, at most {FLOORS_MAX} are allowed")
         floors = tuple(Floor(_side(reader, "protocol"), _side(reader, "address")) for _ in range(count))
         if reader.at != reader.end:
             raise reader.error("end", f"{reader.end - reader.at} bytes follow the last floor")
@@ -88,7 +87,7 @@ class Tower:
 
     @property
     def is_tcp(self) -> bool:
-        """Whether it stands for ncacn_ip_tcp."""
+        """Whether it is a tower of ncacn_ip_tcp."""
         protocols = [floor.protocol for floor in self.floors[2:]]
         return protocols == [CONNECTION_ORIENTED, TCP, IP] and self.port is not None
 

@@ -1,8 +1,7 @@
 """The verification trailer after the stub data of a request: [MS-RPCE] 2.2.2.13.
 
-A client repeats there, under the protection of its signature, what the header says without any: a server that
-compares the two sees when somebody between them has changed it. Only the reader of the stub knows where that
-ends, so the interface calls `check_trailer` with the rest, once it has read all parameters.
+It repeats header fields under the protection of the signature, so that the server notices changes to them.
+Only the interface knows where the stub data ends, so it calls `check_trailer` with the rest.
 """
 
 import struct
@@ -28,7 +27,7 @@ _HEADER2 = struct.Struct("<BBH4sIHH")
 
 
 def check_trailer(call: Call, rest: bytes) -> None:
-    """Compare the trailer in `rest`, if there is one, with `call`; an `RpcFault` says that they differ."""
+    """Compare the trailer in `rest`, if any, with `call`; an `RpcFault` if they differ."""
     at = rest.find(SIGNATURE)
     if at < 0:
         return
@@ -57,9 +56,7 @@ def _check(call: Call, command: int, data: bytes) -> None:
         case _:
             is_right = not command & MUST_PROCESS
     if not is_right:
-        problem = (
-            f"command {command:#06x} of the verification trailer does not agree with call {call.call_id}"
-        )
+        problem = f"command {command:#06x} of the verification trailer does not match call {call.call_id}"
         raise RpcFault(ERROR_ACCESS_DENIED, problem)
 
 
