@@ -302,6 +302,17 @@ class TestWaitTimeExpired:
         box.send(b"4")
         assert walk.peek().body == b"4"
 
+    @pytest.mark.conformance("DMPR-215", "DMPR-277")
+    def test_a_peek_that_times_out_stays_before_what_was_locked(self, world: World, box: Box) -> None:
+        box.send(b"held", priority=0)
+        held = box.take()
+        walk = Walk(box)
+        assert isinstance(walk.start_peek(1), Waiter)
+        world.sleep(1)
+        assert state(walk) is CursorState.UNREAD
+        box.end(held, delete=False)
+        assert walk.peek().body == b"held"
+
     @pytest.mark.conformance("DMPR-277")
     def test_a_receive_that_times_out_stands_behind_what_was_there(self, world: World, box: Box) -> None:
         box.send(b"held", priority=0)

@@ -325,8 +325,22 @@ class TestAllowPeekWhenLocked:
         assert orders.peek().body == (b"a" if allowed else b"b")
         assert orders.bodies()[0] == (b"a" if allowed else b"b")
         assert orders.lookup(0, FIRST).body == (b"a" if allowed else b"b")
-        assert orders.lookup(five[1], PREVIOUS).body == b"a" if allowed else True
+        if allowed:
+            assert orders.lookup(five[1], PREVIOUS).body == b"a"
+        else:
+            with refused(MESSAGE_NOT_FOUND):
+                orders.lookup(five[1], PREVIOUS)
         assert orders.receive().body == b"b"
+
+    @pytest.mark.conformance("DMPR-262")
+    @pytest.mark.parametrize("allowed", [True, False])
+    def test_one_in_the_middle_too(self, world: World, orders: Box, five: list[int], allowed: bool) -> None:
+        orders.lookup(five[2], peek=False, transaction=world.begin(), allow_peek=allowed)
+        assert orders.bodies() == [b"a", b"b", *([b"c"] if allowed else []), b"d", b"e"]
+        assert orders.lookup(five[1], NEXT).body == (b"c" if allowed else b"d")
+        assert orders.lookup(five[3], PREVIOUS).body == (b"c" if allowed else b"b")
+        assert orders.lookup(five[3], PREVIOUS, peek=False).body == b"b"
+        assert orders.lookup(five[0], NEXT, peek=False).body == b"d"
 
 
 class TestSeekAvailableMessagePosition:

@@ -169,3 +169,8 @@ class TestMultiQueueFormatHeader:
         data[at] ^= 0xFF
         with pytest.raises(DecodeError, match=f"id at byte {at}: is"):
             MultiQueueFormatHeader.decode(bytes(data))
+
+    def test_bytes_after_it_are_its_own_error(self) -> None:
+        data = bytes.fromhex(EMPTY + NO_SIGNATURE)
+        with pytest.raises(DecodeError, match=r"MultiQueueFormatHeader\.end at byte 44: 1 bytes follow"):
+            MultiQueueFormatHeader.decode(data + b"x")
