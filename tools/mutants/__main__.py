@@ -36,6 +36,8 @@ ROUND_S = 60.0  # no test begins later than this
 HANGS_S = 100.0  # then the mutant is killed
 MEASURING_S = 3600.0
 
+ALIVE = {"survived", "untested"}
+
 Outcome = tuple[Mutant, str]
 
 
@@ -59,12 +61,12 @@ def main() -> int:
     outcomes: list[Outcome] = []
     started = time.monotonic()
     with _pool(copies) as pool:
-        for mutant, outcome in pool.imap_unordered(_try, work):
-            is_known = outcome != "killed" and mutant.key in known
-            outcomes.append((mutant, "equivalent" if is_known else outcome))
-            print(f"{len(outcomes):4} {outcomes[-1][1]:10} {mutant}", flush=True)
+        for mutant, tried in pool.imap_unordered(_try, work):
+            outcome = "equivalent" if tried in ALIVE and mutant.key in known else tried
+            outcomes.append((mutant, outcome.partition(" ")[0]))
+            print(f"{len(outcomes):4} {mutant}\n     {outcome}", flush=True)
     _print_table(outcomes, time.monotonic() - started)
-    return int(any(outcome in {"survived", "untested"} for _, outcome in outcomes))
+    return int(any(outcome in ALIVE for _, outcome in outcomes))
 
 
 def _copy(number: int) -> Path:
@@ -177,11 +179,17 @@ def _try(job: tuple[Mutant, list[str]]) -> Outcome:
         for part in (tests[:FIRST_ROUND], tests[FIRST_ROUND:]):
             work = partial(trial.run_selected, part, ROUND_S)
             if part and trial.in_child(_own_copy, work, HANGS_S, log) != trial.PASSED:
-                return mutant, "killed"
+                return mutant, _killer(log)
         return mutant, "survived"
     finally:
         path.write_bytes(original)
         shutil.rmtree(path.parent / "__pycache__", ignore_errors=True)
+
+
+def _killer(log: Path) -> str:
+    """The test that failed; without one, the mutant hung or could not be imported."""
+    lines = log.read_text("utf-8", "replace").splitlines()
+    return next((line for line in lines if line.startswith(trial.KILLER)), "killed")
 
 
 def _equivalent() -> set[str]:
@@ -197,7 +205,7 @@ def _print_table(outcomes: list[Outcome], seconds: float) -> None:
         print(f"{folder:12}" + "".join(f"{counts[folder, kind]:12}" for kind in kinds))
     print(f"\n{len(outcomes)} mutants in {seconds:.0f} s")
     for mutant, outcome in sorted(outcomes, key=lambda each: (each[1], each[0].path, each[0].line)):
-        if outcome in {"survived", "untested"}:
+        if outcome in ALIVE:
             print(f"{outcome}: {mutant}")
 
 

@@ -31,6 +31,7 @@ _THIRD_PARTY = (
 )
 _POLL_S = 0.02
 PASSED, FAILED = 0, 1
+KILLER = "killed by "
 
 
 def preload() -> None:
@@ -133,5 +134,6 @@ def run_selected(tests: list[str], seconds: float) -> int:
     selection = Selection(tests, seconds)
     status = run_pytest(list(files), selection)
     if selection.failed:
+        print(f"{KILLER}{selection.failed}")
         return FAILED
     return PASSED if selection.is_cut else status
