@@ -1,7 +1,7 @@
 r"""MSMQ queues in Spark: `spark.read.format("msmq").option("queue", r".\private$\orders").load()`.
 
-Spark finds `DefaultSource` by itself. `session()` gives a Spark session on a Java that is there or comes from
-PyPI. docs/spark.md has every column, every option and what is guaranteed.
+Spark finds `DefaultSource` by itself. `session()` returns a Spark session that uses the system's Java or one
+from PyPI. docs/spark.md describes every column and option, and the guarantees.
 """
 
 from pyspark_msmq.java import ensure_java

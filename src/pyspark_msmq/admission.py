@@ -1,4 +1,4 @@
-"""How much one micro-batch may take: what Spark's trigger and the options allow."""
+"""The size of a micro-batch, as limited by Spark's trigger and the options."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ _UNLIMITED = 1 << 62
 
 
 def default_limit(options: StreamOptions) -> ReadLimit:
-    """Spark takes one limit only; the others are applied by `Budget.of`."""
+    """Spark accepts only one limit; `Budget.of` applies the others."""
     if options.max_messages_per_trigger:
         return ReadMaxRows(options.max_messages_per_trigger)
     if options.max_bytes_per_trigger:
@@ -28,16 +28,16 @@ def default_limit(options: StreamOptions) -> ReadLimit:
 
 @dataclass(slots=True)
 class Budget:
-    """What is left of the limits of one micro-batch."""
+    """The remaining limits of one micro-batch."""
 
     rows: int = _UNLIMITED
     size_bytes: int | None = None
-    least: int = 0  # fewer messages than that may wait for company
+    least: int = 0  # wait for at least this many
 
     @classmethod
     def of(cls, limit: ReadLimit, options: StreamOptions) -> "Budget":
         if isinstance(limit, ReadAllAvailable):
-            return cls()  # a trigger that wants everything, whatever the options say
+            return cls()  # a trigger that reads everything, regardless of the options
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else _UNLIMITED
         return cls(rows, options.max_bytes_per_trigger, options.min_messages_per_trigger or 0)
 

@@ -1,4 +1,4 @@
-"""Batch reads: the messages that are there when the read is planned, and none of them is removed."""
+"""Batch reads: the messages present when the read is planned; nothing is removed."""
 
 from collections.abc import Iterator
 
@@ -15,14 +15,14 @@ from pyspark_msmq.reading import read_piece
 
 
 class BatchReader(DataSourceReader):
-    # It has no `pushFilters`: Spark 4.2 and 4.3 keep the filters of one query for the next one.
+    # No `pushFilters`: Spark 4.2 and 4.3 keep the filters of one query for the next one.
 
     def __init__(self, options: BatchOptions, wanted: StructType) -> None:
         self._options = options
         self._names = schema.check(wanted, options)
 
     def partitions(self) -> list[InputPartition]:
-        """Ranges that are fixed from now on: what arrives later is not in them."""
+        """Fixed ranges; messages that arrive later are not included."""
         with DataClient(self._options) as client:
             queues = queue_names(client, self._options)
             pieces = [piece for queue in queues for piece in self._cut(client, queue)]
@@ -35,7 +35,7 @@ class BatchReader(DataSourceReader):
         hi = place_of(client, queue, options, options.ending_position, head, is_start=False)
         if hi <= lo or not head["count"]:
             return
-        if options.source == "discards":  # few lines, the newest of which push out the oldest
+        if options.source == "discards":  # a bounded ledger: new entries replace the oldest
             yield Piece(queue, lo, hi)
             return
         pieces = how_many(

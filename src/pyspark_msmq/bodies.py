@@ -1,9 +1,9 @@
-r"""Bodies of messages as columns: `from_msmq_body(body, body_type)` and its SQL functions.
+r"""Message bodies as columns: `from_msmq_body(body, body_type)` and its SQL functions.
 
     rows = spark.read.format("msmq").option("queue", r".\private$\orders").load()
     rows.select("label", from_msmq_body("body", "body_type").alias("b")).where("b.error is null")
 
-It runs on Arrow batches in Spark's Python workers. A body that cannot be read is a row with its `error`.
+Runs on Arrow batches in Spark's Python workers. A body that cannot be decoded has an `error`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -22,17 +22,17 @@ from tiercel.bodies.decoding import Expected
 if TYPE_CHECKING:
     from pyspark.sql._typing import UserDefinedFunctionLike
 
-# What is told of a body: see tiercel.bodies.Decoded.
+# See tiercel.bodies.Decoded.
 FIELDS = ("kind", "text", "json", "error")
 TYPE = StructType([StructField(name, StringType()) for name in FIELDS])
-# An Arrow column of texts ends at 2 GiB, and a character takes up to four bytes of it.
+# An Arrow string column is limited to 2 GiB, and a character takes up to four bytes.
 _CHARACTERS_OF_A_BATCH_MAX = 500_000_000
 
 Row = tuple[str, str | None, str | None, str | None]
 
 
 def from_msmq_body(body: Column | str, body_type: Column | str, expect: Expected | None = None) -> Column:
-    """struct<kind, text, json, error>: what the body says, or why it cannot be read.
+    """struct<kind, text, json, error>: the decoded body, or why it cannot be decoded.
 
     `expect` ("text", "xml", "json" or "dotnet") makes every other body an error. A null body gives null.
     """
@@ -40,17 +40,17 @@ def from_msmq_body(body: Column | str, body_type: Column | str, expect: Expected
 
 
 def text_of_body(body: Column | str, body_type: Column | str) -> Column:
-    """What a person would read; null for bytes and for what cannot be read."""
+    """The body as text; null for bytes and for undecodable bodies."""
     return from_msmq_body(body, body_type)["text"]
 
 
 def json_of_body(body: Column | str, body_type: Column | str) -> Column:
-    """The value as JSON, for `from_json`; null for bytes and for what cannot be read."""
+    """The value as JSON, for `from_json`; null for bytes and for undecodable bodies."""
     return from_msmq_body(body, body_type)["json"]
 
 
 def register(spark: SparkSession) -> None:
-    """Makes from_msmq_body, text_of_body and json_of_body known to SQL, each with the two arguments."""
+    """Register from_msmq_body, text_of_body and json_of_body for SQL, each with two arguments."""
     spark.udf.register("from_msmq_body", _decoder(None))
     spark.udf.register("text_of_body", _function(_texts, StringType()))
     spark.udf.register("json_of_body", _function(_json_texts, StringType()))
@@ -69,7 +69,7 @@ def _decoder(expect: Expected | None) -> "UserDefinedFunctionLike":
 
 
 def _function(of_arrays: Callable[..., pa.Array], result: DataType) -> "UserDefinedFunctionLike":
-    # Spark reads the kind of function from its type hints, and warns of the argument that its stub asks for.
+    # Spark takes the kind of function from its type hints, and warns about the argument in its stub.
     made: UserDefinedFunctionLike = arrow_udf(of_arrays, result)  # type: ignore[call-overload]
     return made
 
@@ -83,7 +83,7 @@ def _json_texts(body: pa.Array, body_type: pa.Array) -> pa.Array:
 
 
 def _rows(body: pa.Array, body_type: pa.Array, expect: Expected | None = None) -> Iterator[Row | None]:
-    """A row for each body; what would make the column too long for Arrow becomes an error."""
+    """One row per body; a body that would exceed Arrow's column size becomes an error."""
     characters = 0
     bodies = body.cast(pa.binary()).to_pylist()
     for data, number in zip(bodies, body_type.to_pylist(), strict=True):
@@ -96,7 +96,7 @@ def _row(decoded: Decoded) -> Row:
     return str(decoded.kind), decoded.text, decoded.json, decoded.error
 
 
-_TOO_MUCH: Row = (Kind.BINARY.value, None, None, "body: the bodies of this batch make too long a column")
+_TOO_MUCH: Row = (Kind.BINARY.value, None, None, "body: the bodies of this batch exceed the size of a column")
 
 
 def _structs(rows: Iterable[Row | None]) -> pa.Array:

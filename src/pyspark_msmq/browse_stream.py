@@ -1,7 +1,7 @@
-"""Streams that only look: each message once, in the order in which it became visible, and none is removed.
+"""Browse streams: each message once, in the order of becoming visible; nothing is removed.
 
-The offset is a visibility sequence, which a message gets when it can first be seen; one that is received by
-somebody before the stream has come to it is not in the stream.
+The offset is a visibility sequence, which a message gets when it becomes visible. A message that another
+reader receives before the stream reaches it is not in the stream.
 """
 
 import time
@@ -37,10 +37,10 @@ class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last_batch = time.monotonic()
         self._purged: set[tuple[str, int]] = set()
 
-    # What Spark asks on the driver.
+    # Called by Spark on the driver.
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Always the same; where the stream really begins is found and pinned by the first `latestOffset`."""
+        """A constant; the first `latestOffset` determines and pins the real start."""
         return Offset().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -83,13 +83,13 @@ class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             pieces += [Piece(name, lo, hi) for lo, hi in cut(span.lo, span.hi, count)]
         return pieces
 
-    # What a task does.
+    # In tasks.
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Piece)
         return read_piece(self._options, self._names, partition)
 
-    # How it is done.
+    # Implementation.
 
     def _heads(self) -> list[dict[str, Any]]:
         if self._client is None:
@@ -114,7 +114,7 @@ class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offset
 
     def _pin(self, at: Offset, head: dict[str, Any]) -> Reached:
-        """Where a queue has been read to; one that is new to the stream begins where the options say."""
+        """The position of a queue; a new queue starts where the options say."""
         reached = at.queues.get(head["guid"])
         if reached is not None:
             self._check_epoch(head, reached)
@@ -129,7 +129,7 @@ class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Reached(head["e"], place, lo=place)
 
     def _advance(self, head: dict[str, Any], reached: Reached, budget: Budget) -> Reached:
-        """As far as the budget goes."""
+        """Advance within the budget."""
         end = head["hi"] if self._ends is None else min(head["hi"], self._ends.get(head["guid"], 0))
         hi, rows, size = self._first_cut(head, reached, end, budget)
         if not rows:
@@ -148,7 +148,7 @@ class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return sum(new) < least
 
     def _first_cut(self, head: dict[str, Any], reached: Reached, end: int, budget: Budget) -> list[int]:
-        """Where the next messages end that the budget allows, how many they are, and how many bytes."""
+        """The end of the next messages within the budget, their number and their bytes."""
         if end <= reached.hi or not head["count"]:
             return [reached.hi, 0, 0]
         assert self._client is not None

@@ -1,7 +1,7 @@
-"""The driver's side of a consumer: it attaches once, claims messages and acknowledges them.
+"""The driver's side of a consumer: attaches once, claims messages and acknowledges them.
 
-Attaching takes a new epoch from the queue manager, and from then on an older driver of the same consumer is
-refused: two of them never share a checkpoint unnoticed.
+Attaching gets a new epoch from the queue manager, which then refuses older drivers of the same consumer, so
+that two drivers never share a checkpoint unnoticed.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from pyspark_msmq.options import StreamOptions
 from pyspark_msmq.positions import claimed_names
 from pyspark_msmq.reading import lose
 
-_CLAIM_ROWS: Final = 50_000  # of one request, so that none takes long
+_CLAIM_ROWS: Final = 50_000  # per request, to keep requests short
 _CONFLICT: Final = 409
 
 
@@ -25,13 +25,13 @@ class FencedError(RuntimeError):
 
 @dataclass(slots=True)
 class ConsumerQueue:
-    """A queue of this consumer, as far as the driver knows it."""
+    """The driver's view of a queue of this consumer."""
 
     name: str
     guid: str
-    epoch: int  # the one that the stream has accepted
+    epoch: int  # accepted by the stream
     floor: int  # everything up to here is acknowledged
-    hi: int  # the last number that was ever claimed
+    hi: int  # the highest number ever claimed
     is_begun: bool = False
 
 
@@ -40,7 +40,7 @@ class Consumer:
         assert options.consumer is not None
         self._options = options
         self._client = client
-        self._looks = DataClient(options)  # Spark asks for the lag while the next batch is being claimed
+        self._looks = DataClient(options)  # for the lag, which Spark queries while the next batch is claimed
         self.name = options.consumer
         self.queue_manager = ""
         self.queues: dict[str, ConsumerQueue] = {}  # by guid
@@ -52,7 +52,7 @@ class Consumer:
     # Attaching.
 
     def attach(self, *, look_again: bool = False) -> None:
-        """Takes the consumer over; `look_again` only adds queues that a pattern has found since."""
+        """Take over the consumer; `look_again` only adds queues that newly match the pattern."""
         if self._epoch is not None and not (look_again and self._options.queue_pattern):
             return
         names = claimed_names(self._client, self._options)
@@ -66,7 +66,7 @@ class Consumer:
             self.queues.setdefault(queue.guid, queue)
 
     def begin(self, start: Offset) -> Offset:
-        """Where to claim on from: the checkpoint's place, once it is known to be one."""
+        """The position to claim from: that of the checkpoint, after checking it."""
         offset = Offset(self.queue_manager, self.name, start.queues)
         for guid in sorted(start.queues.keys() - self.queues.keys()):
             self._lose_queue(guid)
@@ -85,32 +85,32 @@ class Consumer:
         return offset.with_queue(queue.guid, Reached(queue.epoch, queue.floor, size, lo=queue.floor))
 
     def _check_begin(self, queue: ConsumerQueue, reached: Reached | None) -> None:
-        """Whether the checkpoint fits the consumer: what it would replay must still be there."""
+        """Check that the checkpoint fits the consumer: what it would replay must still exist."""
         if reached is None:
             if queue.floor and not self._options.resume_consumer:
                 raise OffsetError(
                     f"{queue.name}: consumer {self.name} has read {queue.floor} messages already, and this "
-                    "checkpoint is new. If the old one is lost, set resumeConsumer=true to go on after them; "
-                    "for a stream of its own, choose another consumer"
+                    "checkpoint is new. If the old one is lost, set resumeConsumer=true to continue "
+                    "after them; for an independent stream, use another consumer"
                 )
             return
         if reached.hi > queue.hi:
             raise OffsetError(
-                f"{queue.name}: the checkpoint has come to message {reached.hi} of consumer {self.name}, the "
-                f"queue manager only to {queue.hi}: it was restored from an older copy. Take a new "
+                f"{queue.name}: the checkpoint is at message {reached.hi} of consumer {self.name}, the "
+                f"queue manager only at {queue.hi}: it was restored from an older copy. Use a new "
                 "checkpointLocation and set resumeConsumer=true"
             )
         queue.epoch = reached.epoch
         if reached.hi < queue.floor:
             lose(
-                f"{queue.name}: the checkpoint has come to message {reached.hi} of consumer {self.name}, but "
-                f"those up to {queue.floor} were acknowledged or released already: it was restored from an "
-                "older copy, or an operator has released them",
+                f"{queue.name}: the checkpoint is at message {reached.hi} of consumer {self.name}, but "
+                f"messages up to {queue.floor} were acknowledged or released: it was restored from an "
+                "older copy, or an operator released them",
                 fail=self._options.fail_on_data_loss,
             )
 
     def queue_of(self, span: Span) -> str | None:
-        """The name of the queue that a batch reads; None for one that is gone, if that may be."""
+        """The name of the queue of a batch; None if it is gone and that is allowed."""
         if span.guid in self.queues:
             return self.queues[span.guid].name
         self._lose_queue(span.guid)
@@ -119,8 +119,8 @@ class Consumer:
     def _lose_queue(self, guid: str) -> None:
         if guid not in self._gone:
             lose(
-                f"the queue {guid} of the checkpoint is gone: it was deleted, or made anew, or the options "
-                "queue and queuePattern name it no more; what it held is lost to this stream",
+                f"the queue {guid} of the checkpoint is gone: it was deleted or recreated, or the options "
+                "queue and queuePattern no longer select it; its messages are lost to this stream",
                 fail=self._options.fail_on_data_loss,
             )
             self._gone.add(guid)
@@ -128,10 +128,10 @@ class Consumer:
     # Claiming.
 
     def claim(self, offset: Offset, budget: Budget, ends: dict[str, int], wait_ms: int = 0) -> Offset:
-        """Takes messages until the budget is spent or each queue has come to its end.
+        """Claim messages until the budget is spent or each queue is at its end.
 
-        `ends` holds the numbers that a queue may come to; it is filled in for those that have none, so that
-        somebody who sends all the time does not make a batch without end.
+        `ends` has the last number of each queue for this batch; missing ones are filled in, so that a steady
+        sender does not make a batch endless.
         """
         busy = list(self.queues.values())
         while busy and not budget.is_spent:
@@ -188,7 +188,7 @@ class Consumer:
     # Acknowledging.
 
     def acknowledge(self, offset: Offset) -> None:
-        """Everything up to the offset has arrived where it was going; saying it twice does no harm."""
+        """Acknowledge everything up to the offset; repeating this has no effect."""
         for guid, reached in offset.queues.items():
             queue = self.queues.get(guid)
             if queue is None or reached.hi <= self._acknowledged.get(guid, 0):
@@ -196,10 +196,10 @@ class Consumer:
             self._ours(self._client.acknowledge, self.name, self._epoch, queue.name, reached.hi)
             self._acknowledged[guid] = reached.hi
 
-    # What is left.
+    # Lag.
 
     def waiting(self) -> Iterator[tuple[ConsumerQueue, int, int]]:
-        """Of each queue: the last number claimed so far, and how many messages could be claimed."""
+        """For each queue, the last claimed number and the number of messages left to claim."""
         for queue in self.queues.values():
             consumer = self._looks.head(queue.name, consumer=self.name)["consumer"]
             yield queue, consumer["hi"], consumer["visible"]
@@ -210,7 +210,7 @@ class Consumer:
         except EndpointError as problem:
             if problem.status == _CONFLICT and "FENCED" in problem.code:
                 raise FencedError(
-                    f"another driver has taken over consumer {self.name}, or an operator has released its "
+                    f"another driver has taken over consumer {self.name}, or an operator released its "
                     f"messages; this one stops ({problem})"
                 ) from problem
             raise

@@ -1,8 +1,8 @@
-"""The client of the data endpoint: HTTP/1.1, JSON for the small verbs and Arrow streams for messages.
+"""The client of the data endpoint: HTTP/1.1 with JSON for small requests and Arrow streams for messages.
 
-Every verb may be repeated without harm: claims and acknowledgements carry numbers, stages and publishes have
-names. So a connection that breaks, or a queue manager that restarts, costs a pause and no job: a request is
-made again, with longer and longer pauses, for `patience_s` seconds.
+Every request is idempotent: claims and acknowledgements have numbers, stages and publishes have names. So
+after a lost connection or a restart of the queue manager, requests are retried with increasing delays, for
+`patience_s` seconds, and the job continues.
 """
 
 import http.client
@@ -24,7 +24,7 @@ from pyspark_msmq.options import Connection
 log = logging.getLogger(__name__)
 
 _PREFIX: Final = "/data/v1"
-_TIMEOUT_S: Final = 120.0  # of one answer; a claim of very many messages takes a while
+_TIMEOUT_S: Final = 120.0  # per response; a large claim takes a while
 _PATIENCE_S: Final = 60.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _STREAM: Final = "application/vnd.apache.arrow.stream"
@@ -33,7 +33,7 @@ _BROKEN: Final = (OSError, http.client.HTTPException)
 
 
 class EndpointError(RuntimeError):
-    """The queue manager refused; the text says what and why, `code` and `status` say it to programs."""
+    """The queue manager refused a request; `code` and `status` are for programs."""
 
     def __init__(self, text: str, status: int = 0, code: str = "") -> None:
         super().__init__(text)
@@ -45,11 +45,11 @@ class EndpointError(RuntimeError):
 
 
 class EndpointLostError(EndpointError):
-    """The queue manager cannot be reached, or stopped in the middle of an answer."""
+    """The queue manager cannot be reached, or failed during a response."""
 
 
 class DataClient:
-    """One connection, made when it is needed and again when it is lost. Not for two threads at once."""
+    """One connection, opened on demand and reopened when lost. Not thread-safe."""
 
     def __init__(self, options: Connection, *, patience_s: float = _PATIENCE_S) -> None:
         self._options = options
@@ -69,7 +69,7 @@ class DataClient:
             self._connection.close()
             self._connection = None
 
-    # The verbs.
+    # Requests.
 
     def queues(self, pattern: str | None = None, source: str = "queue") -> dict[str, Any]:
         return self._get("/queues", {"pattern": pattern, "from": source})
@@ -78,7 +78,7 @@ class DataClient:
         return self._get("/head", {"queue": queue, "from": source, **more})
 
     def cuts(self, queue: str | None, source: str, lo: int, hi: int, **more: Any) -> list[list[int]]:
-        """Where to cut a range: (end of the piece, messages in it, their bytes) of each piece."""
+        """Pieces of a range: (end, messages, bytes) of each."""
         answer = self._get("/cuts", {"queue": queue, "from": source, "lo": lo, "hi": hi, **more})
         cuts: list[list[int]] = answer["cuts"]
         return cuts
@@ -93,7 +93,7 @@ class DataClient:
         self._post(f"/consumers/{quote(consumer)}/ack", {"epoch": epoch, "queue": queue, "up_to": up_to})
 
     def stage(self, stage: str, chunk: int, payload: pa.Buffer) -> int:
-        """Durable when it returns; the number of messages."""
+        """Stage a chunk durably; return the number of messages."""
         path = f"/stages/{quote(stage)}?chunk={chunk}"
         rows: int = self._ask("PUT", path, payload, _STREAM)["rows"]
         return rows
@@ -105,23 +105,23 @@ class DataClient:
         self._post("/discard", {"prefix": f"{app}/{batch}", "tombstone": for_good})
 
     def range(self, query: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-        """The messages of a range; a connection that breaks in the middle raises `EndpointLostError`."""
+        """The messages of a range; raises `EndpointLostError` if the connection breaks."""
         response = self._send("GET", f"/range?{_query(query)}", None, "")
         try:
             with pa.ipc.open_stream(response) as reader:
                 yield from reader
-            if rest := response.read():  # what went wrong when the first messages had left already
+            if rest := response.read():  # an error after the first messages
                 raise _refusal(response, rest)
         except (*_BROKEN, pa.ArrowInvalid) as problem:
             self.close()
             raise EndpointLostError(
-                f"{self._options.url}: the answer broke off ({_say(problem)})"
+                f"{self._options.url}: connection lost during the response ({_say(problem)})"
             ) from problem
         finally:
-            if not response.isclosed():  # nobody reads the rest, so this connection is of no more use
+            if not response.isclosed():  # unread data makes the connection unusable
                 self.close()
 
-    # How a request is made.
+    # Sending requests.
 
     def _get(self, path: str, query: Mapping[str, Any]) -> dict[str, Any]:
         return self._ask("GET", f"{path}?{_query(query)}", None, "")
@@ -135,7 +135,7 @@ class DataClient:
         return answer
 
     def _send(self, method: str, path: str, body: Any, kind: str) -> http.client.HTTPResponse:
-        """The answer, when it is a good one; what may come right by itself is tried again."""
+        """The successful response; temporary failures are retried."""
         ends, pause = time.monotonic() + self._patience_s, _FIRST_PAUSE_S
         while True:
             is_new = self._connection is None
@@ -146,17 +146,17 @@ class DataClient:
                 problem: Exception = _refusal(response, response.read())
             except ssl.SSLCertVerificationError as error:
                 raise EndpointError(
-                    f"{self._options.url}: its certificate is not trusted ({error})"
+                    f"{self._options.url}: the certificate is not trusted ({error})"
                 ) from error
             except _BROKEN as error:
                 problem = error
             self.close()
             if not is_new and isinstance(problem, ConnectionError):
-                continue  # it was closed while nobody used it
+                continue  # closed while idle
             if time.monotonic() + pause > ends:
                 raise self._lost(problem) from problem
-            log.info("%s: %s; again in %.1f s", self._options.url, _say(problem), pause)
-            time.sleep(pause * random.uniform(0.7, 1.3))  # noqa: S311  # so that tasks do not come all at once
+            log.info("%s: %s; retrying in %.1f s", self._options.url, _say(problem), pause)
+            time.sleep(pause * random.uniform(0.7, 1.3))  # noqa: S311  # spreads the tasks
             pause = min(pause * 2, _LONGEST_PAUSE_S)
 
     def _once(self, method: str, path: str, body: Any, kind: str) -> http.client.HTTPResponse:
@@ -187,13 +187,13 @@ class DataClient:
 
     def _lost(self, problem: Exception) -> EndpointError:
         return EndpointLostError(
-            f"{self._options.url}: the queue manager cannot be reached for {self._patience_s:.0f} s "
-            f"({_say(problem)}). Check that it runs, with [data] enabled = true, and the option url"
+            f"{self._options.url}: cannot reach the queue manager for {self._patience_s:.0f} s "
+            f"({_say(problem)}). Check that it runs with [data] enabled = true, and check the option url"
         )
 
 
 def _refusal(response: http.client.HTTPResponse, text: bytes) -> EndpointError:
-    """The words of an application/problem+json, or what else there is."""
+    """The error in an application/problem+json, or else the response text."""
     try:
         problem = json.loads(text)
         words = f"{problem['detail']}"
@@ -207,14 +207,14 @@ def _context(tls_ca: str | None) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=tls_ca)
     except OSError as problem:
-        raise EndpointError(f"tlsCa={tls_ca}: it cannot be used ({problem})") from problem
+        raise EndpointError(f"tlsCa={tls_ca}: cannot load the certificates ({problem})") from problem
 
 
 def read_secret(path: str, option: str) -> str:
     try:
         return Path(path).read_text("utf-8").strip()
     except OSError as problem:
-        raise EndpointError(f"{option}={path}: it cannot be read ({problem.strerror})") from problem
+        raise EndpointError(f"{option}={path}: cannot read the file ({problem.strerror})") from problem
 
 
 def _query(values: Mapping[str, Any]) -> str:

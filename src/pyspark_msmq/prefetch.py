@@ -1,4 +1,4 @@
-"""What a stream does for its next batch while Spark is at this one."""
+"""Work for the next batch of a stream while Spark processes the current one."""
 
 import logging
 import threading
@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 class Prefetch(Generic[T]):
-    """One piece of work at a time, in a thread that no end of a process waits for.
+    """One task at a time, in a daemon thread.
 
-    Nobody hears of a failure: who finds nothing done does it himself, and hears of it then.
+    Failures are only logged; the caller redoes the work and sees the error.
     """
 
     def __init__(self) -> None:
@@ -21,28 +21,28 @@ class Prefetch(Generic[T]):
         self._result: T | None = None
 
     def start(self, work: Callable[[], T]) -> None:
-        """After `finish`: two of them at once would share a connection."""
+        """Call only after `finish`: two tasks would share a connection."""
         self._thread = threading.Thread(target=self._run, args=(work,), name="msmq-prefetch", daemon=True)
         self._thread.start()
 
     def _run(self, work: Callable[[], T]) -> None:
         try:
             self._result = work()
-        except Exception as problem:  # noqa: BLE001  # whatever it is
-            log.info("what was begun ahead of the next batch has failed: %s", problem)
+        except Exception as problem:  # noqa: BLE001  # the caller redoes the work
+            log.info("prefetching the next batch failed: %s", problem)
 
     @property
     def is_busy(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
     def join(self) -> None:
-        """Waits for what is under way."""
+        """Wait for the current task."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
     def finish(self) -> T | None:
-        """The same; and the result, once."""
+        """Wait, and return the result once."""
         self.join()
         result, self._result = self._result, None
         return result

@@ -1,11 +1,11 @@
-"""Workers of Python that lose no time.
+"""Faster Python workers.
 
-Spark on this computer has them import pyspark from an archive that holds no compiled code, so each compiles
-it first: most of a second, and a query starts a dozen of them. `use_quick_workers` makes a SPARK_HOME where
-everything is a link to the installed package, and the archives are folders with the same names.
+Local Spark workers import pyspark from an archive without compiled code, so each one compiles it first, which
+takes most of a second; a query starts a dozen of them. `use_quick_workers` makes a SPARK_HOME of links to the
+installed package, with folders in place of the archives.
 
-After every task a worker searches everything that it holds for garbage, which takes some ten milliseconds.
-What it has imported is none: `spare_imports` has it left out.
+After every task a worker runs the garbage collector over all objects, which takes about ten milliseconds.
+`spare_imports` excludes imported modules from that.
 """
 
 import gc
@@ -23,15 +23,15 @@ from pyspark import TaskContext
 
 
 def use_quick_workers() -> None:
-    """For a Spark that runs on this computer; whoever has a SPARK_HOME of his own keeps it."""
+    """For a local Spark; an existing SPARK_HOME is kept."""
     if "SPARK_HOME" not in os.environ:
-        with suppress(OSError):  # without a folder for it, workers start as slowly as ever
+        with suppress(OSError):  # without a cache folder, workers start slowly
             os.environ["SPARK_HOME"] = str(_made(Path(pyspark.__file__).parent))
 
 
 @cache  # once in each worker
 def spare_imports() -> None:
-    """For a task, when all that it needs is imported."""
+    """Call in a task after its imports."""
     if TaskContext.get() is not None:
         gc.freeze()
 
@@ -50,7 +50,7 @@ def _made(installed: Path) -> Path:
         _fill(draft, installed)
         try:
             draft.rename(home)
-        except OSError:  # somebody else was quicker
+        except OSError:  # another process was faster
             shutil.rmtree(draft)
     return home
 
@@ -66,5 +66,5 @@ def _fill(home: Path, installed: Path) -> None:
         assert found.origin is not None
         folder = home / "python" / "lib" / archive.name
         folder.mkdir(parents=True)
-        # Only the package itself: its neighbours must not come before what is on the user's own path.
+        # Only the package itself: its neighbours must not shadow the user's path.
         (folder / name).symlink_to(Path(found.origin).parent)

@@ -1,6 +1,6 @@
-"""What a task does: it asks for its piece, hands the Arrow batches to Spark and counts the messages.
+"""Reads a piece in a task: passes Arrow batches to Spark and counts the messages.
 
-Reading has no effect: a piece may be read twice, at once, or again after a crash.
+Reading has no side effects: a piece may be read twice, concurrently, or again after a crash.
 """
 
 import logging
@@ -24,19 +24,19 @@ _NUMBER: Final = "claim_seq"
 
 
 class DataLossError(RuntimeError):
-    """Messages that should be there are not; `failOnDataLoss=false` goes on without them."""
+    """Report missing messages; with `failOnDataLoss=false` only log them."""
 
 
 def lose(text: str, *, fail: bool) -> None:
     if fail:
-        raise DataLossError(f"{text}. To go on without them, set failOnDataLoss=false")
-    log.warning("%s; failOnDataLoss=false, so the job goes on", text)
+        raise DataLossError(f"{text}. To continue without them, set failOnDataLoss=false")
+    log.warning("%s; failOnDataLoss=false, so the job continues", text)
 
 
 def read_piece(
     options: ReadOptions, names: Sequence[str], piece: Piece, consumer: str | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The messages of a piece; the next batch is on its way while Spark takes this one."""
+    """The messages of a piece; the next batch is fetched while Spark takes this one."""
     spare_imports()
     return _fetched_ahead(_batches(options, names, piece, consumer))
 
@@ -52,7 +52,7 @@ def _fetched_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 def _batches(
     options: ReadOptions, names: Sequence[str], piece: Piece, consumer: str | None
 ) -> Iterator[pa.RecordBatch]:
-    """A claim is read on from where a connection broke; its numbers tell where."""
+    """After a lost connection, continue a claim after the last number read."""
     asked = [*names, *_besides(options, names, consumer)]
     rows, failures, reached, is_done = 0, 0, piece.lo, False
     with DataClient(options) as client:
@@ -74,7 +74,7 @@ def _batches(
 
 
 def _besides(options: ReadOptions, names: Sequence[str], consumer: str | None) -> list[str]:
-    """Columns that only we need: which messages cannot be read, and where to read on."""
+    """Internal columns: undecodable messages, and the position to continue from."""
     besides = [_ERROR] if options.bad_message_mode == "skip" else []
     return besides if consumer is None or _NUMBER in names else [*besides, _NUMBER]
 
@@ -83,7 +83,7 @@ def _query(
     options: ReadOptions, asked: Sequence[str], piece: Piece, consumer: str | None, reached: int
 ) -> dict[str, object]:
     place = {"consumer": consumer} if consumer else {"from": options.source}
-    # To skip a message is for us, who count them all.
+    # Skipping is done here, where all messages are counted.
     mode = options.bad_message_mode
     bad = {} if options.source == "discards" else {"badMessageMode": "column" if mode == "skip" else mode}
     return {
@@ -98,7 +98,7 @@ def _query(
 
 
 def _readable(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The messages that could be decoded."""
+    """Only the decodable messages."""
     errors = batch.column(_ERROR)
     for error in errors.drop_null().to_pylist():
         log.warning("badMessageMode=skip: %s", error)
@@ -109,10 +109,10 @@ def _missing(piece: Piece, rows: int, consumer: str | None) -> str:
     wanted = piece.rows or 0
     if consumer is None:
         return (
-            f"{piece}: {wanted} were there when this DataFrame was planned, {rows} are now; others were "
-            "received or have expired since. Load it anew to see what is there"
+            f"{piece}: {wanted} were present when this DataFrame was planned, {rows} are left; others were "
+            "received or have expired since. Load the DataFrame again"
         )
     return (
-        f"{piece}: of {wanted} that consumer {consumer} has claimed, {rows} are left. They were "
-        "acknowledged, or released by an operator; a checkpoint cannot be replayed when its messages are gone"
+        f"{piece}: of {wanted} messages claimed by consumer {consumer}, {rows} are left. The others were "
+        "acknowledged, or released by an operator, so the checkpoint cannot be replayed"
     )

@@ -1,4 +1,4 @@
-"""Queues of a queue manager that has no data endpoint, such as one on Windows: `url=msmq-rpc://user@host`.
+"""Queue managers without a data endpoint, such as Windows: `url=msmq-rpc://user@host`.
 
 Everything goes over [MS-MQRR], message by message, in one partition. A batch read looks at each message with
 a cursor. A stream claims by moving messages into the subqueue named as the consumer; the offset lists the
@@ -10,7 +10,7 @@ lookup ids that they have there, so that a batch can be read again after a crash
     read                  peeks at what the offset lists
 
 What is in the subqueue and in no offset is new; so everything older is received before anything is moved, and
-there is no acknowledging later (ackTiming=commit). The driver holds another subqueue open for itself alone
+late acknowledgement (ackTiming=commit) is impossible. The driver opens another subqueue exclusively
 (`consumer.lock`, always empty): a second driver of the same consumer is refused while the first one lives.
 """
 
@@ -104,8 +104,8 @@ class RpcConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ids = tuple(ids_of(end))
         if end["n"] - len(ids) != start["n"]:
             raise OffsetError(
-                "a batch over msmq-rpc ends where the offset says; this one covers several. "
-                "Asynchronous progress tracking cannot be used here"
+                "this batch spans several offsets, which msmq-rpc does not support. "
+                "Do not use asynchronous progress tracking"
             )
         return [Listed(ids, start["n"])]
 
@@ -121,8 +121,8 @@ class RpcConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 yield _batch(messages, self._names, queue.path_name, None, seqs, self._options.consumer)
         if rows != len(partition.ids):
             lose(
-                f"{queue.path_name};{self._options.consumer}: of {len(partition.ids)} messages that this "
-                f"batch has claimed, {rows} are left; the others have expired, or somebody else took them",
+                f"{queue.path_name};{self._options.consumer}: of {len(partition.ids)} messages of this "
+                f"batch, {rows} are left; the others have expired or were received by another reader",
                 fail=self._options.fail_on_data_loss,
             )
 
@@ -130,8 +130,8 @@ class RpcConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         expected = _offset(self._options, [], 0)
         if {**start, "ids": [], "n": 0} != expected:
             raise OffsetError(
-                f"the checkpoint is of consumer {start.get('c')!r} of {start.get('q')!r}, and the options "
-                f"say {expected['c']!r} of {expected['q']!r}: take a new checkpointLocation"
+                f"the checkpoint is for consumer {start.get('c')!r} of {start.get('q')!r}, but the options "
+                f"say {expected['c']!r} of {expected['q']!r}: use a new checkpointLocation"
             )
 
     def _opened(self) -> "_Claims":
@@ -143,7 +143,7 @@ class RpcConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class _Claims:
-    """A queue and its subqueue, in the hands of the driver."""
+    """A queue and its subqueue, as opened by the driver."""
 
     def __init__(self, remote: RemoteQueueManager, queue: RemoteQueue, consumer: str) -> None:
         self._queue = queue
@@ -152,13 +152,13 @@ class _Claims:
         self._lock = remote.queue(queue.subqueue(f"{consumer}.lock").format_name, exclusive=True)
 
     def check_alone(self) -> None:
-        """Opens what only one driver can have open; the connection may have been lost since the last time."""
+        """Open the lock subqueue; the connection may have been lost since the last time."""
         with suppress(IoTimeoutError):
             self._lock.peek(0)
 
     def acknowledge(self, ids: Iterable[int]) -> None:
         for number in ids:
-            with suppress(MessageNotFoundError):  # it was, before a crash
+            with suppress(MessageNotFoundError):  # already done, before a crash
                 self._subqueue.receive(lookup_id=number)
 
     def listed(self) -> list[int]:
@@ -173,7 +173,7 @@ class _Claims:
                 first = self._queue.peek(wait_s, max_body_size=0)
             except IoTimeoutError:
                 return
-            with suppress(MessageNotFoundError):  # somebody was quicker
+            with suppress(MessageNotFoundError):  # another reader was faster
                 self._queue.move(first, self._name)
                 budget.take(1, first.body_size)
             wait_s = 0

@@ -1,6 +1,6 @@
-"""The columns as Spark types, made from the one table of `tiercel.columns`.
+"""The columns as Spark types, from the table in `tiercel.columns`.
 
-By hand and not from a DDL string: parsing one needs a running JVM, which a worker does not have.
+Built directly, because parsing a DDL string needs a JVM, which workers do not have.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ _TYPES: dict[str, DataType] = {
 
 MESSAGES = {column.name: _TYPES[column.kind] for column in columns.COLUMNS}
 
-# The ledger of discards has lines, not messages: when, which message of which queue, and why it ended.
+# The ledger of discards has entries, not messages: time, queue, message and reason.
 DISCARDS: dict[str, DataType] = {
     "time": TimestampType(),
     "queue": StringType(),
@@ -51,7 +51,7 @@ def of_messages(names: Iterable[str] | None = None) -> StructType:
 
 
 def of_options(read: ReadOptions) -> StructType:
-    """What a reader gets who names no columns."""
+    """The default columns."""
     if read.source == "discards":
         return _struct(DISCARDS, DISCARDS)
     names = [name for name in columns.names() if read.include_body or name != "body"]
@@ -61,23 +61,23 @@ def of_options(read: ReadOptions) -> StructType:
 
 
 def check(schema: StructType, read: ReadOptions) -> tuple[str, ...]:
-    """The names of the columns that a user chose with `.schema(...)`, all of them as they are here."""
+    """The column names of a user's `.schema(...)`, after checking their types."""
     table = DISCARDS if read.source == "discards" else MESSAGES
     for column in schema.fields:
         if column.name not in table:
-            raise OptionError(f"schema: there is no column {column.name}{_nearest(column.name, table)}")
+            raise OptionError(f"schema: unknown column {column.name}{_nearest(column.name, table)}")
         if column.dataType != (kind := table[column.name]):
             raise OptionError(
                 f"schema: column {column.name} is {kind.simpleString()}, not {column.dataType.simpleString()}"
             )
         if not column.nullable:
-            raise OptionError(f"schema: column {column.name} may be null: leave NOT NULL out")
+            raise OptionError(f"schema: column {column.name} is nullable: remove NOT NULL")
     return tuple(schema.fieldNames())
 
 
 def _nearest(name: str, table: Mapping[str, DataType]) -> str:
     near = get_close_matches(name, table, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(table)}"
+    return f"; did you mean {near[0]}?" if near else f"; columns: {', '.join(table)}"
 
 
 def _struct(table: Mapping[str, DataType], names: Iterable[str]) -> StructType:

@@ -23,14 +23,14 @@ from pyspark_msmq.writers import BatchWriter, StreamWriter, check_writing
 
 
 class DefaultSource(DataSource):
-    """Spark finds it by the names of the package and of this class, without any registration."""
+    """Spark finds this class by its name and that of the package, without registration."""
 
     @classmethod
     def name(cls) -> str:
         return "msmq"
 
     def schema(self) -> StructType:
-        """Every column, as far as the options ask for it; `.schema(...)` may name some of them."""
+        """All columns selected by the options; `.schema(...)` may select fewer."""
         return schema.of_options(read_any_options(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:

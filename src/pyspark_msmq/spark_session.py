@@ -1,4 +1,4 @@
-"""A Spark session that is ready for `format("msmq")`: `session()`."""
+"""A Spark session for `format("msmq")`: `session()`."""
 
 import os
 import sys
@@ -11,13 +11,13 @@ from pyspark_msmq.quick_workers import use_quick_workers
 
 
 def session(name: str = "msmq", master: str = "local[*]", **config: Any) -> SparkSession:
-    """The session of this program, made if there is none.
+    """The session of this program, created if necessary.
 
-    `master` is where Spark runs, by default on all cores of this computer. Options of Spark are passed with
-    underscores for dots: `session(spark_driver_memory="2g")`.
+    `master` is the Spark master, by default all cores of this computer. Pass Spark options with
+    underscores instead of dots: `session(spark_driver_memory="2g")`.
     """
     ensure_java()
-    # Workers must run this Python and no other one that is on the path: Spark refuses another version.
+    # Workers must run the same Python as the driver, not another one on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local"):
         use_quick_workers()

@@ -1,18 +1,18 @@
-"""Streams that take messages out of queues, each of them once.
+"""Consuming streams: remove messages from queues, each one once.
 
-    latestOffset   claims messages: they stay in the queue manager, hidden from others and numbered 1, 2, 3...
-                   and acknowledges those of the batches that Spark has finished (ackTiming=eager)
-    partitions     cuts the numbers between two offsets; nothing but arithmetic
-    read           looks at claimed messages by their numbers; without effect, as often as Spark likes
+    latestOffset   claims messages: they stay in the queue manager, numbered 1, 2, 3... and hidden from
+    others;
+                   acknowledges the batches that Spark has finished (ackTiming=eager)
+    partitions     splits the numbers between two offsets; pure arithmetic
+    read           reads claimed messages by number; without side effects, as often as Spark likes
     commit         acknowledges (ackTiming=commit)
 
 Spark calls `latestOffset(start)` only when the batch that ended at `start` is in its commit log, so what lies
-before it may go. It calls `commit` only when the next batch has data: by that alone the last batch would stay
-for ever.
+before it may be acknowledged. It calls `commit` only when the next batch has data, so with that alone the
+last batch would never be acknowledged.
 
-While a batch is full, there is more where it came from: then the next one is claimed while Spark is at this
-one. Should Spark end meanwhile, these messages are claimed and in no offset log, as those of a claim whose
-answer was lost, and the next run is given them first.
+After a full batch, the next one is claimed while Spark processes the current one. If Spark stops in between,
+these messages are claimed but in no offset log, as after a lost response, and the next run reads them first.
 """
 
 import time
@@ -34,7 +34,7 @@ from pyspark_msmq.partitions import Piece, cut, how_many
 from pyspark_msmq.prefetch import Prefetch
 from pyspark_msmq.reading import read_piece
 
-_POLL_S: Final = 0.1  # between looks at several queues
+_POLL_S: Final = 0.1  # between polls of several queues
 
 
 class _Claimed(NamedTuple):
@@ -42,11 +42,11 @@ class _Claimed(NamedTuple):
 
     begin: Offset
     end: Offset
-    is_full: bool  # so much as one batch may take: there is more
+    is_full: bool  # reached the limit of a batch: there is more
 
 
 class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Spark makes several of these and tells none of them its end: so nothing happens before it is asked."""
+    """Spark creates several of these and does not close them, so nothing happens before the first call."""
 
     def __init__(self, options: StreamOptions, wanted: StructType) -> None:
         self._options = options
@@ -56,10 +56,10 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last_batch = time.monotonic()
         self._prefetch: Prefetch[_Claimed | None] = Prefetch()
 
-    # What Spark asks on the driver.
+    # Called by Spark on the driver.
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Always the same: Spark asks more than once, and would lose what lies between two answers."""
+        """A constant: Spark asks more than once, and messages between two answers would be lost."""
         return Offset(consumer=self._options.consumer or "").to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -71,9 +71,9 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         at, batch = Offset.of_json(start), self._prefetch.finish()
         consumer = self._attached(at, look_again=self._ends is None)
-        begin = consumer.begin(at)  # first: it says whether these numbers can be this consumer's at all
+        begin = consumer.begin(at)  # first: checks that the numbers belong to this consumer
         if batch is None or batch.begin != begin or batch.end == begin:
-            self._acknowledge(consumer, at)  # first: it makes room
+            self._acknowledge(consumer, at)  # first: frees space
             batch = self._claim(consumer, begin, Budget.of(limit, self._options))
         if not spans(at, batch.end):
             return start
@@ -82,13 +82,13 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return batch.end.to_json()
 
     def _prefetch_next(self, consumer: Consumer, done: Offset, last: "_Claimed", limit: ReadLimit) -> None:
-        """Acknowledges what is done, and claims the next batch, if the last one has left something."""
+        """Acknowledge finished messages and claim the next batch, if the last one was full."""
         budget = Budget.of(limit, self._options)
         ends = {} if self._ends is None else dict(self._ends)
 
         def work() -> _Claimed | None:
             self._acknowledge(consumer, done)
-            if not last.is_full or budget.least:  # few messages may wait for company
+            if not last.is_full or budget.least:  # small batches may wait
                 return None
             end = consumer.claim(last.end, budget, ends)
             return _Claimed(last.end, end, budget.is_spent)
@@ -100,7 +100,7 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             consumer.acknowledge(done)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """Where the stream would be if it had read everything: progress shows the lag by it."""
+        """The offset after everything was read; Spark shows the lag from it."""
         if self._consumer is None:
             return None
         try:
@@ -109,7 +109,7 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 for queue, hi, visible in self._consumer.waiting()
             }
         except EndpointError:
-            return None  # the lag is worth no failure
+            return None  # not worth failing for
         name = self._consumer.name
         return {"c": name, "q": queues, "qm": self._consumer.queue_manager, "v": 1}
 
@@ -129,21 +129,21 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         offset = Offset.of_json(end)
         consumer = self._attached(offset)
-        if self._options.ack_timing == "eager" and self._prefetch.is_busy:  # it is just being acknowledged
+        if self._options.ack_timing == "eager" and self._prefetch.is_busy:  # being acknowledged right now
             return
         self._prefetch.join()
         consumer.acknowledge(offset)
 
-    # What a task does.
+    # In tasks.
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Piece)
         return read_piece(self._options, self._names, partition, self._options.consumer)
 
-    # How it is done.
+    # Implementation.
 
     def _attached(self, offset: Offset | None = None, *, look_again: bool = False) -> Consumer:
-        """The consumer, taken over by the first call of a run, whichever it is; it must be the offset's."""
+        """The consumer, attached by the first call of a run; it must match the offset."""
         if self._consumer is None:
             self._consumer = Consumer(self._options, DataClient(self._options))
         self._consumer.attach(look_again=look_again)
@@ -152,7 +152,7 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._consumer
 
     def _claim(self, consumer: Consumer, offset: Offset, budget: Budget) -> "_Claimed":
-        """New messages; when there are none, waits a while for some."""
+        """Claim new messages; wait a while if there are none."""
         end = offset
         if self._ends is not None:
             end = consumer.claim(offset, budget, dict(self._ends))

@@ -1,6 +1,6 @@
-"""Writes to queues: every task stages its messages, and one publish makes them all appear, once.
+"""Writes to queues: tasks stage messages, and one publish makes all of them visible, once.
 
-A task may run twice, at once or after a failure, and Spark tells nobody; a batch whose end was not logged
+A task may run twice, concurrently or after a failure, without notice; a batch whose end was not logged
 runs again after a restart. So a stage is named by application, batch, partition and attempt; only the
 attempts that Spark counts are published; and the queue manager publishes each (application, batch) once.
 """
@@ -30,12 +30,12 @@ _NOT_TRANSACTIONAL: Final = "MQ_ERROR_TRANSACTION_USAGE"
 
 
 class OtherBatchError(RuntimeError):
-    """The queue manager has published another batch by this name: this one would be dropped."""
+    """The queue manager has already published another batch under this name."""
 
 
 @dataclass(frozen=True)
 class Staged(WriterCommitMessage):
-    """What a task has staged: the driver publishes it. No stage, no rows: a partition without any."""
+    """What a task has staged, for the driver to publish; empty for an empty partition."""
 
     app: str
     stage: str | None
@@ -44,15 +44,15 @@ class Staged(WriterCommitMessage):
 
 def check_writing(options: WriteOptions, schema: StructType, *, overwrite: bool) -> None:
     if overwrite:
-        raise OptionError('messages are only added to a queue: say .mode("append")')
+        raise OptionError('a queue supports only appending: use .mode("append")')
     try:
         columns.check_writer_schema(to_arrow_schema(schema, timezone="UTC"), options.queue)
     except ValueError as problem:
-        raise OptionError(f"these columns cannot be sent: {problem}") from None
+        raise OptionError(f"cannot send these columns: {problem}") from None
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Spark copies this object to the tasks and back, so its job has one name everywhere."""
+    """Spark copies this object to tasks and back, so the job name is fixed here."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
@@ -66,13 +66,13 @@ class BatchWriter(DataSourceArrowWriter):
         _publish(self._options, self._app, self._batch, messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002
-        """Also for attempts that come late, unless the next try goes by the same name."""
+        """Permanent, for late attempts, unless a retry uses the same name."""
         is_named = self._options.txn_version is not None
         _discard(self._options, self._app, self._batch, for_good=not is_named)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """A task has another copy of this than the driver; the query's name is known to tasks only."""
+    """Tasks have a copy of this object; only they know the query's name."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
@@ -97,7 +97,7 @@ def _stage(options: WriteOptions, app: str, batch: str, batches: Iterator[pa.Rec
     context = TaskContext.get()
     assert context is not None
     spare_imports()
-    # Numbers of attempts begin again with every driver: the rest keeps two runs apart.
+    # Attempt numbers restart with every driver; the rest distinguishes the runs.
     attempt = f"{context.taskAttemptId()}-{uuid.uuid4().hex[:8]}"
     stage = f"{app}/{batch}/{context.partitionId()}/{attempt}"
     counted = _Counted(batches)
@@ -116,7 +116,7 @@ def _stage(options: WriteOptions, app: str, batch: str, batches: Iterator[pa.Rec
 
 
 class _Counted:
-    """Batches, and how many rows have gone by."""
+    """Batches with a running count of rows."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self.rows = 0
@@ -129,7 +129,7 @@ class _Counted:
 
 
 def _chunks(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.Buffer]:
-    """Arrow streams of about so many bytes."""
+    """Arrow streams of about the given size."""
     held: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -163,7 +163,7 @@ def _stream(batches: Sequence[pa.RecordBatch]) -> pa.Buffer:
 def _publish(
     options: WriteOptions, app: str, batch: str, messages: Sequence[WriterCommitMessage | None]
 ) -> None:
-    """In the order of the partitions, which is that of the messages."""
+    """The stages in partition order, which is message order."""
     staged = [message for message in messages if isinstance(message, Staged) and message.stage]
     if not staged:
         return
@@ -173,16 +173,16 @@ def _publish(
         try:
             answer = client.publish(app, batch, stages, **what)
         except EndpointError as problem:
-            # Either way all messages appear at once; the queue decides whether they may be transactional.
+            # All messages appear at once either way; the queue decides whether they can be transactional.
             if options.transactional != "auto" or problem.code != _NOT_TRANSACTIONAL:
                 raise
             answer = client.publish(app, batch, stages, **{**what, "transactional": False})
     rows = sum(message.rows for message in staged)
     if answer["already"] and answer["published"] != rows:
         raise OtherBatchError(
-            f"batch {batch} of {app} was published already, with {answer['published']} messages; this one "
-            f"has {rows}, and none of them was sent. A query that starts anew, with another checkpoint, "
-            f"needs another txnAppId"
+            f"batch {batch} of {app} was already published with {answer['published']} messages; this one "
+            f"has {rows}, and none of them was sent. A query with a new checkpoint "
+            f"needs a new txnAppId"
         )
 
 
@@ -195,5 +195,5 @@ def _local_property(name: str) -> str:
     context = TaskContext.get()
     value = context.getLocalProperty(name) if context else None
     if value is None:
-        raise RuntimeError(f"Spark does not tell {name}: this is no task of a streaming query")
+        raise RuntimeError(f"{name} is missing: not in a task of a streaming query")
     return value

@@ -14,16 +14,16 @@ def test_a_missing_file_and_a_wrong_one(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["pipeline", "plan", str(tmp_path / "p.toml")]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
-    assert lines[0].endswith("none.toml: it cannot be read (No such file or directory)")
+    assert lines[0].endswith("none.toml: cannot read the file (No such file or directory)")
     assert "[pipeline] nam: unknown option; did you mean name?" in lines[1]
 
 
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ("nowhere", "there is no table; a new one is written as FORMAT:PLACE"),
-        ("duckdb:shop.db", "#NAME is wanted at the end"),
-        ("delta:", "a place is wanted behind delta:"),
+        ("nowhere", "no such table; for a new one use FORMAT:PLACE"),
+        ("duckdb:shop.db", "missing #NAME at the end"),
+        ("delta:", "missing place after delta:"),
     ],
 )
 def test_a_table_that_cannot_be_meant(table: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,5 +57,5 @@ def test_a_file_that_is_no_capture(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello")
     with pytest.raises(CaptureError, match="neither pcap nor pcapng"):
         land(spark, [tmp_path / "text"], table)
-    with pytest.raises(CaptureError, match="it cannot be read"):
+    with pytest.raises(CaptureError, match="cannot read the file"):
         land(spark, [tmp_path / "none"], table)

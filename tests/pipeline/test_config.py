@@ -91,40 +91,44 @@ def test_everything_that_can_be_said() -> None:
     [
         ("[source]", "[sources]", r"\[sources\]: unknown section; did you mean source\?"),
         ("queues =", "queue =", r"\[source\] queue: unknown option; did you mean queues\?"),
-        ('name = "orders"', "", r"\[pipeline\] name: it is needed and missing"),
+        ('name = "orders"', "", r"\[pipeline\] name: required"),
         ('name = "orders"', 'name = "a b"', r"1 to 64 letters, digits"),
         (
             'name = "orders"',
             'name = "orders"\ntrigger = "often"',
-            r'trigger = .often.: once, or a time such as "30s"',
+            r'trigger = .often.: must be once, or an interval such as "30s"',
         ),
-        ('name = "orders"', "name = 7", r"\[pipeline\] name = 7: a text in quotes is wanted"),
-        ("[[table]]", "[table]", r"a table to write to is wanted, written \[\[table\]\]"),
-        ('"parquet"', '"parket"', r"format = 'parket': parquet or delta or iceberg or postgresql or duckdb"),
-        ('"parquet"', '"postgresql"', r"\[table\] url: postgresql needs it"),
-        ('"parquet"', '"iceberg"', r"iceberg needs a name such as orders or shop.orders"),
-        ('"lake/orders"', '"s3://lake/orders"', r"a folder is wanted"),
+        ('name = "orders"', "name = 7", r"\[pipeline\] name = 7: must be a text in quotes"),
+        ("[[table]]", "[table]", r"missing table: add a section \[\[table\]\]"),
+        (
+            '"parquet"',
+            '"parket"',
+            r"format = 'parket': must be parquet or delta or iceberg or postgresql or duckdb",
+        ),
+        ('"parquet"', '"postgresql"', r"\[table\] url: required for postgresql"),
+        ('"parquet"', '"iceberg"', r"iceberg requires a name such as orders or shop.orders"),
+        ('"lake/orders"', '"s3://lake/orders"', r"must be a folder"),
         (
             '"lake/orders"',
             '"x"\nsql = "select 1"\nfunction = "a:b"',
-            r"sql, function: one of the two is wanted",
+            r"sql, function: use only one of these",
         ),
-        ('"lake/orders"', '"x"\nfunction = "a.b"', r'the form "module:name" is wanted'),
-        ('"lake/orders"', '"x"\ntarget_file_mib = 0', r"target_file_mib = 0: 1 to 4096 is wanted"),
-        ("[source]", "[source]\nmax_messages_per_trigger = 0", r"1 to 10000000 is wanted"),
+        ('"lake/orders"', '"x"\nfunction = "a.b"', r'must have the form "module:name"'),
+        ('"lake/orders"', '"x"\ntarget_file_mib = 0', r"target_file_mib = 0: must be 1 to 4096"),
+        ("[source]", "[source]\nmax_messages_per_trigger = 0", r"must be 1 to 10000000"),
         ("[source]", '[source]\ncolumns = ["lable"]', r"\[source\] columns: .*label"),
-        ("[source]", '[spark]\nmemory = "1g"\n[source]', r"an option of Spark is wanted"),
+        ("[source]", '[spark]\nmemory = "1g"\n[source]', r"must be a Spark option"),
         (
             "[source]",
             '[quarantine]\nformat = "parquet"\npath = "lake/orders"\n[source]',
-            r"two sections name the same",
+            r"two sections have the same table",
         ),
         (
             "[source]",
             '[quarantine]\nformat = "parquet"\npath = "q"\nsql = "x"\n[source]',
-            r"kept as they came",
+            r"stored unchanged",
         ),
-        ("[source]", "[source", r"it is no TOML"),
+        ("[source]", "[source", r"not valid TOML"),
     ],
 )
 def test_a_mistake_is_one_line(old: str, new: str, words: str) -> None:
@@ -137,19 +141,19 @@ def test_a_mistake_is_one_line(old: str, new: str, words: str) -> None:
 @pytest.mark.parametrize("path", ["lake/orders", "./lake//orders/", "/shop/lake/raw/../orders"])
 def test_one_table_under_two_names(path: str) -> None:
     """Each batch would be there already for the second, and its rows dropped."""
-    with pytest.raises(ConfigError, match="two sections name the same table"):
+    with pytest.raises(ConfigError, match="two sections have the same table"):
         parse(f'{LEAST}\n[quarantine]\nformat = "parquet"\npath = "{path}"', Path("/shop"))
 
 
 def test_a_file_names_itself(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none.toml: it cannot be read"):
+    with pytest.raises(ConfigError, match=r"none.toml: cannot read the file"):
         load(tmp_path / "none.toml")
     path = tmp_path / "pipeline.toml"
     path.write_text("[pipeline]\n")
-    with pytest.raises(ConfigError, match=r"pipeline.toml: \[pipeline\] name: it is needed"):
+    with pytest.raises(ConfigError, match=r"pipeline.toml: \[pipeline\] name: required"):
         load(path)
     path.write_bytes(b"\xff")
-    with pytest.raises(ConfigError, match="it is no UTF-8 text"):
+    with pytest.raises(ConfigError, match="not valid UTF-8"):
         load(path)
 
 

@@ -156,11 +156,11 @@ def test_a_plan_says_all_and_changes_nothing(shop: Shop) -> None:
     [
         ("from messages", "from mesages", "TABLE_OR_VIEW_NOT_FOUND"),
         ("arrived_time, cast", "arived_time, cast", "arived_time"),
-        ('["date"]', '["day"]', "partition_by day: there is no such column; there are arrived_time, id"),
+        ('["date"]', '["day"]', "partition_by day: unknown column; columns: arrived_time, id"),
         (
             "select arrived_time,",
             "select",
-            "partition_by date: there is no column date, arrived_time or sent_time",
+            "partition_by date: requires a column date, arrived_time or sent_time",
         ),
         ("< 0", "<", "PARSE_SYNTAX_ERROR"),
     ],
@@ -191,7 +191,7 @@ def test_a_function_makes_the_rows(shop: Shop) -> None:
     before = shop.text[shop.text.index("partition_by") : shop.text.index('[[table]]\nformat = "parquet"')]
     whole = shop.text
     shop.text = whole.replace(before, f'function = "{module}:nothing"\n')
-    with pytest.raises(ConfigError, match="it gave a int, a DataFrame is wanted"):
+    with pytest.raises(ConfigError, match="must return a DataFrame, not int"):
         shop.run()
     shop.text = whole.replace(before, f'function = "{module}:missing"\n')
     with pytest.raises(ConfigError, match="missing"):
@@ -203,7 +203,7 @@ def test_a_function_makes_the_rows(shop: Shop) -> None:
 
 
 def test_one_pipeline_runs_once_at_a_time(tmp_path: Path) -> None:
-    with only_one(tmp_path), pytest.raises(PipelineError, match="running already"), only_one(tmp_path):
+    with only_one(tmp_path), pytest.raises(PipelineError, match="already running"), only_one(tmp_path):
         pass
 
 

@@ -52,7 +52,7 @@ class TestRefusals:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             url = f"http://127.0.0.1:{probe.getsockname()[1]}"
-            with pytest.raises(EndpointLostError, match=r"cannot be reached .*refused.* option url"):
+            with pytest.raises(EndpointLostError, match=r"cannot reach .*refused.* option url"):
                 endpoint(url).queues()
 
 

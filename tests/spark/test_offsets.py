@@ -37,7 +37,7 @@ class TestText:
 
 class TestBelonging:
     def test_to_another_queue_manager(self) -> None:
-        with pytest.raises(OffsetError, match="is of the queue manager there"):
+        with pytest.raises(OffsetError, match="is for queue manager there"):
             Offset("there", "c").check_belongs("here", "c")
 
     def test_to_nobody_yet(self) -> None:

@@ -451,7 +451,7 @@ class TestALostCheckpoint:
     def test_another_consumers_is_refused(self, stream: Stream, table: Table, queue: str, send: Send) -> None:
         send(2)
         table.take_all(stream(queue=queue, consumer="mine").load())
-        with pytest.raises(PySparkException, match="the checkpoint is of consumer mine"):
+        with pytest.raises(PySparkException, match="the checkpoint is for consumer mine"):
             table.take_all(stream(queue=queue, consumer="yours").load())
 
     def test_nor_an_unfinished_batch_of_another(
@@ -464,7 +464,7 @@ class TestALostCheckpoint:
         end = mine.latestOffset(start, ReadAllAvailable())
         assert len(mine.partitions(start, end)) == 1
         for call in (lambda: yours.partitions(start, end), lambda: yours.commit(end)):
-            with pytest.raises(OffsetError, match="the checkpoint is of consumer mine-2"):
+            with pytest.raises(OffsetError, match="the checkpoint is for consumer mine-2"):
                 call()
 
     def test_numbers_that_were_never_claimed_acknowledge_nothing(
@@ -476,7 +476,7 @@ class TestALostCheckpoint:
         end = first.latestOffset(start, ReadAllAvailable())
         later = end | {"q": {guid: reached | {"hi": 3000} for guid, reached in end["q"].items()}}
         again = consuming("reborn")
-        with pytest.raises(OffsetError, match="only to 2"):
+        with pytest.raises(OffsetError, match="only at 2"):
             again.latestOffset(later, ReadAllAvailable())
         (piece,) = again.partitions(start, end)
         assert sum(batch.num_rows for batch in again.read(piece)) == 2

@@ -65,7 +65,7 @@ class TestBatch:
 
 class TestRefused:
     def test_other_modes(self, spark: SparkSession, url: str, queue: str, daemon: Served) -> None:
-        with pytest.raises(PySparkException, match=r'say .mode\("append"\)'):
+        with pytest.raises(PySparkException, match=r'use .mode\("append"\)'):
             rows_to(frame_of(spark, TEN), url=url, queue=queue).mode("overwrite").save()
         for mode in ("error", "ignore"):
             with pytest.raises(PySparkException, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
@@ -82,11 +82,11 @@ class TestRefused:
     )
     def test_columns(self, spark: SparkSession, url: str, queue: str, columns: str, words: str) -> None:
         frame = spark.createDataFrame([], columns)
-        with pytest.raises(PySparkException, match=f"these columns cannot be sent: .*{words}"):
+        with pytest.raises(PySparkException, match=f"cannot send these columns: .*{words}"):
             rows_to(frame, url=url, queue=queue).save()
 
     def test_no_queue(self, spark: SparkSession, url: str) -> None:
-        with pytest.raises(PySparkException, match=r"these columns cannot be sent: .*queue"):
+        with pytest.raises(PySparkException, match=r"cannot send these columns: .*queue"):
             rows_to(frame_of(spark, TEN), url=url).save()
 
     def test_a_value(self, spark: SparkSession, url: str, queue: str, daemon: Served) -> None:
@@ -192,7 +192,7 @@ class TestStream:
         sent, target = send(4), make_queue()
         for run, options in enumerate(({}, {"resumeConsumer": "true"})):
             frame = stream(queue=queue, consumer="anew", **options).load().select("body")
-            with nullcontext() if not run else pytest.raises(Exception, match="needs another txnAppId"):
+            with nullcontext() if not run else pytest.raises(Exception, match="needs a new txnAppId"):
                 self.start(frame, tmp_path / str(run), url=url, queue=target, txnAppId="anew")
             send(1)
         assert daemon.bodies(target) == sent

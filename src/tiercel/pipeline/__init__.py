@@ -1,7 +1,7 @@
-"""Queues into tables, on Spark: docs/pipeline.md.
+"""Loads queues into tables with Spark: docs/pipeline.md.
 
-`config` reads pipeline.toml, `plan` says what a pipeline would do, `running` does it; `tables` holds the five
-kinds of table that a batch is written to exactly once; `reports` draws what a table of messages tells;
-`captures` lands pcap files in the same columns. Spark, Arrow and the table formats are extras: `pip install
+`config` reads pipeline.toml, `plan` shows what a pipeline would do, `running` runs it; `tables` has the five
+table formats, which take each batch exactly once; `reports` makes charts from a table of messages;
+`captures` loads pcap files into the same columns. Spark, Arrow and the table formats are extras: `pip install
 tiercel[pipeline]`.
 """

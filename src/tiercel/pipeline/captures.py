@@ -1,9 +1,8 @@
-"""Captures of port 1801 into the columns of a table of messages: one capture, one partition.
+"""Loads captures of port 1801 into a table of messages, one partition per capture.
 
-Every message that went by is a row: its `arrived_time` is when the capture saw its last byte, its `queue` the
-one it is addressed to. What cannot be read, or was not captured, is a row with `decode_error` and nothing
-else, so that nothing is left out in silence. A capture that is already in the table, told by its bytes, is
-left out.
+Every captured message is a row: `arrived_time` is when its last byte was captured, `queue` its destination.
+Missing or undecodable bytes are rows with only `decode_error`, so that nothing is dropped silently. A capture
+that is already in the table, identified by its content, is skipped.
 """
 
 import hashlib
@@ -29,7 +28,7 @@ from tiercel.wire.message import decode_message
 from tiercel.wire.packet import decode_packet
 from tiercel.wire.user_message import UserMessage
 
-# Which capture, and which connection in it, a row is from: beside the columns of every message.
+# The source of a row, in addition to the columns of a message.
 _PLACE: Final = (pa.field("capture", pa.string()), pa.field("stream", pa.string()))
 _NAMES: Final = (*columns.names(), "decode_error")
 SCHEMA: Final = pa.schema([*columns.arrow_schema(_NAMES), *_PLACE])
@@ -39,11 +38,11 @@ _Moments = list[tuple[int, float]]
 
 
 class CaptureError(TiercelError):
-    """A file that is no capture; the text is one line."""
+    """A file that is not a capture."""
 
 
 class _Seen(NamedTuple):
-    """A row, in which stream it was and when, in seconds since 1970."""
+    """A row with its stream and its time in seconds since 1970."""
 
     row: Row
     stream: str = ""
@@ -59,7 +58,7 @@ class Landed(NamedTuple):
 def land(
     spark: SparkSession, files: Sequence[Path], table: Table, ports: Sequence[int] = (TCP_PORT,)
 ) -> Landed:
-    """Decodes the captures that the table does not have yet, all at once, and adds them in one step."""
+    """Decode all captures that the table does not have yet, and add them in one step."""
     marks = {_mark(path): path for path in files}
     new = {mark: path for mark, path in marks.items() if table.applied(mark) < 0}
     if not new:
@@ -79,11 +78,11 @@ def _mark(path: Path) -> str:
     try:
         with path.open("rb") as file:
             if not is_capture(file.read(4)):
-                raise CaptureError(f"{path}: this is neither pcap nor pcapng")
+                raise CaptureError(f"{path}: neither pcap nor pcapng")
             file.seek(0)
             return f"capture-{hashlib.file_digest(file, 'sha256').hexdigest()}"
     except OSError as problem:
-        raise CaptureError(f"{path}: it cannot be read ({problem.strerror})") from problem
+        raise CaptureError(f"{path}: cannot read the file ({problem.strerror})") from problem
 
 
 def _read_files(ports: tuple[int, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -124,16 +123,16 @@ def _rows(capture: Capture) -> Iterator[_Seen]:
         for row, moment in _stream_rows(stream, moments):
             yield _Seen(row, str(stream.flow), moment)
     if capture.damage is not None:
-        yield _Seen(_problem(f"the capture breaks off: {capture.damage}"))
+        yield _Seen(_problem(f"the capture is truncated: {capture.damage}"))
     if capture.unknown_link_types:
         listed = ", ".join(map(str, sorted(capture.unknown_link_types)))
-        yield _Seen(_problem(f"frames of link type {listed} cannot be read and were left out"))
+        yield _Seen(_problem(f"frames of link type {listed} are not supported and were skipped"))
 
 
 def _stream_rows(stream: Stream, moments: _Moments) -> Iterator[tuple[Row, float | None]]:
     for part in stream.parts:
         if isinstance(part, Gap):
-            words = f"{part.size} bytes at {part.offset} are missing, or belong to no known packet"
+            words = f"{part.size} bytes at {part.offset} are missing, or cannot be assigned to a packet"
             yield _problem(words), _moment(moments, part.offset)
         else:
             yield from _run_rows(part.data, part.offset, moments)
@@ -158,7 +157,7 @@ def _run_rows(data: bytes, at: int, moments: _Moments) -> Iterator[tuple[Row, fl
 
 
 def _row(data: bytes) -> Row | None:
-    """The row of a message; None for what queue managers tell each other."""
+    """The row of a message; None for internal packets."""
     try:
         packet = decode_packet(data)
         if not isinstance(packet, UserMessage):

@@ -1,7 +1,7 @@
 """pipeline.toml, read and checked: docs/pipeline.md explains every option.
 
-The sections are data classes; their fields are the options, with types and defaults. What is wrong raises a
-`ConfigError` that says it in one line. Relative paths are taken from the folder of the file.
+The sections are data classes; their fields are the options, with types and defaults. Errors are a
+`ConfigError` with one line. Relative paths are relative to the file.
 """
 
 import difflib
@@ -19,7 +19,7 @@ from tiercel import columns
 from tiercel.pipeline.tables.table import FORMATS, NAMED, TableOptions
 from tiercel.server.config import ConfigError
 
-# One pass until the queues are empty, or a batch in every so many seconds until it is stopped.
+# One pass until the queues are empty, or one batch per interval until stopped.
 ONCE: Final = "once"
 
 _PIPELINE_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -32,7 +32,7 @@ _TABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]
 class PipelineOptions:
     name: str
     master: str = "local[*]"
-    state: str = ""  # where Spark's checkpoint is; .NAME beside the file if it is left out
+    state: str = ""  # Spark's checkpoint (default: .NAME beside the file)
     trigger: str = ONCE
 
     @property
@@ -43,7 +43,7 @@ class PipelineOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """What is handed to `format("msmq")`, in the words of a TOML file."""
+    """Options of `format("msmq")`, in TOML spelling."""
 
     url: str = "http://127.0.0.1:8802"
     token_file: str = ""
@@ -52,7 +52,7 @@ class SourceOptions:
     queue_pattern: str = ""
     from_: str = "queue"
     mode: str = "consume"
-    consumer: str = ""  # the pipeline's name if it is left out
+    consumer: str = ""  # default: the pipeline's name
     columns: tuple[str, ...] = ()
     max_messages_per_trigger: int = 100_000
     max_bytes_per_trigger: str = "256m"
@@ -95,7 +95,7 @@ class TableSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantineSection(TableSection):
-    """Where messages go that nobody can read, or that `when` says are no good."""
+    """Where undecodable messages go, and those that match `when`."""
 
     when: str = ""
     queue: str = ""
@@ -150,7 +150,7 @@ class Pipeline:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What is read of every message, and its error: else a bad one could not be told from a good one."""
+        """The columns to read, always including the error, to recognize bad messages."""
         wanted = self.source.columns or columns.names()
         needed = ("body", "body_type") if self.decode.bodies else ()
         return tuple(dict.fromkeys((*wanted, *needed, "decode_error")))
@@ -178,9 +178,9 @@ def load(path: Path) -> Pipeline:
     try:
         text = path.read_text("utf-8")
     except OSError as problem:
-        raise ConfigError(f"{path}: it cannot be read ({problem.strerror})") from problem
+        raise ConfigError(f"{path}: cannot read the file ({problem.strerror})") from problem
     except UnicodeDecodeError as problem:
-        raise ConfigError(f"{path}: it is no UTF-8 text ({problem.reason})") from problem
+        raise ConfigError(f"{path}: not valid UTF-8 ({problem.reason})") from problem
     try:
         return parse(text, path.absolute().parent)
     except ConfigError as problem:
@@ -191,7 +191,7 @@ def parse(text: str, folder: Path) -> Pipeline:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
-        raise ConfigError(f"it is no TOML: {problem}") from problem
+        raise ConfigError(f"not valid TOML: {problem}") from problem
     for name in document:
         if name not in _SECTIONS:
             raise ConfigError(f"[{name}]: unknown section; {_nearest(name, _SECTIONS)}")
@@ -211,17 +211,17 @@ def parse(text: str, folder: Path) -> Pipeline:
 
 def _tables(found: Any) -> list[Any]:
     if isinstance(found, dict) or not found:
-        raise ConfigError("a table to write to is wanted, written [[table]] with two brackets")
+        raise ConfigError("missing table: add a section [[table]], with two brackets")
     return list(found)
 
 
 def _spark(table: Any) -> dict[str, str]:
     if not isinstance(table, dict):
-        raise ConfigError("spark: it is a section, written [spark]")
+        raise ConfigError("spark: must be a section, [spark]")
     for name, value in table.items():
         if not name.startswith("spark.") or not isinstance(value, str | int | bool):
             shown = f"[spark] {name} = {value!r}"[:80]
-            raise ConfigError(f'{shown}: an option of Spark is wanted, such as "spark.driver.memory" = "2g"')
+            raise ConfigError(f'{shown}: must be a Spark option, such as "spark.driver.memory" = "2g"')
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in table.items()
     }
@@ -230,7 +230,7 @@ def _spark(table: Any) -> dict[str, str]:
 def _read(kind: type[S], section: str, table: Any) -> S:
     """A section as its data class; unknown options, wrong types and values are refused."""
     if not isinstance(table, dict):
-        raise ConfigError(f"{section}: it is a section, written [{section}]")
+        raise ConfigError(f"{section}: must be a section, [{section}]")
     known = {each.name.rstrip("_"): each for each in fields(kind)}  # type: ignore[arg-type]
     hints = get_type_hints(kind)
     values = {}
@@ -240,7 +240,7 @@ def _read(kind: type[S], section: str, table: Any) -> S:
         values[known[name].name] = _checked(section, name, value, hints[known[name].name])
     for name, each in known.items():
         if each.default is MISSING and each.default_factory is MISSING and name not in table:
-            raise ConfigError(f"[{section}] {name}: it is needed and missing")
+            raise ConfigError(f"[{section}] {name}: required")
     return kind(**values)
 
 
@@ -249,25 +249,27 @@ def _checked(section: str, name: str, value: Any, hint: Any) -> Any:
         hint = next(each for each in get_args(hint) if each is not type(None))
     if get_origin(hint) is tuple:
         if not isinstance(value, list):
-            raise _wrong(section, name, value, "a list is wanted")
+            raise _wrong(section, name, value, "must be a list")
         return tuple(_checked(section, name, each, get_args(hint)[0]) for each in value)
     if type(value) is not hint:
-        raise _wrong(section, name, value, f"{_WANTED[hint]} is wanted")
+        raise _wrong(section, name, value, f"must be {_WANTED[hint]}")
     if name in _RANGES:
         lowest, highest = _RANGES[name]
         if not lowest <= value <= highest:
-            raise _wrong(section, name, value, f"{lowest} to {highest} is wanted")
+            raise _wrong(section, name, value, f"must be {lowest} to {highest}")
     if name in _CHOICES and value not in _CHOICES[name]:
-        raise _wrong(section, name, value, f"{' or '.join(_CHOICES[name])} is wanted")
+        raise _wrong(section, name, value, f"must be {' or '.join(_CHOICES[name])}")
     return value
 
 
 def _check_together(pipeline: Pipeline) -> None:
     own = pipeline.pipeline
     if not _PIPELINE_NAME.fullmatch(own.name):
-        raise _wrong("pipeline", "name", own.name, "1 to 64 letters, digits, dots, hyphens, underscores")
+        raise _wrong(
+            "pipeline", "name", own.name, "must be 1 to 64 letters, digits, dots, hyphens and underscores"
+        )
     if own.trigger != ONCE and not own.interval_s:
-        raise _wrong("pipeline", "trigger", own.trigger, 'once, or a time such as "30s" or "5m" is wanted')
+        raise _wrong("pipeline", "trigger", own.trigger, 'must be once, or an interval such as "30s" or "5m"')
     try:
         columns.check_names(pipeline.columns)
     except columns.UnknownColumnError as problem:
@@ -277,17 +279,15 @@ def _check_together(pipeline: Pipeline) -> None:
     if pipeline.quarantine is not None:
         _check_table("quarantine", pipeline.quarantine)
         if pipeline.quarantine.sql or pipeline.quarantine.function:
-            raise ConfigError(
-                "[quarantine] sql: bad messages are kept as they came; it has no sql or function"
-            )
+            raise ConfigError("[quarantine] sql: bad messages are stored unchanged; remove sql and function")
     every = [*pipeline.tables, *([pipeline.quarantine] if pipeline.quarantine else [])]
     for one, other in combinations(every, 2):
         if _place(one, pipeline.folder) == _place(other, pipeline.folder):
-            raise ConfigError(f"{other.options}: two sections name the same table")
+            raise ConfigError(f"{other.options}: two sections have the same table")
 
 
 def _place(table: TableSection, folder: Path) -> tuple[str, str]:
-    """Where a table is, however that is spelled: two that are one would take each batch for theirs."""
+    """The normalized place of a table, to detect two sections with the same table."""
     place = table.url or os.path.realpath(folder / table.path)
     is_short = table.format == "iceberg" and "." not in table.name
     return place, f"default.{table.name}" if is_short else table.name
@@ -297,23 +297,25 @@ def _check_table(section: str, table: TableSection) -> None:
     """A table's place is a path, or a URL with PostgreSQL; those that share a place have names."""
     place, other = ("url", "path") if table.format == "postgresql" else ("path", "url")
     if not getattr(table, place):
-        raise ConfigError(f"[{section}] {place}: {table.format} needs it, to know where the table is")
+        raise ConfigError(f"[{section}] {place}: required for {table.format}")
     if getattr(table, other):
-        raise _wrong(section, other, getattr(table, other), f"{table.format} has {place} instead")
+        raise _wrong(section, other, getattr(table, other), f"use {place} for {table.format}")
     if "://" in table.path:
-        raise _wrong(section, "path", table.path, "a folder is wanted that every machine sees under one name")
+        raise _wrong(
+            section, "path", table.path, "must be a folder that all machines see under the same name"
+        )
     if table.format in NAMED and not _TABLE_NAME.fullmatch(table.name):
         raise _wrong(
-            section, "name", table.name, f"{table.format} needs a name such as orders or shop.orders"
+            section, "name", table.name, f"{table.format} requires a name such as orders or shop.orders"
         )
     if table.catalog and table.format != "iceberg":
-        raise _wrong(section, "catalog", table.catalog, "it is for iceberg alone")
+        raise _wrong(section, "catalog", table.catalog, "only for iceberg")
     if table.partition_by and table.format in {"postgresql", "duckdb"}:
-        raise _wrong(section, "partition_by", table.partition_by, "it is for parquet, delta and iceberg")
+        raise _wrong(section, "partition_by", table.partition_by, "only for parquet, delta and iceberg")
     if table.sql and table.function:
-        raise ConfigError(f"[{section}] sql, function: one of the two is wanted")
+        raise ConfigError(f"[{section}] sql, function: use only one of these")
     if table.function and not re.fullmatch(r"[\w.]+:\w+", table.function):
-        raise _wrong(section, "function", table.function, 'the form "module:name" is wanted')
+        raise _wrong(section, "function", table.function, 'must have the form "module:name"')
 
 
 def _placed(pipeline: Pipeline) -> Pipeline:
@@ -331,5 +333,5 @@ def _wrong(section: str, name: str, value: object, problem: str) -> ConfigError:
 
 def _nearest(name: str, known: Any) -> str:
     near = difflib.get_close_matches(name, list(known), n=1)
-    listed = f"there are {', '.join(sorted(known))}"
+    listed = f"known: {', '.join(sorted(known))}"
     return f"did you mean {near[0]}? {listed[0].upper()}{listed[1:]}" if near else listed

@@ -1,4 +1,4 @@
-"""What a pipeline would do, in words: nothing is read from a queue, nothing is written."""
+"""Shows what a pipeline would do, without reading messages or writing anything."""
 
 from collections.abc import Iterator
 from textwrap import wrap
@@ -15,12 +15,12 @@ from tiercel.pipeline.running import Checkpoint, outputs
 from tiercel.pipeline.tables import open_table
 
 _WIDTH = 100
-# A queue manager that is away is told at once: nobody waits for a plan.
+# Short, so that a plan reports an unreachable queue manager at once.
 _PATIENCE_S = 5.0
 
 
 class Waiting(TypedDict):
-    """What is in a queue, and what its consumer has claimed and not yet finished."""
+    """The messages of a queue, and those claimed and unfinished."""
 
     queue: str
     bytes: int
@@ -29,10 +29,12 @@ class Waiting(TypedDict):
 
 
 def plan(pipeline: Pipeline, spark: SparkSession) -> Iterator[str]:
-    """The plan, line by line; raises what would keep the pipeline from running."""
+    """The plan, line by line; raises the errors that would prevent a run."""
     own = pipeline.pipeline
     ends = (
-        "until the queues are empty" if own.interval_s is None else f"a batch every {own.trigger}, for ever"
+        "until the queues are empty"
+        if own.interval_s is None
+        else f"a batch every {own.trigger}, until stopped"
     )
     yield f"pipeline {own.name} on {own.master}, {ends}"
     yield from _source(pipeline)
@@ -47,7 +49,7 @@ def plan(pipeline: Pipeline, spark: SparkSession) -> Iterator[str]:
 
 def _source(pipeline: Pipeline) -> Iterator[str]:
     options = read_stream_options(pipeline.reader_options)
-    what = f"taken by consumer {pipeline.consumer}" if options.is_consuming else "looked at, never removed"
+    what = f"claimed by consumer {pipeline.consumer}" if options.is_consuming else "browsed, not removed"
     yield f"messages from {options.url}, {what}"
     if options.url.is_rpc:
         yield f"  {', '.join(options.queue or ())}"
@@ -57,7 +59,7 @@ def _source(pipeline: Pipeline) -> Iterator[str]:
         waiting += line["waiting"]
         yield (
             f"  {line['queue']}: {_many(line['waiting'], 'message')} waiting ({_size(line['bytes'])})"
-            + f", {_many(line['claimed'], 'message')} claimed and not done" * bool(line["claimed"])
+            + f", {_many(line['claimed'], 'message')} claimed and unfinished" * bool(line["claimed"])
         )
     source = pipeline.source
     batches = -(-waiting // source.max_messages_per_trigger)
@@ -105,7 +107,7 @@ def _decoding(pipeline: Pipeline) -> Iterator[str]:
     else:
         yield "decode: bodies stay bytes"
     if pipeline.quarantine is None:
-        yield "  messages that cannot be read stay among the others, with decode_error or body_error"
+        yield "  undecodable messages stay in the table, with decode_error or body_error"
 
 
 def _table(section: TableSection, rows: DataFrame, checkpoint: Checkpoint) -> Iterator[str]:
@@ -113,7 +115,7 @@ def _table(section: TableSection, rows: DataFrame, checkpoint: Checkpoint) -> It
     parts = f", partitioned by {', '.join(section.partition_by)}" if section.partition_by else ""
     if isinstance(section, QuarantineSection):
         rule = f" or where {section.when}" if section.when else ""
-        yield f"quarantine {options}{parts}: messages that cannot be read{rule}"
+        yield f"quarantine {options}{parts}: undecodable messages{rule}"
         if section.queue:
             yield f"  and sent to {section.queue}"
     else:
@@ -123,7 +125,7 @@ def _table(section: TableSection, rows: DataFrame, checkpoint: Checkpoint) -> It
     if section.function:
         yield f"  function: {section.function}"
     last = open_table(options).applied(checkpoint.query) if checkpoint.query else -1
-    yield f"  last batch in it: {last}" if last >= 0 else "  no batch of this pipeline is in it yet"
+    yield f"  last batch: {last}" if last >= 0 else "  no batch of this pipeline yet"
     yield from wrap(f"columns: {_columns(rows)}", _WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
@@ -141,9 +143,9 @@ def _columns(rows: DataFrame) -> str:
 def _state(pipeline: Pipeline, checkpoint: Checkpoint) -> Iterator[str]:
     place = f"state {pipeline.state}"
     if not checkpoint.query:
-        yield f"{place}: this would be the first run"
+        yield f"{place}: first run"
     elif checkpoint.planned > checkpoint.finished:
-        yield f"{place}: batch {checkpoint.planned} was begun and not finished; it is run again first"
+        yield f"{place}: batch {checkpoint.planned} was started but not finished; it is repeated first"
     else:
         yield f"{place}: batch {checkpoint.finished} is done"
 

@@ -1,7 +1,7 @@
-"""A pipeline at work: each micro-batch of the stream goes into every table, once.
+"""Runs a pipeline: writes each micro-batch of the stream to every table, once.
 
-Spark's checkpoint says which batch is next, and each table knows the last batch it took. A batch that was cut
-off anywhere is read again, the same messages, and every table takes what it does not have. Messages leave the
+Spark's checkpoint has the next batch, and each table records the last batch it took. An interrupted batch is
+read again with the same messages, and every table takes it unless it has it. Messages leave the
 queue when Spark has logged the batch as done.
 """
 
@@ -30,18 +30,18 @@ from tiercel.pipeline.config import Pipeline, TableSection
 from tiercel.pipeline.steps import Step, decoded, files_of_functions, marked, step_of, with_partition_columns
 from tiercel.pipeline.tables import Table, Written, open_table
 
-# Spark gives a Python worker ten seconds to start, whatever one says: a busy machine may need more.
+# Spark's fixed limit of ten seconds for starting a worker is too short on a busy machine.
 _BUSY: Final = "Python worker failed to connect back"
 _ATTEMPTS: Final = 5
 
 
 class PipelineError(TiercelError):
-    """A pipeline that cannot go on; the text is for the operator."""
+    """A pipeline that cannot continue."""
 
 
 @dataclass(slots=True)
 class Summary:
-    """What a run did; `again` counts batches that some table had already."""
+    """The result of a run; `again` counts batches that some table already had."""
 
     messages: int = 0
     batches: int = 0
@@ -223,7 +223,7 @@ def _count(query: StreamingQuery, seen: set[int], summary: Summary) -> None:
 
 
 def _failure(problem: Exception) -> Exception:
-    """Spark wraps the words that matter in pages of others: the last error in them began it all."""
+    """The root cause in Spark's error text: the last error in it."""
     if not isinstance(problem, PySparkException):
         return problem
     lines = [line.strip() for line in str(problem).splitlines()]
@@ -237,19 +237,19 @@ def _query_id(messages: DataFrame) -> str:
     """
     found = messages.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
     if found is None:
-        raise PipelineError("Spark did not say which query this is")
+        raise PipelineError("the id of the Spark query is missing")
     return found
 
 
 @contextmanager
 def only_one(state: Path) -> Iterator[None]:
-    """Two runs of one pipeline on one machine would only fence each other."""
+    """Allow one run per pipeline and machine; two would fence each other."""
     state.mkdir(parents=True, exist_ok=True)
     with (state / "lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise PipelineError(f"{state}: this pipeline is running already") from None
+            raise PipelineError(f"{state}: this pipeline is already running") from None
         yield
 
 

@@ -1,4 +1,4 @@
-"""The Spark session of a pipeline, and where its log goes."""
+"""The Spark session of a pipeline, and its log."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 import pyspark_msmq
 from tiercel.model.errors import TiercelError
 
-# What every job here relies on; a pipeline's own options cannot change it.
+# Required by every job; the pipeline's options cannot change it.
 _ALWAYS: Final = {"spark.sql.session.timeZone": "UTC"}  # a date is the same everywhere
 _UNLESS_SAID: Final = {
     "spark.ui.enabled": "false",
@@ -23,17 +23,17 @@ _UNLESS_SAID: Final = {
 
 
 class SparkStartError(TiercelError):
-    """Spark did not start; the text is one line."""
+    """Spark did not start."""
 
 
 def open_session(name: str, master: str, options: Mapping[str, str], log: Path | None = None) -> SparkSession:
-    """A session whose log goes to a file, or nowhere: what matters to a user is in the errors."""
+    """A session whose log goes to a file or is discarded; errors have what users need."""
     said = {**_UNLESS_SAID, **options, **_ALWAYS}
     try:
         with _stderr_to(log or Path(os.devnull)):
             session = pyspark_msmq.session(name, master, **{key.replace(".", "_"): said[key] for key in said})
     except (PySparkException, RuntimeError) as problem:
-        where = f"; {log} says more" if log else ""
+        where = f"; see {log}" if log else ""
         raise SparkStartError(
             f"Spark did not start on {master} ({str(problem).splitlines()[0]}){where}"
         ) from problem
@@ -43,7 +43,7 @@ def open_session(name: str, master: str, options: Mapping[str, str], log: Path |
 
 @contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
-    """The JVM inherits the standard error, and greets with a page of warnings that concern nobody."""
+    """Redirect stderr, which the JVM inherits and fills with irrelevant warnings."""
     sys.stderr.flush()
     path.parent.mkdir(parents=True, exist_ok=True)
     kept = os.dup(2)

@@ -1,4 +1,4 @@
-"""From messages to rows of a table: decode, set the bad ones apart, SQL or a function, partition columns."""
+"""Turns messages into table rows: decoding, quarantine, SQL or a function, partition columns."""
 
 import importlib
 import sys
@@ -62,7 +62,7 @@ def _query(rows: DataFrame, text: str) -> DataFrame:
 
 @contextmanager
 def _said(what: str) -> Iterator[None]:
-    """Spark's page about wrong SQL, as the one line of it that says what is wrong."""
+    """The one line of Spark's SQL error that states the problem."""
     try:
         yield
     except (AnalysisException, ParseException) as problem:
@@ -83,7 +83,7 @@ def _function(name: str, folder: Path) -> Step:
     def step(rows: DataFrame) -> DataFrame:
         found = function(rows)
         if not isinstance(found, DataFrame):
-            raise ConfigError(f"function = {name!r}: it gave a {type(found).__name__}, a DataFrame is wanted")
+            raise ConfigError(f"function = {name!r}: must return a DataFrame, not {type(found).__name__}")
         return found
 
     return step
@@ -100,13 +100,9 @@ def with_partition_columns(rows: DataFrame, partition_by: tuple[str, ...]) -> Da
     if "date" in partition_by and "date" not in rows.columns:
         times = [f.col(name) for name in ("arrived_time", "sent_time") if name in rows.columns]
         if not times:
-            raise ConfigError(
-                "partition_by date: there is no column date, arrived_time or sent_time to make it of"
-            )
+            raise ConfigError("partition_by date: requires a column date, arrived_time or sent_time")
         rows = rows.withColumn("date", f.to_date(f.coalesce(*times)))
     for name in partition_by:
         if name not in rows.columns:
-            raise ConfigError(
-                f"partition_by {name}: there is no such column; there are {', '.join(rows.columns)}"
-            )
+            raise ConfigError(f"partition_by {name}: unknown column; columns: {', '.join(rows.columns)}")
     return rows

@@ -50,11 +50,11 @@ class DeltaLakeTable:
         layout = Layout(folder=self.options.place, prefix=file_prefix(marks), partition_by=partition_by)
         files = write_files(rows, layout)
         if not files:
-            return Written()  # nothing to mark either: an empty batch is empty again
+            return Written()  # nothing to record either: a repeated empty batch is empty again
         # Of the very version that the commit builds on: Delta refuses what conflicts with later ones.
         table = self._open()
         if are_there(self.options, marks, functools.partial(_applied, table)):
-            return Written(already=True)  # another driver was quicker; its rows are these rows
+            return Written(already=True)  # another driver was faster and wrote the same rows
         transactions = [Transaction(app, batch) for app, batch in marks.items()]
         try:
             table.create_write_transaction(
@@ -72,7 +72,7 @@ class DeltaLakeTable:
 
     def read(self, spark: SparkSession) -> DataFrame:
         if not self._exists():
-            raise TableError(f"{self.options}: there is no table yet")
+            raise TableError(f"{self.options}: the table does not exist yet")
         table = self._open()
         actions = pa.table(table.get_add_actions(flatten=False)).to_pylist()
         root = Path(self.options.place)
@@ -93,7 +93,7 @@ class DeltaLakeTable:
         return Compacted(done["numFilesRemoved"], done["numFilesAdded"], len(removed))
 
     def _prepare(self, schema: pa.Schema) -> None:
-        """A new table, or an old one with the columns that are new; one name has one type for ever."""
+        """Create the table, or add new columns to it; a column keeps its type."""
         if not self._exists():
             Path(self.options.place).mkdir(parents=True, exist_ok=True)
             DeltaTable.create(

@@ -65,7 +65,7 @@ class DuckDbTable:
             files = write_files(rows, Layout(folder=staging, prefix=file_prefix(marks)))
             paths = [str(Path(staging) / each.path) for each in files]
             if not paths:
-                return Written()  # nothing to mark either: an empty batch is empty again
+                return Written()  # nothing to record either: a repeated empty batch is empty again
             count = sum(each.rows for each in files)
             return Written(count) if self._take(paths, count, marks) else Written(already=True)
         finally:
@@ -74,7 +74,7 @@ class DuckDbTable:
     def _remove_abandoned(self) -> None:
         """What drivers left that were killed; one that is a day old belongs to nobody who still works."""
         for folder in self._path.parent.glob(f".{self._path.name}-*/"):
-            with suppress(FileNotFoundError):  # another driver was quicker
+            with suppress(FileNotFoundError):  # another driver was faster
                 if folder.stat().st_mtime < time.time() - _ABANDONED_S:
                     shutil.rmtree(folder, ignore_errors=True)
 
@@ -93,7 +93,7 @@ class DuckDbTable:
         return True
 
     def _prepare(self, connection: Any, paths: list[str]) -> None:
-        """A new table, or an old one with the columns that are new; one name has one type for ever."""
+        """Create the table, or add new columns to it; a column keeps its type."""
         new = _columns(connection, "select * from read_parquet(?)", [paths])
         if not _exists(connection, self.options.name):
             schema, dot, _ = self.options.name.rpartition(".")
@@ -110,10 +110,10 @@ class DuckDbTable:
 
     def read(self, spark: SparkSession) -> DataFrame:
         if not self._path.exists():
-            raise TableError(f"{self.options}: there is no table yet")
+            raise TableError(f"{self.options}: the table does not exist yet")
         with self._open(read_only=True) as connection:
             if not _exists(connection, self.options.name):
-                raise TableError(f"{self.options}: there is no table yet")
+                raise TableError(f"{self.options}: the table does not exist yet")
             connection.execute("set timezone = 'UTC'")
             rows = connection.sql(f"select * from {self._name}").to_arrow_table()  # noqa: S608  # quoted
         return spark.createDataFrame(rows)
@@ -129,7 +129,7 @@ class DuckDbTable:
         try:
             connection = duckdb.connect(str(self._path), read_only=read_only)
         except duckdb.IOException as problem:
-            raise TableError(f"{self.options}: it cannot be opened ({problem})") from problem
+            raise TableError(f"{self.options}: cannot open the file ({problem})") from problem
         with connection:
             yield connection
 

@@ -76,12 +76,12 @@ class IcebergTable:
         table = self._prepare(schema_of(rows))
         files = write_files(rows, self._layout(table, file_prefix(marks)))
         if not files:
-            return Written()  # nothing to mark either: an empty batch is empty again
+            return Written()  # nothing to record either: a repeated empty batch is empty again
         with self._catalog() as catalog:
             for tries_left in reversed(range(_TRIES)):
                 table = self._load_to_commit(catalog)
                 if are_there(self.options, marks, functools.partial(_applied, table)):
-                    return Written(already=True)  # another driver was quicker; its rows are these rows
+                    return Written(already=True)  # another driver was faster and wrote the same rows
                 try:
                     self._commit(table, files, marks)
                     break
@@ -114,7 +114,7 @@ class IcebergTable:
     def read(self, spark: SparkSession) -> DataFrame:
         table = self._load()
         if table is None:
-            raise TableError(f"{self.options}: there is no table yet")
+            raise TableError(f"{self.options}: the table does not exist yet")
         files = [Fragment(_local(task.file.file_path), {}) for task in table.scan().plan_files()]
         return read_fragments(spark, files, nullable(table.schema().as_arrow()))
 
@@ -148,7 +148,7 @@ class IcebergTable:
         return len(found)
 
     def _prepare(self, schema: pa.Schema) -> Iceberg:
-        """A new table, or an old one with the columns that are new; one name has one type for ever."""
+        """Create the table, or add new columns to it; a column keeps its type."""
         with self._catalog() as catalog:
             if not catalog.table_exists(self._identifier):
                 catalog.create_namespace_if_not_exists(self._namespace)

@@ -91,9 +91,9 @@ class ParquetTable:
         )
         files = write_files(rows, layout)
         if not files:
-            return Written()  # nothing to mark either: an empty batch is empty again
+            return Written()  # nothing to record either: a repeated empty batch is empty again
         with self._locked() as state:
-            if self._has(state, marks):  # another driver was quicker; its rows are these rows
+            if self._has(state, marks):  # another driver was faster and wrote the same rows
                 return Written(already=True)
             self._check_columns(state, rows)
             state.applied |= marks
@@ -103,7 +103,7 @@ class ParquetTable:
 
     def read(self, spark: SparkSession) -> DataFrame:
         if not self._state_file.exists() and not any(self._folder.glob("**/*.parquet")):
-            raise TableError(f"{self.options}: there is no table yet")
+            raise TableError(f"{self.options}: the table does not exist yet")
         if not self._state_file.exists():  # somebody else's folder
             return spark.read.option("mergeSchema", "true").parquet(str(self._folder))
         with self._locked() as state:  # and a commit that was cut off is completed
@@ -170,7 +170,7 @@ class ParquetTable:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise TableError(f"{self.options}: somebody else compacts it just now") from None
+                raise TableError(f"{self.options}: another process is compacting it") from None
             with self._locked():
                 pass  # a commit that was cut off is completed before anybody looks at the files
             yield
@@ -193,7 +193,7 @@ class ParquetTable:
         try:
             return _State(**json.loads(text))
         except (ValueError, TypeError) as problem:
-            raise TableError(f"{self._state_file}: it is damaged ({problem})") from problem
+            raise TableError(f"{self._state_file}: damaged ({problem})") from problem
 
     def _commit(self, state: _State) -> None:
         self._save(state)  # from here on the batch is in the table, whatever happens

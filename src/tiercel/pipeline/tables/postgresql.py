@@ -56,7 +56,7 @@ _PAGE: Final = 10_000
 class PostgreSqlTable:
     def __init__(self, options: TableOptions) -> None:
         if options.partition_by:
-            raise TableError(f"{options}: partition_by is for files; give the table partitions with SQL")
+            raise TableError(f"{options}: partition_by is only for files; partition the table with SQL")
         self.options = options
         self._table = sql.Identifier(*options.name.split("."))
 
@@ -81,7 +81,7 @@ class PostgreSqlTable:
             stages = rows.mapInArrow(copy, "stage string, rows long").collect()
             count = sum(each["rows"] for each in stages)
             if not count:
-                return Written()  # nothing to mark either: an empty batch is empty again
+                return Written()  # nothing to record either: a repeated empty batch is empty again
             moved = self._move([each["stage"] for each in stages], columns, count, marks)
         finally:
             self._drop_stages(prefix)
@@ -127,7 +127,7 @@ class PostgreSqlTable:
             )
 
     def _prepare(self, connection: psycopg.Connection[Any], columns: Mapping[str, str]) -> None:
-        """A new table, or an old one with the columns that are new; one name has one type for ever."""
+        """Create the table, or add new columns to it; a column keeps its type."""
         schema, dot, _ = self.options.name.rpartition(".")
         if dot:
             connection.execute(sql.SQL("create schema if not exists {}").format(sql.Identifier(schema)))
@@ -156,21 +156,21 @@ class PostgreSqlTable:
             try:
                 cursor.execute(sql.SQL("select * from {}").format(self._table))
             except psycopg.errors.UndefinedTable as problem:
-                raise TableError(f"{self.options}: there is no table yet") from problem
+                raise TableError(f"{self.options}: the table does not exist yet") from problem
             known = _known_columns(connection, self.options.name)
             schema = pa.schema([(name, _ARROW[kind]) for name, kind in known.items()])
             parts = [_arrow(rows, schema) for rows in iter(lambda: cursor.fetchmany(_PAGE), [])]
         return spark.createDataFrame(pa.Table.from_batches(parts, schema))
 
     def compact(self) -> Compacted:
-        """PostgreSQL keeps house itself; only the stages of tasks that died are dropped."""
+        """Drop the staging tables of dead tasks; PostgreSQL needs no compaction."""
         return Compacted(removed=self._drop_stages(_STAGE, ORPHAN_AGE_S))
 
     def _connect(self) -> psycopg.Connection[Any]:
         try:
             return psycopg.connect(self.options.place)
         except psycopg.OperationalError as problem:
-            raise TableError(f"{self.options.name}: PostgreSQL cannot be reached ({problem})") from problem
+            raise TableError(f"{self.options.name}: cannot reach PostgreSQL ({problem})") from problem
 
 
 _KINDS: Final = {"timestamptz": "timestamp with time zone", "timestamp": "timestamp without time zone"}
@@ -197,7 +197,7 @@ def _kind(column: pa.Field) -> str:
     for is_kind, kind in _TYPES:
         if is_kind(column.type):
             return kind
-    raise TableError(f"column {column.name} is {column.type}, which has no type in PostgreSQL; cast it")
+    raise TableError(f"column {column.name} is {column.type}, which PostgreSQL does not support; cast it")
 
 
 def _known_columns(connection: psycopg.Connection[Any], name: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What every kind of table can do, and how one is named."""
+"""The interface of all table formats, and their names."""
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ MIB: Final = 1 << 20
 
 
 class TableError(TiercelError):
-    """A table that cannot be written or read; the text is one line that says which, why and what to do."""
+    """A table that cannot be written or read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +55,9 @@ class TableOptions:
             rest = text
         place, _, name = rest.partition("#")
         if not place:
-            raise TableError(f"{text}: a place is wanted behind {kind}:")
+            raise TableError(f"{text}: missing place after {kind}:")
         if kind in NAMED and not name:
-            raise TableError(f"{text}: #NAME is wanted at the end, for {kind} holds many tables in one place")
+            raise TableError(f"{text}: missing #NAME at the end; {kind} has many tables in one place")
         return cls(format=kind, place=place, name=name)
 
     def under(self, folder: Path) -> Self:
@@ -75,9 +75,7 @@ def _kind_of(place: str) -> str:
         return "parquet"
     if path.is_file():
         return "duckdb"
-    raise TableError(
-        f"{place}: there is no table; a new one is written as FORMAT:PLACE, FORMAT being {_listed()}"
-    )
+    raise TableError(f"{place}: no such table; for a new one use FORMAT:PLACE, with FORMAT {_listed()}")
 
 
 def _listed() -> str:
@@ -115,7 +113,7 @@ class Table(Protocol):
         """All rows that are in the table now."""
 
     def compact(self) -> Compacted:
-        """Joins small files and removes what failed attempts left behind."""
+        """Merge small files and remove leftovers of failed attempts."""
 
 
 def open_table(options: TableOptions) -> Table:
@@ -125,7 +123,7 @@ def open_table(options: TableOptions) -> Table:
         kind = getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as problem:
         raise TableError(
-            f"{options}: the package {problem.name} is missing; pip install 'tiercel[pipeline]' brings it"
+            f"{options}: package {problem.name} is missing; run pip install 'tiercel[pipeline]'"
         ) from problem
     table: Table = kind(options)
     return table
@@ -139,14 +137,12 @@ def are_there(options: TableOptions, marks: Mapping[str, int], applied: Callable
     """Whether a table has the rows of these marks already: all of them, or none."""
     found = {applied(app) >= batch for app, batch in marks.items()}
     if len(found) > 1:
-        raise TableError(
-            f"{options}: another run has just added a part of these rows; run it again for the rest"
-        )
+        raise TableError(f"{options}: another run has added some of these rows; run it again for the rest")
     return found == {True}
 
 
 def other_type(options: TableOptions, column: str, known: object, new: object) -> TableError:
-    """One name has one type for ever."""
+    """A column keeps its type."""
     return TableError(
         f"{options}: column {column} is {known} in the table and {new} in the batch;"
         " cast it, or write to a new table"
@@ -155,6 +151,4 @@ def other_type(options: TableOptions, column: str, known: object, new: object) -
 
 def other_partitions(options: TableOptions, known: Sequence[str | None]) -> TableError:
     wanted = list(options.partition_by)
-    return TableError(
-        f"{options}: it is partitioned by {list(known)}, and now {wanted} is asked for; write to a new table"
-    )
+    return TableError(f"{options}: partitioned by {list(known)}, not {wanted}; write to a new table")
