@@ -283,7 +283,7 @@ class TestRefusals:
             port = other.getsockname()[1]
             code, line = refused(capfd, "--data", tmp_path / "data", "--listen", f"127.0.0.1:{port}")
         assert code == 69
-        assert f"127.0.0.1:{port}: the port is in use. Stop what listens there" in line
+        assert f"127.0.0.1:{port}: the port is in use. Stop the program that uses it" in line
 
     def test_an_address_of_somebody_else(self, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         code, line = refused(capfd, "--data", tmp_path / "data", "--listen", "192.0.2.1:1801")
@@ -360,7 +360,9 @@ def test_a_commit_that_fails_ends_the_process(tmp_path: Path) -> None:
     assert ended.returncode == 70
     assert "event=store_failed" in ended.stderr
     last = ended.stderr.splitlines()[-1]
-    assert last.startswith("tiercel serve: stopped, for it failed: store: a commit failed (the disk is gone)")
+    assert last.startswith(
+        "tiercel serve: stopped after a failure: store: a commit failed (the disk is gone)"
+    )
     assert "Traceback" not in ended.stderr
     with tiercel.open(tmp_path / "data") as qm:
         assert qm.properties["queue_manager_quota_kib"] != 7

@@ -213,7 +213,7 @@ def fill(qm: tiercel.EmbeddedQueueManager, queue: tiercel.EmbeddedQueue) -> int:
 def test_a_full_disk(tmp_path: Path) -> None:
     """RLIMIT_FSIZE stands for the disk, as in tests/store."""
     found = json.loads(run(FULL_DISK, tmp_path / "data"))
-    assert "the disk gives no more space" in found["error"]
+    assert "the disk has no more space" in found["error"]
     assert found["sent"] > 3000
     assert found["received"] == list(map(str, range(found["sent"])))
     assert found["count"] == 1

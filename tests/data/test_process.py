@@ -183,7 +183,7 @@ class TestStart:
     def test_for_all_without_tokens(self, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
         code, line = self.refused(capfd, tmp_path, 'host = "0.0.0.0"')
         assert code == 2
-        assert "without tokens only programs of this computer may reach it" in line
+        assert "without tokens it must be a loopback address" in line
 
 
 def test_in_the_library(tmp_path: Path) -> None:

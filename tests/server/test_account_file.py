@@ -41,7 +41,7 @@ def test_what_is_no_file(path: Path) -> None:
     with pytest.raises(AccountError, match="cannot be read"):
         read(path.parent)
     path.write_bytes(b"\xff")
-    with pytest.raises(AccountError, match="no UTF-8"):
+    with pytest.raises(AccountError, match="not UTF-8"):
         read(path)
 
 

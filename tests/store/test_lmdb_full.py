@@ -159,7 +159,7 @@ class TestAFullDisk:
 
     def test_refuses_sends_only_and_goes_on_when_there_is_space(self, directory: Path) -> None:
         found = json.loads(run(FILL_THE_DISK, directory))
-        assert "the disk gives no more space (File too large)" in found["error"]
+        assert "the disk has no more space (File too large)" in found["error"]
         assert found["sent"] > 15_000
         assert found["received"] == list(range(found["sent"]))
         assert found["sent again"] > 0.9 * found["sent"]

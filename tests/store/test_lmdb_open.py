@@ -146,12 +146,12 @@ class TestWhatIsThere:
     @pytest.mark.parametrize("version", [None, b"", b"new"])
     def test_of_another_program_is_refused(self, closed: Path, version: bytes | None) -> None:
         write_meta(closed, version)
-        with pytest.raises(StoreDamagedError, match="no store of Tiercel"):
+        with pytest.raises(StoreDamagedError, match="not a Tiercel store"):
             LmdbStore.open(closed)
 
     def test_without_our_keyspaces_is_refused(self, directory: Path) -> None:
         lmdb.open(str(directory)).close()
-        with pytest.raises(StoreDamagedError, match="no store of Tiercel"):
+        with pytest.raises(StoreDamagedError, match="not a Tiercel store"):
             LmdbStore.open(directory)
 
     @pytest.mark.parametrize("junk", [b"", b"\0" * 8192, b"hello " * 3000, b"x"])

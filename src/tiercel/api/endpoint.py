@@ -53,7 +53,7 @@ class ApiEndpoint:
             listener = await listen(self._options.host, self._options.port)
             self._endpoint = Endpoint(self._options.host, listener.getsockname()[1])
             warn_without_tls("api_without_tls", self._options, self._endpoint)
-        directory = Path(daemon.config.node.data)
+        directory = daemon.driver.directory
         try:
             self._server = ApiServer(daemon, directory, self._options, listener, self._data_routes)
         except BaseException:

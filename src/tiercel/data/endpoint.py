@@ -40,7 +40,7 @@ class DataEndpoint:
         self._listener = await listen(self._options.host, self._options.port)
         self._endpoint = Endpoint(self._options.host, self._listener.getsockname()[1])
         warn_without_tls("data_without_tls", self._options, self._endpoint)
-        directory, loop = Path(daemon.config.node.data), asyncio.get_running_loop()
+        directory, loop = daemon.driver.directory, asyncio.get_running_loop()
         self._watchers = [loop.create_task(self._watch(directory)) for _ in range(self._options.processes)]
 
     async def stop(self) -> None:

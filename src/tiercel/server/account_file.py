@@ -1,6 +1,6 @@
-"""The file of accounts: read when it has changed, written whole, and refused when others could read it.
+"""The account file: re-read after a change, replaced atomically, refused if other users can read it.
 
-An NT hash is as good as the password to whoever has it, so the file is for its owner alone.
+An NT hash is as good as the password, so only the owner may read the file.
 """
 
 from collections.abc import Callable
@@ -14,9 +14,9 @@ Edit = Callable[[Accounts], Accounts]
 
 
 class AccountFile:
-    """A `Directory` whose accounts are those of a file, as it is now.
+    """A `Directory` with the current accounts of a file.
 
-    When the file cannot be read, or should not be, there are no accounts, and `report` hears why, once.
+    While the file cannot or must not be read, there are no accounts, and the cause is reported once.
     """
 
     def __init__(self, path: Path, report: Callable[[str], None] = lambda _problem: None) -> None:
@@ -27,7 +27,7 @@ class AccountFile:
 
 
 def read(path: Path) -> Accounts:
-    """The accounts of a file that is its owner's alone; raises `AccountError`."""
+    """The accounts of a private file; raises `AccountError`."""
     text = private_file.read(path, AccountError)
     try:
         return Accounts.parse(text)
@@ -36,7 +36,7 @@ def read(path: Path) -> Accounts:
 
 
 def change(path: Path, edit: Edit, *, create: bool = False) -> Accounts:
-    """Read, edit and write as one step; with `create`, a file that is not there is an empty one."""
+    """Read, edit and write in one step; with `create`, a missing file counts as empty."""
     with private_file.changing(path, AccountError) as write:
         after = edit(Accounts() if create and not path.exists() else read(path))
         write(after.text())

@@ -1,4 +1,4 @@
-"""By which names and addresses others know this computer."""
+"""The names and addresses of this computer."""
 
 import array
 import fcntl
@@ -16,7 +16,7 @@ _MAX_INTERFACES: Final = 4096
 
 
 def own_names(config: Config) -> tuple[str, ...]:
-    """What the configuration says and where we listen; if that is everywhere, every address that we have."""
+    """The configured names and the listening address; every local address if that is a wildcard."""
     host = config.listen.host
     names = [*config.node.names, host]
     try:

@@ -1,7 +1,7 @@
-"""Backups: a copy of the store beside a queue manager that goes on, read through before it counts as one.
+"""Online backups: a copy of the store of a running queue manager, checked record by record.
 
-`make_backup` is for a process that has not opened the store itself. The daemon has another one do it:
-`python -m tiercel.server.backup FROM TO`, which prints the answer as JSON.
+`make_backup` must run in a process that has not opened the store. The daemon starts one:
+`python -m tiercel.server.backup FROM TO`, which prints the result as JSON.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _NAMED_PROBLEMS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """What was copied; `problems` are those of the store itself, for a copy is as sound as what it shows."""
+    """The result; `problems` are those of the store itself, which the copy shares."""
 
     directory: str
     size_bytes: int
@@ -31,7 +31,7 @@ class Backup:
 
 
 def make_backup(directory: Path, target: Path) -> Backup:
-    """Copies the last committed state of a store to an empty directory, and reads all of the copy."""
+    """Copy the last committed state of a store to an empty directory, and check every record of the copy."""
     size_bytes = copy_store(directory, target)
     with open_snapshot(target, alone=True) as view:
         checker = Checker(view)
@@ -47,10 +47,10 @@ def make_backup(directory: Path, target: Path) -> Backup:
 
 
 async def make_backup_apart(directory: Path, target: Path) -> Backup:
-    """The same by a process of its own, for one that has the store open and other things to do."""
+    """`make_backup` in a child process, for a process that has the store open."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        "-P",  # what lies in the working directory is no part of the program
+        "-P",  # do not import from the working directory
         "-m",
         "tiercel.server.backup",
         str(directory),
@@ -76,7 +76,7 @@ def main(directory: str, target: str) -> int:
     try:
         made = make_backup(Path(directory), Path(target))
     except MqError as error:
-        print(error.problem, file=sys.stderr)  # noqa: T201  # for the process that has started this one
+        print(error.problem, file=sys.stderr)  # noqa: T201  # read by the parent
         return _FAILED
     print(json.dumps(asdict(made)))  # noqa: T201  # the same
     return 0

@@ -1,7 +1,7 @@
-"""What an administrator may set, read from TOML and checked: docs/operating.md explains every option.
+"""The configuration: read from TOML and validated. docs/operating.md explains every option.
 
-The sections are data classes; their fields are the options, with types and defaults. What is wrong raises a
-`ConfigError` that says it in one line.
+The sections are data classes; their fields are the options, with types and defaults. An invalid option raises
+`ConfigError`, whose text is one line.
 """
 
 import ipaddress
@@ -31,12 +31,12 @@ _HOST_NAME: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,253}[A-Za-z0-9_])
 
 
 class ConfigError(TiercelError):
-    """An option that is unknown or wrong; the text is one line for the administrator."""
+    """An unknown or invalid option; the text is one line for the administrator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where something listens; port 0 leaves the port open."""
+    """A host and a port; port 0 means any port."""
 
     host: str
     port: int = 0
@@ -58,7 +58,7 @@ class Endpoint:
         elif text.count(":") == 1:
             host, _, port = text.partition(":")
         if not (port.isascii() and port.isdigit() and int(port) <= 65535):
-            raise ValueError(f"{port!r} is no port")
+            raise ValueError(f"{port!r} is not a valid port")
         if not _is_address(host) and not _HOST_NAME.fullmatch(host):
             raise ValueError(f"{host!r} is neither a name nor an address")
         return cls(host, int(port))
@@ -133,7 +133,7 @@ class RemoteReadOptions:
 
     @property
     def settings(self) -> RemoteReadSettings:
-        """What the service is told."""
+        """The settings of the remote-read service."""
         return RemoteReadSettings(
             port=self.port,
             cleanup_s=self.cleanup_s,
@@ -163,7 +163,7 @@ class DataOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiOptions:
-    enabled: bool = False  # on TCP: on the Unix socket beside the store it is there in any case
+    enabled: bool = False  # on TCP; the Unix socket beside the store always serves it
     host: str = DEFAULT_HOST
     port: int = 8801
     tls_certificate: str = ""
@@ -191,7 +191,7 @@ class Config:
     listen: ListenOptions = field(default_factory=ListenOptions)
     limits: LimitOptions = field(default_factory=LimitOptions)
     binary: Settings = field(default_factory=Settings)
-    hosts: Mapping[str, Endpoint] = field(default_factory=dict)  # by the name in small letters
+    hosts: Mapping[str, Endpoint] = field(default_factory=dict)  # by lower-case name
     machines: Mapping[UUID, tuple[str, ...]] = field(default_factory=dict)
     routing: RoutingOptions = field(default_factory=RoutingOptions)
     access: AccessOptions = field(default_factory=AccessOptions)
@@ -203,7 +203,7 @@ class Config:
 
     @property
     def settings(self) -> Settings:
-        """What the protocol is told: its own section, the machines and the routes."""
+        """The settings of the binary protocol: its own section, the machines and the routes."""
         return replace(
             self.binary,
             machines=self.machines,
@@ -212,12 +212,12 @@ class Config:
         )
 
     def with_listen(self, text: str) -> Self:
-        """The same, listening where a command line says: HOST:PORT, HOST or :PORT."""
+        """A copy that listens at HOST:PORT, HOST or :PORT, as given on a command line."""
         whole = f"{self.listen.host}{text}" if re.fullmatch(r":\d+", text) else text
         try:
             endpoint = Endpoint.parse(whole, self.listen.port)
         except ValueError as problem:
-            raise ConfigError(f"--listen {text}: {problem}; HOST:PORT is wanted") from problem
+            raise ConfigError(f"--listen {text}: {problem}; use HOST:PORT") from problem
         return replace(self, listen=replace(self.listen, host=endpoint.host, port=endpoint.port))
 
 
@@ -269,13 +269,13 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def load(path: Path) -> Config:
-    """The configuration in a file; every error is a `ConfigError`."""
+    """Read a configuration file. Every error is a `ConfigError`."""
     try:
         text = path.read_text("utf-8")
     except OSError as problem:
-        raise ConfigError(f"{path}: it cannot be read ({problem.strerror})") from problem
+        raise ConfigError(f"{path}: cannot be read ({problem.strerror})") from problem
     except UnicodeDecodeError as problem:
-        raise ConfigError(f"{path}: it is no UTF-8 text ({problem.reason})") from problem
+        raise ConfigError(f"{path}: not UTF-8 text ({problem.reason})") from problem
     try:
         return parse(text)
     except ConfigError as problem:
@@ -286,14 +286,14 @@ def parse(text: str) -> Config:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
-        raise ConfigError(f"it is no TOML: {problem}") from problem
+        raise ConfigError(f"not valid TOML: {problem}") from problem
     sections: dict[str, Any] = {}
     for name, table in document.items():
         reader = _SECTIONS.get(name)
         if reader is None:
-            raise ConfigError(f"[{name}]: unknown section; there are {_listed(_SECTIONS)}")
+            raise ConfigError(f"[{name}]: unknown section; valid are {_listed(_SECTIONS)}")
         if not isinstance(table, dict):
-            raise ConfigError(f"{name}: it is a section, written [{name}]")
+            raise ConfigError(f"{name}: must be a section, written [{name}]")
         sections[name] = reader(table)
     config = Config(**sections)
     _check_together(config)
@@ -304,18 +304,18 @@ def _check_together(config: Config) -> None:
     _check_face("data", config.data)
     _check_face("api", config.api)
     if config.binary.retry_max_ms < config.binary.retry_ms:
-        raise _wrong("binary", "retry_max_ms", config.binary.retry_max_ms, "at least retry_ms is wanted")
+        raise _wrong("binary", "retry_max_ms", config.binary.retry_max_ms, "must be at least retry_ms")
 
 
 def _check_face(section: str, face: DataOptions | ApiOptions) -> None:
     if bool(face.tls_certificate) != bool(face.tls_key):
-        raise ConfigError(f"[{section}] tls_certificate, tls_key: both are wanted, or neither")
+        raise ConfigError(f"[{section}] tls_certificate, tls_key: set both, or neither")
     if face.enabled and not face.tokens and not is_loopback(face.host):
-        raise _wrong(section, "host", face.host, "without tokens only programs of this computer may reach it")
+        raise _wrong(section, "host", face.host, "without tokens it must be a loopback address")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only programs of this computer reach what listens there."""
+    """Whether only this computer can reach the host."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -330,7 +330,7 @@ def _options(section: str, kind: type[Any]) -> Callable[[dict[str, Any]], Any]:
         values = {}
         for name, value in table.items():
             if name not in names:
-                raise ConfigError(f"[{section}] {name}: unknown option; there are {_listed(names)}")
+                raise ConfigError(f"[{section}] {name}: unknown option; valid are {_listed(names)}")
             values[name] = _checked(section, name, value, hints[name])
         return kind(**values)
 
@@ -338,19 +338,19 @@ def _options(section: str, kind: type[Any]) -> Callable[[dict[str, Any]], Any]:
 
 
 def _checked(section: str, name: str, value: Any, hint: Any) -> Any:
-    if isinstance(hint, types.UnionType):  # None is said by leaving the option out
+    if isinstance(hint, types.UnionType):  # omitting the option means None
         hint = next(each for each in get_args(hint) if each is not type(None))
     if get_origin(hint) is tuple:
         if not isinstance(value, list):
-            raise _wrong(section, name, value, "a list is wanted")
+            raise _wrong(section, name, value, "must be a list")
         return tuple(_checked(section, name, each, get_args(hint)[0]) for each in value)
     if type(value) is not hint:
-        raise _wrong(section, name, value, f"{_WANTED[hint]} is wanted")
+        raise _wrong(section, name, value, f"must be {_WANTED[hint]}")
     _check_value(section, name, value)
     return value
 
 
-_WANTED: Final = {int: "a whole number", bool: "true or false", str: "a text in quotes"}
+_WANTED: Final = {int: "a whole number", bool: "true or false", str: "text in quotes"}
 
 
 def _check_value(section: str, name: str, value: Any) -> None:
@@ -358,9 +358,9 @@ def _check_value(section: str, name: str, value: Any) -> None:
     if key in RANGES:
         lowest, highest = RANGES[key]
         if not lowest <= value <= highest:
-            raise _wrong(section, name, value, f"{lowest} to {highest} is wanted")
+            raise _wrong(section, name, value, f"must be {lowest} to {highest}")
     elif key in CHOICES and value not in CHOICES[key]:
-        raise _wrong(section, name, value, f"{' or '.join(CHOICES[key])} is wanted")
+        raise _wrong(section, name, value, f"must be {' or '.join(CHOICES[key])}")
     elif key in _HOSTS:
         _check_host(section, name, value)
     elif key == "node.computer_name":
@@ -369,7 +369,7 @@ def _check_value(section: str, name: str, value: Any) -> None:
         except MqError as problem:
             raise _wrong(section, name, value, str(problem.problem)) from problem
     elif key in _PATHS and (not value or "\0" in value):
-        raise _wrong(section, name, value, "the name of a file or folder is wanted")
+        raise _wrong(section, name, value, "must be the name of a file or directory")
 
 
 _HOSTS: Final = frozenset(
@@ -401,14 +401,14 @@ _PATHS: Final = frozenset(
 
 def _check_host(section: str, name: str, value: str) -> None:
     if not _is_address(value) and not _HOST_NAME.fullmatch(value):
-        raise _wrong(section, name, value, "a name or an address is wanted")
+        raise _wrong(section, name, value, "must be a name or an address")
 
 
 def _hosts(table: dict[str, Any]) -> dict[str, Endpoint]:
     found = {}
     for name, value in table.items():
         if not isinstance(value, str):
-            raise _wrong("hosts", name, value, "an address, or address:port, in quotes is wanted")
+            raise _wrong("hosts", name, value, "must be an address, or address:port, in quotes")
         try:
             endpoint = Endpoint.parse(value)
         except ValueError as problem:
@@ -428,7 +428,7 @@ def _machines(table: dict[str, Any]) -> dict[UUID, tuple[str, ...]]:
             ) from problem
         hosts = [value] if isinstance(value, str) else value
         if not isinstance(hosts, list) or not hosts or not all(isinstance(host, str) for host in hosts):
-            raise _wrong("machines", name, value, "a name, or a list of names, is wanted")
+            raise _wrong("machines", name, value, "must be a name or a list of names")
         for host in hosts:
             _check_host("machines", name, host)
         found[machine] = tuple(hosts)

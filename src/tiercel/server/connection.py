@@ -1,4 +1,4 @@
-"""One TCP connection: bytes in, bytes out, and a bound on everything that it can make us keep."""
+"""One TCP connection, with a bound on everything that it can make us keep."""
 
 import asyncio
 import socket
@@ -16,12 +16,12 @@ _KEEP_ALIVE_TIMES = 4
 
 
 class Owner(Protocol):
-    """What a connection needs of the network that it belongs to."""
+    """The network that a connection belongs to."""
 
     limits: LimitOptions
 
     def put(self, feed: Callable[[Any], None], argument: Any, size: int = 0) -> None:
-        """Has `feed(argument)` called in the next batch."""
+        """Call `feed(argument)` in the next batch."""
 
     def opened(self, connection: "Connection") -> bool:
         """Whether there is room for one more."""
@@ -33,7 +33,7 @@ class Owner(Protocol):
     def feed_received(self, arrived: "tuple[Connection, bytes]") -> None: ...
 
     def unwritable(self, connection: "Connection") -> None:
-        """At once: nothing but acknowledgements may follow."""
+        """Called at once: only acknowledgements may follow."""
 
     def feed_writable(self, connection: "Connection") -> None: ...
 
@@ -41,23 +41,23 @@ class Owner(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """`number` is what the protocol machine calls it; an accepted one gets it with the next batch."""
+    """`number` identifies it to the protocol machine; an accepted connection gets one with the next batch."""
 
     transport: asyncio.Transport
 
     def __init__(self, owner: Owner, number: int | None = None) -> None:
         self.number = number
         self.address = ""
-        self.is_ours = number is not None  # we have dialled
-        self.is_closing = False  # by us: what still comes from there is not wanted
+        self.is_ours = number is not None  # we connected
+        self.is_closing = False  # by us; further input is ignored
         self.is_writable = True
-        self.problem: Exception | None = None  # what ended it, if it did not end in order
-        self.was_made = False  # False: it was over the limit, and nobody has heard of it
-        self._piled_up = 0  # bytes, since it is not writable
+        self.problem: Exception | None = None  # the error that ended it, if any
+        self.was_made = False  # False: refused, because over the limit
+        self._piled_up = 0  # bytes written since it became unwritable
         self._owner = owner
         self._timer: asyncio.TimerHandle | None = None
 
-    # What asyncio calls.
+    # Called by asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)  # uvloop has classes of its own
@@ -78,7 +78,7 @@ class Connection(asyncio.Protocol):
             self._owner.put(self._owner.feed_received, (self, data), len(data))
 
     def pause_writing(self) -> None:
-        """The peer does not read. We go on reading, or two that wait for each other would wait for ever."""
+        """The peer does not read. We keep reading, or two peers could block each other forever."""
         self.is_writable = False
         self._piled_up = 0
         self._owner.unwritable(self)
@@ -88,24 +88,22 @@ class Connection(asyncio.Protocol):
         self._owner.put(self._owner.feed_writable, self)
 
     def eof_received(self) -> bool:
-        if self.was_made and not self.is_closing:  # what we still owe may take as long as a close of ours
+        if self.was_made and not self.is_closing:  # time for what we still have to write
             self._call_later(self._owner.limits.close_s, self.transport.abort)
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.problem = exc  # for the history of the connection; the log has the session's own words
+        self.problem = exc  # for the connection history; the session logs its own reason
         self._cancel_timer()
         if self.was_made:
             self._owner.lost(self)
             if not self.is_closing:
                 self._owner.put(self._owner.feed_lost, self)
 
-    # What the network calls.
+    # Called by the network.
 
     def write(self, data: bytes) -> None:
-        if (
-            not self.is_writable
-        ):  # only acknowledgements: of what it sends, and whose answers it does not read
+        if not self.is_writable:  # acknowledgements for a peer that sends and does not read
             self._piled_up += len(data)
             if self._piled_up > self._owner.limits.write_buffer_bytes:
                 log.warning("peer_does_not_read", connection=self.number, address=self.address)
@@ -114,14 +112,14 @@ class Connection(asyncio.Protocol):
         self.transport.write(data)
 
     def established(self) -> None:
-        """The session stands; from here on the protocol watches over it."""
+        """The session is established; from now on the protocol has its own timeouts."""
         self._cancel_timer()
 
     def close(self) -> None:
-        """Closes it when everything is written.
+        """Close it when everything is written.
 
-        Ours goes first, so that the peer gets our last words: closing a socket that holds unread bytes
-        would make the kernel take them back.
+        Only our direction is closed at first: closing a socket with unread input would make the kernel
+        discard our last bytes.
         """
         if self.is_closing:
             return
@@ -131,7 +129,7 @@ class Connection(asyncio.Protocol):
         self._call_later(self._owner.limits.close_s, self.transport.abort)
         try:
             self.transport.write_eof()
-        except OSError:  # the peer has reset the connection meanwhile, and wants no last words
+        except OSError:  # reset by the peer
             self.transport.abort()
 
     def _no_handshake(self) -> None:
@@ -156,7 +154,7 @@ class Connection(asyncio.Protocol):
 
 
 def _keep_alive(peer: socket.socket) -> None:
-    """Has the system find a line that is dead: the protocol itself would take more than a minute."""
+    """Let the kernel detect a dead connection: the protocol would take more than a minute."""
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEP_ALIVE_AFTER_S)
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEP_ALIVE_EVERY_S)

@@ -4,9 +4,8 @@ r"""A queue manager on the network, on one event loop: what arrives in one turn 
         path = PathName.parse(r".\private$\orders")
         await daemon.call(lambda engine: engine.queues.create(path, owner))
 
-Callbacks of the sockets only note what happened. The turn that follows feeds all of it to the protocol, runs
-the commands of all callers, commits once, and then lets the outputs go; meanwhile the next batch gathers in
-the kernel.
+Socket callbacks only queue their input. The next turn feeds all of it to the protocol, runs the commands of
+all callers, commits once, and then releases the outputs; meanwhile the next batch gathers in the kernel.
 """
 
 import asyncio
@@ -33,30 +32,30 @@ from tiercel.server.remote_reading import RemoteReading
 from tiercel.server.transports import Transports
 
 _FATAL: Final = (StoreFailedError, StoreDamagedError)
-_LONGEST_SLEEP_S: Final = 60.0  # somebody may set the clock meanwhile
-_LOOKS: Final = 4  # at the sockets, before what they brought is committed
-_AFTER_A_BATCH_S: Final = 0.001  # a program holds a batch open over an `await`: ask again soon
+_LONGEST_SLEEP_S: Final = 60.0  # the clock may be set meanwhile
+_LOOKS: Final = 4  # polls of the sockets before a commit
+_AFTER_A_BATCH_S: Final = 0.001  # a program holds a batch open over an `await`: retry soon
 
 T = TypeVar("T")
 
 
 class Face(Protocol):
-    """What else the daemon shows of the queue manager: started after its sockets, ended before the store."""
+    """Another interface of the daemon: started after its sockets, stopped before the store closes."""
 
     async def start(self, daemon: "Daemon") -> None:
-        """Raises what stands in the way, and leaves nothing behind then."""
+        """Start it; an error leaves nothing behind."""
 
     async def stop(self) -> None: ...
 
     @property
     def addresses(self) -> dict[str, str]:
-        """Where it can be reached, by the name under which the log has it."""
+        """Its addresses, by the field name in the log."""
 
 
 class Daemon:
-    """The constructor opens the store, `start` the sockets; both raise what stands in the way.
+    """The constructor opens the store, `start` opens the sockets.
 
-    `completed` hears of every wait of a reader that has ended, but for those of `read`.
+    `completed` is called for every wait that has ended, except those of `read`.
     """
 
     def __init__(
@@ -115,7 +114,7 @@ class Daemon:
         await self.stop()
 
     async def start(self, sockets: Iterable[socket.socket] = ()) -> None:
-        """Listens on the sockets, or else where the configuration says, and sends what waits to be sent."""
+        """Listen on the given sockets or the configured address, and start sending the backlog."""
         try:
             self.endpoints = await self.network.listen(sockets)
             if self.remote_reading is not None:
@@ -158,10 +157,10 @@ class Daemon:
         self.transports.start()
 
     async def stop(self, seconds: float = 2.0) -> None:
-        """Takes no more connections, commits what has arrived, ends the sessions, and closes the store."""
+        """Refuse new connections, commit what has arrived, end the sessions, and close the store."""
         if self._is_stopped:
             return
-        for face in reversed(self.faces):  # first: what they have begun needs a daemon that still answers
+        for face in reversed(self.faces):  # first: their open requests need a running daemon
             await face.stop()
         self._is_stopped = True
         self.network.stop_listening()
@@ -169,7 +168,7 @@ class Daemon:
             self.remote_reading.close()
         try:
             if self.failure is None:
-                for _ in range(2):  # what has arrived is read in one turn of the loop and fed in the next
+                for _ in range(2):  # input is read in one turn of the loop and fed in the next
                     await asyncio.sleep(0)
                 self._turn()
             if self.failure is None:
@@ -206,10 +205,10 @@ class Daemon:
         self.driver.close()
 
     def call(self, command: Callable[[Engine], T]) -> "asyncio.Future[T]":
-        """Runs a command in the next batch; the result is there when that batch is durable.
+        """Run a command in the next batch; the future resolves when that batch is durable.
 
-        An `MqError` means that the command did nothing. Any other exception ends the daemon, because nobody
-        knows what was done.
+        An `MqError` means that the command did nothing. Any other exception stops the daemon, because the
+        command may have been half done.
         """
         future: asyncio.Future[T] = self._loop.create_future()
         if self._is_stopped or self.failure is not None:
@@ -220,7 +219,7 @@ class Daemon:
         return future
 
     async def read(self, command: Callable[[Engine], Found | Waiter]) -> Found:
-        """A read that may have to wait; who is cancelled meanwhile gives back what had come."""
+        """A read that may wait. Cancelling it returns a message that has arrived already."""
         result = await self.call(command)
         return result if isinstance(result, Found) else await self._reads.result(self.driver, result)
 
@@ -229,7 +228,7 @@ class Daemon:
             self._completed(waiter)
 
     def reload(self, config: Config) -> list[str]:
-        """Takes over what can change while it runs; gives the options that need a restart."""
+        """Apply what can change at run time; returns the options that need a restart."""
         old = self.config
         self.config = replace(
             old,
@@ -243,7 +242,7 @@ class Daemon:
         self.network.resolver.hosts = self.config.hosts
         settings = self.config.settings
         change = self.call(lambda _: self.transports.change_settings(settings))
-        change.add_done_callback(lambda call: call.exception())  # the end of the daemon is told elsewhere
+        change.add_done_callback(lambda call: call.exception())  # a failure is reported elsewhere
         return changed_options(self.config, config)
 
     # Turns.
@@ -265,10 +264,10 @@ class Daemon:
             self._loop.call_soon(self._scheduled_turn, 0, _LOOKS)
 
     def _scheduled_turn(self, seen: int, looks: int) -> None:
-        """Looks first whether more has arrived: that costs microseconds, a commit milliseconds."""
+        """Poll for more input first: a poll costs microseconds, a commit milliseconds."""
         arrived = len(self._inputs) + len(self._calls)
         if not arrived:
-            self._is_scheduled = False  # another turn had them
+            self._is_scheduled = False  # an earlier turn took them
         elif self.driver.is_in_batch:
             self._loop.call_later(_AFTER_A_BATCH_S, self._scheduled_turn, seen, looks)
         elif arrived != seen and looks:
@@ -278,7 +277,7 @@ class Daemon:
             self._turn()
 
     def _has_heard_all(self) -> bool:
-        """Whether nothing more can come before somebody is answered: only readers ask, and all have."""
+        """Whether all clients are readers that wait for an answer, so that no more input can come."""
         reading = self.remote_reading
         if reading is None or self._calls or self.driver.is_in_batch:
             return False
@@ -320,13 +319,13 @@ class Daemon:
         self.turns += 1
         try:
             self.driver.run(batch)
-        except Exception as problem:  # noqa: BLE001  # whatever it is, memory is not what the store says
+        except Exception as problem:  # noqa: BLE001  # memory and store may differ now
             self._fail(problem)
         finally:
             self._is_turning = False
 
     def _fail(self, problem: BaseException) -> None:
-        """Nothing goes on from here, and nothing that was not durable has been said to anybody."""
+        """Stop everything; nothing that was not durable has been sent."""
         if self.failure is not None:
             return
         self.failure = problem
@@ -349,7 +348,7 @@ class Daemon:
     # Time.
 
     def _arm(self) -> None:
-        """Has the loop come back when something is due; a timer that is too early is left to itself."""
+        """Set the timer for the next deadline; an earlier timer stays."""
         if self._is_stopped or self.failure is not None:
             return
         seconds = self.driver.seconds_to_deadline()

@@ -1,9 +1,9 @@
-"""How long something takes, counted in buckets."""
+"""A latency histogram."""
 
 from bisect import bisect_left
 from typing import Final
 
-# In seconds: from what memory does to what a disk in trouble does.
+# In seconds: from memory speed to a failing disk.
 BOUNDS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
@@ -19,7 +19,7 @@ class Latencies:
         self.total_s += seconds
 
     def buckets(self) -> list[tuple[str, int]]:
-        """The upper bound of each bucket, and how many took that long or less."""
+        """The upper bound of each bucket, with the cumulative count."""
         sums, total = [], 0
         for bound, count in zip((*map(str, BOUNDS), "+Inf"), self._counts, strict=True):
             total += count

@@ -1,7 +1,6 @@
 """The log: one line per event, as text or as JSON, and never the body of a message.
 
-Everything goes through the logger `tiercel` of the standard library, so that a program which embeds a queue
-manager decides where it goes.
+Events use the standard logger `tiercel`, so a program that embeds a queue manager decides where they go.
 """
 
 import json
@@ -21,13 +20,13 @@ _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0
 
 
 def event(level: int, name: str, **values: object) -> None:
-    """Logs that something happened; values that are None or empty are left out."""
+    """Log an event; None and empty values are omitted."""
     if LOGGER.isEnabledFor(level):
         LOGGER.log(level, name, extra=fields(**values))
 
 
 def fields(**values: object) -> dict[str, object]:
-    """The values of an event, in the form that the logging of the standard library carries."""
+    """The values of an event, as the `extra` argument of a standard logger."""
     return {_FIELDS: {key: value for key, value in values.items() if value is not None and value != ""}}
 
 
@@ -48,13 +47,13 @@ def error(name: str, **values: object) -> None:
 
 
 class Repeated:
-    """An event that strangers can cause as often as they like: one line at once, then a count a second.
+    """Rate limit for an event that any peer can trigger: one line at once, then counts once a second.
 
-    Call it with the reason. What is counted is told with the next event, so that no timer is needed.
+    Call it with the reason. Counts are logged with the next event, so no timer is needed.
     """
 
     _EVERY_S: Final = 1.0
-    _REASONS: Final = 100  # of which each has a line of its own
+    _REASONS: Final = 100  # counted separately
 
     def __init__(self, name: str, clock: Callable[[], float] = monotonic) -> None:
         self._name = name
@@ -79,7 +78,7 @@ def _entry(record: logging.LogRecord) -> dict[str, object]:
     time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
     entry: dict[str, object] = {"time": time.replace("+00:00", "Z"), "level": record.levelname.lower()}
     values = getattr(record, _FIELDS, None)
-    if values is None:  # of asyncio and the like
+    if values is None:  # from asyncio and other libraries
         entry |= {"event": "message", "logger": record.name, "text": record.getMessage()}
     else:
         entry |= {"event": record.getMessage(), **values}
@@ -94,7 +93,7 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """logfmt: key=value, in quotes where it is not a plain word; what peers say cannot break a line."""
+    """logfmt: key=value, quoted where necessary, so that text from peers cannot break a line."""
 
     def format(self, record: logging.LogRecord) -> str:
         return " ".join(f"{key}={_quoted(str(value))}" for key, value in _entry(record).items())
@@ -108,7 +107,7 @@ _FORMATS: Final = {"text": TextLines, "json": JsonLines}
 
 
 def configure(*, level: str, format_name: str, file: str) -> logging.Handler:
-    """Sends the log of the whole process to a file, or to the standard error; raises `OSError`."""
+    """Send the log of the whole process to a file or to stderr. Raises `OSError`."""
     handler: logging.Handler
     if file == "stderr":
         handler = logging.StreamHandler(sys.stderr)
@@ -122,7 +121,7 @@ def configure(*, level: str, format_name: str, file: str) -> logging.Handler:
 
 
 def end(handler: logging.Handler) -> None:
-    """Takes back what `configure` gave: the process may go on, and its standard error be another."""
+    """Undo `configure`: the process may continue with another stderr."""
     logging.getLogger().removeHandler(handler)
     handler.close()
 

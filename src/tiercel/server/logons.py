@@ -1,4 +1,4 @@
-"""Who may log on to the daemon: the providers that its configuration names."""
+"""Authentication providers for remote readers, from the configuration."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tiercel.server.config import AccountOptions, ConfigError
 
 
 def providers(options: AccountOptions, computer_name: str) -> Providers:
-    """What a caller can prove itself with; nothing, where the configuration names no file and no keytab."""
+    """NTLM if there is an account file, Kerberos if there is a keytab; otherwise none."""
     accounts: Directory = Accounts()
     refusals = log.Repeated("logon_refused")
     ntlm = kerberos = None
@@ -23,7 +23,7 @@ def providers(options: AccountOptions, computer_name: str) -> Providers:
     if options.keytab:
         if not kerberos_is_available():
             raise ConfigError(
-                "[accounts] keytab: Kerberos is not installed; say pip install tiercel[kerberos]"
+                "[accounts] keytab: Kerberos is not installed; run pip install tiercel[kerberos]"
             )
         kerberos = KerberosServer(accounts, Path(options.keytab), refusals)
     return acceptors(ntlm, kerberos)

@@ -1,4 +1,4 @@
-"""A text that is its owner's alone: refused when others may read it, written whole, read when it changed."""
+"""Private text files: refused if others may read them, replaced atomically, re-read after a change."""
 
 import fcntl
 import os
@@ -19,9 +19,9 @@ _Stamp = tuple[int, int, int, int, int]
 
 
 class Watched(Generic[T]):
-    """What a file says now.
+    """The current content of a file.
 
-    When the file cannot be read, or should not be, it says what `nothing` says, and `report` hears why, once.
+    While the file cannot or must not be read, the content is `nothing`, and the cause is reported once.
     """
 
     def __init__(
@@ -55,37 +55,37 @@ def _stamp(status: os.stat_result) -> _Stamp:
 
 
 def read(path: Path, error: type[TiercelError]) -> str:
-    """The text of a file that is its owner's alone; whatever is wrong is an `error` of one line."""
+    """The text of a file that only its owner can use; every failure is an `error` with a text of one line."""
     try:
         with path.open("rb") as file:
             _check(path, os.fstat(file.fileno()), error)
             data = file.read(MAX_SIZE + 1)
     except OSError as problem:
-        raise error(f"{path}: it cannot be read ({problem.strerror})") from problem
+        raise error(f"{path}: cannot be read ({problem.strerror})") from problem
     if len(data) > MAX_SIZE:
-        raise error(f"{path}: it is larger than {MAX_SIZE} bytes")
+        raise error(f"{path}: larger than {MAX_SIZE} bytes")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as problem:
-        raise error(f"{path}: it is no UTF-8 text") from problem
+        raise error(f"{path}: not UTF-8 text") from problem
 
 
 def _check(path: Path, status: os.stat_result, error: type[TiercelError]) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise error(f"{path}: it is no file")
+        raise error(f"{path}: not a regular file")
     mode = stat.S_IMODE(status.st_mode)
     if mode & 0o077:
-        raise error(f"{path}: others than its owner may use it (mode {mode:04o}); say chmod 600 {path}")
+        raise error(f"{path}: other users may access it (mode {mode:04o}); run chmod 600 {path}")
 
 
 @contextmanager
 def changing(path: Path, error: type[TiercelError]) -> Iterator[Callable[[str], None]]:
-    """Nobody else changes the file meanwhile; the block gets what writes a new text, whole or not at all."""
+    """Lock the file against other editors; the block gets a function that replaces the text atomically."""
     try:
         with _locked(path.parent):
             yield lambda text: _write(path, text)
     except OSError as problem:
-        raise error(f"{path}: it cannot be written ({problem.strerror})") from problem
+        raise error(f"{path}: cannot be written ({problem.strerror})") from problem
 
 
 @contextmanager
@@ -100,10 +100,10 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _write(path: Path, text: str) -> None:
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # for the owner alone
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
     try:
         with os.fdopen(descriptor, "wb") as file:
-            if path.exists():  # root may change the file of the daemon's user, and it stays that user's
+            if path.exists():  # edited by root, it keeps its owner
                 status = path.stat()
                 os.fchown(descriptor, status.st_uid, status.st_gid)
             os.fchmod(descriptor, MODE)

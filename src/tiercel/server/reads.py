@@ -1,4 +1,4 @@
-"""Reads that wait on an event loop: a future for each, and an alarm for the driver that lives by no other."""
+"""Reads that wait on an event loop: one future each, and a timer for a driver without a daemon."""
 
 import asyncio
 
@@ -14,14 +14,14 @@ class Reads:
         return bool(self._futures)
 
     def completed(self, waiter: Waiter) -> bool:
-        """A wait has ended; whether it was one of these."""
+        """Resolve the future of a wait that has ended; False if the wait is not one of these."""
         future = self._futures.pop(waiter, None)
         if future is not None and not future.done():
             future.set_result(None)
         return future is not None
 
     async def result(self, driver: Driver, waiter: Waiter) -> Found:
-        """What the wait brings; who is cancelled meanwhile gives back what had come."""
+        """The result of a wait. Cancelling it returns a message that has arrived already."""
         if not waiter.is_done:
             future = self._futures[waiter] = asyncio.get_running_loop().create_future()
             try:
@@ -34,7 +34,7 @@ class Reads:
 
 
 class Alarm:
-    """Has the loop wake a driver when something is due."""
+    """Wakes a driver at its next deadline."""
 
     def __init__(self) -> None:
         self._timer: asyncio.TimerHandle | None = None
@@ -52,5 +52,5 @@ class Alarm:
 
     def _ring(self, driver: Driver) -> None:
         if driver.is_open:
-            driver.run(lambda: None)  # lets the time pass
+            driver.run(lambda: None)  # processes what is due
             self.set(driver)

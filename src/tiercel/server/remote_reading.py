@@ -1,4 +1,4 @@
-"""Remote readers on the network: the RPC endpoint of [MS-MQRR], and the endpoint mapper that leads there."""
+"""Remote readers on the network: the RPC endpoint of [MS-MQRR], and the endpoint mapper."""
 
 import asyncio
 import os
@@ -17,15 +17,15 @@ from tiercel.rpc.server import Call, ServerConnection, Service
 from tiercel.server import log
 from tiercel.server.config import Endpoint, RemoteReadOptions
 
-_NEXT_PORT: Final = 11  # [MS-MQRR] note 4: where to look when the port is taken
+_NEXT_PORT: Final = 11  # [MS-MQRR] note 4: the step to the next port if one is taken
 _PORTS_TRIED: Final = 50
-_UNHURRIED_S: Final = 0.005  # how long an answer for which nobody waits is kept for the next one
+_UNHURRIED_S: Final = 0.005  # delay of an answer that no call waits for, so that it travels with the next one
 
 Put = Callable[..., None]
 
 
 class RemoteReading:
-    """`put(feed, argument, size)` has `feed(argument)` called in the next batch."""
+    """`put(feed, argument, size)` calls `feed(argument)` in the next batch."""
 
     def __init__(
         self,
@@ -47,16 +47,16 @@ class RemoteReading:
         self._servers: list[asyncio.Server] = []
         self._connections: set[RpcConnection] = set()
         self._by_rpc: dict[object, RpcConnection] = {}
-        self._touched: dict[RpcConnection, None] = {}  # those that may have something to send
-        self._unhurried: dict[RpcConnection, None] = {}  # those with answers for which nobody waits
+        self._touched: dict[RpcConnection, None] = {}  # may have something to send
+        self._unhurried: dict[RpcConnection, None] = {}  # have answers that no call waits for
         self._timer: asyncio.TimerHandle | None = None
-        self._heard: set[RpcConnection] = set()  # those of which something came since the last batch
+        self._heard: set[RpcConnection] = set()  # sent something since the last batch
         self.port = 0
 
     # Listening.
 
     async def listen(self) -> list[Endpoint]:
-        """Raises `OSError`; a port that is taken is passed over, as Windows does."""
+        """Listen; a taken port is skipped, as on Windows. Raises `OSError`."""
         listener = self._free_socket()
         loop = self._loop
         self._servers.append(await loop.create_server(lambda: RpcConnection(self, self._rpc), sock=listener))
@@ -98,7 +98,7 @@ class RemoteReading:
         for connection in list(self._connections):
             connection.transport.abort()
 
-    # What connections say; the feeds run inside a batch.
+    # Input of connections; the feeds run inside a batch.
 
     def opened(self, connection: "RpcConnection") -> bool:
         if len(self._connections) >= self.options.connections:
@@ -112,7 +112,7 @@ class RemoteReading:
         self.put(self.feed_received, (connection, data), len(data))
 
     def are_all_heard(self, inputs: int) -> bool:
-        """Whether the inputs are those of all readers: then no more can come before somebody is answered."""
+        """Whether every reader has sent its input: then no more can come before one is answered."""
         return inputs == len(self._heard) == len(self._connections)
 
     def feed_received(self, arrived: "tuple[RpcConnection, bytes]") -> None:
@@ -121,7 +121,7 @@ class RemoteReading:
         self._stub.take_all(connection.rpc, connection.rpc.receive(data))
 
     def feed_lost(self, connection: "RpcConnection") -> None:
-        """Every call of the connection is given up; with the last of its group, the handles go too."""
+        """Abandon the calls of the connection; with the last one of its group, also the handles."""
         for event in connection.rpc.connection_lost():
             self._stub.take(connection.rpc, event)
         self._connections.discard(connection)
@@ -129,7 +129,7 @@ class RemoteReading:
         self._touched.pop(connection, None)
         self._unhurried.pop(connection, None)
 
-    # What the service wants done, after the commit.
+    # Actions of the service, after the commit.
 
     def perform(self, actions: Iterable[Action]) -> None:
         touched, unhurried, by_rpc = self._touched, self._unhurried, self._by_rpc
@@ -149,7 +149,7 @@ class RemoteReading:
             self._timer = self._loop.call_later(_UNHURRIED_S, self._flush_unhurried)
 
     def _flush_unhurried(self) -> None:
-        """The answers with which nothing else went."""
+        """Send the answers that had nothing to travel with."""
         self._timer = None
         for connection in self._unhurried:
             connection.flush()
@@ -178,7 +178,7 @@ class RpcConnection(asyncio.Protocol):
         if self._was_made:
             self._owner.heard(self, data)
 
-    # Who does not read his answers may not ask for more.
+    # Clients that stop reading are paused.
 
     def pause_writing(self) -> None:
         self.transport.pause_reading()
@@ -203,7 +203,7 @@ class RpcConnection(asyncio.Protocol):
 
 
 class MapperConnection(asyncio.Protocol):
-    """The endpoint mapper has nothing to do with queues: it answers at once."""
+    """The endpoint mapper needs no batch: it answers at once."""
 
     transport: asyncio.Transport
 

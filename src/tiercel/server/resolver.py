@@ -1,4 +1,4 @@
-"""From the name of a computer to its addresses, with the configuration's word before that of the DNS."""
+"""Resolving computer names: the configuration first, then DNS."""
 
 import asyncio
 import socket
@@ -8,7 +8,7 @@ from typing import Final
 
 from tiercel.server.config import Endpoint
 
-_AT_ONCE: Final = 16  # a DNS server that is silent must not cost a thread for every name
+_AT_ONCE: Final = 16  # lookups: an unresponsive DNS server must not take a thread per name
 
 
 class Resolver:
@@ -17,20 +17,20 @@ class Resolver:
         self._free = asyncio.Semaphore(_AT_ONCE)
 
     async def resolve(self, host: str) -> list[str]:
-        """Addresses as `endpoint` takes them, in the order of preference; none when the name is unknown."""
+        """Addresses for `endpoint`, in order of preference; none if the name is unknown."""
         known = self.hosts.get(host.casefold()) or _endpoint(host)
         async with self._free:
             addresses = await _look_up(known.host)
         return [str(Endpoint(address, known.port)) for address in addresses]
 
     def endpoint(self, address: str, port: int) -> Endpoint:
-        """Where to dial: the port of the configuration, if it has one for this address, is the right one."""
+        """Where to connect; a port that the configuration gives for the address takes precedence."""
         known = self.hosts.get(address.casefold()) or Endpoint.parse(address)
         return Endpoint(known.host, known.port or port)
 
 
 def _endpoint(host: str) -> Endpoint:
-    """An address that a peer was reached by may have a port; the name of a computer has none."""
+    """The address of a known peer may have a port; a computer name has none."""
     try:
         return Endpoint.parse(host)
     except ValueError:
@@ -38,7 +38,7 @@ def _endpoint(host: str) -> Endpoint:
 
 
 async def _look_up(host: str) -> list[str]:
-    """Asks the system in a thread that nobody waits for at the end: a lookup can take minutes."""
+    """Ask the system in a daemon thread: a lookup can take minutes and must not delay the exit."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[list[str]] = loop.create_future()
 

@@ -1,4 +1,4 @@
-"""The daemon as a process: signals, systemd, and what it says when it cannot start."""
+"""The daemon as a process: signals, systemd, and errors at startup."""
 
 import asyncio
 import errno
@@ -17,17 +17,17 @@ from tiercel.server.daemon import Daemon, Face, changed_options
 
 FINE: Final = 0
 WRONG_CONFIGURATION: Final = 2
-NO_ADDRESS: Final = 69  # EX_UNAVAILABLE: it cannot listen there
-FAILED: Final = 70  # EX_SOFTWARE: a commit failed, or there is a mistake in the program
-NO_STORE: Final = 73  # EX_CANTCREAT: the store is in use, damaged, too new, or cannot be written
+NO_ADDRESS: Final = 69  # EX_UNAVAILABLE: cannot listen
+FAILED: Final = 70  # EX_SOFTWARE: a commit failed, or a bug
+NO_STORE: Final = 73  # EX_CANTCREAT: store in use, damaged, too new, or not writable
 
-_SPARE_FILES: Final = 64  # descriptors beside those of connections
+_SPARE_FILES: Final = 64  # descriptors in addition to connections
 
 Reread = Callable[[], Config]
 
 
 def run(config: Config, reread: Reread, faces: Iterable[Face] = ()) -> int:
-    """Serves until a signal comes or the store fails; gives the exit code. `reread` is for SIGHUP."""
+    """Serve until a signal or a failure; returns the exit code. SIGHUP calls `reread`."""
     options = config.log
     try:
         handler = log.configure(level=options.level, format_name=options.format, file=options.file)
@@ -41,8 +41,8 @@ def run(config: Config, reread: Reread, faces: Iterable[Face] = ()) -> int:
 
 
 def say(problem: str) -> None:
-    """One line for whoever has started it."""
-    print(f"tiercel serve: {problem}", file=sys.stderr, flush=True)  # noqa: T201  # before there is a log
+    """Print one line to stderr."""
+    print(f"tiercel serve: {problem}", file=sys.stderr, flush=True)  # noqa: T201  # the log may not exist yet
 
 
 def _say(problem: str, code: int) -> int:
@@ -62,7 +62,7 @@ class _Service:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop, number)
-        loop.add_signal_handler(signal.SIGHUP, lambda: None)  # not before there is something to reload
+        loop.add_signal_handler(signal.SIGHUP, lambda: None)  # ignored until there is something to reload
         try:
             self._daemon = Daemon(self._config, faces=self._faces)
         except MqError as problem:
@@ -86,7 +86,7 @@ class _Service:
             systemd.notify("STOPPING=1")
             await self._daemon.stop()
         if self._daemon.failure is not None:
-            return _say(f"stopped, for it failed: {self._daemon.failure}", FAILED)
+            return _say(f"stopped after a failure: {self._daemon.failure}", FAILED)
         return FINE
 
     def _listens_on(self) -> str:
@@ -102,7 +102,7 @@ class _Service:
         self._signals += 1
         log.info("stopping", signal=number.name)
         self._stopping.set()
-        if self._signals > 1:  # somebody is impatient: what is durable is durable
+        if self._signals > 1:  # a second signal: stop at once, committed data is safe
             self._daemon.network.abort()
 
     def _reload(self) -> None:
@@ -121,7 +121,7 @@ class _Service:
 
 
 async def _beat() -> None:
-    """Tells systemd that the event loop still turns."""
+    """Tell systemd that the event loop is alive."""
     seconds = systemd.watchdog_seconds()
     while seconds is not None:
         systemd.notify("WATCHDOG=1")
@@ -129,7 +129,7 @@ async def _beat() -> None:
 
 
 def _allow_files(config: Config) -> None:
-    """Takes as many open files as the system allows, and says when they are fewer than connections."""
+    """Raise the limit of open files to the maximum; warn if that is below the limit of connections."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if hard < config.limits.connections + _SPARE_FILES:
@@ -137,21 +137,21 @@ def _allow_files(config: Config) -> None:
 
 
 def explain(config: Config, problem: OSError) -> str:
-    """Why we cannot listen, and what to do."""
+    """The cause of a listen error, and the fix."""
     where, port, choose = f"{config.listen.host}:{config.listen.port}", config.listen.port, "with --listen"
-    if problem.filename is not None:  # a face says so where it wanted to listen
+    if problem.filename is not None:  # the address of a face
         where, choose = str(problem.filename), "in the configuration"
         port = Endpoint.parse(where).port
     fixes = {
         errno.EADDRINUSE: (
-            f"the port is in use. Stop what listens there (ss -ltnp 'sport = :{port}' shows it), "
+            f"the port is in use. Stop the program that uses it (ss -ltnp 'sport = :{port}' shows it), "
             f"or choose another {choose}"
         ),
         errno.EADDRNOTAVAIL: "this computer has no such address. Choose one that `ip address` shows",
         errno.EACCES: "the system does not allow it. Choose a port above 1023, or grant CAP_NET_BIND_SERVICE",
     }
     if isinstance(problem, socket.gaierror):
-        why = "the name has no address. Choose an address, or mend the name"
+        why = "the name has no address. Choose an address, or correct the name"
     else:
         # From Python 3.12 on, asyncio gives no number when the computer has none of the addresses.
         number = errno.EADDRNOTAVAIL if problem.errno is None else problem.errno

@@ -1,4 +1,4 @@
-"""What systemd and a service say to each other: sd_notify(3) and sd_listen_fds(3), in a few lines."""
+"""The systemd service protocol: sd_notify(3) and sd_listen_fds(3)."""
 
 import os
 import socket
@@ -8,7 +8,7 @@ _FIRST_DESCRIPTOR: Final = 3
 
 
 def notify(*lines: str) -> bool:
-    """Tells systemd of a new state, `READY=1` say; False when nobody listens."""
+    """Report a state such as `READY=1`; False if systemd does not listen."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return False
@@ -19,12 +19,12 @@ def notify(*lines: str) -> bool:
             sender.connect(address)
             sender.sendall("\n".join(lines).encode())
     except OSError:
-        return False  # a service runs on when nobody listens
+        return False  # not fatal
     return True
 
 
 def watchdog_seconds() -> float | None:
-    """How often `WATCHDOG=1` must come at the least, if at all."""
+    """The watchdog interval, or None if the watchdog is off."""
     if os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return None
     microseconds = os.environ.get("WATCHDOG_USEC", "")
@@ -32,7 +32,7 @@ def watchdog_seconds() -> float | None:
 
 
 def inherited_sockets() -> list[socket.socket]:
-    """The listening sockets that systemd has opened for us; asked once, for children must not take them."""
+    """The listening sockets passed by systemd. Clears the variables, so that children do not take them."""
     ours = os.environ.pop("LISTEN_PID", "") == str(os.getpid())
     count = os.environ.pop("LISTEN_FDS", "")
     os.environ.pop("LISTEN_FDNAMES", None)

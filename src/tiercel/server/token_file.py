@@ -1,4 +1,4 @@
-"""The file of bearer tokens: read when it has changed, written whole, refused when others could write it."""
+"""The token file: re-read after a change, replaced atomically, refused if other users can access it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ Edit = Callable[[Tokens], Tokens]
 
 
 class TokenFile:
-    """The tokens of a file, as it is now; none while it cannot be read, and `report` hears why, once."""
+    """The current tokens of a file; none while it cannot be read, and the cause is reported once."""
 
     def __init__(self, path: Path, report: Callable[[str], None] = lambda _problem: None) -> None:
         self._file = Watched(path, read, Tokens(), report)
@@ -21,7 +21,7 @@ class TokenFile:
 
 
 def read(path: Path) -> Tokens:
-    """The tokens of a file that is its owner's alone; raises `TokenError`."""
+    """The tokens of a private file; raises `TokenError`."""
     text = private_file.read(path, TokenError)
     try:
         return Tokens.parse(text)
@@ -30,7 +30,7 @@ def read(path: Path) -> Tokens:
 
 
 def change(path: Path, edit: Edit, *, create: bool = False) -> Tokens:
-    """Read, edit and write as one step; with `create`, a file that is not there is an empty one."""
+    """Read, edit and write in one step; with `create`, a missing file counts as empty."""
     with private_file.changing(path, TokenError) as write:
         after = edit(Tokens() if create and not path.exists() else read(path))
         write(after.text())

@@ -1,8 +1,8 @@
 """One process at a time: the lock on the directory of a store.
 
-A POSIX record lock, because it ends with the process however that ends, is not passed on to children, and the
-kernel tells who holds it. Its one trap: closing any descriptor of the file gives the lock up, so the same
-process must not even open the file twice. `_held` sees to that.
+A POSIX record lock, because it always ends with the process, is not inherited by children, and the kernel
+knows its holder. Its one trap: closing any descriptor of the file releases the lock, so a process must not
+open the file twice. `_held` prevents that.
 """
 
 import fcntl
@@ -20,7 +20,7 @@ _held: dict[tuple[int, int], int] = {}  # device and inode of the lock files of 
 
 class DirectoryLock:
     def __init__(self, directory: Path) -> None:
-        """Take the lock or raise `StoreInUseError`; an `OSError` when the file cannot be opened."""
+        """Take the lock. Raises `StoreInUseError`, or `OSError` if the file cannot be opened."""
         path = directory / LOCK_NAME
         if path.exists() and _held.get(_identity(path)) == os.getpid():
             raise _in_use(directory, os.getpid())
@@ -35,7 +35,7 @@ class DirectoryLock:
         _held[self._identity] = os.getpid()
 
     def sign(self) -> None:
-        """Write our process id into the file, for people who look."""
+        """Write our process id into the file, for administrators."""
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, b"%d\n" % os.getpid(), 0)
 
@@ -50,7 +50,7 @@ def _identity(path: Path) -> tuple[int, int]:
 
 
 def _holder(descriptor: int) -> int:
-    """The process that holds the lock; what it wrote into the file when the kernel cannot say (NFS)."""
+    """The process that holds the lock; from the file if the kernel does not know (NFS)."""
     question = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, question))
     if kind != fcntl.F_UNLCK and pid > 0:

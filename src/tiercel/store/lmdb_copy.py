@@ -40,7 +40,7 @@ def copy(directory: Path, target: Path) -> int:
             return new.stat().st_size
     except (OSError, lmdb.Error) as error:
         raise _cannot(
-            target, f"{directory} cannot be copied there ({error})", "mend that, then try again"
+            target, f"{directory} cannot be copied there ({error})", "fix the cause, then try again"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""The files of an LMDB store: made whole or not at all, and looked at before they are opened for writing."""
+"""The files of an LMDB store: created atomically, and checked before they are opened for writing."""
 
 import os
 from collections.abc import Iterator
@@ -29,9 +29,9 @@ _OURS: Final = frozenset(
         "lost+found",
     }  # the last: a mount point
 )
-# LMDB 0.9, the stable format. The binding brings 1.0 as well, and would take an environment variable's word.
+# LMDB 0.9, the stable format. The binding includes 1.0 too, and lets an environment variable choose.
 _ENGINE: Final = 0
-_MAX_DATABASES: Final = 64  # more keyspaces than there are, so that later ones fit
+_MAX_DATABASES: Final = 64  # room for later keyspaces
 _MAX_READERS: Final = 254  # of other processes; a slot costs 64 bytes
 
 
@@ -52,10 +52,10 @@ def open_to_write(directory: Path, map_size: int) -> lmdb.Environment:
 
 
 def open_to_read(directory: Path, *, lock: bool = True) -> lmdb.Environment:
-    """Open for reading; without a lock it touches no file, and nobody may write meanwhile."""
+    """Open for reading. Without `lock` no file is touched, and no process may write meanwhile."""
     return lmdb.open(
         str(directory),
-        map_size=0,  # as large as the writer's
+        map_size=0,  # the size of the writer's
         readonly=True,
         create=False,
         lock=lock,
@@ -66,7 +66,7 @@ def open_to_read(directory: Path, *, lock: bool = True) -> lmdb.Environment:
 
 
 def open_alone(path: Path, map_size: int) -> lmdb.Environment:
-    """Open a data file under any name, which nobody else knows of; it is made if there is none."""
+    """Open or create a data file under any name that no other process uses."""
     return lmdb.open(
         str(path),
         subdir=False,
@@ -79,12 +79,12 @@ def open_alone(path: Path, map_size: int) -> lmdb.Environment:
 
 
 def used_bytes(environment: lmdb.Environment, page_size: int) -> int:
-    """How far LMDB has ever written; pages that became free below that are not taken off."""
+    """The end of the last page ever written; free pages below it are included."""
     return (environment.info()["last_pgno"] + 1) * page_size
 
 
 def prepare(directory: Path, *, create: bool) -> None:
-    """Have a directory that holds a store, or may hold one; raise before anything is made otherwise."""
+    """Check that the directory holds a store, or create it for one; an error leaves nothing behind."""
     if directory.exists() and not directory.is_dir():
         raise StoreFailedError(
             f"store {directory}",
@@ -109,7 +109,7 @@ def prepare(directory: Path, *, create: bool) -> None:
 
 @contextmanager
 def made_whole(directory: Path) -> Iterator[Path]:
-    """Where to make a data file; it gets its name when the block ends well: no crash leaves half of one."""
+    """A path for a new data file, renamed when the block succeeds: a crash leaves no partial file."""
     new = directory / _NEW_NAME
     _remove_new(new)
     try:
@@ -121,7 +121,7 @@ def made_whole(directory: Path) -> Iterator[Path]:
 
 
 def make(directory: Path) -> None:
-    """Make an empty store."""
+    """Create an empty store."""
     with made_whole(directory) as new, open_alone(new, map_size=2**20) as environment:
         meta = environment.open_db(database_name(Keyspace.META))
         with environment.begin(write=True) as transaction:
@@ -130,12 +130,12 @@ def make(directory: Path) -> None:
 
 
 def check(directory: Path) -> None:
-    """Raise unless the file is a store of a known format and as long as it says; touches nothing.
+    """Raise unless the file is a complete store of a known format; changes nothing.
 
     The caller holds the lock of the directory.
     """
     path = directory / DATA_NAME
-    with path.open("r+b"):  # the operating system's word on access, before LMDB's
+    with path.open("r+b"):  # fails with a clear error if access is denied
         pass
     if path.stat().st_size == 0:
         raise _damaged(directory, "the data file is empty")
@@ -143,7 +143,7 @@ def check(directory: Path) -> None:
         environment = open_to_read(directory, lock=False)
     except lmdb.Error as error:
         raise _damaged(
-            directory, f"the data file is no LMDB file, or its head is damaged ({error})"
+            directory, f"the data file is not an LMDB file, or its header is damaged ({error})"
         ) from error
     try:
         check_readable(directory, environment)
@@ -170,9 +170,9 @@ def _check_format(directory: Path, environment: lmdb.Environment) -> None:
         with environment.begin(db=meta) as transaction:
             written = transaction.get(FORMAT_KEY)
     except lmdb.Error as error:
-        raise _damaged(directory, f"the data file is no store of Tiercel ({error})") from error
+        raise _damaged(directory, f"the data file is not a Tiercel store ({error})") from error
     if written is None or not written.isdigit():
-        raise _damaged(directory, "the data file is no store of Tiercel: it has no format version")
+        raise _damaged(directory, "the data file is not a Tiercel store: it has no format version")
     if int(written) != FORMAT_VERSION:
         raise StoreVersionError(f"store {directory}", present=int(written), limit=FORMAT_VERSION)
 

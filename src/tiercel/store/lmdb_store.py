@@ -1,18 +1,17 @@
 """The store on disk: one LMDB environment, one named database per keyspace, synced at every commit.
 
-**Room.** LMDB spoils a write transaction that meets the end of its map, and a commit that meets the end of
-the disk is fatal. Both are found out before, in `reserve`. The store keeps one number, `room`: bytes that are
-certain to fit. Every write takes from it, rather too much than too little; every commit sets it anew from the
-unused end of the file. When it no longer covers a send and the reserve, there are three ways on, each dearer
-than the last:
+**Room.** A write transaction that reaches the end of LMDB's map is lost, and a commit on a full disk is
+fatal. `reserve` detects both in advance. The store keeps one number, `room`: bytes that are certain to fit.
+Every write subtracts a generous estimate; every commit recomputes it from the unused end of the file. When it
+no longer covers a send and the reserve, there are three steps, each more expensive than the one before:
 
 1. the file is allocated further ahead (`DataFile.grow`), up to the limit;
-2. a trial in a nested transaction fills pages until the wanted room is proven, and is aborted: this finds the
-   pages inside the file that receiving has set free, which LMDB does not tell of otherwise;
+2. a trial in a nested transaction fills pages until the room is proven, and is aborted: this finds the pages
+   inside the file that receiving has freed, which LMDB does not report otherwise;
 3. `StoreFullError`.
 
-When the disk refuses to give more, LMDB's map is cut at what is allocated, from the next batch on: then a
-full disk is a full map, and the trial is exact again.
+When the disk refuses more blocks, LMDB's map ends at the allocated size from the next batch on: then a full
+disk is a full map, and the trial is exact again.
 """
 
 import os
@@ -30,11 +29,11 @@ from tiercel.store.directory_lock import DirectoryLock
 from tiercel.store.interface import DEFAULT_MAX_BYTES, MIN_MAX_BYTES, Keyspace, View
 from tiercel.store.lmdb_view import Databases, LmdbView
 
-# What a batch takes from the room. A write copies its leaf page, and a batch copies the paths from the roots
-# and lists what it set free; what random keys copy above the leaves is the reserve's to bear.
+# Estimated room per batch and write. A write copies its leaf page; a batch copies the paths from the roots
+# and lists the freed pages. The reserve covers what random keys copy above the leaves.
 _WRITE_COST: Final = 4096
 _BATCH_COST: Final = 64 * 1024
-_TURN_KEY: Final = b"turn"  # in Keyspace.META; means nothing
+_TURN_KEY: Final = b"turn"  # in Keyspace.META; the value has no meaning
 
 
 class LmdbStore:
@@ -49,7 +48,7 @@ class LmdbStore:
         self._closed = False
         self.reserve_bytes = min(max(max_bytes // 16, 128 * 1024), 32 * 2**20)
         path = directory / lmdb_files.DATA_NAME
-        # With a limit below what is in use there must still be room to receive in, and to add a keyspace.
+        # Even with a limit below the used size there must be room to receive and to add a keyspace.
         widest = max(max_bytes, path.stat().st_size) + 2 * self.reserve_bytes
         self._environment = lmdb_files.open_to_write(directory, widest)
         try:
@@ -61,18 +60,18 @@ class LmdbStore:
             self._environment.close()
             raise
         self._environment.reader_check()
-        self._mapped = widest  # what LMDB was asked for last
+        self._mapped = widest  # the size last set
         self._room = self._file.allocated - self._used()
-        self._refused = False  # whether a send was refused in the last batch
-        self._was_full = False  # whether none was taken since one was refused
-        self._last_spent = 0  # what the last commit wrote or freed, as batches count it
-        self._turned_at = 0  # LMDB's number of the commit that only turned the page
+        self._refused = False  # a send was refused in the last batch
+        self._was_full = False  # no send was accepted since one was refused
+        self._last_spent = 0  # estimated size of the last commit
+        self._turned_at = 0  # transaction number of the last commit by `_turn_the_page`
 
     @classmethod
     def open(cls, directory: Path, *, max_bytes: int = DEFAULT_MAX_BYTES, create: bool = True) -> Self:
-        """Open the store in a directory, and make it first if there is none and `create` allows.
+        """Open the store in a directory; see `open_store`.
 
-        Raises `StoreInUseError`, `StoreVersionError`, `StoreDamagedError`, or `StoreFailedError` and why.
+        Raises `StoreInUseError`, `StoreVersionError`, `StoreDamagedError`, or `StoreFailedError`.
         """
         if max_bytes < MIN_MAX_BYTES:
             raise ValueError(f"max_bytes: {max_bytes} is below {MIN_MAX_BYTES}")
@@ -89,7 +88,7 @@ class LmdbStore:
             raise StoreFailedError(
                 f"store {directory}",
                 problem=f"it cannot be opened ({error})",
-                fix="mend that, then try again",
+                fix="fix the cause, then try again",
             ) from error
 
     @classmethod
@@ -163,7 +162,7 @@ class LmdbStore:
         self._room = max(self._room - spent, self._file.allocated - used)
 
     def fail(self, problem: str, error: Exception) -> Never:
-        """Refuse everything from now on: what reached the disk is known only after a new start."""
+        """Refuse every further call: only a restart shows what reached the disk."""
         self._failure = problem
         raise StoreFailedError(self.name, problem=problem) from error
 
@@ -172,9 +171,9 @@ class LmdbStore:
             raise StoreFailedError(self.name, problem=self._failure)
 
     def extend(self, missing: int) -> bool:
-        """Allocate `missing` more bytes at the end of the file; False when limit or disk do not allow it."""
+        """Allocate `missing` more bytes at the end of the file; False if the limit or the disk forbids it."""
         if self._file.refusal is not None:
-            return False  # asked again when the next batch begins: a refusal can take the disk a while
+            return False  # retried in the next batch: a refusal can take the disk a while
         self.forget_dead_readers()
         before = self._file.allocated
         self._file.grow(before + missing)
@@ -183,11 +182,11 @@ class LmdbStore:
         return gained >= missing
 
     def can_prove(self) -> bool:
-        """Whether LMDB's map ends where the file does, so that a trial promises only what the disk has."""
+        """Whether LMDB's map ends with the file, so that a trial proves only room that the disk has."""
         return self._environment.info()["map_size"] <= self._file.allocated
 
     def forget_dead_readers(self) -> None:
-        """One that was killed would keep its pages from us, and the file would grow without need."""
+        """A killed reader keeps its pages from being reused, and the file would grow needlessly."""
         self._environment.reader_check()
 
     def begin_trial(self, batch: "lmdb.Transaction[bytes]") -> "lmdb.Transaction[bytes]":
@@ -205,7 +204,7 @@ class LmdbStore:
         if refusal is None:
             problem, fix = "the store has reached its limit", "receive or purge messages, or raise the limit"
         else:
-            problem = f"the disk gives no more space ({os.strerror(refusal.errno or 0)})"
+            problem = f"the disk has no more space ({os.strerror(refusal.errno or 0)})"
             fix = "free disk space, or receive or purge messages"
         return StoreFullError(self.name, problem=problem, present=present, limit=limit, fix=fix)
 
@@ -213,16 +212,16 @@ class LmdbStore:
         return lmdb_files.used_bytes(self._environment, self.page_size)
 
     def _follow_the_disk(self) -> None:
-        """Let LMDB's map end at the limit, or at what is allocated while the disk gives no more."""
+        """End LMDB's map at the limit, or at the allocated size while the disk is full."""
         if self._refused and self._file.refusal is not None:
             self._file.grow_after_refusal()
         self._map_to(self._file.limit if self._file.refusal is None else self._file.allocated)
 
     def _turn_the_page(self) -> None:
-        """Commit next to nothing, when a send may need the pages that the last commit has set free.
+        """Commit an almost empty transaction, if a send may need the pages that the last commit freed.
 
-        LMDB gives them out again in the second transaction after that. When every send is refused there would
-        be no such transaction, and the store would stay full after it was emptied.
+        LMDB reuses them in the second transaction after that. If every send is refused there is no such
+        transaction, and the store would stay full after it was emptied.
         """
         if not (self._refused or (self._was_full and self._last_spent > self.reserve_bytes // 4)):
             return
@@ -233,7 +232,7 @@ class LmdbStore:
         self._turned_at = self._environment.info()["last_txnid"]
 
     def _map_to(self, size: int) -> None:
-        # A snapshot of this process would lose its map; then a trial is not possible before it ends.
+        # A snapshot of this process would lose its map, so trials wait for its end.
         if size != self._mapped and not self._snapshots:
             self._environment.set_mapsize(size)
             self._mapped = size
@@ -292,7 +291,7 @@ class LmdbBatch(LmdbView):
             while key and key < below and len(taken) < limit:
                 taken.append((key, cursor.value()))
                 cursor.delete()
-                key = cursor.key()  # it stands on the next one; on none, the key is empty
+                key = cursor.key()  # of the next record; empty at the end
         except lmdb.Error as error:
             self._explain(error)
         self._spent += len(taken) * _WRITE_COST
@@ -313,11 +312,11 @@ class LmdbBatch(LmdbView):
         if self._ended:
             self._refuse()
         spent = self._spent
-        if spent == _BATCH_COST:  # it has only read: nothing can have changed, no room was taken
+        if spent == _BATCH_COST:  # read only
             self.abort()
             return
         missing = spent - self._store.room
-        if missing > 0:  # nobody reserved this much; if the disk refuses, the pages inside the file may do
+        if missing > 0:  # not reserved; if the disk refuses, free pages inside the file may suffice
             self._store.extend(missing)
         self._end()
         try:
@@ -333,11 +332,11 @@ class LmdbBatch(LmdbView):
 
     def _end(self) -> None:
         self._ended = True
-        self._spent = 2**63  # more than any room: `reserve` needs no look of its own at the end
+        self._spent = 2**63  # more than any room, so that `reserve` needs no check of its own
         self._store.ended()
 
     def _find_room(self, size: int, kept: int) -> None:
-        """Finds room for `size` bytes and for as many as must be kept beside them, or raises."""
+        """Find room for `size` bytes plus the `kept` reserve, or raise."""
         store = self._store
         if self._ended:
             self._refuse()
@@ -352,12 +351,12 @@ class LmdbBatch(LmdbView):
         store.proven(self._spent + size + room)
 
     def _measure_room(self, size: int, enough: int) -> int:
-        """How many bytes of single pages find a place beside a record of `size` bytes; at most `enough`.
+        """How many bytes of single pages fit in addition to a record of `size` bytes; at most `enough`.
 
-        More than is asked for, so that the next sends need no trial of their own.
+        More than required, so that the next sends need no trial.
         """
         page_size = self._store.page_size
-        page = bytes(page_size - 16)  # with its header, exactly one page of its own
+        page = bytes(page_size - 16)  # with its header exactly one page
         trial = self._store.begin_trial(self._transaction)
         pages = 0
         try:
@@ -365,10 +364,10 @@ class LmdbBatch(LmdbView):
             put(b"\xfftrial", bytes(size))
             for pages in range(enough // page_size):
                 put(b"\xfftrial%8d" % pages, page)
-        except lmdb.Error:  # the map is full; or the transaction is, and that is no better
+        except lmdb.Error:  # the map or the transaction is full
             pass
         finally:
-            trial.abort()  # the batch itself is as it was
+            trial.abort()  # the batch itself is unchanged
         return pages * page_size
 
     def _refuse(self) -> Never:
@@ -379,7 +378,7 @@ class LmdbBatch(LmdbView):
         if self._ended:
             self._refuse()
         self._full = self._full or isinstance(error, lmdb.MapFullError | lmdb.TxnFullError)
-        if self._full:  # from here on LMDB refuses everything but the abort
+        if self._full:  # LMDB accepts only an abort now
             raise self._store.full() from error
         super()._explain(error)
 

@@ -1,8 +1,8 @@
 """Reading from an LMDB transaction, through one cursor per keyspace.
 
-A receive is one `first` and one `delete`, so these few lines are the hot path of the store. A cursor that is
-used again finds the next key on the page where it stands, and needs no keyword arguments: measured, this is a
-fifth faster than the methods of the transaction.
+A receive is one `first` and one `delete`, so this is the hot path of the store. A reused cursor finds the
+next key on its current page and needs no keyword arguments: measured, 20 % faster than the transaction's
+methods.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ Databases = dict[Keyspace, "lmdb._Database"]  # noqa: SLF001 -- the binding has 
 
 
 class _Cursors(dict[Keyspace, "lmdb.Cursor[bytes]"]):
-    """One for each keyspace, made when it is first used: a batch needs few of them."""
+    """One per keyspace, created on first use: a batch needs few of them."""
 
     __slots__ = ("_databases", "_transaction")
 
@@ -39,7 +39,7 @@ class LmdbView:
         self._transaction = transaction
         self._databases = databases
         self._cursors = _Cursors(transaction, databases)
-        self._spent = 0  # counts up with every write; a view has none
+        self._spent = 0  # increases with every write; 0 in a view
 
     def get(self, space: Keyspace, key: bytes) -> bytes | None:
         try:
@@ -53,7 +53,7 @@ class LmdbView:
             if not cursor.set_range(at_least):
                 return None
             key = cursor.key()
-            # The value is copied out after the test: the neighbour's may have four megabytes.
+            # Copy the value only after the test: it may have four megabytes.
             return (key, cursor.value()) if key < below else None
         except lmdb.Error as error:
             self._explain(error)
@@ -77,7 +77,7 @@ class LmdbView:
                         if key >= below:
                             return
                         yield key, value
-                        if self._spent != spent:  # a write may have moved the cursor: find the place again
+                        if self._spent != spent:  # a write may have moved the cursor
                             break
                     else:
                         return
@@ -96,11 +96,11 @@ class LmdbView:
             raise ValueError("a key of the store has 1 to 511 bytes") from error  # noqa: TRY004 -- a value
         if isinstance(error, lmdb.CorruptedError | lmdb.PageNotFoundError):
             raise StoreDamagedError(self._name, problem=f"a page cannot be read ({error})") from error
-        raise StoreFailedError(self._name, problem=f"the store gave no answer ({error})") from error
+        raise StoreFailedError(self._name, problem=f"reading failed ({error})") from error
 
 
 class SnapshotView(LmdbView):
-    """A view for other processes: a keyspace that an older store lacks is empty, for readers add none."""
+    """A view for other processes: a keyspace that an older store lacks is empty."""
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
-"""A store in memory, with faults on demand: for the simulator and for tests.
+"""A store in memory, with injected faults: for the simulator, for tests, and for `memory:`.
 
-It behaves as `LmdbStore` does, and the same tests hold both to it. A batch writes in place and remembers what
-stood there before, so that an abort or a crash leads back to the last commit.
+It behaves like `LmdbStore`; the same tests run on both. A batch writes in place and remembers the old values,
+so that an abort or a crash restores the last commit.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,21 +16,21 @@ from tiercel.store.interface import MAX_KEY_SIZE, Keyspace, View
 
 Space = SortedDict[bytes, bytes]
 
-_RESERVE = 64 * 1024  # bytes; what receiving needs is nothing here, but a sender must leave something
+_RESERVE = 64 * 1024  # bytes; receiving needs none here, but behaves as on disk
 
 
 class Write(StrEnum):
-    """What the fault hook is asked about, before it happens."""
+    """The events of the fault hook, which is called before they happen."""
 
     PUT = "put"
     DELETE = "delete"
     COMMIT = "commit"
 
 
-class Crash(Exception):  # noqa: N818 -- it is the plug that is pulled, and no part of the tree of errors
-    """Raised by a fault hook: the machine stops here. `store.crash()` then starts from what the disk holds.
+class Crash(Exception):  # noqa: N818 -- a power cut, not one of our errors
+    """Raised by a fault hook: the machine stops. `store.crash()` gives the store after the restart.
 
-    At a commit, `kept` says that it had reached the disk, and only nobody was told.
+    At a commit, `kept` means that the data reached the disk before the crash.
     """
 
     def __init__(self, *, kept: bool = False) -> None:
@@ -39,7 +39,7 @@ class Crash(Exception):  # noqa: N818 -- it is the plug that is pulled, and no p
 
 
 class CommitFails(Exception):  # noqa: N818 -- the same
-    """Raised by a fault hook at a commit: the disk reports an error, after writing everything or nothing."""
+    """Raised by a fault hook at a commit: the disk reports an error after writing everything or nothing."""
 
     def __init__(self, *, kept: bool = False) -> None:
         super().__init__(kept)
@@ -92,7 +92,7 @@ class MemoryStore:
         self._failure = self._failure or "it was closed"
 
     def crash(self) -> "MemoryStore":
-        """The store as the next start finds it: the last commit, and no faults. This one is dead."""
+        """The store after a restart: the last commit, without faults. This object is unusable then."""
         contents = self._committed()
         self._batch = None
         self._failure = "the machine has stopped"
@@ -245,7 +245,7 @@ class MemoryBatch(MemoryView):
             self._end(keep=False)
 
     def undo(self, spaces: dict[Keyspace, Space]) -> None:
-        """Bring `spaces` back to what they were when the batch began."""
+        """Restore `spaces` to the start of the batch."""
         for (space, key), value in self._before.items():
             if value is None:
                 spaces[space].pop(key, None)
@@ -253,7 +253,7 @@ class MemoryBatch(MemoryView):
                 spaces[space][key] = value
 
     def _remember(self, space: Keyspace, key: bytes) -> None:
-        """Note what stands under the key, the first time; it is about to go."""
+        """Note the value of a key before its first change."""
         value = self._spaces[space].get(key)
         self._before.setdefault((space, key), value)
         if value is not None:
@@ -273,7 +273,7 @@ class MemoryBatch(MemoryView):
 
 
 def _cost(key: bytes, value: bytes) -> int:
-    return len(key) + len(value) + 16  # what LMDB needs for a record, roughly
+    return len(key) + len(value) + 16  # about the size of a record in LMDB
 
 
 def _refuse_empty(key: bytes) -> None:
