@@ -140,7 +140,7 @@ class TestIncomingTransactionalTransferInfo:
     def infos(self, pair: Pair) -> dict[UUID, tuple[int, int, float]]:
         right = pair.right
         state = right.state("tx")
-        infos = right.run(lambda: right.protocol._incoming.streams.infos(state))
+        infos = right.run(lambda: right.engine.arrivals.streams.infos(state))
         assert all(each.queue is state.queue for each in infos)
         assert {str(each.format_name) for each in infos} == {rf"DIRECT=TCP:{right.address}\private$\tx"}
         assert {each.sequence_identifier for each in infos} == {TxSequenceId(1, 1)}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tiercel.binary.history import History
+from tiercel.engine.history import History
 from tiercel.model.identifiers import MessageId
 from tiercel.wire.user_message import UserMessage
 from wire.packets import frame, replaced
@@ -18,7 +18,7 @@ def fresh_frame(net: Net) -> UserMessage:
 
 
 def history(qm: Qm) -> History:
-    return qm.protocol._incoming.history
+    return qm.engine.arrivals.history
 
 
 @pytest.mark.conformance("MQQB-115")

@@ -1,6 +1,7 @@
 """[MS-MQQB] 3.1.1.3.1: session counters have 16 bits, and a session may live longer (MQQB T60)."""
 
 from collections import deque
+from collections.abc import Sequence
 from uuid import uuid4
 
 import pytest
@@ -9,11 +10,10 @@ from tiercel.binary.actions import Close, Write
 from tiercel.binary.context import Context
 from tiercel.binary.flight import Entry, Flight
 from tiercel.binary.receipts import Receipts
-from tiercel.binary.session import Session
+from tiercel.binary.session import Arrived, Session
 from tiercel.binary.settings import Settings
 from tiercel.model.codes import ConnectionStatus
 from tiercel.model.queue_manager import QueueManager
-from tiercel.wire.order_ack import FinalAck, OrderAck
 from tiercel.wire.user_message import UserMessage
 
 from .site import letter
@@ -56,11 +56,11 @@ class End:
         assert session is self.session
         self.pump()
 
-    def arrived(self, session: Session, packet: UserMessage | OrderAck | FinalAck) -> bool:
+    def arrived(self, session: Session, run: Sequence[Arrived]) -> Sequence[Arrived]:
         assert session is self.session
-        assert isinstance(packet, UserMessage)
-        self.arrivals += 1
-        return packet.is_recoverable
+        assert all(isinstance(packet, UserMessage) for packet in run)
+        self.arrivals += len(run)
+        return run
 
     def acknowledged(self, session: Session, entries: list[Entry]) -> None:
         assert session is self.session

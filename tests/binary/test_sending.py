@@ -50,7 +50,7 @@ class TestMessagePositionAvailable:
         net.down.add(hand.address)
         box = here.to(hand, "q")
         box.send_all(b"1", b"2")
-        taken = [here.run(lambda: here.engine.outgoing.take(box.state)) for _ in range(2)]
+        taken = here.run(lambda: here.engine.outgoing.take(box.state, 2))
         for body, each in zip((b"1", b"2"), taken, strict=True):
             assert each is not None
             assert (each.packet.body, each.sequence, each.number) == (body, 0, 0)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine.harness import Box
-from tiercel.binary.streams import IncomingStream
+from tiercel.engine.incoming_streams import IncomingStream
 from tiercel.model.codes import MessageClass
 from tiercel.model.format_name import PrivateFormatName
 from tiercel.model.identifiers import MessageId, TxSequenceId
@@ -31,7 +31,7 @@ def sender(here: Qm, hand: Hand) -> Hand:
 
 
 def stream(here: Qm) -> IncomingStream:
-    (found,) = here.run(here.protocol._incoming.streams.all)
+    (found,) = here.run(here.engine.arrivals.streams.all)
     return found
 
 
@@ -116,9 +116,9 @@ class TestAccepting:
                 assert (each.sequence_identifier, each.sequence_number) == (SEQUENCE, 2)
                 assert (each.last_access_time, each.reject_count) == (net.now, 1)
         box.delete()
-        assert len(here.run(here.protocol._incoming.streams.all)) == 3
+        assert len(here.run(here.engine.arrivals.streams.all)) == 3
         here.kill()
-        assert len(here.run(here.protocol._incoming.streams.all)) == 1
+        assert len(here.run(here.engine.arrivals.streams.all)) == 1
 
     @pytest.mark.conformance("MQQB-154")
     def test_and_changes_nothing(self, here: Qm, box: Box, sender: Hand) -> None:

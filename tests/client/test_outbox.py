@@ -1,11 +1,12 @@
 """The session that only sends, against the other end of a session and a clock of the test's own."""
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from tiercel.binary.actions import Write
 from tiercel.binary.context import Context
 from tiercel.binary.flight import Entry
-from tiercel.binary.session import Session
+from tiercel.binary.session import Arrived, Session
 from tiercel.binary.settings import Settings
 from tiercel.client.outbox import Outbox
 from tiercel.model.codes import ConnectionStatus
@@ -14,7 +15,6 @@ from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.model.queue_manager import QueueManager
 from tiercel.wire.message import encode_message
-from tiercel.wire.order_ack import FinalAck, OrderAck
 from tiercel.wire.user_message import UserMessage
 
 OWN, OTHER = UUID(int=1), UUID(int=2)
@@ -44,10 +44,11 @@ class Peer:
     def opened(self, session: Session) -> None:
         """Not asked for."""
 
-    def arrived(self, _session: Session, packet: UserMessage | OrderAck | FinalAck) -> bool:
-        assert isinstance(packet, UserMessage)
-        self.bodies.append(packet.body)
-        return packet.is_recoverable
+    def arrived(self, _session: Session, run: Sequence[Arrived]) -> Sequence[Arrived]:
+        for packet in run:
+            assert isinstance(packet, UserMessage)
+            self.bodies.append(packet.body)
+        return run
 
     def acknowledged(self, session: Session, entries: list[Entry]) -> None:
         """Not asked for."""

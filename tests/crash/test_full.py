@@ -12,7 +12,7 @@ import pytest
 import tiercel
 from engine import harness as engine_harness
 from store.helpers import MIB, run
-from tiercel.binary.history import History
+from tiercel.engine.history import History
 from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId
 from tiercel.store import MemoryStore
@@ -297,7 +297,7 @@ class TestStrangersAtAFullStore:
         box = small.create("q")
         with pytest.raises(tiercel.StoreFullError):
             box.send_all(*[BODY] * 1000)
-        history = small.run(lambda: History(small.engine, 10_000, 3600))
+        history = small.run(lambda: History(small.engine._core))
         identities = (number.to_bytes(20, "big") for number in count())
 
         def remember() -> None:
@@ -308,6 +308,6 @@ class TestStrangersAtAFullStore:
         for _ in range(500):
             small.run(remember)
         assert (499 * 20).to_bytes(20, "big") in history
-        again = small.run(lambda: History(small.engine, 10_000, 3600))
+        again = small.run(lambda: History(small.engine._core))
         assert (499 * 20).to_bytes(20, "big") in again
         assert box.purge() > 0

@@ -57,12 +57,13 @@ def renumber_on_reconnect(patch: pytest.MonkeyPatch) -> Parts:
     """MQQB T02: a message that is sent again gets a new number."""
     take = Outgoing.take
 
-    def take_and_renumber(self: Outgoing, queue: QueueState) -> Taken | None:
-        taken = take(self, queue)
+    def take_and_renumber(self: Outgoing, queue: QueueState, limit: int) -> list[Taken]:
+        return [renumber(self, queue, taken) for taken in take(self, queue, limit)]
+
+    def renumber(self: Outgoing, queue: QueueState, taken: Taken) -> Taken:
         sent: set[tuple[QueueState, int]] = self.__dict__.setdefault("sent", set())
-        if taken is None or not taken.number or (queue, taken.lookup_id) not in sent:
-            if taken is not None:
-                sent.add((queue, taken.lookup_id))
+        if not taken.number or (queue, taken.lookup_id) not in sent:
+            sent.add((queue, taken.lookup_id))
             return taken
         stream = self._streams[queue]
         data = placed(taken.record.packet, stream.sequence, stream.number + 1, stream.number, 0)
@@ -99,7 +100,7 @@ def final_acks_are_express(patch: pytest.MonkeyPatch) -> Parts:
 
 
 def duplicates_are_delivered(patch: pytest.MonkeyPatch) -> Parts:
-    patch.setattr("tiercel.binary.history.History.is_duplicate", lambda _self, _identity: False)
+    patch.setattr("tiercel.engine.history.History.is_duplicate", lambda _self, _identity: False)
     return Parts()
 
 

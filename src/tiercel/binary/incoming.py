@@ -1,26 +1,25 @@
-"""What becomes of a message that arrives: [MS-MQQB] 3.1.5.6 to 3.1.5.8, in the order that loses nothing.
+"""Messages that arrive on sessions: [MS-MQQB] 3.1.5.6 to 3.1.5.8, in the order that loses nothing.
 
     1. an acknowledgement for us: it changes what we have sent
     2. for another queue manager: passed on, if we are a router
-    3. seen before: dropped; by its id, or, if transactional, by its place in its stream
-    4. refused, or put into its queue: the engine decides, and tells the sender
+    3. for us: `engine.arrivals` drops duplicates, and refuses or takes the rest
 
-Whatever became of it, the session counts it, so that the peer stops sending it; only what could not be kept
-for want of room is an error, which ends the session before anything was said of the message.
+Whatever became of a message, the session counts it, so that the peer stops sending it. Only a message that
+could not be kept for want of room ends the session, before anything was said of it.
 """
 
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
 
 from tiercel.binary.context import Context
-from tiercel.binary.history import History
 from tiercel.binary.order_acks import OrderAcks
 from tiercel.binary.outgoing_stream import OutgoingStream
 from tiercel.binary.reports import report_trace
-from tiercel.binary.session import Session
-from tiercel.binary.streams import IncomingStream, Streams
+from tiercel.binary.session import Arrived, Session
 from tiercel.binary.transitions import ProtocolError
 from tiercel.engine.acknowledgements import NEW_QUEUE_BYTES
+from tiercel.engine.arrivals import ROOM_FOR_AN_ANSWER, Source
 from tiercel.engine.engine import Engine
+from tiercel.engine.incoming_streams import IncomingStream
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import MessageClass
 from tiercel.model.errors import InsufficientResourcesError, MqError, StoreFullError
@@ -29,15 +28,12 @@ from tiercel.model.limits import INFINITE, ROUTING_HOPS_MAX, TIME_TO_REACH_QUEUE
 from tiercel.wire.base_header import TRACING
 from tiercel.wire.message import decode_destination
 from tiercel.wire.order_ack import ORDER_QUEUE_NUMBER, FinalAck, OrderAck, build_order_ack, with_direct_name
-from tiercel.wire.queue_names import DirectQueueFormatName, QueueName
+from tiercel.wire.queue_names import DirectQueueFormatName
 from tiercel.wire.structure import encode_guid, encode_tx_sequence_id
 from tiercel.wire.user_message import UserMessage
 
-K = TypeVar("K")
-
 # A newer one says the same and more: those that cannot go out must end. Days, for clocks differ.
 _ROUTED_ORDER_ACK_S = TIME_TO_REACH_QUEUE_DEFAULT_S
-_ROOM_FOR_AN_ANSWER = 8192  # bytes: a final ack, and an outgoing queue for it
 _NAMES_KEPT = 10_000
 
 
@@ -46,29 +42,52 @@ class Incoming:
         self._context = context
         self._engine = engine
         self._own = encode_guid(engine.queue_manager.identifier)
-        settings = context.settings
-        self.history = History(engine, settings.history_size, settings.history_lifetime_ms / 1000)
-        self.streams = Streams(engine)
+        self._history = engine.arrivals.history
+        self._history.limit(context.settings.history_size)
         self._order_acks = OrderAcks(context, self._send_order_ack)
-        self._queues: dict[QueueName | str, QueueState] = {}
         self._ways: dict[bytes, QueueState] = {}
         self.outgoing_streams: dict[QueueState, OutgoingStream] = {}
-        if len(self.history):
-            self._watch_history()
 
     def flush(self) -> None:
-        self.history.flush()
-        self.streams.flush()
+        """Starts the MessageIDHistory Cleanup Timer, while there is anything to clean up."""
+        if len(self._history) and not self._context.timers.is_set(self.clean_history):
+            lifetime_ms = self._context.settings.history_lifetime_ms
+            self._context.timers.set(self.clean_history, self._context.after_ms(lifetime_ms))
+
+    def clean_history(self) -> None:
+        """MessageIDHistory Cleanup Timer Event: [MS-MQQB] 3.1.6.7."""
+        self._history.clean_up(self._context.settings.history_lifetime_ms / 1000)
 
     def closed(self, session: Session) -> None:
         self._order_acks.closed(session)
 
-    # One packet.
+    # A run of packets.
 
-    def arrived(self, session: Session, packet: UserMessage | OrderAck | FinalAck) -> bool:
-        """Whether the message is recoverable; a ProtocolError when it could not be kept."""
+    def arrived(self, session: Session, run: Sequence[Arrived]) -> Iterator[Arrived]:
+        """Gives back each packet when it is dealt with; a ProtocolError when one could not be kept."""
+        for part in self._parts(run):
+            if isinstance(part, list):
+                yield from self._deliver(session, part)
+            else:
+                self._take(session, part)
+                yield part
+
+    def _parts(self, run: Sequence[Arrived]) -> Iterator[Arrived | list[UserMessage]]:
+        """Messages for us that follow one another, together; everything else, one by one."""
+        for_us: list[UserMessage] = []
+        for packet in run:
+            if isinstance(packet, UserMessage) and packet.is_addressed_to(self._own):
+                for_us.append(packet)
+                continue
+            if for_us:
+                yield for_us
+                for_us = []
+            yield packet
+        if for_us:
+            yield for_us
+
+    def _take(self, session: Session, packet: Arrived) -> None:
         message = packet if isinstance(packet, UserMessage) else packet.message
-        is_recoverable = message.is_recoverable
         try:
             if not message.is_addressed_to(self._own):
                 self._pass_on(session, message.without_session())
@@ -76,13 +95,28 @@ class Incoming:
                 self._order_acked(packet)
             elif isinstance(packet, FinalAck):
                 self._final_acked(packet)
-            else:
-                self._deliver(session, message.without_session())
         except (InsufficientResourcesError, StoreFullError) as problem:  # its sender shall keep it (MQQB-127)
             raise ProtocolError(f"there is no room for the message: {problem}") from problem
-        return is_recoverable
+
+    def _deliver(self, session: Session, run: list[UserMessage]) -> Iterator[UserMessage]:
+        """Receiving a UserMessage Packet: [MS-MQQB] 3.1.5.8."""
+        messages = [packet.without_session() for packet in run]
+        for message in messages:
+            if isinstance(message.destination_queue, DirectQueueFormatName):
+                session.saw_direct_name = True
+                break
+        arrivals, problem = self._engine.arrivals.arrive(messages, _source(session))
+        for packet, message, arrival in zip(run, messages, arrivals, strict=False):
+            if arrival.is_taken:
+                self._trace(message)
+            if arrival.stream is not None:
+                self._order_acks.arrived(session, arrival.stream)
+            yield packet
+        if problem:
+            raise ProtocolError(problem)
 
     def _order_acked(self, packet: OrderAck) -> None:
+        """Receiving an OrderAck Packet: [MS-MQQB] 3.1.5.6."""
         body = packet.body
         sequence = encode_tx_sequence_id(body.tx_sequence_id)
         queue = self._engine.outgoing.queue_of(sequence)  # none for a sequence that is over (MQQB T05)
@@ -93,6 +127,7 @@ class Incoming:
             self._engine.outgoing.order_acked(queue, body.tx_sequence_number)
 
     def _final_acked(self, packet: FinalAck) -> None:
+        """Receiving a FinalAck Packet: [MS-MQQB] 3.1.5.7."""
         if packet.body.source_guid == self._engine.queue_manager.identifier:
             self._engine.outgoing.final_acked(packet.body.message_id, packet.message_class)
 
@@ -101,10 +136,10 @@ class Incoming:
     def _pass_on(self, session: Session, packet: UserMessage) -> None:
         """The only thing that changes on the way through is the hop count (MQQB-193, MQQB-194)."""
         if packet.is_transactional:
-            self._engine.quotas.check_room(_ROOM_FOR_AN_ANSWER)
+            self._engine.quotas.check_room(ROOM_FOR_AN_ANSWER)
         reason = self._try_to_pass_on(packet)
         if reason is not None and packet.is_transactional:
-            self._learn(session, packet)
+            self._engine.arrivals.learn(packet, _source(session))
             self._engine.final_acks.rejected(packet, reason)
 
     def _try_to_pass_on(self, packet: UserMessage) -> MessageClass | None:
@@ -136,81 +171,19 @@ class Incoming:
             return None
         if not queue.is_outgoing:  # a name of ours with the address of somebody else
             return None
-        _remember(self._ways, key, queue)
-        return queue
-
-    # Delivering.
-
-    def _deliver(self, session: Session, packet: UserMessage) -> None:
-        name = packet.destination_queue
-        if isinstance(name, DirectQueueFormatName):
-            session.saw_direct_name = True
-        queue = self._queue(packet, name)
-        if packet.is_transactional:
-            self._deliver_in_order(session, packet, queue)
-            return
-        identity = packet.identity
-        if self.history.is_duplicate(identity):
-            return
-        unknown = str(decode_destination(packet)) if queue is None else ""
-        if self._engine.delivery.arrive(packet, queue, unknown) is None:
-            self._trace(packet)
-        if not len(self.history):
-            self._watch_history()
-        self.history.remember(identity, recoverable=packet.is_recoverable)
-
-    def _deliver_in_order(self, session: Session, packet: UserMessage, queue: QueueState | None) -> None:
-        self._engine.quotas.check_room(_ROOM_FOR_AN_ANSWER)
-        self._learn(session, packet)
-        sequence, number = packet.sequence
-        stream = self.streams.of(packet, queue)
-        if not stream.accepts(sequence, number, packet.previous_number):
-            self.streams.reject(stream)
-            self._order_acks.arrived(session, stream)
-            return
-        unknown = str(decode_destination(packet)) if queue is None else ""
-        reason = self._engine.delivery.arrive(packet, queue, unknown)
-        self.streams.accept(stream, sequence, number)  # refused or not: its stream must move on (MQQB T17)
-        if reason is None:
-            self._trace(packet)
-        else:
-            self._engine.final_acks.rejected(packet, reason)
-        self._order_acks.arrived(session, stream)
-
-    def _learn(self, session: Session, packet: UserMessage) -> None:
-        sender = packet.source_queue_manager
-        address = session.address if session.remote_guid == sender else ""
-        self._engine.peers.learn(sender, address, is_direct=session.saw_direct_name)
-
-    def _queue(self, packet: UserMessage, name: QueueName | None) -> QueueState | None:
-        if name is None:
-            return None
-        key = name.direct_format_name if isinstance(name, DirectQueueFormatName) else name
-        queue = self._queues.get(key)
-        if queue is None or queue.is_deleted:
-            destination = decode_destination(packet)
-            queue = None if destination is None else self._engine.queues.find_local(destination)
-            if queue is not None:
-                _remember(self._queues, key, queue)
+        if len(self._ways) >= _NAMES_KEPT:  # strangers can invent names, and must not fill memory
+            self._ways.clear()
+        self._ways[key] = queue
         return queue
 
     def _trace(self, packet: UserMessage) -> None:
         if packet.base_flags & TRACING:
             report_trace(self._engine, packet)
 
-    def _watch_history(self) -> None:
-        lifetime_ms = self._context.settings.history_lifetime_ms
-        self._context.timers.set(self.clean_history, self._context.after_ms(lifetime_ms))
-
-    def clean_history(self) -> None:
-        """MessageIDHistory Cleanup Timer."""
-        self.history.clean_up()
-        if len(self.history):
-            self._watch_history()
-
     # Telling the senders of transactional messages.
 
     def _send_order_ack(self, session: Session, stream: IncomingStream) -> None:
+        """Send Transactional Acknowledgment: [MS-MQQB] 3.1.7.17."""
         engine, sender = self._engine, stream.sender
         if sender == engine.queue_manager.identifier:
             return  # somebody says that he is us; there is nothing that we would tell ourselves
@@ -230,8 +203,5 @@ class Incoming:
             engine.sending.post(packet, PrivateFormatName(sender, ORDER_QUEUE_NUMBER))
 
 
-def _remember(names: dict[K, QueueState], key: K, queue: QueueState) -> None:
-    """What a name leads to can be found again: strangers that invent names must not fill the memory."""
-    if len(names) >= _NAMES_KEPT:
-        names.clear()
-    names[key] = queue
+def _source(session: Session) -> Source:
+    return Source(session.remote_guid, session.address, session.saw_direct_name)

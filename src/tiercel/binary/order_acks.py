@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from tiercel.binary.context import Context
 from tiercel.binary.session import Session
-from tiercel.binary.streams import IncomingStream
+from tiercel.engine.incoming_streams import IncomingStream
 
 _MANY = 256  # messages
 

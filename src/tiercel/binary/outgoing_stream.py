@@ -25,9 +25,9 @@ class OutgoingStream:
         self._resends = 0  # without an answer, since the last one came
 
     @property
-    def is_full(self) -> bool:
-        """Whether no more may be on their way: each is kept in memory until its order ack comes."""
-        return len(self._entries) >= _ENTRIES_MAX
+    def room(self) -> int:
+        """How many more may be on their way: each is kept in memory until its order ack comes."""
+        return _ENTRIES_MAX - len(self._entries)
 
     def add(self, entry: Entry, taken: Taken) -> bytes:
         """The packet as it goes out: with the number of the message before it that is still on its way.
@@ -47,7 +47,7 @@ class OutgoingStream:
         entry.is_session_acked = True
         if entry.is_order_acked:
             self._entries.remove(entry)
-            self._outgoing.ordered(taken)
+            self._outgoing.ordered((taken,))
 
     def order_acked(self, number: int) -> None:
         """Of the present sequence; the caller has compared it (MQQB T05)."""
@@ -56,6 +56,7 @@ class OutgoingStream:
         if self._outgoing.stream(self._queue).acked > before:
             self._resends = 0  # a busy stream is never wholly through, but it moves
         kept: list[Entry] = []
+        through: list[Taken] = []
         while self._entries:
             entry = self._entries[0]
             taken = entry.taken
@@ -65,9 +66,10 @@ class OutgoingStream:
             self._entries.popleft()
             entry.is_order_acked = True
             if entry.is_session_acked:
-                self._outgoing.ordered(taken)
+                through.append(taken)
             else:  # its session ack will come, or it is sent again (MQQB T06)
                 kept.append(entry)
+        self._outgoing.ordered(through)
         self._outgoing.wake(self._queue)
         is_through = not self._entries
         self._entries.extendleft(reversed(kept))
@@ -87,8 +89,7 @@ class OutgoingStream:
         """Ends all flights of the stream; the messages keep their numbers."""
         for entry in self._entries:
             entry.is_over = True
-            assert entry.taken is not None
-            self._outgoing.give_back(entry.taken)
+        self._outgoing.give_back(entry.taken for entry in self._entries if entry.taken is not None)
         self._entries.clear()
 
     def stop(self) -> None:

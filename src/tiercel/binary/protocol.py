@@ -4,6 +4,7 @@ Every input comes between `begin` and `flush`, inside a batch of the engine; wha
 out of `take_actions`, after the commit.
 """
 
+from collections.abc import Iterator, Sequence
 from itertools import count
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from tiercel.binary.next_hop import NextHop
 from tiercel.binary.outgoing_stream import OutgoingStream
 from tiercel.binary.pinging import Pinging
 from tiercel.binary.reports import report_trace
-from tiercel.binary.session import Session
+from tiercel.binary.session import Arrived, Session
 from tiercel.binary.settings import Settings
 from tiercel.binary.transitions import State
 from tiercel.engine.core import Effect
@@ -29,7 +30,6 @@ from tiercel.model.queue import IncomingTransactionalTransferInfo, OutgoingQueue
 from tiercel.wire.order_ack import (
     FINAL_ACK_CLASSES_FROM,
     FinalAck,
-    OrderAck,
     is_plain_ack,
     recognise,
     with_direct_name,
@@ -97,13 +97,13 @@ class BinaryProtocol:
 
     def transfer_infos(self, queue: QueueState) -> list[IncomingTransactionalTransferInfo]:
         """How far the streams into a queue have come, for management; inside a batch."""
-        return self._incoming.streams.infos(queue)
+        return self._engine.arrivals.streams.infos(queue)
 
     # Inputs.
 
     def start(self) -> None:
         """Once, in the first batch: outgoing queues that hold messages are connected (MQQB-098)."""
-        self._incoming.streams.forget_old()
+        self._engine.arrivals.streams.forget_old()
         self._engine.outgoing.start()
 
     def stop(self) -> None:
@@ -221,11 +221,11 @@ class BinaryProtocol:
                 next_hop.established(ConnectionStatus.ESTABLISHED)
             self._attach(next_hop, session)
 
-    def arrived(self, session: Session, packet: UserMessage | OrderAck | FinalAck) -> bool:
-        return self._incoming.arrived(session, packet)
+    def arrived(self, session: Session, run: Sequence[Arrived]) -> Iterator[Arrived]:
+        return self._incoming.arrived(session, run)
 
     def acknowledged(self, session: Session, entries: list[Entry]) -> None:
-        outgoing = self._engine.outgoing
+        run: list[Taken] = []
         for entry in entries:
             taken = entry.taken
             if taken is None or entry.is_over:
@@ -234,7 +234,8 @@ class BinaryProtocol:
                 self._streams[taken.queue].session_acked(entry, taken)
             else:
                 entry.is_over = True
-                outgoing.delivered(taken)
+                run.append(taken)
+        self._engine.outgoing.delivered(run)
         self._serve_all(session)
 
     def closed(self, session: Session) -> None:
@@ -242,9 +243,10 @@ class BinaryProtocol:
         if self._by_guid.get(session.remote_guid) is session:
             del self._by_guid[session.remote_guid]
         self._incoming.closed(session)
-        for entry in session.flight.land():
-            if entry.taken is not None and not entry.is_over and not entry.taken.number:
-                self._engine.outgoing.give_back(entry.taken)
+        run = [
+            entry.taken for entry in session.flight.land() if entry.taken is not None and not entry.is_over
+        ]
+        self._engine.outgoing.give_back(taken for taken in run if not taken.number)
         for next_hop in list(session.next_hops):
             for queue in next_hop.queues:
                 if (stream := self._streams.get(queue)) is not None:
@@ -333,12 +335,16 @@ class BinaryProtocol:
             return
         while next_hop.ready and session.room > 0:
             queue = next_hop.next_ready()
+            limit = 1 if next_hop.ready else session.room  # one queue has its turn after another
             stream = self._streams.get(queue)
-            if stream is not None and stream.is_full:
-                continue  # its order acks wake it
-            taken = self._engine.outgoing.take(queue)
-            if taken is not None:
+            if stream is not None and stream.room < limit:
+                limit = stream.room
+                if not limit:
+                    continue  # its order acks wake it
+            run = self._engine.outgoing.take(queue, limit)
+            for taken in run:
                 self._send(session, taken)
+            if len(run) == limit:
                 next_hop.ready[queue] = None
 
     def _send(self, session: Session, taken: Taken) -> None:

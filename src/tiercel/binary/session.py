@@ -4,6 +4,7 @@ What messages mean is none of its business: it counts them in both directions, a
 holds back what the window does not allow. Whoever has it hears of everything else through `Owner`.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
@@ -50,6 +51,9 @@ _PIGGYBACK_AFTER = 0.75  # of the time after which an acknowledgement would go o
 _DIRECT_FACTOR = 2  # QosCleanupIntervalMultiplier
 
 
+Arrived = UserMessage | OrderAck | FinalAck
+
+
 class Owner(Protocol):
     def is_full(self, session: "Session") -> bool:
         """Whether this session is one too many."""
@@ -59,8 +63,11 @@ class Owner(Protocol):
 
     def opened(self, session: "Session") -> None: ...
 
-    def arrived(self, session: "Session", packet: UserMessage | OrderAck | FinalAck) -> bool:
-        """A message; whether it is recoverable. An error means that it could not be kept."""
+    def arrived(self, session: "Session", run: Sequence[Arrived]) -> Iterable[Arrived]:
+        """Messages that came together, in their order; gives back each one when it is dealt with.
+
+        A `ProtocolError` means that the next one could not be kept.
+        """
 
     def acknowledged(self, session: "Session", entries: list[Entry]) -> None:
         """What was sent has arrived; there may be room for more now."""
@@ -118,6 +125,10 @@ class Session:
     @property
     def is_open(self) -> bool:
         return self.state is State.OPEN
+
+    @property
+    def is_closed(self) -> bool:
+        return self.state is State.CLOSED
 
     @property
     def room(self) -> int:
@@ -235,25 +246,42 @@ class Session:
     # Packets.
 
     def receive(self, data: bytes) -> None:
+        """Receiving Any Packet: [MS-MQQB] 3.1.5.1. Messages that come together are handed on as one run."""
         self._framer.receive(data)
+        run: list[Arrived] = []
         try:
             for packet in self._framer.packets():
                 self._has_received = True
+                if not packet[2] & INTERNAL:
+                    run.append(self._message(packet))
+                    continue
+                before, run = run, []
+                self._take_run(before)
+                if self.is_closed:
+                    return
                 self._take(packet)
-                if self.state is State.CLOSED:
+                if self.is_closed:
                     return
             self._check_size()
         except (DecodeError, ProtocolError) as problem:
-            self.close(str(problem))
+            self._end_with(run, str(problem))
+        else:
+            self._end_with(run, "")
+
+    def _end_with(self, run: list[Arrived], problem: str) -> None:
+        """Messages that came before a bad packet count."""
+        try:
+            self._take_run(run)
+        except (DecodeError, ProtocolError) as first:
+            problem = str(first)
+        if problem:
+            self.close(problem)
 
     def _check_size(self) -> None:
         if self.state is not State.OPEN and self._framer.wanted > _SETUP_PACKET_MAX:
             raise ProtocolError(f"a packet of {self._framer.wanted} bytes while {self.state.value}")
 
     def _take(self, data: bytes) -> None:
-        if not data[2] & INTERNAL:
-            self._message(recognise(UserMessage(data)))
-            return
         packet = decode_packet(data)
         self.state = after(self.state, EVENT_OF_PACKET[type(packet)])
         match packet:
@@ -264,19 +292,27 @@ class Session:
             case SessionAck():
                 self._session_header(packet.header)
 
-    def _message(self, packet: UserMessage | OrderAck | FinalAck) -> None:
+    def _message(self, data: bytes) -> Arrived:
+        packet = recognise(UserMessage(data))
         if self.state is not State.OPEN:
             after(self.state, EVENT_OF_PACKET[type(packet)])
-        self.is_active = True
-        recoverable = self._owner.arrived(self, packet)
-        if self.state is not State.OPEN:
+        return packet
+
+    def _take_run(self, run: Sequence[Arrived]) -> None:
+        if not run:
             return
-        # Counted only now that it is kept, but counted whatever became of it (MQQB T08).
-        self._count(recoverable=recoverable)
-        message = packet if isinstance(packet, UserMessage) else packet.message
-        header = message.session
-        if header is not None:
-            self._session_header(header)
+        self.is_active = True
+        for packet in self._owner.arrived(self, run):
+            if self.state is not State.OPEN:
+                return
+            # Counted only now that it is kept, but counted whatever became of it (MQQB T08).
+            message = packet if isinstance(packet, UserMessage) else packet.message
+            self._count(recoverable=message.is_recoverable)
+            header = message.session
+            if header is not None:
+                self._session_header(header)
+                if self.state is not State.OPEN:
+                    return
 
     # Acknowledging what came.
 

@@ -5,17 +5,17 @@ has the message, and has stored it if it is recoverable. It keeps nothing itself
 """
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
 from tiercel.binary.actions import SessionEvent, Write
 from tiercel.binary.context import Context
 from tiercel.binary.flight import Entry
-from tiercel.binary.session import Session
+from tiercel.binary.session import Arrived, Session
 from tiercel.binary.settings import Settings
 from tiercel.model.codes import ConnectionStatus
 from tiercel.model.queue_manager import QueueManager
-from tiercel.wire.order_ack import FinalAck, OrderAck
 from tiercel.wire.user_message import UserMessage
 
 # A peer acknowledges at half a window (MQQB T10): at one message, where a larger window would have a lone
@@ -107,10 +107,9 @@ class Outbox:
     def opened(self, _session: Session) -> None:
         self.is_open = True
 
-    def arrived(self, _session: Session, packet: UserMessage | OrderAck | FinalAck) -> bool:
+    def arrived(self, _session: Session, run: Sequence[Arrived]) -> Sequence[Arrived]:
         """Counted and dropped, as by any queue manager that has no such queue."""
-        message = packet if isinstance(packet, UserMessage) else packet.message
-        return message.is_recoverable
+        return run
 
     def acknowledged(self, _session: Session, entries: list[Entry]) -> None:
         self._acknowledged += [self._flying.pop(entry) for entry in entries]

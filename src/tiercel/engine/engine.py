@@ -17,6 +17,7 @@ from tiercel.engine import restoring
 from tiercel.engine.access import Access, system_descriptor
 from tiercel.engine.administration import Administration, load_queue_manager
 from tiercel.engine.admission import Admission
+from tiercel.engine.arrivals import Arrivals
 from tiercel.engine.browsing import Browsing
 from tiercel.engine.carriers import Carriers
 from tiercel.engine.catalog import Catalog
@@ -125,6 +126,7 @@ class Engine:
         self.queues = Queues(
             core, catalog, resolver, access, self.waiting, self.transactions, self.claims, self.purging
         )
+        self.arrivals = Arrivals(core, self.delivery, self.final_acks, self.peers, self.queues, self.quotas)
         self.opening = Opening(core, catalog, resolver, self.waiting, access)
         self.sending = Sending(
             core,
@@ -173,6 +175,7 @@ class Engine:
 
     def commit(self) -> list[Effect]:
         """Makes the batch durable; returns the effects that may leave now."""
+        self.arrivals.flush()  # first: an expiry may write a part of the batch
         self._expire()
         return self._core.commit()
 

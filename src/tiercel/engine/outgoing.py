@@ -1,7 +1,7 @@
 """Messages on their way to other queue managers: numbered, taken to be sent, acknowledged. [MS-MQQB] 3.1.1.5.
 
-A message in flight is locked, like one that an application has taken; what its sender then learns of it
-decides which verb ends the flight:
+Carriers take messages in runs: one or more of one queue, in their order. A message in flight is locked, like
+one that an application has taken; what its carrier learns of it decides which verb ends the flight:
 
     verb         the message                        its copy
     take         is in flight
@@ -16,7 +16,7 @@ the commit that makes it durable, and keeps it over every reconnect and restart 
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -157,9 +157,14 @@ class Outgoing:
 
     # In flight.
 
-    def take(self, queue: QueueState) -> Taken | None:
-        """The next message to send; those whose time is over, or that are known to be there, end here."""
-        while (found := queue.next_undecoded(self._core)) is not None:
+    def take(self, queue: QueueState, limit: int) -> list[Taken]:
+        """The next messages to send, as one run; less than `limit` when there are no more.
+
+        Checking for Message Expiration ([MS-MQQB] 3.1.7.1.2): messages whose time is over end here, and so do
+        those that the destination has confirmed.
+        """
+        run: list[Taken] = []
+        while len(run) < limit and (found := queue.next_undecoded(self._core)) is not None:
             lookup_id = found[0]
             recent = self._index.take_recent(queue, lookup_id)
             if recent is not None:
@@ -183,35 +188,38 @@ class Outgoing:
                 self._finish_ordered(taken)
                 continue
             if number and queue.held_by_readers:
-                return None  # an administrator holds a message: what follows it in the stream must wait
+                break  # an administrator holds a message: what follows it in the stream must wait
             queue.lock(lookup_id, Lock(None))
-            return taken
-        return None
+            run.append(taken)
+        return run
 
-    def give_back(self, taken: Taken) -> None:
-        """The message is to be sent again, unless its time ran out meanwhile."""
-        queue, lookup_id, record = taken[:3]
-        if not self._land(taken):
-            return
-        lock = queue.locks[lookup_id]
-        if lock.doom is not None:
-            self._delivery.finish(queue, lookup_id, record, lock.doom, taken.packet)
-        else:
-            queue.unlock(lookup_id)
-            self._core.ready[queue] = None
+    def give_back(self, run: Iterable[Taken]) -> None:
+        """The messages are to be sent again, unless their time ran out meanwhile."""
+        for taken in run:
+            queue, lookup_id, record = taken[:3]
+            if not self._land(taken):
+                continue
+            lock = queue.locks[lookup_id]
+            if lock.doom is not None:
+                self._delivery.finish(queue, lookup_id, record, lock.doom, taken.packet)
+            else:
+                queue.unlock(lookup_id)
+                self._core.ready[queue] = None
 
-    def delivered(self, taken: Taken) -> None:
-        """The next hop has it; for a message outside of any stream of ours that is the end of it."""
-        queue, lookup_id, record, packet = taken[:4]
-        if self._land(taken):
-            self._delivery.detach(queue, lookup_id, record, packet)
-            if packet.flags & user_header.POSITIVE_JOURNALING:
-                self._delivery.copies.journal_at_source(packet, record)
+    def delivered(self, run: Iterable[Taken]) -> None:
+        """The next hop has them; for messages outside of any stream of ours that is the end of them."""
+        for taken in run:
+            queue, lookup_id, record, packet = taken[:4]
+            if self._land(taken):
+                self._delivery.detach(queue, lookup_id, record, packet)
+                if packet.flags & user_header.POSITIVE_JOURNALING:
+                    self._delivery.copies.journal_at_source(packet, record)
 
-    def ordered(self, taken: Taken) -> None:
-        """The destination has it, in order."""
-        if self._land(taken):
-            self._finish_ordered(taken)
+    def ordered(self, run: Iterable[Taken]) -> None:
+        """The destination has them, in order."""
+        for taken in run:
+            if self._land(taken):
+                self._finish_ordered(taken)
 
     def _land(self, taken: Taken) -> bool:
         """Whether the message is still there, at the end of its flight."""

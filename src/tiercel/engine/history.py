@@ -1,33 +1,39 @@
-"""MessageIDHistoryTable: which messages came already, so that none comes twice. [MS-MQQB] 3.1.1.3, 3.1.5.8.1.
+"""MessageIDHistoryTable: the messages that came, so that none comes twice. [MS-MQQB] 3.1.1.3, 3.1.5.8.1.
 
-Only for messages outside of transactions; those have their sequences. Each batch of arrivals is one record of
-the store, written in the commit of the messages themselves: a copy that comes after a crash is known as well.
+Only for messages outside of transactions; the others have their streams. Each batch of arrivals is one record
+of the store, written in the commit of the messages themselves: a copy that comes after a crash is recognised.
 Express messages are remembered in memory alone; they end with the process anyway.
 """
 
 import struct
 from collections import OrderedDict, deque
 
-from tiercel.engine.engine import Engine
+from tiercel.engine.core import Core
 from tiercel.model.errors import StoreFullError
 from tiercel.store.interface import Keyspace
 
 _KEY = struct.Struct(">Q")
 _TIME = struct.Struct("<Q")
 _IDENTITY_SIZE = 20
+DEFAULT_SIZE = 10_000
 
 
 class History:
-    def __init__(self, engine: Engine, size: int, lifetime_s: float) -> None:
-        self._engine = engine
-        self._size = size
-        self._lifetime_s = lifetime_s
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._size = DEFAULT_SIZE
         self._seen: OrderedDict[bytes, int] = OrderedDict()  # the oldest first, with the time in seconds
         self._rows: deque[tuple[int, int, int]] = deque()  # key in the store, time, how many
         self._stored = 0
         self._next_row = 0
         self._new: list[bytes] = []
         self._load()
+
+    def limit(self, size: int) -> None:
+        """Keeps at most this many messages (RemoveDuplicateSize)."""
+        self._size = size
+        while len(self._seen) > size:
+            self._seen.popitem(last=False)
 
     def __len__(self) -> int:
         return len(self._seen)
@@ -42,13 +48,13 @@ class History:
         """Whether the message came already; the memory of it is refreshed then."""
         if identity not in self._seen:
             return False
-        self._seen[identity] = self._engine.seconds
+        self._seen[identity] = self._core.seconds
         self._seen.move_to_end(identity)
         self._new.append(identity)
         return True
 
     def remember(self, identity: bytes, *, recoverable: bool) -> None:
-        self._seen[identity] = self._engine.seconds
+        self._seen[identity] = self._core.seconds
         if recoverable:
             self._new.append(identity)
         while len(self._seen) > self._size:
@@ -58,10 +64,10 @@ class History:
         """Stores what came with this batch, and lets go of what no longer counts."""
         if not self._new:
             return
-        now = self._engine.seconds
+        now = self._core.seconds
         row = _TIME.pack(now) + b"".join(self._new)
         self._make_room(len(row))
-        self._engine.batch.put(Keyspace.HISTORY, _KEY.pack(self._next_row), row)
+        self._core.batch.put(Keyspace.HISTORY, _KEY.pack(self._next_row), row)
         self._rows.append((self._next_row, now, len(self._new)))
         self._next_row += 1
         self._stored += len(self._new)
@@ -74,16 +80,16 @@ class History:
         are refused, could use up what the store keeps for the commits that empty it.
         """
         try:
-            self._engine.batch.reserve(size)
+            self._core.batch.reserve(size)
         except StoreFullError:
             dropped = 0
             while self._rows and dropped < len(self._new):
                 dropped += self._rows[0][2]
                 self._drop_row()
 
-    def clean_up(self) -> None:
+    def clean_up(self, lifetime_s: float) -> None:
         """Forgets what is older than the lifetime; in seconds, as the entries are (MQQB T70)."""
-        oldest = self._engine.seconds - self._lifetime_s
+        oldest = self._core.seconds - lifetime_s
         while self._seen and next(iter(self._seen.values())) < oldest:
             self._seen.popitem(last=False)
         while self._rows and self._rows[0][1] < oldest:
@@ -91,19 +97,17 @@ class History:
 
     def _drop_row(self) -> None:
         row, _, count = self._rows.popleft()
-        self._engine.batch.delete(Keyspace.HISTORY, _KEY.pack(row))
+        self._core.batch.delete(Keyspace.HISTORY, _KEY.pack(row))
         self._stored -= count
 
     def _load(self) -> None:
-        for key, data in list(self._engine.batch.range(Keyspace.HISTORY, b"\0", b"\xff" * 9)):
+        for key, data in list(self._core.batch.range(Keyspace.HISTORY, b"\0", b"\xff" * 9)):
             try:
                 (row,), (time,) = _KEY.unpack(key), _TIME.unpack_from(data)
             except struct.error as problem:
-                self._engine.set_aside(Keyspace.HISTORY, key, data, "a row of the message history", problem)
+                self._core.set_aside_row(Keyspace.HISTORY, key, data, "a row of the message history", problem)
                 continue
             self._load_row(row, time, data)
-        while len(self._seen) > self._size:
-            self._seen.popitem(last=False)
 
     def _load_row(self, row: int, time: int, data: bytes) -> None:
         identities = [data[at : at + _IDENTITY_SIZE] for at in range(_TIME.size, len(data), _IDENTITY_SIZE)]

@@ -1,8 +1,8 @@
-"""Incoming transactional streams: what was taken last, from whom, for which queue. [MS-MQQB] 3.1.5.8.6.
+"""Incoming transactional streams: the last message taken, by sender and queue. [MS-MQQB] 3.1.5.8.6.
 
-Kept per sending queue manager and destination queue, not per session (MQQB T18), and stored in the commit of
-the messages they speak of. A sender has one stream for each name that it calls the queue by, so the name is
-part of the key.
+Kept per sending queue manager and destination queue, not per session or transport (MQQB T18), and stored in
+the commit of the messages they speak of. A sender has one stream for each name that it uses for the queue, so
+the name is part of the key.
 """
 
 import struct
@@ -11,8 +11,7 @@ from hashlib import blake2b
 from typing import Self
 from uuid import UUID
 
-from tiercel.binary.transitions import ProtocolError
-from tiercel.engine.engine import Engine
+from tiercel.engine.core import Core
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import slot_key
 from tiercel.model.format_name import FormatName, PrivateFormatName
@@ -31,7 +30,7 @@ _FORGOTTEN_AFTER_S = 180 * 86400
 
 @dataclass(slots=True, eq=False)
 class IncomingStream:
-    """IncomingTransactionalTransferInfo, in the form that the protocol needs."""
+    """IncomingTransactionalTransferInfo: `sender` is through with `number` of `sequence`."""
 
     key: bytes
     sequence: int = 0
@@ -61,9 +60,13 @@ class IncomingStream:
         return sequence > self.sequence and previous == 0
 
 
-class Streams:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+class DamagedStreamError(Exception):
+    """The record of a stream cannot be read: nothing of it can be taken, or messages would be doubled."""
+
+
+class IncomingStreams:
+    def __init__(self, core: Core) -> None:
+        self._core = core
         self._streams: dict[bytes, IncomingStream] = {}
         self._changed: dict[bytes, IncomingStream] = {}
         self._digests: dict[bytes, bytes] = {}
@@ -78,7 +81,7 @@ class Streams:
         key = _KEY.pack(slot, packet.data[16:32]) + self._digest(packet)
         stream = self._streams.get(key)
         if stream is None:
-            stored = None if queue is None else self._engine.batch.get(Keyspace.INCOMING, key)
+            stored = None if queue is None else self._core.batch.get(Keyspace.INCOMING, key)
             if stored and queue is not None:
                 stream = _decode(key, stored, queue)
             else:
@@ -91,7 +94,7 @@ class Streams:
         return stream
 
     def _digest(self, packet: UserMessage) -> bytes:
-        """Of the name as the sender compares names: however it is spelled, its stream is one."""
+        """Identifies the name as the sender compares names: spellings of one name share a stream."""
         spelled = packet.destination_bytes
         digest = self._digests.get(spelled)
         if digest is None:
@@ -108,11 +111,11 @@ class Streams:
         return digest
 
     def forget_old(self) -> None:
-        """Drops the streams of senders that have been silent for a season; theirs begin anew by then."""
-        oldest = self._engine.seconds - _FORGOTTEN_AFTER_S
-        for key, data in list(self._engine.batch.range(Keyspace.INCOMING, b"\0", b"\xff" * 8)):
+        """Drops the streams of senders that have been silent for half a year; theirs begin anew by then."""
+        oldest = self._core.seconds - _FORGOTTEN_AFTER_S
+        for key, data in list(self._core.batch.range(Keyspace.INCOMING, b"\0", b"\xff" * 8)):
             if len(data) >= _VALUE.size and _VALUE.unpack_from(data)[3] < oldest:
-                self._engine.batch.delete(Keyspace.INCOMING, key)
+                self._core.batch.delete(Keyspace.INCOMING, key)
 
     def accept(self, stream: IncomingStream, sequence: int, number: int) -> None:
         """Only for what was accepted: a message out of order leaves the state alone (MQQB T03)."""
@@ -125,7 +128,7 @@ class Streams:
             self._touch(stream)
 
     def _touch(self, stream: IncomingStream) -> None:
-        stream.last_access = self._engine.seconds & 0xFFFF_FFFF
+        stream.last_access = self._core.seconds & 0xFFFF_FFFF
         if stream.queue is not None:
             self._changed[stream.key] = stream
 
@@ -134,7 +137,7 @@ class Streams:
         for key, stream in self._changed.items():
             if stream.queue is not None and stream.queue.is_deleted:
                 continue
-            self._engine.batch.put(Keyspace.INCOMING, key, stream.encode())
+            self._core.batch.put(Keyspace.INCOMING, key, stream.encode())
         self._changed.clear()
 
     def infos(self, queue: QueueState) -> list[IncomingTransactionalTransferInfo]:
@@ -155,7 +158,7 @@ class Streams:
         ]
 
     def all(self) -> list[IncomingStream]:
-        for key, data in self._engine.batch.range(Keyspace.INCOMING, b"\0", b"\xff" * 8):
+        for key, data in self._core.batch.range(Keyspace.INCOMING, b"\0", b"\xff" * 8):
             if key not in self._streams:
                 self._streams[key] = IncomingStream.decode(key, data)
         return list(self._streams.values())
@@ -165,6 +168,5 @@ def _decode(key: bytes, stored: bytes, queue: QueueState) -> IncomingStream:
     try:
         return IncomingStream.decode(key, stored)
     except (struct.error, UnicodeDecodeError) as problem:
-        # Who does not know what was taken must take nothing: a guess would double messages, or lose them.
         sender = decode_guid(key[4:20])
-        raise ProtocolError(f"the record of what {sender} sent to {queue} is damaged") from problem
+        raise DamagedStreamError(f"the record of what {sender} sent to {queue} is damaged") from problem

@@ -1,0 +1,151 @@
+"""What makes the arrival of messages exactly-once, for every transport. [MS-MQQB] 3.1.5.8.
+
+A transport hands over what came on one connection as a run, one or more messages in their order:
+
+    seen before            dropped: by its id, or, if transactional, by its place in its stream
+    refused by its queue   its sender is told as it has asked for; its stream moves on all the same
+    taken                  in its queue, and remembered, in one commit
+    no room for it         it and the rest of the run stay with their sender, who sends them again
+
+How far a stream has come is a fact of the engine, an `IncomingStream`. Each transport tells it to the sender
+in its own words, which here are order acknowledgements.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from tiercel.engine.core import Core
+from tiercel.engine.delivery import Delivery
+from tiercel.engine.final_acks import FinalAcks
+from tiercel.engine.history import History
+from tiercel.engine.incoming_streams import DamagedStreamError, IncomingStream, IncomingStreams
+from tiercel.engine.peers import Peers
+from tiercel.engine.queue_state import QueueState
+from tiercel.engine.queues import Queues
+from tiercel.engine.quotas import Quotas
+from tiercel.model.codes import MessageClass
+from tiercel.model.errors import InsufficientResourcesError, StoreFullError
+from tiercel.wire.message import decode_destination
+from tiercel.wire.queue_names import DirectQueueFormatName, QueueName
+from tiercel.wire.user_message import UserMessage
+
+ROOM_FOR_AN_ANSWER = 8192  # bytes: a final ack, and an outgoing queue for it
+_NAMES_KEPT = 10_000
+
+
+class Source(NamedTuple):
+    """The peer that a run came from."""
+
+    queue_manager: UUID
+    address: str
+    is_direct: bool  # it reaches us by direct names, so that acknowledgements take that form
+
+
+class Arrival(NamedTuple):
+    """What became of one message: taken, unless it is a duplicate or was refused."""
+
+    is_taken: bool
+    stream: IncomingStream | None = None  # of a transactional message, as far as it has come
+
+
+class ArrivedRun(NamedTuple):
+    """The fates of the first messages of a run, and why the next one could not be kept."""
+
+    arrivals: list[Arrival]
+    problem: str = ""
+
+
+class Arrivals:
+    def __init__(
+        self,
+        core: Core,
+        delivery: Delivery,
+        final_acks: FinalAcks,
+        peers: Peers,
+        queues: Queues,
+        quotas: Quotas,
+    ) -> None:
+        self.history = History(core)
+        self.streams = IncomingStreams(core)
+        self._delivery = delivery
+        self._final_acks = final_acks
+        self._peers = peers
+        self._queues = queues
+        self._quotas = quotas
+        self._by_name: dict[QueueName | str, QueueState] = {}
+
+    def flush(self) -> None:
+        """Before the commit of the messages that came."""
+        self.history.flush()
+        self.streams.flush()
+
+    def arrive(self, run: Sequence[UserMessage], source: Source) -> ArrivedRun:
+        """Receiving a UserMessage Packet ([MS-MQQB] 3.1.5.8), for one message or many."""
+        arrivals: list[Arrival] = []
+        try:
+            for packet in run:
+                queue = self._find(packet)
+                if packet.is_transactional:
+                    arrivals.append(self._take_in_order(packet, queue, source))
+                else:
+                    arrivals.append(self._take(packet, queue))
+        except (InsufficientResourcesError, StoreFullError) as problem:  # its sender shall keep it (MQQB-127)
+            return ArrivedRun(arrivals, f"there is no room for the message: {problem}")
+        except DamagedStreamError as problem:
+            return ArrivedRun(arrivals, str(problem))
+        return ArrivedRun(arrivals)
+
+    def _take(self, packet: UserMessage, queue: QueueState | None) -> Arrival:
+        """Duplicate Detection ([MS-MQQB] 3.1.5.8.1) and General Processing (3.1.5.8.2)."""
+        identity = packet.identity
+        if self.history.is_duplicate(identity):
+            return _DROPPED
+        reason = self._put(packet, queue)
+        self.history.remember(identity, recoverable=packet.is_recoverable)
+        return _TAKEN if reason is None else _DROPPED
+
+    def _take_in_order(self, packet: UserMessage, queue: QueueState | None, source: Source) -> Arrival:
+        """Transactional Message Processing ([MS-MQQB] 3.1.5.8.6)."""
+        self._quotas.check_room(ROOM_FOR_AN_ANSWER)
+        self.learn(packet, source)
+        sequence, number = packet.sequence
+        stream = self.streams.of(packet, queue)
+        if not stream.accepts(sequence, number, packet.previous_number):
+            self.streams.reject(stream)
+            return Arrival(False, stream)
+        reason = self._put(packet, queue)
+        self.streams.accept(stream, sequence, number)  # refused or not: its stream must move on (MQQB T17)
+        if reason is not None:
+            self._final_acks.rejected(packet, reason)
+        return Arrival(reason is None, stream)
+
+    def _put(self, packet: UserMessage, queue: QueueState | None) -> MessageClass | None:
+        """Inserting a Message into a Local Queue ([MS-MQQB] 3.1.5.8.8)."""
+        unknown = str(decode_destination(packet)) if queue is None else ""
+        return self._delivery.arrive(packet, queue, unknown)
+
+    def learn(self, packet: UserMessage, source: Source) -> None:
+        """Remembers where the sender of a transactional message is told what became of it."""
+        sender = packet.source_queue_manager
+        address = source.address if source.queue_manager == sender else ""
+        self._peers.learn(sender, address, is_direct=source.is_direct)
+
+    def _find(self, packet: UserMessage) -> QueueState | None:
+        """Determining Message Destination ([MS-MQQB] 3.1.5.8.5)."""
+        name = packet.destination_queue
+        if name is None:
+            return None
+        key = name.direct_format_name if isinstance(name, DirectQueueFormatName) else name
+        queue = self._by_name.get(key)
+        if queue is None or queue.is_deleted:
+            destination = decode_destination(packet)
+            queue = None if destination is None else self._queues.find_local(destination)
+            if queue is not None:
+                if len(self._by_name) >= _NAMES_KEPT:  # strangers can invent names, and must not fill memory
+                    self._by_name.clear()
+                self._by_name[key] = queue
+        return queue
+
+
+_TAKEN, _DROPPED = Arrival(True), Arrival(False)
