@@ -44,8 +44,8 @@ def test_add_list_remove(run: Run) -> None:
     [
         (["add", "a", "--role", "read"], "token exists"),
         (["add", "b", "--role", "write"], "the roles are read, send, receive, admin"),
-        (["add", "b", "--role", ""], "a role is wanted"),
-        (["add", "b c", "--role", "read"], "is no name of a token"),
+        (["add", "b", "--role", ""], "at least one role is required"),
+        (["add", "b c", "--role", "read"], "is not a valid token name"),
         (["rm", "b"], "no such token"),
     ],
 )

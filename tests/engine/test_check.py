@@ -288,7 +288,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "the last number of a claim": (change_claim(hi=5), "claimed, .*lacks 2 of the messages 4 to 5"),
     "the size of a claim": (change_claim(size_bytes=1), "consumers, .*counts 3 messages with 1 bytes"),
     "a claim on no queue": (change_claim(queue_slot=4000), "consumers, .*number 4000: .* is on no queue"),
-    "a claim of nobody": (change_claim(consumer="nobody"), "consumers, .*nobody belongs to nobody"),
+    "a claim of nobody": (change_claim(consumer="nobody"), "consumers, .*nobody has no consumer"),
     "the row of a consumer": (
         put(Keyspace.CONSUMERS, b"spark", b"x"),
         "consumers: the record b'spark' cannot",

@@ -439,9 +439,9 @@ class TestRowsThatCannotBePublished:
         job.stage("a")
         job.publish(job.id())
         world.run(lambda: world.engine.batch.put(Keyspace.PUBLISHED, b"app/0", b"?"))
-        with pytest.raises(StageRefusedError, match="cannot be read"):
+        with pytest.raises(StageRefusedError, match="outcome is damaged"):
             job.publish(job.id())
-        with pytest.raises(StageRefusedError, match="cannot be read"):
+        with pytest.raises(StageRefusedError, match="outcome is damaged"):
             job.stage("a")
 
 

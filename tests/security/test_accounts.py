@@ -53,15 +53,15 @@ def test_change_and_remove() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a:b", "line 1: DOMAIN"),
+        ("a:b", "line 1: expected DOMAIN"),
         ("#\n\na:S-1-x:", "line 3: 'a': 'S-1-x' is not written like"),
         ("a::xyz", "not hexadecimal"),
         ("a::00", "an NT hash has 16 bytes"),
-        (":S-1-5-7:", "a name is wanted"),
-        ("a\\b\\c::", "is no name"),
-        ("a \\b::", "is no name"),
-        ("a\0::", "is no name"),
-        ("x" * 257 + "::", "is no name"),
+        (":S-1-5-7:", "a name is required"),
+        ("a\\b\\c::", "is not a valid account"),
+        ("a \\b::", "is not a valid account"),
+        ("a\0::", "is not a valid account"),
+        ("x" * 257 + "::", "is not a valid account"),
         ("a::\nA::", "the account is there twice"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Who may do what with a queue: every check of a security descriptor goes through here (DMPR T-35)."""
+"""Access control of queues: every check of a security descriptor goes through here (DMPR T-35)."""
 
 from functools import lru_cache
 
@@ -52,8 +52,8 @@ class Access:
     def may_write(self, state: QueueState, packet: UserMessage) -> bool:
         """Whether the sender that a packet names may write to the queue ([MS-MQQB] 3.1.5.8.3).
 
-        Without a SecurityHeader the sender is nobody in particular, and is asked for as well (MQQB T26). No
-        signature is verified yet: the name is what the peer says, and a queue that wants proof refuses.
+        A message without a SecurityHeader has an anonymous sender, who is checked as well (MQQB T26). No
+        signature is verified yet: the sender is only claimed, and a queue that demands proof refuses.
         """
         is_ours = packet.comes_from(self._own) or self._catalog.is_internal(state)
         if state.is_outgoing or is_ours:
@@ -87,7 +87,7 @@ def _may_write(security: bytes, kind: int, sender: bytes) -> bool:
 
 
 def _sender_token(kind: int, sender: bytes) -> Token:
-    """Who sent a message, as it says itself; one that says nothing comes from anybody."""
+    """The sender that a message names; anonymous if it names none."""
     if kind == SenderIdType.QM:
         return Token(EVERYONE, frozenset({EVERYONE}))
     if kind != SenderIdType.SID:
@@ -104,7 +104,7 @@ def _decode(security: bytes) -> SecurityDescriptor:
 
 
 def system_descriptor(owner: Token) -> bytes:
-    """What journals and dead-letter queues of the computer have: its owner and administrators read them."""
+    """The descriptor of system journals and dead-letter queues: owner and administrators may read them."""
     rights = QueueAccessMask.QUEUE_GENERIC_ALL
     everyone = QueueAccessMask.GET_QUEUE_PROPERTIES
     aces = f"(A;;0x{rights:x};;;{owner.user})(A;;0x{rights:x};;;{ADMINISTRATORS})"

@@ -29,7 +29,7 @@ from tiercel.model.queue import DirectoryObject, Queue, durability
 from tiercel.model.queue_manager import ConnectedNetwork, QueueManager
 from tiercel.security.descriptor import SecurityDescriptor
 
-# What an administrator may change, and its type; the rest is the queue manager's own.
+# The attributes that an administrator may change, with their types.
 Settable = Mapping[str, tuple[type, ...]]
 SETTABLE: Settable = {
     "label": (str,),
@@ -108,7 +108,7 @@ def decode_attributes(data: bytes) -> dict[str, Any]:
 
 
 def decode_queue_manager(data: bytes) -> QueueManager:
-    """The stored queue manager; of its networks only the identifiers are kept, what they are like is not."""
+    """The stored queue manager; of its networks only the identifiers are stored."""
     values = decode_attributes(data)
     networks = values.get("connected_network_identifier_list", ())
     values["connected_network_collection"] = [ConnectedNetwork(identifier=each, name="") for each in networks]

@@ -1,4 +1,4 @@
-"""Looking at a queue by visibility sequence: the number that a message got when it became visible.
+"""Browsing a queue by visibility sequence: the number that a message got when it became visible.
 
 The sequence is the lower part of the lookup id, above it stands the priority. So the messages of a stretch
 (lo, hi] of sequences lie in eight ranges of keys, one for each priority.
@@ -27,7 +27,7 @@ class Head(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A message that a browse came by; who has locked it has not yet kept it or given it back."""
+    """A message that a browse found; a locked one is held by a reader who may still give it back."""
 
     lookup_id: int
     record: Record
@@ -45,7 +45,7 @@ class Browsing:
 
     @property
     def newest(self) -> int:
-        """The sequence that was given last, in whichever queue: what comes later is above it."""
+        """The last sequence given out in any queue; later messages are above it."""
         return self._numbering.newest_sequence
 
     def in_order(self, queue: QueueState, after: int) -> Iterator[Seen]:
@@ -98,7 +98,7 @@ class Browsing:
         return min(firsts, default=None)
 
     def sequence_at(self, queue: QueueState, time: float) -> int:
-        """Where to begin for what arrived at that time or later: (this, hi]; hi when nothing did."""
+        """The sequence after which arrivals at that time or later begin; the highest without any."""
         starts = [self._first_since(queue, first, last, time) for first, last in self._stretches(queue)]
         known = [lookup_id_sequence(start) for start in starts if start is not None]
         return min(known) - 1 if known else self.head(queue).hi

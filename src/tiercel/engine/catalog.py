@@ -1,4 +1,4 @@
-r"""Which queues there are: by name, by number, by GUID; and how they are kept. [MS-MQDMPR] 3.1.7.1.3 and .4.
+r"""The table of all queues, by name, number and GUID, and how they are stored.
 
 A queue has a slot, a number that is never used twice; its journal has the same slot with the highest bit set.
 """
@@ -116,7 +116,7 @@ class Catalog:
         return self.add(QueueState(slot, queue))
 
     def create_subqueue(self, parent: QueueState, name: str) -> QueueState:
-        """A subqueue has what its queue has, but no journal and no subqueues ([MS-MQDMPR] 3.1.7.1.3)."""
+        """A subqueue inherits from its queue, but has no journal and no subqueues ([MS-MQDMPR] 3.1.7.1.3)."""
         assert parent.queue.pathname is not None
         path = PathName(
             parent.queue.pathname.computer, parent.queue.pathname.kind, parent.queue.pathname.queue, name
@@ -159,7 +159,7 @@ class Catalog:
         self._core.batch.put(Keyspace.QUEUES, slot_key(state.slot), attributes)
 
     def raise_epoch(self, state: QueueState) -> None:
-        """Tells whoever keeps a place in the queue that what was there is not; a journal has no record."""
+        """Tells readers that keep a position in the queue that it was purged; a journal has no record."""
         state.epoch += 1
         self.save(state.parent if state.parent is not None and not state.is_subqueue else state)
 
@@ -187,7 +187,7 @@ class Catalog:
             self._core.batch.delete(Keyspace.INCOMING, key)
 
     def drop_empty_subqueue(self, state: QueueState) -> None:
-        """A subqueue lasts as long as there is something in it, or somebody who may put something there."""
+        """A subqueue lasts while it has messages, handles, consumers or moves into it."""
         if not state.is_subqueue or state.is_deleted:
             return
         if not state.count and not state.handles and not state.pending_moves and not state.consumers:
@@ -196,7 +196,7 @@ class Catalog:
     # Starting.
 
     def load(self) -> None:
-        """Reads every queue and its counts; messages are read when somebody asks for them."""
+        """Reads every queue and its counts; messages are read on demand."""
         children: list[tuple[int, StoredQueue]] = []
         for key, data in self._core.batch.range(Keyspace.QUEUES, b"", slot_key(JOURNAL_SLOT)):
             slot = int.from_bytes(key, "big")
@@ -248,7 +248,7 @@ class Catalog:
             self._index_journal(state, path)
 
     def _index_journal(self, state: QueueState, path: PathName) -> None:
-        """The journal of a queue: a queue of its own that nobody but the engine writes to."""
+        """The journal of a queue: a queue of its own that only the engine writes to."""
         journal_path = PathName(path.computer, path.kind, path.queue, journal=True)
         queue = state.queue
         journal = Queue(

@@ -1,6 +1,6 @@
-"""Whether the records of a store make sense, each for itself and all together: what `tiercel check` tells.
+"""`tiercel check`: whether the records of a store are valid, each by itself and all together.
 
-Everything is read once and in order, and what belongs together is looked up by its key: memory grows with the
+Everything is read once and in order, and related records are looked up by key: memory grows with the
 number of queues, never with the number of messages. Nothing is written.
 """
 
@@ -41,7 +41,7 @@ _LOWEST, _HIGHEST = b"", b"\xff" * (MAX_KEY_SIZE + 1)
 _COUNTERS = ("slot", "sequential_id", "message_ordinal", "tx_sequence", "consumer_epoch")
 _INCOMING_SIZES = 28, 20  # of a key, and of a value at least: the name of the queue follows
 _IDENTITY_SIZE = 20  # of a message in the history, after the time
-_MESSAGES = Keyspace.MESSAGES.encode()  # what precedes the key of a message that was set aside
+_MESSAGES = Keyspace.MESSAGES.encode()  # precedes the key of a message that was set aside
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class _Queue:
 
 @dataclass(slots=True)
 class Counts:
-    """What there is in the store."""
+    """Counts of the store."""
 
     queues: int = 0
     messages: int = 0
@@ -232,12 +232,12 @@ class Checker:
                 yield from self._compare(queue, 0, 0)
 
     def _compare(self, queue: _Queue, count: int, size: int) -> Iterator[Problem]:
-        # How much a damaged record counted for is not known any more.
+        # The size that a damaged record counted for is unknown.
         if count != queue.count or (size != queue.size_bytes and not queue.has_damaged):
             stored, there = amount(count, size), amount(queue.count, queue.size_bytes)
             yield Problem("stats", f"{stored} are counted, {there} are there", queue.name)
 
-    # What refers to queues and messages.
+    # References to queues and messages.
 
     def _check_expiries(self) -> Iterator[Problem]:
         for key, mark in self._records(Keyspace.EXPIRIES):
@@ -248,12 +248,12 @@ class Checker:
             problem = Problem("expiries", "", self._name(slot), lookup_id)
             data = self.view.get(Keyspace.MESSAGES, message_key(slot, lookup_id))
             if data is None:
-                # Of a record that was set aside nobody could tell the deadline; it goes when it is due.
+                # The deadline of a record that was set aside is unreadable; the key goes when it is due.
                 if not self._is_set_aside(message_key(slot, lookup_id)):
                     yield problem._replace(text="the message that is to end is not there")
                 continue
             if deadline == 0 and mark:
-                continue  # purged while somebody held it: it ends when that is over, or at the next start
+                continue  # purged while a reader held it: ends when given back, or at the next start
             try:
                 record = decode_record(data)
                 packet = UserMessage(record.packet)
@@ -370,7 +370,7 @@ class Checker:
     def _check_peers(self) -> Iterator[Problem]:
         for key, data in self._records(Keyspace.PEERS):
             if len(key) != 16 or data[:1] not in {b"D", b"R"} or not _is_text(data[1:]):
-                yield Problem("peers", f"what is known of the queue manager {key.hex()} cannot be read")
+                yield Problem("peers", f"the record of queue manager {key.hex()} cannot be read")
 
     def _check_claims(self) -> Iterator[Problem]:
         names = {slot: queue.name for slot, queue in self._queues.items()}
@@ -408,7 +408,7 @@ class Checker:
 
 
 def _deadline(queue: _Queue, record: Record, packet: UserMessage) -> int | None:
-    """When the message must leave the queue by itself."""
+    """When the message expires."""
     if queue.keeps_messages or not queue.is_readable or record.is_copy:
         return None
     limit = packet.time_to_be_received

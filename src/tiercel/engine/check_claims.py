@@ -1,4 +1,4 @@
-"""Whether what consumers hold makes sense: a part of `tiercel check`."""
+"""The part of `tiercel check` for consumers and their claims."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -67,7 +67,7 @@ class ClaimChecker:
         if row.queue_slot not in self.queues:
             yield problem._replace(text=f"the {claim} is on no queue")
         if self.view.get(Keyspace.CONSUMERS, row.consumer.encode()) is None:
-            yield problem._replace(text=f"the {claim} belongs to nobody")
+            yield problem._replace(text=f"the {claim} has no consumer")
         if row.slot in self._claims:
             yield problem._replace(text=f"the {claim} has the slot of another")
         self._claims[row.slot] = claim

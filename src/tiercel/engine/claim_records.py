@@ -1,4 +1,4 @@
-"""What is stored of consumers and their claims; a process that reads a snapshot needs no more than this.
+"""The stored form of consumers and their claims; a process that reads a snapshot needs only this.
 
 keyspace   key                      value
 consumers  name                     the epoch of the consumer, and when it was last seen
@@ -31,7 +31,7 @@ claimed_key = message_key
 
 @dataclass(slots=True, kw_only=True)
 class ClaimRow:
-    """What a consumer holds of one queue: the messages with the numbers floor + 1 to hi.
+    """A consumer's claim on one queue: the messages with the numbers floor + 1 to hi.
 
     A number is given once. One that is missing between the two was damaged, and set aside.
     """
@@ -135,7 +135,7 @@ def claimed_rows(view: View, slot: int, lo: int, hi: int) -> Iterator[tuple[int,
 
 
 def weights(view: View, slot: int, lo: int, hi: int, every: int = 1000) -> list[tuple[int, int]]:
-    """How many bytes there are up to every so many-th message, and up to the last: (claim_seq, bytes)."""
+    """(claim_seq, bytes) at regular steps and at the last message: the size of all messages up to it."""
     found: list[tuple[int, int]] = []
     seq, size, count = lo, 0, 0
     for count, (key, data) in enumerate(

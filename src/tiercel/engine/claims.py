@@ -1,8 +1,8 @@
 """Claims: a consumer takes messages in numbered rows, works on them, and acknowledges them later.
 
-A claim is to many messages what a two-phase read is to one, but durable: the messages leave the list of
-their queue, nobody else sees them, and they stay with the consumer over crashes of either side until it
-acknowledges them (received), or somebody releases them (back where they were). Each gets a number, claim_seq:
+A claim is a durable two-phase read of many messages: they leave the list of their queue, are invisible to
+others, and stay with the consumer over crashes of either side until it acknowledges them (received) or they
+are released (back to their places). Each gets a number, claim_seq:
 1, 2, 3, without gaps, for each consumer and queue, and never twice. Whoever reads the numbers lo to hi twice
 gets the same messages twice, which is what a data pipeline needs to run a batch again.
 
@@ -50,11 +50,11 @@ from tiercel.wire.user_message import UserMessage
 
 SLICE = 1000  # messages that one release gives back
 _AT_ONCE = 100  # messages that are in memory, each of them up to 4 MiB
-CLAIM_BYTES = 64 * 2**20  # what one claim takes at the most, unless it is told otherwise
+CLAIM_BYTES = 64 * 2**20  # most that one claim takes by default
 TRANSACTION_WAIT_S = 60
-_REST_S = 50e-6  # for each message that was looked at in vain: looking takes a tenth of the time at the most
+_REST_S = 50e-6  # pause per message looked at in vain: at most a tenth of the time is spent looking
 
-_CLAIMED = Keyspace.CLAIMED  # naming a member of an enum costs a call
+_CLAIMED = Keyspace.CLAIMED  # cached: enum lookup is slow here
 _ACK_RECEIVE = MessageClass.ACK_RECEIVE
 
 
@@ -63,7 +63,7 @@ class Claim(NamedTuple):
 
     lo: int
     hi: int
-    size_bytes: int = 0  # of what was taken now
+    size_bytes: int = 0  # of the messages taken now
     is_repeat: bool = False  # claimed before and offered again, because the caller has not seen it
 
 
@@ -78,7 +78,7 @@ class Claimed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClaimStatus:
-    """What a consumer holds of one queue."""
+    """A consumer's claim on one queue, for management."""
 
     consumer: str
     queue: str
@@ -108,7 +108,7 @@ class Claims:
     # Consumers.
 
     def attach(self, name: str, *, create: bool = True) -> int:
-        """Takes a consumer over, or makes it; the epoch that is given fences whoever had it before."""
+        """Takes a consumer over, or creates it; the new epoch fences its previous owner."""
         return self._consumers.attach(name, create=create).epoch
 
     def check(self, name: str, epoch: int) -> None:
@@ -124,7 +124,7 @@ class Claims:
         return self._status(consumer, queue, consumer.claim_on(queue))
 
     def all(self) -> list[ClaimStatus]:
-        """Every claim that there is, also those that hold nothing just now."""
+        """Every claim, also those that hold nothing."""
         pairs = [(each, row) for each in self._consumers for row in each.claims.values()]
         return [self._status(each, self._consumers.queue(row), row) for each, row in pairs]
 
@@ -172,7 +172,7 @@ class Claims:
         is_repeat = start is not None and start < row.hi
         chosen: Sequence[Taken] = ()
         if not is_repeat:
-            # What is acknowledged makes room, so that does not fail for want of it.
+            # Acknowledging frees room, so a full store does not fail it.
             selection = self._select(queue, limit, CLAIM_BYTES if byte_limit is None else byte_limit)
             chosen = self._choose(selection, or_raise=acknowledge <= row.floor)
         consumer.last_seen = self._core.seconds
@@ -193,8 +193,8 @@ class Claims:
     def release(self, name: str, queue: QueueState | None = None, *, limit: int = SLICE) -> int:
         """Gives messages back to their queues, the first first; how many are still to be given back.
 
-        The consumer is fenced: whoever works with these messages just now must not acknowledge them. Call it
-        again, best in a batch of its own, until there are none.
+        The consumer is fenced: a run that works with these messages must not acknowledge them. Call it again,
+        best in a batch of its own, until none are left.
         """
         consumer = self._consumers.find(name)
         _check_number("limit", limit, 1)
@@ -207,7 +207,7 @@ class Claims:
             self._give_back(row, key, data)
         for row in rows:
             if not row.count:
-                row.floor = row.hi  # also what was damaged: the numbers are not given again
+                row.floor = row.hi  # damaged ones too: their numbers are not given again
             self._consumers.save(row)
         return sum(row.count for row in rows)
 
@@ -220,7 +220,7 @@ class Claims:
                 yield found
 
     def queue_deleted(self, queue: QueueState) -> None:
-        """Ends what consumers hold of a queue that is no more."""
+        """Ends the claims on a queue that was deleted."""
         for consumer in self._consumers if queue.consumers else ():
             row = consumer.claims.get(queue.slot)
             if row is not None:
@@ -236,7 +236,7 @@ class Claims:
             problem = "only messages that have arrived can be claimed"
             raise IllegalOperationError(str(queue), problem=problem, fix="name a queue of this computer")
         if any(opened.share == ShareMode.DENY_RECEIVE for opened in queue.handles.values()):
-            raise SharingViolationError(str(queue), problem="somebody has opened it to read from it alone")
+            raise SharingViolationError(str(queue), problem="it is open elsewhere for exclusive receiving")
 
     def _select(self, queue: QueueState, limit: int, byte_limit: int) -> Selection:
         _check_number("byte_limit", byte_limit, 1)
@@ -250,7 +250,7 @@ class Claims:
         return selection
 
     def _choose(self, selection: Selection, *, or_raise: bool) -> Sequence[Taken]:
-        """What fits into the store, if need be less and less, but never a part of a transaction."""
+        """As much as fits into the store, but never a part of a transaction."""
         cuts = selection.cuts
         while cuts:
             chosen = selection.taken[: cuts[-1]]
@@ -328,7 +328,7 @@ class Claims:
                 continue
             ended += 1
             size += packet_size
-            if tells_all or flags & TOLD:  # few: mostly nobody is to know of it
+            if tells_all or flags & TOLD:  # rare
                 told.append(data)
         self._consumers.count(queue, row, -ended, -size)
         for data in told:
@@ -366,7 +366,7 @@ class Claims:
     def _set_aside(
         self, queue: QueueState, row: ClaimRow, key: bytes, data: bytes, problem: StoreDamagedError
     ) -> None:
-        """A damaged message is told of, and never delivered."""
+        """A damaged message is logged in the ledger and never delivered."""
         what = f"message {_seq(key)} that consumer {row.consumer} claimed from {queue}"
         self._core.set_aside_row(_CLAIMED, key, data, what, problem.problem)
         self._consumers.count(queue, row, -1, -stored_packet_size(data[HEAD_SIZE:]))
@@ -394,7 +394,7 @@ def _check_number(what: str, value: object, least: int) -> None:
 
 
 def _check_numbers(row: ClaimRow, acknowledge: int, start: int | None) -> None:
-    """The caller must know what the consumer holds, or it goes on from another consumer's numbers."""
+    """Refuses numbers that the consumer does not hold: they come from another consumer or another time."""
     _check_number("acknowledge", acknowledge, 0)
     _check_number("start", 0 if start is None else start, 0)
     held = f"{row.floor + 1} to {row.hi}"

@@ -1,4 +1,4 @@
-"""Consumers by name: their epochs, and the numbers of what each holds of each queue."""
+"""Consumers by name: their epochs and their claims on queues."""
 
 import re
 from collections.abc import Iterator
@@ -24,8 +24,8 @@ from tiercel.model.errors import (
 )
 from tiercel.store.interface import Keyspace
 
-MAX_CONSUMERS = 1000  # each may hold messages for ever, so nobody may make them without end
-ROW_BYTES = 256  # of a consumer, or of one of its claims, with what the store adds
+MAX_CONSUMERS = 1000  # each may hold messages for ever, so their number is bounded
+ROW_BYTES = 256  # of a consumer or one of its claims, with the store's overhead
 
 _CONSUMERS = Keyspace.CONSUMERS
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
@@ -39,7 +39,7 @@ class Consumer:
     claims: dict[int, ClaimRow] = field(default_factory=dict)  # by the slot of the queue
 
     def claim_on(self, queue: QueueState) -> ClaimRow:
-        """Its claim on a queue; a new one, that nobody keeps yet, when it has claimed nothing there."""
+        """Its claim on a queue; a new one, not stored yet, when it has claimed nothing there."""
         row = self.claims.get(queue.slot)
         identifier = queue.queue.identifier
         return row or ClaimRow(consumer=self.name, queue_slot=queue.slot, slot=0, queue=identifier)
@@ -56,7 +56,7 @@ class Consumers:
         return iter(self._by_name.values())
 
     def attach(self, name: str, *, create: bool) -> Consumer:
-        """The consumer in a new epoch; that asks for no room, for a full store is waiting to be emptied."""
+        """The consumer in a new epoch; needs no room, because a consumer may empty a full store."""
         consumer = self._by_name.get(name)
         if consumer is None:
             self._check_new(name, create=create)
@@ -71,11 +71,11 @@ class Consumers:
         if not create:
             raise ConsumerNotFoundError(f"consumer {name}")
         if len(self._by_name) >= MAX_CONSUMERS:
-            fix, problem = "forget consumers that are not used any more", "there are too many"
+            fix, problem = "forget unused consumers", "there are too many"
             raise InsufficientResourcesError("consumers", problem=problem, limit=MAX_CONSUMERS, fix=fix)
 
     def fence(self, consumer: Consumer) -> None:
-        """Begins a new epoch: whoever knows the old one is refused from now on. No epoch comes twice."""
+        """Begins a new epoch: callers with the old one are refused from now on. Epochs are unique."""
         consumer.epoch, consumer.last_seen = self._epochs.next(), self._core.seconds
         row = encode_consumer(consumer.epoch, consumer.last_seen)
         self._core.batch.put(_CONSUMERS, consumer.name.encode(), row)
@@ -119,7 +119,7 @@ class Consumers:
 
     def count(self, queue: QueueState, row: ClaimRow, count: int, size: int) -> None:
         row.count += count
-        # How much a damaged record counted for is a guess; who holds nothing holds no bytes.
+        # The size of a damaged record is a guess; an empty claim holds no bytes.
         if not row.count or row.size_bytes + size < 0:
             size = -row.size_bytes
         row.size_bytes += size
@@ -136,7 +136,7 @@ class Consumers:
         self._catalog.drop_empty_subqueue(queue)
 
     def load(self) -> None:
-        """Reads the consumers and what they hold, but none of the messages."""
+        """Reads the consumers and their claims, but none of the messages."""
         for key, data in self._core.batch.range(_CONSUMERS, b"\0", b"\xff"):
             if is_claim_key(key):
                 self._load_claim(decode_claim(key, data))

@@ -1,4 +1,4 @@
-"""What all parts of the engine share while a batch runs: the store's batch, the time, the effects."""
+"""State that all parts of the engine share while a batch runs: the store's batch, the time, the effects."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tiercel.engine.handles import Waiter
     from tiercel.engine.queue_state import QueueState
 
-# Numbers are taken from the store in blocks, so that giving one out costs no write of its own.
+# Numbers are reserved in blocks, so that giving one out needs no write of its own.
 COUNTER_BLOCK = 4096
 
 
@@ -25,7 +25,7 @@ class Completed(NamedTuple):
 
 
 class Removed(NamedTuple):
-    """A message left its queue, and why; only for who has asked the engine to tell."""
+    """A message left its queue, and why; only with `tells_removed`."""
 
     queue: "QueueState"
     record: Record
@@ -33,7 +33,7 @@ class Removed(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """The coordinator of a transaction asked for something, and here is the answer."""
+    """The answer to a request of a transaction's coordinator."""
 
     transaction: UUID
     answer: CoordinatorAnswer
@@ -43,13 +43,13 @@ Effect = Completed | Removed | Answered
 
 
 def earliest(*deadlines: float | None) -> float | None:
-    """The first of several times, some of which may not be known."""
+    """The earliest of the given times, None if there is none."""
     known = [each for each in deadlines if each is not None]
     return min(known) if known else None
 
 
 class Counter:
-    """Numbers that never come twice, not even after a crash; a restart may leave a gap."""
+    """Unique across crashes; numbers may be skipped after a restart."""
 
     __slots__ = ("_core", "_key", "_reserved", "_value")
 
@@ -57,13 +57,13 @@ class Counter:
         self._core = core
         self._key = name.encode()
         stored = core.batch.get(Keyspace.META, self._key)
-        if stored is not None and len(stored) != 8:  # a number that comes twice would be worse than no start
+        if stored is not None and len(stored) != 8:  # a repeated number would be worse than not starting
             raise StoreDamagedError(f"counter {name}", present=f"{len(stored)} bytes", limit="8 bytes")
         self._value = self._reserved = int.from_bytes(stored or b"", "big")
 
     @property
     def last(self) -> int:
-        """The number that was given out last."""
+        """The last number given out."""
         return self._value
 
     def next(self) -> int:
@@ -74,7 +74,7 @@ class Counter:
         return self._value
 
     def next_many(self, count: int) -> range:
-        """So many numbers at once."""
+        """The next `count` numbers."""
         first = self._value + 1
         self._value += count
         if self._value > self._reserved:
@@ -112,13 +112,13 @@ class Core:
         self.seconds = int(self.now)
 
     def set_aside_row(self, space: Keyspace, key: bytes, data: bytes, what: str, problem: object) -> None:
-        """Takes a damaged record of another kind away and says so."""
+        """Moves a damaged record of another kind to the damaged ones, and logs it in the ledger."""
         self.batch.put(Keyspace.DAMAGED, space.encode() + key, data)
         self.batch.delete(space, key)
         self.ledger.add_sentence(what, len(data), f"the record is damaged: {problem}")
 
     def touch(self, queue: "QueueState") -> None:
-        """Have the queue's count and size written when the batch is committed."""
+        """Write the queue's count and size with the commit."""
         self._touched[queue] = None
 
     @property
@@ -126,7 +126,7 @@ class Core:
         return bool(self._touched)
 
     def set_aside(self, queue: "QueueState", lookup_id: int, data: bytes, problem: StoreDamagedError) -> None:
-        """Takes a damaged record out of its queue and keeps its bytes for whoever can make sense of them."""
+        """Takes a damaged record out of its queue, keeps its bytes, and logs it in the ledger."""
         key = message_key(queue.slot, lookup_id)
         self.batch.put(Keyspace.DAMAGED, Keyspace.MESSAGES.encode() + key, data)
         self.batch.delete(Keyspace.MESSAGES, key)
@@ -139,19 +139,19 @@ class Core:
         self.ledger.add_damaged(queue, lookup_id, len(data), problem)
 
     def reserve(self, size: int, writes: int = 1) -> None:
-        """Asks the store for room, beside what the commits of living transactions will need."""
+        """Asks the store for room, in addition to the pending sends of open transactions."""
         self.batch.reserve(size + self.pending_bytes, writes)
 
     def reserve_to_move(self, count: int, size: int) -> None:
-        """The same for records that take the place of others; nothing of it stays after the commit."""
+        """`reserve` for records that replace others: the room is needed only until the commit."""
         self.batch.reserve_to_move(count, size + self.pending_bytes)
 
     def checkpoint(self) -> None:
-        """Makes durable what was done so far, but lets nothing leave yet."""
+        """Makes the batch so far durable, but releases no effects yet."""
         self._write()
 
     def fail(self, problem: str) -> None:
-        """Gives the batch up: memory no longer is what the store says, so nothing goes on from here."""
+        """Aborts the batch for good: memory and store differ, so the engine cannot go on."""
         self.failure = StoreFailedError("queue manager", problem=problem, fix="close it, and open it again")
         self.effects.clear()
         if self._batch is not None:
@@ -159,7 +159,7 @@ class Core:
             batch.abort()
 
     def commit(self) -> list[Effect]:
-        """Makes everything since the last commit durable; only then do its effects leave."""
+        """Makes everything since the last commit durable; returns its effects, which may leave now."""
         try:
             self._write()
         except BaseException as problem:

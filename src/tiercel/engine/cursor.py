@@ -1,8 +1,8 @@
 """Cursors as their own state machine: [MS-MQDMPR] 3.2.
 
-A cursor holds a sort key, not a place in a list (DMPR T-05): the message it stands on may be gone, what comes
-after it is still well defined. START sorts before every message. After a receive that timed out the cursor
-stands behind what was there then, so that it misses nothing that arrives later.
+A cursor holds a sort key, not a place in a list (DMPR T-05): its message may be gone, the next one is still
+well defined. START sorts before every message. After a receive that timed out the cursor
+stands behind the messages that were there, so that it misses none that arrives later.
 
     state          peek current            peek next            receive
     UNREAD         seek on: READ           illegal              seek on: UNREAD, there
@@ -40,12 +40,12 @@ class Cursor:
     def peek_next(self, core: Core) -> tuple[int, Record] | None:
         self._refuse_while_waiting()
         if self.state is CursorState.UNREAD:
-            problem = "there is no current message to go on from"
+            problem = "it has no current message"
             raise IllegalCursorActionError("cursor", problem=problem, fix="peek at the current message first")
         return self._seek_to_peek(core)
 
     def receive(self, core: Core, *, wait: bool) -> tuple[int, Record] | None:
-        """The message to take; None says that there is none, and that the cursor waits if it was to."""
+        """The message to take, or None; with `wait` the cursor then waits for one."""
         self._refuse_while_waiting()
         if self.state is CursorState.READ:
             found = self._current(core, peek=False)

@@ -1,4 +1,4 @@
-"""Messages whose time is over: in a queue by time-to-be-received, on the way by time-to-reach-queue.
+"""Deadlines of messages: time to be received in a queue, time to reach queue on the way.
 
 Deadlines of stored messages are keys in the store, sorted by time, so that a restart reads none of the
 messages. [MS-MQDMPR] 3.1.2.4, 3.1.7.2.7; which message is removed is decided by its position, not by the
@@ -57,7 +57,7 @@ class Deadlines:
             self._express = sorted(self._waiting)
 
     def purge_later(self, queue: QueueState, lookup_id: int) -> None:
-        """Has a message that somebody holds end as purged, even if its holder dies with the process."""
+        """Ends a message that a reader holds as purged, even if the reader dies with the process."""
         if lookup_id not in queue.express:
             self._core.batch.put(Keyspace.EXPIRIES, expiry_key(0, queue.slot, lookup_id), _PURGED)
 
@@ -93,14 +93,14 @@ class Deadlines:
         self._next_stored = _NEVER if first is None else split_expiry_key(first[0])[0]
 
     def drop(self, slot: int, lookup_id: int) -> None:
-        """Forgets a message that is not there any more; a damaged one took its deadline with it."""
+        """Forgets the deadline of a message that is gone; that of a damaged one is not known."""
         later = expiry_key(self._core.seconds + 1, 0, 0)
         for key, _ in list(self._core.batch.range(Keyspace.EXPIRIES, b"", later)):
             if split_expiry_key(key)[1:] == (slot, lookup_id):
                 self._core.batch.delete(Keyspace.EXPIRIES, key)
 
     def is_over(self, packet: UserMessage) -> bool:
-        """Whether nobody may receive the message any more, though no timer has removed it yet."""
+        """Whether the message may no longer be received, though no timer has removed it yet."""
         limit = packet.time_to_be_received
         return limit != INFINITE and packet.sent_time + limit <= self._core.seconds
 
@@ -114,7 +114,7 @@ class Deadlines:
 
 
 def _deadline(queue: QueueState, packet: UserMessage) -> int | None:
-    """When the message leaves this queue by itself; journals and dead-letter queues keep theirs."""
+    """When the message expires in this queue; in journals and dead-letter queues never."""
     if queue.is_outgoing:  # it may leave in the very second in which its time ends (MQQB-107)
         limit = min(packet.time_to_reach_queue, packet.time_to_be_received)
         return None if limit == INFINITE else packet.sent_time + limit + 1

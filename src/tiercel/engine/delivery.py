@@ -1,6 +1,6 @@
 """How a message comes into a queue and how it ends.
 
-What a sender is told and which copies are kept is decided here. [MS-MQDMPR] 3.1.7.1.9, 3.1.7.2.1.
+This file decides what a sender is told and which copies are kept. [MS-MQDMPR] 3.1.7.1.9, 3.1.7.2.1.
 
     verb       the message                  checks  in a queue  its sender is told, its copies are kept
     accept     passed the checks            no      comes in    that it arrived
@@ -47,7 +47,7 @@ _POS_RECEIVE = int(Acknowledgements.POS_RECEIVE)
 _NEG_ARRIVAL = int(Acknowledgements.NEG_ARRIVAL)
 _NEG_RECEIVE = int(Acknowledgements.NEG_RECEIVE)
 _ACK_RECEIVE = MessageClass.ACK_RECEIVE  # cached: enum lookup is slow here
-# The flags of packets whose end somebody is told of. Without an admin queue nothing is acknowledged.
+# The flags of packets whose end has to be concluded. Without an admin queue nothing is acknowledged.
 TOLD = user_header.ADMIN_QUEUE | user_header.POSITIVE_JOURNALING | user_header.TRANSACTION_HEADER
 _TOLD_AT_ARRIVAL = user_header.ADMIN_QUEUE | user_header.POSITIVE_JOURNALING
 _RECOVERABLE = user_header.DELIVERY | user_header.TRANSACTION_HEADER
@@ -80,8 +80,8 @@ class Delivery:
     # Coming in.
 
     def accept(self, queue: QueueState, run: Iterable[Record]) -> None:
-        """Puts messages that passed the checks into a queue, in their order, and tells whoever must know."""
-        together: list[bytes] = []  # plain messages whose records say no more than their packets
+        """Puts messages that passed the checks into a queue, in their order; acknowledges and copies."""
+        together: list[bytes] = []  # plain messages without anything but their packets
         for record in run:
             flags = None if queue.is_outgoing or queue.waiters else _plain_flags(record.packet)
             if flags is not None and flags & _RECOVERABLE and not record.dead_letter_queue:

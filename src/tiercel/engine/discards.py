@@ -86,8 +86,8 @@ class Ledger:
     def _lines_that_fit(self) -> list[bytes]:
         """The new lines; in a full store one for all of a kind, so that a full queue can still be purged.
 
-        Those take the place of old lines: else strangers, by what they are refused, could use up what the
-        store keeps for the commits that empty it.
+        Those replace old lines: otherwise strangers could use up the room that the store keeps for the
+        commits that empty it, just by being refused.
         """
         lines = [_encode_line(line) for line in self._new]
         try:

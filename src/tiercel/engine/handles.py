@@ -16,7 +16,7 @@ from tiercel.wire.user_message import UserMessage
 
 
 class Found(NamedTuple):
-    """A message that a read came upon; the packet is there if somebody had to look into it already."""
+    """A message that a read found; with its packet if that was decoded already."""
 
     queue: QueueState
     lookup_id: int
@@ -26,7 +26,7 @@ class Found(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class OpenQueue:
-    """OpenQueueDescriptor: one opening of a queue, and what it may do."""
+    """OpenQueueDescriptor ([MS-MQDMPR] 3.1.1.16): one opening of a queue, and its access."""
 
     handle: int
     format_name: FormatName
@@ -34,10 +34,10 @@ class OpenQueue:
     share: ShareMode = ShareMode.DENY_NONE
     state: QueueState | None = None  # None for a list of queues, and after the queue was deleted
     children: tuple["OpenQueue", ...] = ()
-    # Weak: a cursor that nobody holds any more is as good as closed.
+    # Weak: an unreferenced cursor is as good as closed.
     cursors: WeakValueDictionary[int, Cursor] = field(default_factory=WeakValueDictionary)
     remote_read_state: RemoteReadState = RemoteReadState.NONE
-    token: Token = field(default_factory=Token.anonymous)  # who opened it
+    token: Token = field(default_factory=Token.anonymous)  # of the account that opened it
     sender_id: bytes = b""  # the same as a packet has it
     context_value: int = 0  # names it to remote readers
     held: set[int] = field(default_factory=set)  # messages of its two-phase reads
@@ -48,12 +48,12 @@ class OpenQueue:
         return bool(self.children)
 
     def queue_for(self, needed: QueueAccess) -> QueueState:
-        """The queue, if this opening may do what is needed and the queue is still there."""
+        """The queue, if this opening has the needed access and the queue still exists."""
         if not self.is_open:
             raise InvalidHandleError(
                 f"{self.format_name}", problem="the queue was closed", fix="open it again"
             )
-        # As plain numbers, and mostly not at all: flags of an enum cost more than the read.
+        # As plain numbers, and usually not at all: flags of an enum cost more than the read.
         if needed is not self.access and not int(self.access) & int(needed):
             names = f"{needed!r}"
             raise AccessDeniedError(
@@ -65,7 +65,7 @@ class OpenQueue:
             raise QueueNotAvailableError(
                 f"{self.format_name}",
                 problem="the queue was deleted",
-                fix="close the handle, and create the queue again if it is still wanted",
+                fix="close the handle, and create the queue again if it is still needed",
             )
         return self.state
 

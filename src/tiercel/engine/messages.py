@@ -1,4 +1,4 @@
-"""What the queue manager knows of a message beside its packet."""
+"""The properties of a message that come from its record, not from its packet."""
 
 from tiercel.engine.records import Record
 from tiercel.model.message import Message
@@ -6,7 +6,7 @@ from tiercel.model.path_name import PathName
 
 
 def set_record(message: Message, lookup_id: int, record: Record) -> None:
-    """Has the message say where it stands in its queue, and what has become of it there."""
+    """Sets the properties of a message that the queue manager keeps: its place, times and counters."""
     message.lookup_id = lookup_id
     message.arrival_time = record.arrival_time
     message.abort_count = record.abort_count

@@ -1,4 +1,4 @@
-"""Opening and closing queues, and where a format name leads: [MS-MQDMPR] 3.1.7.1.5, 3.1.7.1.6, 3.1.7.3.8."""
+"""Opening and closing queues and cursors: [MS-MQDMPR] 3.1.7.1.1, 3.1.7.1.2, 3.1.7.1.5, 3.1.7.1.6."""
 
 from itertools import count
 
@@ -59,6 +59,7 @@ class Opening:
         token: Token,
         internal: bool = False,
     ) -> OpenQueue:
+        """Open Queue ([MS-MQDMPR] 3.1.7.1.5); only protocols open `internal` queues."""
         elements = _elements(name)
         if len(elements) > 1:
             return self._open_list(name, elements, access, share, token)
@@ -130,7 +131,7 @@ class Opening:
         return self._resolver.find(name) or self._new_subqueue(name, access, token)
 
     def _new_subqueue(self, name: FormatName, access: QueueAccess, token: Token) -> QueueState | None:
-        """A subqueue comes into being when somebody opens it to read from it or to move there."""
+        """A subqueue is created when it is opened to read from it or to move messages there."""
         if not isinstance(name, DirectFormatName) or name.subqueue is None:
             return None
         parent = self._catalog.find(name.path.without_subqueue())
@@ -149,13 +150,13 @@ class Opening:
     # Closing.
 
     def close_cursor(self, opened: OpenQueue, cursor: Cursor) -> None:
-        """Forgets a cursor and ends the waits that use it (DMPR T-07)."""
+        """Close Cursor ([MS-MQDMPR] 3.1.7.1.2): ends the waits that use it, too (DMPR T-07)."""
         opened.cursors.pop(cursor.handle, None)
         for waiter in [waiter for waiter in cursor.queue.waiters if waiter.cursor is cursor]:
             self._waiting.stop(waiter, OperationCancelledError(str(cursor.queue)))
 
     def close(self, opened: OpenQueue) -> None:
-        """Ends everything that the opening began; closing twice is nothing."""
+        """Close Queue ([MS-MQDMPR] 3.1.7.1.6): ends its waits and reads; closing twice does nothing."""
         if not opened.is_open:
             return
         opened.is_open = False
@@ -180,14 +181,14 @@ class Opening:
 
 
 def _elements(name: FormatName) -> list[FormatName]:
-    """Expand Format Name: the single names, sorted, each once."""
+    """Expand Format Name ([MS-MQDMPR] 3.1.7.3.8): the single names, sorted, each once."""
     if not isinstance(name, MultipleElementFormatName):
         return [name]
     return sorted(set(name.elements), key=lambda element: element.key)
 
 
 def _check_sharing(state: QueueState, access: QueueAccess, share: ShareMode) -> None:
-    """The three rules of 3.1.7.1.5; admin access counts as what it is an access to (DMPR T-11)."""
+    """The three sharing rules of [MS-MQDMPR] 3.1.7.1.5; admin access counts as well (DMPR T-11)."""
     for other in state.handles.values():
         receives, peeks = bool(other.access & _RECEIVES), bool(other.access & QueueAccess.PEEK)
         denies = other.share == ShareMode.DENY_RECEIVE

@@ -1,4 +1,4 @@
-"""A finding of `tiercel check`, and what is needed to word one."""
+"""A finding of `tiercel check`, and helpers to word one."""
 
 import struct
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from tiercel.model.errors import MqError, TiercelError
 from tiercel.wire.user_message import UserMessage
 
 _SIGNATURE = b"LIOR"  # of every packet, at its byte 4 ([MS-MQMQ] 2.2.19.1)
-# What decoding a record of the wrong bytes can raise; each of these is a finding, and the check goes on.
+# Decoding a damaged record may raise these; each is a finding, and the check goes on.
 UNREADABLE = (TiercelError, ValueError, TypeError, KeyError, AttributeError, struct.error)
 
 
@@ -35,7 +35,7 @@ class Problem(NamedTuple):
 
 
 def named(problem: Problem, data: bytes) -> Problem:
-    """The same with the id and label of the message, if what is left of its record still tells them."""
+    """The problem with the id and label of the message, if its record still shows them."""
     start = data.find(_SIGNATURE) - 4
     if start < 0:
         return problem

@@ -1,6 +1,6 @@
 """A batch of stages on its way into the queues: prepared in slices, and committed all at once.
 
-What is prepared is kept in memory, as the sends of every transaction are, and counts for the quotas. A crash
+Prepared messages are kept in memory, like the sends of any transaction, and count for the quotas. A crash
 before the commit leaves the stages as they were; after it they are gone and the messages are there.
 """
 
@@ -76,12 +76,12 @@ class Publication:
         begin = transactions.begin if transactional else transactions.begin_group
         self._transaction = begin()
         self._is_open = True
-        # What is staged becomes messages, and is not counted twice on the way.
+        # Staged rows become messages, and must not count twice meanwhile.
         self._staged_bytes = sum(stage.size_bytes for stage in stages)
         core.total_bytes -= self._staged_bytes
 
     def prepare(self, limit: int = SLICE) -> bool:
-        """Makes the next messages ready; True when there are no more."""
+        """Prepares the next messages; True when all are prepared."""
         self._check_open()
         try:
             return self._prepare(limit)
@@ -167,7 +167,7 @@ class Publication:
             raise InvalidParameterError(what, problem=problem, present=count, limit=rows)
 
     def _rows(self, payload: bytes, what: str) -> Iterator[Row]:
-        """What the caller's code makes of a payload; whatever it raises must not stop the queue manager."""
+        """The rows of a payload; errors of the caller's code must not stop the queue manager."""
         try:
             yield from self._rows_of(payload)
         except MqError:

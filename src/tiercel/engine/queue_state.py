@@ -1,4 +1,4 @@
-"""A queue at work: its messages in their order, what is locked, and who waits. [MS-MQDMPR] 3.1.1.2, 3.1.1.11.
+"""A queue at work: its messages in order, its locks and waiters. [MS-MQDMPR] 3.1.1.2, 3.1.1.11.
 
 Recoverable messages are in the store under (queue, lookup id), express messages in memory under the lookup
 id; reading merges the two. Locks live in memory only: those of a crash are gone after it, as they must be
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from tiercel.engine.handles import OpenQueue, Waiter
     from tiercel.engine.transaction import Transaction
 
-_MESSAGES = Keyspace.MESSAGES  # naming a member of an enum costs a call
+_MESSAGES = Keyspace.MESSAGES  # cached: enum lookup is slow here
 START = -1  # before every message: where a cursor begins
 
 
 @dataclass(slots=True)
 class Lock:
-    """A message that somebody has taken and not yet kept or given back."""
+    """A message that a reader has taken and not yet kept or given back."""
 
     owner: "Transaction | OpenQueue | None"  # None: the protocol, which is sending it
     opened: "OpenQueue | None" = None  # the handle that took it; none after a restart
     allow_peek: bool = False
-    # What becomes of the message when it is given back: it was purged, or its time ran out meanwhile.
+    # How the message ends when it is given back: it was purged, or expired meanwhile.
     doom: MessageClass | None = None
     # The message of a two-phase read, which ends soon: it need not be looked for and read once more.
     record: Record | None = None
@@ -61,7 +61,7 @@ class QueueState:
         self.slot = slot
         self.queue = queue
         self.is_outgoing = isinstance(queue, OutgoingQueue)
-        # Whether it is a journal or dead-letter queue, where messages stay until somebody takes them.
+        # Whether it is a journal or dead-letter queue, where messages never expire.
         self.keeps_messages = queue.queue_type is QueueType.SYSTEM and not self.is_outgoing
         self.parent = parent  # of a subqueue or of a queue journal
         self.journal: QueueState | None = None
@@ -72,19 +72,19 @@ class QueueState:
         self.express_bytes = 0
         self.held_bytes = 0  # of sends whose transaction has not ended
         self.pending_moves = 0  # into it, of transactions that have not ended
-        self.entered = 0  # messages that came in since the start, and that left: for whoever wants rates
+        self.entered = 0  # messages that came in since the start, and that left: for rates
         self.left = 0
         self.claimed_count = 0  # of its messages that consumers hold: out of the list, but still the queue's
         self.claimed_bytes = 0
         self.consumers = 0  # that have claimed from it
         self.not_whole_until = 0.0  # a claim that found only parts of transactions looks again then
-        self.epoch = 0  # changes with every purge that ended something, for readers who keep their place
+        self.epoch = 0  # raised by every purge that ended something, for readers that keep a position
         self.locks: dict[int, Lock] = {}
         self.waiters: list[Waiter] = []
         self.handles: dict[int, OpenQueue] = {}
         self.is_deleted = False
         self._end = message_key(slot + 1, 0)
-        # No available message has a smaller lookup id: what many locked messages cost is paid once.
+        # No available message has a smaller lookup id: locked messages are skipped only once.
         self._available_from = 0
         self._peekable_locks = 0
         self.held_by_readers = 0  # locks that are not those of a protocol that is sending
@@ -106,7 +106,7 @@ class QueueState:
 
     @property
     def is_simple(self) -> bool:
-        """Whether all its messages are in the store and can be had: most queues, most of the time."""
+        """Whether all its messages are in the store and available: most queues, most of the time."""
         return not (self.locks or self.express or self.is_outgoing)
 
     def can_move_to(self, goal: "QueueState") -> bool:
@@ -116,7 +116,7 @@ class QueueState:
 
     @property
     def used_bytes(self) -> int:
-        """What counts for its quota."""
+        """The bytes that count for its quota."""
         return self.stored_bytes + self.express_bytes + self.held_bytes + self.claimed_bytes
 
     def hold(self, core: Core, size: int) -> None:
@@ -126,7 +126,7 @@ class QueueState:
         core.pending_bytes += size
 
     def release(self, core: Core, size: int) -> None:
-        """The send is in the queue now, where it counts by itself, or nowhere."""
+        """Undoes `hold`: the send is in the queue now, where it counts by itself, or was aborted."""
         self.hold(core, -size)
 
     # The list of messages.
@@ -144,7 +144,7 @@ class QueueState:
         self.entered += 1
         core.total_bytes += size
         self.publish()
-        if lookup_id < self._available_from:  # noqa: PLR1730  # min() costs a call, and mostly for nothing
+        if lookup_id < self._available_from:  # noqa: PLR1730  # min() is slow here
             self._available_from = lookup_id
 
     def insert_arrivals(self, core: Core, lookup_ids: Sequence[int], packets: Sequence[bytes]) -> None:
@@ -195,7 +195,7 @@ class QueueState:
         self.publish()
 
     def remove_stored(self, core: Core, lookup_ids: Sequence[int], size: int) -> None:
-        """Takes many stored messages that nobody has locked out of the list at once; `size` is their sum."""
+        """Takes many stored messages, none of them locked, out of the list; `size` is their sum."""
         slot = self.slot
         core.batch.delete_many(_MESSAGES, [message_key(slot, lookup_id) for lookup_id in lookup_ids])
         self._count_out(core, len(lookup_ids), size)
@@ -239,7 +239,7 @@ class QueueState:
 
     def lock(self, lookup_id: int, lock: Lock) -> None:
         self.locks[lookup_id] = lock
-        if lookup_id == self._available_from:  # who takes one after another finds each at once
+        if lookup_id == self._available_from:  # sequential readers find the next one at once
             self._available_from = lookup_id + 1
         self._peekable_locks += lock.allow_peek
         self.held_by_readers += lock.owner is not None
@@ -271,7 +271,7 @@ class QueueState:
         return None
 
     def next_undecoded(self, core: Core) -> tuple[int, bytes | Record] | None:
-        """The first message that can be had, as it is stored: who has seen it before need not decode it."""
+        """The first available message as it is stored; callers that know it need not decode it."""
         at = self._available_from
         while (found := self.at_or_after(core, at)) is not None and found[0] in self.locks:
             at = found[0] + 1
@@ -282,7 +282,7 @@ class QueueState:
         return data if isinstance(data, Record) else self._decode(core, lookup_id, data)
 
     def available(self, core: Core) -> Iterator[tuple[int, bytes | Record]]:
-        """Every message that can be had, in order and as it is stored; take none away before the end."""
+        """Every available message, in order and as it is stored; remove none while iterating."""
         locks, messages = self.locks, self._stored_from(core, self._available_from)
         if self.express:
             messages = heapq.merge(messages, self.express.items(), key=itemgetter(0))

@@ -1,8 +1,6 @@
-"""Receiving, peeking and waiting: [MS-MQDMPR] 3.1.7.1.10 to 3.1.7.1.17 and 3.1.7.3.1 to 3.1.7.3.7.
+"""Receiving and peeking: [MS-MQDMPR] 3.1.7.1.10 to 3.1.7.1.15.
 
-A read gives a `Found` at once, or a `Waiter` that is told later. Waiters of a queue stand in one line in the
-order of their coming, whichever handle they came through (DMPR T-29): a new message goes to everyone who
-peeks and to the first who receives, before anybody else can see it.
+A read returns a `Found` at once, or a `Waiter` that is completed later.
 """
 
 from tiercel.engine.core import Core
@@ -30,7 +28,7 @@ from tiercel.model.errors import (
 )
 
 _SPARE = 100
-# By names of their own: naming a member of an enum costs a call.
+# cached: enum lookup is slow here
 _RECEIVE = QueueAccess.RECEIVE
 _ACK_RECEIVE = MessageClass.ACK_RECEIVE
 _NACK_DELETED = MessageClass.NACK_DELETED
@@ -57,6 +55,10 @@ class Reading:
         allow_peek: bool = False,
         tag: int | None = None,
     ) -> Found | Waiter:
+        """Dequeue Message ([MS-MQDMPR] 3.1.7.1.10), with `two_phase` Dequeue Message Begin (3.1.7.1.11).
+
+        Without a time-out it waits for ever; `tag` names the wait for `Waiting.cancel`.
+        """
         queue = opened.queue_for(_RECEIVE)
         if cursor is not None:
             _check_cursor(opened, cursor)
@@ -88,7 +90,7 @@ class Reading:
     def receive_many(
         self, opened: OpenQueue, limit: int, transaction: Transaction | None = None
     ) -> list[Found]:
-        """The first messages that are there, not more than `limit`."""
+        """The first available messages, at most `limit`."""
         queue = opened.queue_for(_RECEIVE)
         if transaction is not None:
             check_transaction(queue, transaction)
@@ -102,7 +104,7 @@ class Reading:
         return received
 
     def _receive_first(self, queue: QueueState, limit: int) -> list[Found]:
-        """At the most so many, and none where it is not that simple."""
+        """At most `limit` messages of a simple queue; none of any other."""
         if not queue.stored_count or not queue.is_simple:
             return []
         return [Found(queue, *each) for each in self._delivery.receive_first(queue, limit)]
@@ -115,7 +117,7 @@ class Reading:
         cursor: Cursor | None = None,
         tag: int | None = None,
     ) -> Found | Waiter:
-        """The first message, or the one under the cursor; it stays where it is."""
+        """Peek Message ([MS-MQDMPR] 3.1.7.1.15): the first one, or the one under the cursor."""
         queue = opened.queue_for(_PEEK)
         _check_cursor(opened, cursor)
         if cursor is None:
@@ -127,12 +129,13 @@ class Reading:
     def peek_next(
         self, opened: OpenQueue, timeout: float | None, cursor: Cursor, *, tag: int | None = None
     ) -> Found | Waiter:
+        """Peek Next Message ([MS-MQDMPR] 3.1.7.1.14)."""
         queue = opened.queue_for(_PEEK)
         _check_cursor(opened, cursor)
         return self._peeked(opened, queue, cursor.peek_next(self._core), timeout, cursor, tag)
 
     def wait_for_news(self, opened: OpenQueue, timeout: float | None) -> Waiter:
-        """Waits for the next message that comes, or comes back, whatever is there already."""
+        """Waits for the next message that comes or comes back; those already there do not count."""
         queue = opened.queue_for(_PEEK)
         return self._waiting.wait(queue, Waiter(opened, False, self._waiting.deadline(timeout)))
 
@@ -147,6 +150,7 @@ class Reading:
         two_phase: bool = False,
         allow_peek: bool = False,
     ) -> Found:
+        """Read Message By Lookup Identifier ([MS-MQDMPR] 3.1.7.1.13)."""
         queue = opened.queue_for(_PEEK if peek else QueueAccess.RECEIVE)
         if peek and transaction is not None:
             fix = "peek without a transaction, or receive"
@@ -160,10 +164,10 @@ class Reading:
         )
 
     def end_receive(self, opened: OpenQueue, lookup_id: int, *, delete: bool) -> None:
-        """The second phase of a two-phase read: the message is kept by its reader, or given back."""
+        """Dequeue Message End ([MS-MQDMPR] 3.1.7.1.12): the message is received, or given back."""
         queue, lock, record = self._held(opened, lookup_id)
         if isinstance(lock.owner, Transaction):
-            if not delete:  # the transaction decides of what stays in it (DMPR-209, T-13)
+            if not delete:  # else the transaction decides (DMPR-209, T-13)
                 self.leave_transaction(queue, lookup_id, lock.owner)
         elif delete and lock.doom != _NACK_Q_PURGED:
             self._delivery.finish(queue, lookup_id, record, _ACK_RECEIVE, lock.packet)
@@ -171,7 +175,7 @@ class Reading:
             self._waiting.give_back(queue, lookup_id, record)
 
     def keep(self, opened: OpenQueue, lookup_id: int) -> None:
-        """Ends a two-phase read whose message the application has: it counts as received, come what may."""
+        """Ends a two-phase read as received, even if the message was purged meanwhile."""
         queue = opened.queue_for(QueueAccess.RECEIVE)
         lock, record = queue.locks.get(lookup_id), queue.get(self._core, lookup_id)
         if lock is not None and lock.owner is opened and record is not None:
@@ -193,14 +197,14 @@ class Reading:
         self._operation(queue, lookup_id, lock.owner).is_rejected = True
 
     def lock_on(self, opened: OpenQueue, lookup_id: int) -> Lock | None:
-        """Who holds the message, if anybody does; an error when it is not in the queue."""
+        """The lock on the message, None if it is free; an error when it is not in the queue."""
         queue = opened.queue_for(QueueAccess.RECEIVE)
         if queue.get(self._core, lookup_id) is None:
             raise MessageNotFoundError(f"message {lookup_id} of {queue}")
         return queue.locks.get(lookup_id)
 
     def leave_transaction(self, queue: QueueState, lookup_id: int, transaction: Transaction) -> None:
-        """Takes one receive out of a transaction, as if it had never been in it."""
+        """Takes one receive out of a transaction and gives the message back."""
         operation = self._drop_operation(queue, lookup_id, transaction)
         self._waiting.give_back(queue, lookup_id, operation.record)
 
@@ -234,7 +238,7 @@ class Reading:
     def _seek(
         self, queue: QueueState, lookup_id: int, action: MessageSeekAction, *, peek: bool
     ) -> tuple[int, Record]:
-        """Seek Available Message Position With Id; first and last need no id (DMPR T-03)."""
+        """Seek Available Message Position With Id ([MS-MQDMPR] 3.1.7.3.3; DMPR T-03)."""
         found: tuple[int, Record] | None
         match action:
             case MessageSeekAction.SEEK_FIRST:
@@ -248,7 +252,7 @@ class Reading:
             case MessageSeekAction.SEEK_CURRENT:
                 found = self._exactly(queue, lookup_id, peek=peek)
             case _:
-                found = None  # there is no message to go on from
+                found = None  # there is no message to start from
         if found is None:
             raise MessageNotFoundError(f"message {lookup_id} of {queue}")
         return found

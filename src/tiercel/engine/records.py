@@ -1,4 +1,4 @@
-"""What is stored under which key: the durable form of messages, queues, expiries and counters."""
+"""Keys and records of the store: messages, deadlines, counts."""
 
 import struct
 import zlib
@@ -23,7 +23,7 @@ _STATS = struct.Struct("<QQ")
 
 
 class Record(NamedTuple):
-    """A message in a queue: its packet, untouched, and the little that changes."""
+    """A message in a queue: its unchanged packet, and the few values that change."""
 
     packet: bytes
     arrival_time: int
@@ -42,7 +42,7 @@ class Record(NamedTuple):
 
 
 def encode_arrivals(packets: Iterable[bytes], arrival_time: int) -> Iterator[bytes]:
-    """What `Record.encode` gives for messages that have just come and of which there is no more to say."""
+    """`Record.encode` for new messages with default values."""
     head = _AFTER_CHECKSUM.pack(VERSION, False, 0, arrival_time, 0, 0, 0)
     checksum = zlib.crc32(head)
     for packet in packets:
@@ -50,7 +50,7 @@ def encode_arrivals(packets: Iterable[bytes], arrival_time: int) -> Iterator[byt
 
 
 def decode_record(data: bytes) -> Record:
-    """The record; one that is not what was written is a StoreDamagedError."""
+    """The record; raises StoreDamagedError for a damaged one."""
     if len(data) < _HEAD_SIZE:
         raise _too_short(len(data))
     checksum, version, is_copy, name_size, arrival, aborts, moves, moved = _HEAD.unpack_from(data)
@@ -65,8 +65,9 @@ def decode_record(data: bytes) -> Record:
 
 
 def glance(data: bytes, at: int = 0) -> tuple[int, int, int | None, int]:
-    """What is enough to move or to end the message whose record begins at `at`: the size of its packet, its
-    flags, when nobody may receive it any more, if ever, and when it arrived. Damage is told as above.
+    """Packet size, flags, expiry time (or None) and arrival of the message whose record begins at `at`.
+
+    That is enough to move or to end it. Raises StoreDamagedError for a damaged record.
     """
     if len(data) < at + _HEAD_SIZE:
         raise _too_short(len(data) - at)
@@ -77,12 +78,12 @@ def glance(data: bytes, at: int = 0) -> tuple[int, int, int | None, int]:
         raise StoreDamagedError("message record", problem="its version is unknown", present=version)
     start = at + _HEAD_SIZE + name_size
     limit, sent, flags = packet_summary(data, start + SUMMARY_AT)
-    # A dead letter has no time to lose.
+    # A dead letter never expires.
     return len(data) - start, flags, None if limit == INFINITE or is_copy else sent + limit, arrival
 
 
 def stored_packet_size(data: bytes) -> int:
-    """How much of a record is its packet, as far as a damaged one tells."""
+    """The size of the packet in a record, as far as a damaged one shows it."""
     rest = max(len(data) - _HEAD.size, 0)
     name_size: int = _HEAD.unpack_from(data)[3] if rest else 0
     return rest - name_size if name_size <= rest else rest

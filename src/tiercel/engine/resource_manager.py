@@ -1,7 +1,7 @@
 """The queue manager under an outside coordinator: [MS-MQDMPR] 3.1.4.6 to 3.1.4.11.
 
-The coordinator's requests come in as calls, the answers leave as effects: after the commit of their batch, so
-that nothing is promised which is not durable (DMPR T-25). A request may come twice, for instance when its
+The coordinator's requests are calls, the answers are effects: they leave after the commit of their batch, so
+that only durable results are promised (DMPR T-25). A request may come twice, for instance when its
 answer was lost; the second time changes nothing and is answered like the first.
 
     request    transaction     then                                  answer
@@ -24,7 +24,7 @@ from tiercel.model.errors import DtcConnectError, MqError, TransactionSequenceEr
 
 
 class Outcome(Enum):
-    """What a coordinator says of a transaction that was prepared before a restart."""
+    """A coordinator's answer about a transaction that was prepared before a restart."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -37,6 +37,7 @@ class ResourceManager:
         self._transactions = transactions
 
     def prepare(self, identifier: UUID, *, single_phase: bool = False) -> None:
+        """DTC Transaction Prepare ([MS-MQDMPR] 3.1.4.6)."""
         try:
             self._transactions.prepare(identifier)
         except MqError:
@@ -48,17 +49,22 @@ class ResourceManager:
             self._answer(identifier, CoordinatorAnswer.PREPARED)
 
     def commit(self, identifier: UUID) -> None:
+        """DTC Transaction Commit ([MS-MQDMPR] 3.1.4.7)."""
         with suppress(TransactionSequenceError):  # it has ended already
             self._transactions.commit(identifier)
         self._answer(identifier, CoordinatorAnswer.COMMITTED)
 
     def abort(self, identifier: UUID) -> None:
+        """DTC Transaction Abort ([MS-MQDMPR] 3.1.4.8)."""
         with suppress(TransactionSequenceError):
             self._transactions.abort(identifier)
         self._answer(identifier, CoordinatorAnswer.ABORTED)
 
     def reenlist(self, outcome_of: Callable[[UUID], Outcome]) -> None:
-        """Ends every transaction that a restart left in doubt; silence is an error, and so is the start."""
+        """DTC Reenlistment Commit, Abort and Timeout ([MS-MQDMPR] 3.1.4.9 to 3.1.4.11).
+
+        Ends every transaction that a restart left in doubt; raises when the coordinator does not answer.
+        """
         for transaction in list(self._transactions.in_doubt()):
             outcome = outcome_of(transaction.id)
             if outcome is Outcome.SILENCE:

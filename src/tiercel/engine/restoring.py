@@ -1,9 +1,8 @@
-"""A store that comes from a backup does not know what its queue manager said after the backup was made.
+"""The first start of a store that was restored from a backup skips numbers.
 
-Numbers that were given out since would be given out again, and whoever remembers them would take new things
-for old ones: a receiver the messages of a stream, or those with an id that it has seen; a browsing reader
-what it has read already. So the first start of a copy leaps over them. What still waits to be sent keeps its
-numbers: a receiver that has it knows it by them, and that is right.
+Numbers given out after the backup would be given out again, and others would take new messages for ones that
+they have: a receiver by the place in a stream or by the message id, a browsing reader by the sequence.
+Messages that still wait to be sent keep their numbers, so that a receiver that has them recognises them.
 """
 
 from typing import Final
@@ -11,7 +10,7 @@ from typing import Final
 from tiercel.engine.outgoing import STREAM, Stream
 from tiercel.store.interface import COPIED_KEY, Batch, Keyspace
 
-# How far, and why so far. None of these comes near its end within a thousand restores.
+# How far each counter leaps. None of them is used up within a thousand restores.
 _LEAPS: Final = {
     b"message_ordinal": 2**31,  # half around the circle of 32 bits
     b"sequential_id": 2**40,  # of 56 bits
@@ -23,15 +22,15 @@ _LAST_NUMBER: Final = 2**32 - 2**24
 
 
 def leap(batch: Batch) -> bool:
-    """Leaps if the store is a copy that nobody has opened yet; False when it is not."""
+    """Skips the numbers if the store is a copy that was not opened yet; False otherwise."""
     if batch.get(Keyspace.META, COPIED_KEY) is None:
         return False
     for key, width in _LEAPS.items():
         stored = batch.get(Keyspace.META, key) or bytes(8)
-        if len(stored) == 8:  # else it is damaged, and whoever counts with it says so
+        if len(stored) == 8:  # else it is damaged, and its counter raises
             batch.put(Keyspace.META, key, (int.from_bytes(stored, "big") + width).to_bytes(8, "big"))
     for key, data in list(batch.range(Keyspace.SEQUENCES, b"", b"\xff" * 5)):
-        if len(data) == STREAM.size:  # those of queues of this computer are shorter, and nobody's business
+        if len(data) == STREAM.size:  # streams to local queues are shorter, and stay here
             batch.put(Keyspace.SEQUENCES, key, _leapt(Stream(*STREAM.unpack(data))).encode())
     batch.delete(Keyspace.META, COPIED_KEY)
     return True

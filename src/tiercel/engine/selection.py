@@ -1,9 +1,9 @@
 """Which messages the next claim takes: in the order of the queue, whole transactions only, up to a limit.
 
-A claim may end wherever no transaction is open, that is begun and not yet complete in what was looked at. It
+A claim may end wherever no transaction is open, that is begun but not complete in the messages seen. It
 ends at the last such place within the limit, and goes beyond the limit only to get to the first one. Messages
 of one transaction follow each other in their stream, though those of other senders may lie between them; so
-its end has come with its last message, or, if somebody else has taken that one, with the next transaction of
+its end has come with its last message, or, if another reader has taken that one, with the next transaction of
 the stream. For an end that has not arrived yet a claim waits, but not for ever.
 """
 
@@ -22,7 +22,7 @@ from tiercel.wire.transaction_header import (
 from tiercel.wire.user_header import TRANSACTION_HEADER
 from tiercel.wire.user_message import UserMessage
 
-_IN_MEMORY = 64 * 2**20  # bytes; what a larger selection needs is read again when it is moved
+_IN_MEMORY = 64 * 2**20  # bytes; messages of a larger selection are read again when moved
 
 
 class Taken(NamedTuple):
@@ -37,7 +37,7 @@ class Taken(NamedTuple):
 
 @dataclass(slots=True)
 class Selection:
-    """What a claim may take: the messages up to any of the cuts."""
+    """The messages that a claim may take: those up to any of the cuts."""
 
     taken: list[Taken] = field(default_factory=list)
     cuts: list[int] = field(default_factory=list)
@@ -76,7 +76,7 @@ def _packet(data: bytes) -> UserMessage:
 
 
 class _Transactions:
-    """Those that were begun in what was looked at, by their streams; and whose end is awaited."""
+    """The transactions that began in the messages seen, by stream, and whose end is awaited."""
 
     def __init__(self, overdue: int) -> None:
         self._overdue = overdue

@@ -146,7 +146,7 @@ class Sending:
     def _address(
         self, opened: OpenQueue, message: Message, identifier: MessageId, transaction: Transaction | None
     ) -> None:
-        """Gives a message that may be sent what the queue manager adds to it."""
+        """Checks the properties of a message and adds those that the queue manager sets."""
         self._check_properties(opened, message)
         message.destination_queue = opened.format_name
         message.transaction_id = None if transaction is None else transaction.number
@@ -203,7 +203,7 @@ class Sending:
                 raise refusal_error(queue, reason)
 
     def _check_room(self, queue: QueueState, size: int, packets: Sequence[bytes], stored: int) -> None:
-        """Raises when a quota or the store has no room; the ledger names what a quota refuses.
+        """Raises when a quota or the store has no room; the ledger names messages that a quota refuses.
 
         `stored` is the size of the recoverable messages.
         """

@@ -26,7 +26,7 @@ Finding = tuple[Keyspace, str]
 
 
 def check_stages(view: View) -> Iterator[Finding]:
-    """What is wrong, and in which keyspace."""
+    """A problem, and its keyspace."""
     for key, data in view.range(Keyspace.STAGES, b"", _END):
         try:
             stage = decode_stage(key, data)

@@ -1,4 +1,4 @@
-"""Staged sends in the store: the name of a stage, its head, its chunks, and what became of a batch.
+"""Staged sends in the store: the name of a stage, its head, its chunks, and the outcome of a batch.
 
 STAGES     app/batch/partition/attempt                the head of a stage
 STAGED     the same, NUL, number of the chunk         a chunk: checksum, rows, payload
@@ -19,7 +19,7 @@ from tiercel.wire.structure import encode_guid
 
 _PART = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
 _HEAD = struct.Struct("<IIIIQQ")  # created, changed, kept for, chunks, rows, bytes
-_CHUNK = struct.Struct("<II")  # checksum of what follows, rows
+_CHUNK = struct.Struct("<II")  # checksum of the rest, rows
 _OUTCOME = struct.Struct("<BIQ")  # how it ended, when, how many messages
 _TIME = struct.Struct(">xQ")
 _ROWS = UUID("5c1f2c0e-7b0a-5d1c-9a53-8b6f0f3f9d2e")  # the namespace of published rows
@@ -28,7 +28,7 @@ BY_AGE, BY_NAME = b"\0", b"\1"  # where the two kinds of keys of PUBLISHED begin
 
 
 class StageId(NamedTuple):
-    """Names what one attempt of one task has staged; written `app/batch/partition/attempt`."""
+    """The name of a stage, which belongs to one attempt of one task: `app/batch/partition/attempt`."""
 
     app: str
     batch: str
@@ -62,7 +62,7 @@ def check_names(parts: Iterable[object]) -> None:
 
 
 class Stage(NamedTuple):
-    """What there is of a stage; times are in seconds since 1970."""
+    """The head of a stage; times are in seconds since 1970."""
 
     id: StageId
     created: int
@@ -98,7 +98,7 @@ class Chunk(NamedTuple):
 
 
 def decode_chunk(data: bytes) -> Chunk:
-    """The chunk; one that is not what was written is a StoreDamagedError."""
+    """The chunk; raises StoreDamagedError for a damaged one."""
     if len(data) < _CHUNK.size:
         raise StoreDamagedError("staged chunk", present=f"{len(data)} bytes", limit=f"at least {_CHUNK.size}")
     checksum, rows = _CHUNK.unpack_from(data)

@@ -1,11 +1,11 @@
-"""Staged sends: rows that a task has handed over, and that become messages when the whole job says so.
+"""Staged sends: rows that tasks hand over, and that become messages when the whole job publishes them.
 
-    stage     a task attempt hands over rows, in chunks; they are durable, and nobody sees them
+    stage     a task attempt hands over rows, in chunks; they are durable, and not visible
     publish   the stages that count become messages, in one transaction and once for an (app, batch)
     discard   the job failed: its stages go, and a late attempt is refused
-    reap      stages that nobody ends go by their age
+    reap      abandoned stages are dropped by age
 
-What became of a batch is remembered, so that publishing twice is publishing once. Spark retries only the last
+The outcome of a batch is remembered, so that publishing it twice has no effect. Spark retries only the last
 batch of a stream, and may do so days later: of a stream, whose batches are numbers, the newest thousand are
 remembered, and everything for thirty days.
 """
@@ -55,8 +55,8 @@ from tiercel.store.interface import Keyspace
 
 OUTCOMES_MAX = 100_000  # of all applications together
 OUTCOMES_OF_STREAM = 1000  # the newest batches, where batches are numbers
-_FORGOTTEN_AT_ONCE = 100  # so that no publish pays for a month
-_HEAD_BYTES = 1024  # room for the key and head of a stage, or for what became of a batch
+_FORGOTTEN_AT_ONCE = 100  # bounds the work of one publish
+_HEAD_BYTES = 1024  # room for the key and head of a stage, or for the outcome of a batch
 _LAST_NAME = b"\x7f"
 
 
@@ -169,7 +169,7 @@ class Stages:
         *,
         transactional: bool = True,
     ) -> Publication | PublishedBefore:
-        """The same in slices, for whoever has others to serve meanwhile.
+        """`publish` in slices, for callers that serve others meanwhile.
 
         `rows_of` makes messages of one chunk. Without `transactional` the messages belong to no transaction
         and go to queues that take such; they come into their queues together all the same.
@@ -224,8 +224,8 @@ class Stages:
     def discard(self, app: str, batch: str, *, for_good: bool = True) -> int:
         """Drops the stages of a batch that is not published, and tells how many there were.
 
-        For good means that whoever comes late is refused. A stream that failed comes again with the same
-        batch: its stages are dropped, and it may stage anew.
+        With `for_good`, late attempts are refused. Without it, a stream that failed may stage the same batch
+        again.
         """
         name = _name(app, batch)
         if (publication := self._open.get(name)) is not None:
@@ -235,10 +235,10 @@ class Stages:
             self._remember(name, Outcome(Ending.DISCARDED, self._core.seconds, 0))
         return count
 
-    # What became of a batch.
+    # Outcomes of batches.
 
     def outcome(self, app: str, batch: str) -> Published | None:
-        """What an earlier publish did, if there was one."""
+        """The result of an earlier publish, if there was one."""
         outcome = self._outcome(_name(app, batch))
         if outcome is None or outcome.ending is not Ending.PUBLISHED:
             return None
@@ -251,7 +251,7 @@ class Stages:
         try:
             return decode_outcome(data)
         except (ValueError, struct.error) as damage:  # better refused than done twice
-            problem = "what became of it cannot be read any more"
+            problem = "the record of its outcome is damaged"
             raise StageRefusedError(f"batch {name.decode()}", problem=problem) from damage
 
     def _refuse_if_ended(self, name: bytes) -> None:
@@ -287,7 +287,7 @@ class Stages:
         self._core.batch.delete(Keyspace.PUBLISHED, age_key(time, name))
         self._core.batch.delete(Keyspace.PUBLISHED, name)
 
-    # Stages that nobody ends.
+    # Abandoned stages.
 
     @property
     def reap_after_s(self) -> int:

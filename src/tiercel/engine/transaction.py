@@ -1,4 +1,4 @@
-"""A transaction and what it will do when it commits: [MS-MQDMPR] 3.1.1.13 and 3.1.1.14."""
+"""A transaction and its operations: [MS-MQDMPR] 3.1.1.13 and 3.1.1.14."""
 
 import struct
 from dataclasses import dataclass, field
@@ -52,7 +52,7 @@ class Operation:
 
     @property
     def reason(self) -> MessageClass:
-        """What a receive tells the sender when it is committed."""
+        """How a committed receive ends the message: DequeueReason."""
         return MessageClass.NACK_RECEIVE_REJECTED if self.is_rejected else MessageClass.ACK_RECEIVE
 
 

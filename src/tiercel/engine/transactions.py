@@ -1,8 +1,8 @@
-"""Internal transactions, and those that an outside coordinator decides: [MS-MQDMPR] 3.1.4.3 to 3.1.4.11.
+"""Internal transactions, and those that an external coordinator decides: [MS-MQDMPR] 3.1.4.3 to 3.1.4.5.
 
-What a transaction does is kept in memory until it commits; then all of it goes into one batch of the store,
-and is there wholly or not at all. Only a prepared transaction is stored before: it must outlive a crash,
-because somebody else knows its outcome. A message that is sent in a transaction gets its place in the queue
+Operations are kept in memory until the commit; then all of them go into one batch of the store, wholly or not
+at all. Only a prepared transaction is stored before that: it must outlive a crash, because its coordinator
+knows the outcome. A message that is sent in a transaction gets its place in the queue
 at the commit, so that a cursor which has read on never misses it.
 """
 
@@ -52,13 +52,14 @@ class Transactions:
         self._numbers = Counter(core, "transaction_number")
 
     def begin(self, identifier: UUID | None = None) -> Transaction:
+        """Create Transaction ([MS-MQDMPR] 3.1.7.1.8)."""
         identifier = identifier or self._core.new_guid()
         if identifier in self._living:
             raise TransactionSequenceError(f"transaction {identifier}", problem="it was begun already")
         return self._begin(identifier, self._numbers.next() % (TRANSACTION_ID_MAX + 1))
 
     def begin_group(self) -> Transaction:
-        """Sends that happen together, but of messages that belong to no transaction."""
+        """Groups sends that happen together, of messages that belong to no transaction."""
         return self._begin(self._core.new_guid(), None)
 
     def _begin(self, identifier: UUID, number: int | None) -> Transaction:
@@ -75,7 +76,7 @@ class Transactions:
             ) from None
 
     def living(self) -> Iterator[Transaction]:
-        """Those that have begun and not ended."""
+        """The transactions that have not ended."""
         return iter(self._living.values())
 
     def in_doubt(self) -> Iterator[Transaction]:
@@ -88,13 +89,13 @@ class Transactions:
         return any(queue in {operation.queue, operation.target} for operation in operations)
 
     def prepare(self, identifier: UUID) -> None:
-        """Stores what the transaction will do; after the batch, commit and abort are both still possible."""
+        """Transaction Prepare ([MS-MQDMPR] 3.1.4.3): stores the operations; it may still commit or abort."""
         transaction = self.find(identifier)
         if transaction.state is TransactionState.PREPARED:
             return
         queues = (queue for each in transaction.operations for queue in (each.queue, each.target))
         if gone := next((queue for queue in queues if queue is not None and queue.is_deleted), None):
-            problem = "it was deleted, so the transaction that used it can no longer be promised"
+            problem = "it was deleted while the transaction used it"
             raise QueueDeletedError(str(gone), problem=problem, fix="abort the transaction")
         # Once in the transaction's own records, and once in the queues while those are still there.
         self._core.reserve(_size_of_sends(transaction))
@@ -107,6 +108,7 @@ class Transactions:
             self._core.batch.put(Keyspace.TRANSACTIONS, key, operation.encode())
 
     def commit(self, identifier: UUID) -> None:
+        """Transaction Commit ([MS-MQDMPR] 3.1.4.4)."""
         transaction = self.find(identifier)
         if transaction.state is TransactionState.ACTIVE:
             moves = sum(len(each.record.packet) for each in transaction.operations if each.kind == _MOVE)
@@ -122,7 +124,7 @@ class Transactions:
                 self._commit_sends(queue, list(operations))
 
     def take_back(self, transaction: Transaction, count: int) -> None:
-        """Forgets what was sent in the transaction after its first `count` operations."""
+        """Forgets the sends after the first `count` operations."""
         for operation in transaction.operations[count:]:
             self._release(operation)
         del transaction.operations[count:]
@@ -132,6 +134,7 @@ class Transactions:
             self.abort(transaction.id)
 
     def abort(self, identifier: UUID) -> None:
+        """Transaction Abort ([MS-MQDMPR] 3.1.4.5)."""
         for operation in self._end(identifier).operations:
             self._release(operation)
             if operation.kind != _ENQUEUE:
@@ -164,7 +167,7 @@ class Transactions:
             self._give_back(operation)
 
     def _release(self, operation: Operation) -> None:
-        """What was kept free for a send or a move is now in the queue, or nowhere."""
+        """Releases the room or the subqueue that was kept for a send or a move."""
         if operation.kind == _ENQUEUE:
             operation.queue.release(self._core, len(operation.record.packet))
         elif operation.target is not None:
@@ -223,7 +226,7 @@ class Transactions:
         self._core.batch.put(Keyspace.SEQUENCES, key, SEQUENCE.pack(sequence, number))
 
     def load(self) -> None:
-        """Brings back the prepared transactions with their locks and what they hold (DMPR T-24)."""
+        """Loads the prepared transactions with their locks and held bytes (DMPR T-24)."""
         rows = list(self._core.batch.range(Keyspace.TRANSACTIONS, b"", b"\xff" * 21))
         for key, data in rows:
             try:

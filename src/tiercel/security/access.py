@@ -1,4 +1,4 @@
-"""The access check: the one place that decides whether somebody may do something. [MS-DTYP] 2.5.3.2."""
+"""The access check: the one place that decides whether an account has a right. [MS-DTYP] 2.5.3.2."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ OWNER_RIGHTS: Final = Sid(3, (4,))
 
 @dataclass(frozen=True, slots=True)
 class GenericMapping:
-    """What the generic rights mean for one kind of object."""
+    """The specific rights behind the generic ones, for one kind of object."""
 
     read: int
     write: int
@@ -32,7 +32,7 @@ class GenericMapping:
     all: int
 
     def specific(self, mask: int) -> int:
-        """`mask` with its generic rights replaced by what they stand for."""
+        """`mask` with its generic rights replaced by specific ones."""
         mask = int(mask)  # ~ of an IntFlag would lose the bits that have no name
         for generic, meaning in (
             (GENERIC_READ, self.read),
@@ -62,7 +62,7 @@ QUEUE_MANAGER_MAPPING: Final = GenericMapping(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Who asks: all SIDs that stand for somebody. Use the constructors below; they know the usual groups."""
+    """The SIDs of an account and its groups. Use the constructors below; they add the usual groups."""
 
     user: Sid
     sids: frozenset[Sid]
@@ -75,7 +75,7 @@ class Token:
 
     @classmethod
     def anonymous(cls) -> Self:
-        """Nobody in particular; Everyone is a group of all users ([MS-DTYP] 2.4.2.4), and so of this one."""
+        """An anonymous user; Everyone includes all users ([MS-DTYP] 2.4.2.4), also this one."""
         return cls(ANONYMOUS_LOGON, frozenset({ANONYMOUS_LOGON, EVERYONE}))
 
     @classmethod
@@ -118,7 +118,7 @@ def granted(
     for ace in aces:
         if ace.sid not in token.sids and not (is_owner and ace.sid == OWNER_RIGHTS):
             continue
-        # 2.4.3 leaves this to whoever sets a descriptor; an entry shall mean what it says all the same.
+        # 2.4.3 leaves this to the writer of a descriptor; an entry counts literally all the same.
         mask = mapping.specific(ace.mask)
         if ace.type == AceType.ACCESS_ALLOWED:
             remaining &= ~mask
@@ -131,5 +131,5 @@ def granted(
         return None
     if not maximum:
         return wanted
-    # The pseudocode forgets what the owner is implied to have.
+    # The pseudocode forgets the implied rights of the owner.
     return wanted | (implied | allowed & ~denied) & mapping.all or None

@@ -1,4 +1,4 @@
-r"""Accounts of this queue manager: who may log on from afar, as which SID, and the hash of the password.
+r"""Accounts for remote readers: name, SID and password hash.
 
 The text has one account per line, `DOMAIN\user:SID:NT-hash`. Without a domain the account answers to every
 domain that a client may name; without a SID it has one that is made from its name; without a hash it has no
@@ -34,9 +34,9 @@ class Account:
         for name in (self.user, self.domain):
             if len(name) > MAX_NAME or name != name.strip() or any(map(_is_forbidden, name)):
                 problem = f"at most {MAX_NAME} characters, no : and \\, no blanks around it"
-                raise AccountError(f"{name[:60]!a} is no name of an account or domain: {problem}")
+                raise AccountError(f"{name[:60]!a} is not a valid account or domain name: {problem}")
         if not self.user or str(self).startswith("#"):
-            raise AccountError(f"{str(self)[:60]!a}: a name is wanted, and one that does not begin with #")
+            raise AccountError(f"{str(self)[:60]!a}: a name is required, and it must not begin with #")
         if self.nt_hash is not None and len(self.nt_hash) != NT_HASH_SIZE:
             raise AccountError(f"{self}: an NT hash has {NT_HASH_SIZE} bytes")
 
@@ -51,7 +51,7 @@ class Account:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells accounts apart: case does not."""
+        """The key of an account; case is ignored."""
         return self.domain.casefold(), self.user.casefold()
 
     def __str__(self) -> str:
@@ -75,14 +75,14 @@ def _is_forbidden(character: str) -> bool:
 
 
 def stable_sid(user: str, domain: str = "") -> SecurityIdentifier:
-    """A SID for a name that has none: the same each time, and by 127 bits of a digest nobody else's."""
+    """A SID for a name that has none: stable, and unique by 127 bits of a digest."""
     name = f"tiercel account {domain.casefold()}\\{user.casefold()}"
     parts = struct.unpack("<4I", hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:16])
     return SecurityIdentifier(5, (21, *parts[:3], parts[3] | 1 << 31))  # above all well-known RIDs
 
 
 class Directory(Protocol):
-    """Where a logon finds the account of somebody."""
+    """The accounts that a logon is checked against."""
 
     def find(self, user: str, domain: str) -> Account | None: ...
 
@@ -150,7 +150,7 @@ def _has_key(line: Account | str, key: tuple[str, str]) -> bool:
 def _read_line(line: str) -> Account:
     parts = line.split(":")
     if len(parts) != 3:
-        raise AccountError(r"DOMAIN\user:SID:NT-hash is wanted")
+        raise AccountError(r"expected DOMAIN\user:SID:NT-hash")
     name, sid_text, hash_text = parts
     domain, _, user = name.rpartition("\\")
     try:

@@ -24,7 +24,7 @@ def default_queue_descriptor(
     is_domain_user: Callable[[Sid], bool] = is_known_owner,
     is_guest: Callable[[Sid], bool] = attrgetter("is_guest"),
 ) -> SecurityDescriptor:
-    """What `user` gets on creating a queue, with what was `supplied` for it kept.
+    """The descriptor of a queue that `user` creates; `supplied` parts are kept.
 
     `machine_sid` is the computer's account in a directory, when there is one and it can be read; `srmp` tells
     whether messages can reach the queue over SRMP. The two predicates are asked about the owner.

@@ -1,7 +1,7 @@
-"""Security descriptors: who owns an object and who may do what with it. [MS-DTYP] 2.4.4 to 2.4.6.
+"""Security descriptors: owner, group and access-control lists of an object. [MS-DTYP] 2.4.4 to 2.4.6.
 
 Bytes are the self-relative form. Its header points to the parts, which may lie anywhere behind it, apart or
-on top of each other; a value keeps what they mean and not where they lay. `encode` writes them as Windows
+on top of each other; a value keeps their meaning, not their position. `encode` writes them as Windows
 does: SACL, DACL, owner, group. Each part is read once and within its own bounds, so whatever the offsets
 say, the work is at most two lists of 64 KiB.
 """
@@ -79,7 +79,7 @@ class Ace:
     mask: int
     sid: Sid
     flags: int = 0
-    extra: bytes = b""  # an entry may be longer than its fields; nobody interprets the rest
+    extra: bytes = b""  # an entry may be longer than its fields; the rest is not interpreted
 
     @classmethod
     def parse(cls, text: str, rights: sddl.Names = QueueAccessMask) -> Self:
@@ -138,7 +138,7 @@ class Acl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecurityDescriptor:
-    """2.4.6. A DACL of None is no policy at all and allows everything; an empty one allows nothing."""
+    """2.4.6. Without a DACL everything is allowed; an empty one allows nothing."""
 
     control: int = 0
     owner: Sid | None = None
@@ -263,7 +263,7 @@ def _read_acl(data: bytes, at: int) -> Acl:
     for _ in range(count):
         ace, at = _read_ace(data, at, end)
         aces.append(ace)
-    return Acl(tuple(aces), revision)  # what is left of the list is room for more entries
+    return Acl(tuple(aces), revision)  # the rest of the list is room for more entries
 
 
 def _read_ace(data: bytes, at: int, end: int) -> tuple[Ace | OpaqueAce, int]:

@@ -9,7 +9,7 @@ from typing import Final
 NT_HASH_SIZE: Final = 16
 
 _START: Final = (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476)
-# Per round: what is added, the shifts, and the order in which the sixteen words are taken.
+# Per round: the constant, the shifts, and the order in which the sixteen words are taken.
 _ROUNDS: Final = (
     (0, (3, 7, 11, 19), tuple(range(16))),
     (0x5A827999, (3, 5, 9, 13), (0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15)),

@@ -48,7 +48,7 @@ def parse_sid(text: str) -> Sid:
 
 
 def format_flags(bits: int, spelling: Mapping[str, int]) -> str:
-    """The letters of `bits`, and in hexadecimal what has none."""
+    """The letters of `bits`; bits without a letter in hexadecimal."""
     letters = "".join(name for name, bit in spelling.items() if bits & bit)
     rest = bits & ~sum(spelling.values())
     return f"{letters}{rest:#x}" if rest else letters

@@ -1,4 +1,4 @@
-"""Bearer tokens of the data endpoint: whom a token names, and what it may do.
+"""Bearer tokens of the data endpoint: name, roles and digest.
 
 The text has one token per line, `name roles sha256`: the roles with commas between them, and of the token
 itself only the digest, so that the file opens no door. Lines that are empty or begin with # stay as they are.
@@ -46,9 +46,11 @@ class Bearer:
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
-            raise TokenError(f"{self.name[:70]!a} is no name of a token: 1 to 64 of A-Z a-z 0-9 . _ @ - are")
+            raise TokenError(
+                f"{self.name[:70]!a} is not a valid token name: use 1 to 64 of A-Z a-z 0-9 . _ @ -"
+            )
         if not self.roles:
-            raise TokenError(f"{self.name}: a role is wanted, of {', '.join(Role)}")
+            raise TokenError(f"{self.name}: at least one role is required: {', '.join(Role)}")
         if not _DIGEST.fullmatch(self.digest):
             raise TokenError(f"{self.name}: the digest of a token has 64 hexadecimal digits")
 
@@ -111,7 +113,7 @@ def new_token() -> str:
 
 
 def digest_of(token: str) -> str:
-    # A plain digest will do: a token is 256 random bits, no password that somebody could guess.
+    # A plain digest is enough: a token is 256 random bits and cannot be guessed.
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -125,5 +127,5 @@ def roles_of(text: str) -> frozenset[Role]:
 def _bearer(line: str) -> Bearer:
     words = line.split()
     if len(words) != 3:
-        raise TokenError("a name, roles and a digest are wanted, with blanks between them")
+        raise TokenError("expected a name, roles and a digest, separated by blanks")
     return Bearer(words[0], roles_of(words[1]), words[2])
