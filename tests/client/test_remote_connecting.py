@@ -127,7 +127,7 @@ class TestErrors:
                 await aio.connect(HOST, port=fake.port)
 
         with pytest.raises(
-            tiercel.OperationNotSupportedByRemoteComputerError, match="no RemoteRead interface"
+            tiercel.OperationNotSupportedByRemoteComputerError, match="not offer the RemoteRead interface"
         ):
             play(scene())
 
@@ -142,7 +142,7 @@ class TestErrors:
             async with server:
                 await aio.connect(HOST, port=server.sockets[0].getsockname()[1])
 
-        with pytest.raises(tiercel.RemoteMachineNotAvailableError, match="speaks no RPC"):
+        with pytest.raises(tiercel.RemoteMachineNotAvailableError, match="does not speak RPC"):
             play(scene())
 
     def test_the_port_is_silent(self) -> None:

@@ -1,4 +1,4 @@
-"""The remote reader and the daemon: the same queues from afar, with and without a password."""
+"""The remote reader and the daemon, with and without a password."""
 
 # what a block does before it raises is what is tested
 
@@ -46,7 +46,7 @@ async def daemon(
 async def both(
     folder: Path, **properties: Any
 ) -> AsyncIterator[tuple[aio.AsyncEmbeddedQueue, remote_aio.AsyncRemoteQueue]]:
-    """A queue here, and the same queue from afar."""
+    """A queue, and the same queue over a remote connection."""
     async with daemon(folder) as (qm, port):
         queue = await qm.create_queue(rf".\{ORDERS}", security=FOR_ALL, **properties)
         async with await aio.connect(HOST, port=port) as remote:

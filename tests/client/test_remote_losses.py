@@ -428,7 +428,7 @@ class TestLostConnections:
                 fake.stop()
                 loop = asyncio.get_running_loop()
                 began = loop.time()
-                with pytest.raises(tiercel.RemoteMachineNotAvailableError, match="cannot be made again"):
+                with pytest.raises(tiercel.RemoteMachineNotAvailableError, match="cannot be restored"):
                     await orders.receive(timeout)
                 assert longest - 6 < loop.time() - began < longest
 

@@ -1,4 +1,4 @@
-"""Sending from afar, to a real daemon: what `send` promises, over connections that get lost."""
+"""Remote sending to a real daemon: the promise of `send`, over connections that get lost."""
 
 import asyncio
 import signal
@@ -80,7 +80,7 @@ class Wire:
 async def sending(
     folder: Path, **options: Any
 ) -> AsyncIterator[tuple[aio.AsyncEmbeddedQueue, remote_aio.AsyncRemoteQueue, Wire]]:
-    """A queue here, the same queue from afar, and what lies between them."""
+    """A queue, the same queue over a remote connection, and the wire between them."""
     async with daemon(folder) as (qm, port):
         manager: Any = qm._runtime
         wire = Wire(manager.daemon.endpoints[0].port)
@@ -231,7 +231,7 @@ class TestLosses:
                 await wire.stop()
                 with pytest.raises(tiercel.RemoteMachineNotAvailableError) as caught:
                     await orders.send(b"second")
-                assert "whether the message has arrived is not known" in str(caught.value)
+                assert "the message may or may not have arrived" in str(caught.value)
                 await wire.start()
                 await orders.send(b"third")
 
@@ -243,7 +243,7 @@ class TestLosses:
                 await wire.stop()
                 with pytest.raises(tiercel.RemoteMachineNotAvailableError) as caught:
                     await orders.send(b"first")
-                assert f"{HOST} port {wire.port}: no connection can be made" in str(caught.value)
+                assert f"{HOST} port {wire.port}: cannot connect" in str(caught.value)
                 await wire.start()
 
         play(scene())
@@ -254,7 +254,7 @@ class TestLosses:
                 wire.swallow = lambda _data: True
                 with pytest.raises(tiercel.RemoteMachineNotAvailableError) as caught:
                     await orders.send(b"first")
-                assert "makes no session with us (the peer closed the connection)" in str(caught.value)
+                assert "does not open a session (the peer closed the connection)" in str(caught.value)
 
         play(scene())
 
@@ -310,7 +310,7 @@ class TestWhatCannotBeSent:
             (r"private$\orders;journal", "only the queue manager can write to journals"),
             (r"private$\orders;retry", "only by being moved there"),
             ("system$;deadletter", "only the queue manager can write to journals"),
-            ("MULTICAST=234.1.1.1:8001", "only a queue of the computer that we are connected to"),
+            ("MULTICAST=234.1.1.1:8001", "this connection can send only to queues of its own computer"),
         ],
     )
     def test_names(self, tmp_path: Path, name: str, words: str) -> None:

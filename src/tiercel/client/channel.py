@@ -1,8 +1,8 @@
-"""Sockets of a remote reader: one RPC connection, and the group of connections that share their handles.
+"""The sockets of a remote reader: one RPC connection, and the group of connections that share handles.
 
-Several calls are under way on a connection at the same time. Where the server takes only one at a time, and
-where a connection has its fill of calls, another one of the same association group is opened, so that a
-cancel always reaches the server before the call that it ends has ended (MQRR-146).
+Several calls can be pending on one connection. When the server takes only one at a time, or a connection is
+full, another connection of the same association group is opened, so that a cancel always reaches the server
+before the call that it cancels has ended (MQRR-146).
 """
 
 import asyncio
@@ -34,22 +34,22 @@ from tiercel.rpc.client import (
 from tiercel.rpc.security import AuthenticationError
 from tiercel.rpc.syntax import Interface
 
-_CALLS_MAX: Final = 128  # a server bounds the calls that are pending on one connection; ours at 256
-# A peer that is gone without a word is noticed in two minutes, also by who waits for a message for ever.
+_CALLS_MAX: Final = 128  # servers limit the calls that are pending on one connection; ours to 256
+# Detects a dead peer within two minutes, even while a read waits without a timeout.
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
 
 Authenticate = Callable[[], Authentication | None]
-"""Makes the authentication of one connection."""
+"""Creates the authentication of one connection."""
 
 
 class LinkLostError(RemoteMachineNotAvailableError):
-    """The connection is gone, and with it the handles and every call on them."""
+    """The connection was lost, with its handles and pending calls."""
 
     meaning = "the connection was lost"
 
 
 class Answer(asyncio.Future[bytes]):
-    """The stub of the answer to a call. Who was cancelled while waiting finds it in `late` all the same."""
+    """The stub of the answer to a call. After a cancellation, an answer that still comes is in `late`."""
 
     late: "asyncio.Future[bytes]"
 
@@ -60,7 +60,7 @@ class Answer(asyncio.Future[bytes]):
 
 
 Tell = Callable[[bytes | Exception], None]
-"""Hears how a call ended for which nobody waits: that costs neither a future nor a turn of the loop."""
+"""Called with the end of a call that has no waiter: cheaper than a future and a turn of the loop."""
 
 
 class Channel(asyncio.Protocol):
@@ -73,8 +73,8 @@ class Channel(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._bound: asyncio.Future[None] = self._loop.create_future()
         self._calls: dict[int, Answer | Tell] = {}
-        self._room = 0  # for so many calls at a time; none before the bind and after the end
-        self._awaited = 0  # how many of the calls somebody waits for
+        self._room = 0  # calls that can still be made; 0 before the bind and after the end
+        self._awaited = 0  # pending calls that have a waiter
         self._is_flush_due = False
         self._is_late_flush_due = False
         self._transport: asyncio.Transport | None = None
@@ -94,13 +94,13 @@ class Channel(asyncio.Protocol):
         timeout: float,  # noqa: ASYNC109
         group_id: int = 0,
     ) -> "Channel":
-        """Connects and binds; whatever is in the way is an MqError that says what it is."""
+        """Connects and binds; failures are MqErrors that name the cause."""
         where = f"{host} port {port}"
         loop = asyncio.get_running_loop()
         channel = None
         try:
             async with asyncio.timeout(timeout):
-                # In a thread: with Kerberos a third computer is asked.
+                # In a thread: Kerberos may contact a domain controller.
                 connection = await asyncio.to_thread(_begin, interface, authenticate, group_id)
                 channel = cls(connection, where, port)
                 await loop.create_connection(lambda: channel, host, port)
@@ -119,7 +119,7 @@ class Channel(asyncio.Protocol):
 
     @property
     def is_free(self) -> bool:
-        """Whether a call would go out at once."""
+        """Whether a call would be sent at once."""
         return len(self._calls) < self._room
 
     @property
@@ -132,14 +132,14 @@ class Channel(asyncio.Protocol):
 
     @property
     def peer(self) -> str:
-        """The address of the server: the other connections of the group must go to the same one."""
+        """The address of the server; all connections of a group must go to the same one."""
         assert self._transport is not None
         return str(self._transport.get_extra_info("peername")[0])
 
     def call(self, opnum: int, stub: bytes) -> Answer:
-        """The stub of the answer; an RpcFault, or a LinkLostError when none can come any more.
+        """The stub of the answer, an RpcFault, or a LinkLostError when no answer can come.
 
-        Of many calls in one turn of the loop the first leaves at once, the others leave together.
+        Of several calls in one turn of the loop, the first is sent at once and the others together.
         """
         answer = self._call(opnum, stub)
         if self._awaited == 1:
@@ -158,13 +158,13 @@ class Channel(asyncio.Protocol):
         return answer
 
     def call_together(self, opnum: int, stubs: Iterable[bytes]) -> list[Answer]:
-        """Calls that leave in one piece, and now; as many as there is room for."""
+        """Sends as many calls as there is room for, in one piece and at once."""
         answers = [self._call(opnum, stub) for stub in islice(stubs, self._room - len(self._calls))]
         self._flush()
         return answers
 
     def tell(self, opnum: int, stub: bytes, tell: Tell, seconds: float = 0.0) -> None:
-        """A call that nobody waits for: it goes with the next one, if that comes in this turn, or so soon."""
+        """A call without a waiter: sent with the next call, or after a moment if none follows."""
         self._calls[self._connection.call(opnum, stub)] = tell
         if not seconds:
             self._flush_soon()
@@ -198,7 +198,7 @@ class Channel(asyncio.Protocol):
             await asyncio.wait([self._ended], timeout=1)
         self._end()
 
-    # What asyncio calls.
+    # Called by asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop has classes of its own
@@ -231,7 +231,7 @@ class Channel(asyncio.Protocol):
             return
         self._awaited -= 1
         answer = asked.late if asked.cancelled() else asked
-        if answer.done():  # there was no time to wait for it
+        if answer.done():  # it came at once
             return
         if isinstance(event, Answered):
             answer.set_result(event.stub)
@@ -266,7 +266,7 @@ class Channel(asyncio.Protocol):
         for waiting in everything:
             if not waiting.done():
                 waiting.set_exception(self._lost())
-                waiting.exception()  # nobody may be waiting any more, and asyncio shall not complain of that
+                waiting.exception()  # there may be no waiter left; keeps asyncio from logging that
         self.on_end()
 
     def _lost(self) -> LinkLostError:
@@ -275,7 +275,7 @@ class Channel(asyncio.Protocol):
 
 
 class Link:
-    """The connections of one association group: what one client has with one server."""
+    """The connections of one client to one server: an association group."""
 
     def __init__(self, channel: Channel, open_another: Callable[[int], Awaitable[Channel]]) -> None:
         self._channels: list[Channel] = []
@@ -294,14 +294,14 @@ class Link:
         return len(self._channels)
 
     def call_now(self, opnum: int, stub: bytes) -> Answer | None:
-        """Calls on a connection that is free; None where another one must be opened first."""
+        """Calls on a free connection; None if another one must be opened first."""
         for channel in self._channels:
             if channel.is_free:
                 return channel.call(opnum, stub)
         return None
 
     def tell(self, opnum: int, stub: bytes, tell: Tell, seconds: float = 0.0) -> bool:
-        """Calls together with the next call, and nobody waits; False where only one can be made at a time."""
+        """Calls together with the next call, without a waiter; False if only one can be pending."""
         for channel in self._channels:
             if channel.is_free and channel.is_multiplexed:
                 channel.tell(opnum, stub, tell, seconds)
@@ -309,12 +309,12 @@ class Link:
         return False
 
     def call_together(self, opnum: int, stubs: Iterable[bytes]) -> list[Answer]:
-        """Calls in one piece on a connection that is free, as many as there is room for."""
+        """Sends as many calls as a free connection has room for, in one piece."""
         channel = next((channel for channel in self._channels if channel.is_free), None)
         return [] if channel is None else channel.call_together(opnum, stubs)
 
     async def call(self, opnum: int, stub: bytes) -> Answer:
-        """Sends a call; the future of its answer."""
+        """Sends a call; returns the future of its answer."""
         while (answer := self.call_now(opnum, stub)) is None:
             async with self._opening:
                 if self._is_lost:
@@ -324,7 +324,7 @@ class Link:
         return answer
 
     def break_off(self) -> None:
-        """Ends everything at once; the server gives back what was not acknowledged."""
+        """Aborts all connections; the server gives back messages that were not acknowledged."""
         if self._is_lost:
             return
         self._is_lost = True
@@ -341,7 +341,7 @@ class Link:
             tell()
 
     def _add(self, channel: Channel) -> None:
-        # Handles live as long as the group, but calls do not: when one connection fails, all start afresh.
+        # Handles live as long as the group, but calls do not: when one connection fails, all are replaced.
         channel.on_end = self.break_off
         self._channels.append(channel)
         if not channel.is_open:
@@ -349,33 +349,35 @@ class Link:
 
 
 def _explained(error: Exception, interface: Interface, host: str, where: str, limit: float) -> Exception:
-    """What went wrong on the way to a bound connection, in the words of who wants to read a queue."""
+    """The reason why no bound connection was made, as an error for users."""
     match error:
         case MqError():
             return error
         case UnknownInterfaceError():
-            problem = f"it serves no {interface.name} interface there: {error}"
-            fix = "pass the port where its queues are read from afar, or read on that computer itself"
+            problem = f"it does not offer the {interface.name} interface: {error}"
+            fix = "pass the port of its remote read service, or read on that computer itself"
             return OperationNotSupportedByRemoteComputerError(where, problem=problem, fix=fix)
         case BindError() | AuthenticationError():
             fix = "connect with a user, password and level that the server accepts"
-            return AccessDeniedError(where, problem=f"it does not let us in: {error}", fix=fix)
+            return AccessDeniedError(where, problem=f"it refused the logon: {error}", fix=fix)
         case OSError():
             return unreachable(error, host, where, limit)
         case PeerError():
-            return RemoteMachineNotAvailableError(where, problem=f"what answers there speaks no RPC: {error}")
+            return RemoteMachineNotAvailableError(
+                where, problem=f"the service there does not speak RPC: {error}"
+            )
     return error
 
 
 def unreachable(error: OSError, host: str, where: str, limit: float) -> MqError:
-    """Why no connection came to be."""
+    """The reason why no connection was made."""
     match error:
         case TimeoutError():
             return RemoteMachineNotAvailableError(where, problem=f"it did not answer within {limit:g} s")
         case socket.gaierror():
             return ResolveAddressError(host)
     reason = os.strerror(error.errno) if error.errno else str(error)
-    return RemoteMachineNotAvailableError(where, problem=f"no connection can be made: {reason}")
+    return RemoteMachineNotAvailableError(where, problem=f"cannot connect: {reason}")
 
 
 def _begin(interface: Interface, authenticate: Authenticate, group_id: int) -> ClientConnection:

@@ -1,7 +1,7 @@
 """From the name of a computer to a link with its queue manager: [MS-MQRR] 3.2.3 and 3.2.4.1.
 
-The port is the one that was given, else what the endpoint mapper names, else the fixed one of MSMQ. On the
-last the server is asked where it is really reached; `rebind` asks always, as Windows Server 2003 does.
+The port is the one given, else the one that the endpoint mapper names, else the fixed port of MSMQ. On the
+fixed port the server is asked for its real one; `rebind` asks always, as Windows Server 2003 does.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ RPC_TIMEOUT_S: Final = 300.0  # [MS-MQRR] 3.1.2.1
 MESSAGE_PORT: Final = Settings().port
 MAPPER_PORT = endpoint_mapper.PORT
 SERVER_PORT = PORT
-_MAPPER_TIMEOUT_S: Final = 5.0  # firewalls like to swallow what goes to port 135
+_MAPPER_TIMEOUT_S: Final = 5.0  # firewalls often drop packets to port 135
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Options:
 
 
 async def dial(options: Options) -> Link:
-    """A new link, bound and ready; what is in the way is an MqError."""
+    """A new link, bound and ready; failures are MqErrors."""
     channel, asks = await _first(options)
     if asks:
         channel = await _rebound(channel, options)
@@ -97,7 +97,7 @@ async def _ask_mapper(options: Options) -> int:
 
 
 async def _rebound(channel: Channel, options: Options) -> Channel:
-    """On the port that the server names, if it names one: R_GetServerPort, 3.1.4.1."""
+    """Moves to the port that the server names, if any: R_GetServerPort, [MS-MQRR] 3.1.4.1."""
     try:
         stub = GetServerPort().encode()
         answer = await _in_time(
@@ -124,11 +124,11 @@ async def _in_time(channel: Channel, opnum: int, stub: bytes, timeout: float, wh
 
 
 def _nowhere(host: str, mapper: Exception, fixed: MqError) -> MqError:
-    """Nobody serves the interface: not where the mapper says, not where it would be by custom."""
+    """The error when neither the endpoint mapper nor the fixed port leads to the interface."""
     asked = mapper.problem if isinstance(mapper, MqError) else str(mapper)
     told = f"the endpoint mapper (port {MAPPER_PORT}): {asked}; port {SERVER_PORT}: {fixed.problem}"
     if isinstance(mapper, RpcFault) or isinstance(fixed, OperationNotSupportedByRemoteComputerError):
-        problem = f"it offers no queues to be read from afar ({told})"
+        problem = f"it does not offer remote read ({told})"
         fix = "turn remote reading on there, pass its port, or read on that computer itself"
         return OperationNotSupportedByRemoteComputerError(host, problem=problem, fix=fix)
     return RemoteMachineNotAvailableError(host, problem=f"it cannot be reached ({told})")

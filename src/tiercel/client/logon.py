@@ -1,4 +1,4 @@
-"""Who a remote reader says it is, and everything else that `connect` takes."""
+"""The arguments of `connect`, and the authentication that they describe."""
 
 import os
 from collections.abc import Callable
@@ -28,7 +28,7 @@ _LEVELS = {
 
 
 def with_arguments_of(make: Callable[P, Options]) -> Callable[[Callable[[Options], T]], Callable[P, T]]:
-    """For a function of `Options`: it is called with what makes those."""
+    """Gives a function of `Options` the arguments that make them."""
 
     def decorate(connect: Callable[[Options], T]) -> Callable[P, T]:
         @wraps(connect)
@@ -89,14 +89,14 @@ def _check(host: Any, port: Any, message_port: Any, rpc_cancel_minutes: float, r
 
 
 def _level(name: Any, *, is_user: bool) -> AuthenticationLevel:
-    """The level that was asked for; none is ever lowered silently."""
+    """The requested level; never lowered silently."""
     if name is None:
         return AuthenticationLevel.PRIVACY if is_user else AuthenticationLevel.NONE
     level = _LEVELS.get(name.casefold()) if isinstance(name, str) else None
     if level is None:
         raise InvalidParameterError("level", present=name, limit=", ".join(_LEVELS))
     if (level is AuthenticationLevel.NONE) == is_user:
-        problem = "a level other than none protects with the secret of a user, and none needs no user"
+        problem = "level none is for connections without a user, and every other level needs a user"
         raise InvalidParameterError(
             "level", present=name, problem=problem, fix="pass a user and a level, or neither"
         )
@@ -110,11 +110,11 @@ def _authenticate(
     keytab: str | os.PathLike[str] | None,
     level: AuthenticationLevel,
 ) -> Authenticate:
-    """Makes what one connection needs; a name with a password may be of either mechanism, so SPNEGO asks."""
+    """Creates the authentication of one connection; SPNEGO chooses for a user@domain with a password."""
     if user is None and keytab is None:
         return lambda: None
     if (password is None) == (keytab is None):
-        problem = "a user proves itself with a password or with a keytab"
+        problem = "a user needs either a password or a keytab"
         raise InvalidParameterError("user", present=user, problem=problem, fix="pass one of the two")
     if keytab is not None:
         credentials, kind = authentication.keytab(Path(keytab), user), AuthenticationType.KERBEROS

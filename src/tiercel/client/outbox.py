@@ -1,7 +1,7 @@
 """A session that only sends: messages go out, acknowledgements come in. [MS-MQQB] 3.1, without any queue.
 
-To its peer it is one more queue manager. What it promises is what the session says: the other queue manager
-has the message, and has stored it if it is recoverable. It keeps nothing itself.
+To its peer it is one more queue manager. An acknowledgement means that the other queue manager has the
+message, and has stored it if it is recoverable. Nothing is stored on this side.
 """
 
 from collections import deque
@@ -25,9 +25,9 @@ _CONNECTION: Final = 1
 
 
 class Outbox:
-    """One session from its connection to its end; `now` is a clock that never goes back.
+    """One session from its connection to its end; `now` is a monotonic clock.
 
-    After every input, `take_data` is to be written, and `take_acknowledged` tells what has arrived.
+    After every input, write `take_data()`; `take_acknowledged()` returns the messages that have arrived.
     """
 
     def __init__(self, identifier: UUID, address: str, now: float) -> None:
@@ -61,7 +61,7 @@ class Outbox:
         self._pump()
 
     def withdraw(self, packet: UserMessage) -> None:
-        """Nobody waits for it any more; what is on its way already arrives all the same."""
+        """Gives up on a message; one that was sent already may still arrive."""
         if packet in self._waiting:
             self._waiting.remove(packet)
 
@@ -96,7 +96,7 @@ class Outbox:
             self._flying[entry] = packet
             self._session.send(packet, packet.data, entry)
 
-    # What the session tells.
+    # Called by the session.
 
     def is_full(self, _session: Session) -> bool:
         return False
@@ -108,7 +108,7 @@ class Outbox:
         self.is_open = True
 
     def arrived(self, _session: Session, run: Sequence[Arrived]) -> Sequence[Arrived]:
-        """Counted and dropped, as by any queue manager that has no such queue."""
+        """Counted and dropped, as any queue manager does that does not have the queue."""
         return run
 
     def acknowledged(self, _session: Session, entries: list[Entry]) -> None:

@@ -1,13 +1,12 @@
-"""Reading ahead: the messages that a loop over a remote queue will ask for are on their way before it does.
+"""Read-ahead: requests the next messages of a loop over a remote queue before the loop asks for them.
 
-Messages are read in batches: while the loop works on one, the next is asked for, and the acknowledgements of
-the last go with that. None of these reads waits, so there is nothing that could come to a wait which nobody
-needs any more: only when a batch finds the queue empty, one read waits. A batch is asked for when the one
-before it is there whole, and handed out by lookup id: whatever order a server takes calls in, that is the
-order of the queue.
+Messages are read in batches. While the loop works on one batch, the next is requested, together with the
+acknowledgements of the last. These reads never wait; only when a batch finds the queue empty, one read waits.
+A batch is requested when the one before it is complete, and handed out by lookup id: this is the order of
+the queue, whatever order a server processes calls in.
 
-It begins with single messages. Batches grow as long as the loop is through with them in no time, and shrink
-when it is not: nobody keeps more from other readers than he works off soon.
+It begins with single messages. Batches grow while the loop finishes them quickly, and shrink when it does
+not, so that messages are not kept from other readers for long.
 """
 
 import asyncio
@@ -30,16 +29,16 @@ if TYPE_CHECKING:
 
 AHEAD: Final = 16
 _AHEAD_MAX: Final = 64
-_BRIEF_S: Final = 0.1  # a loop that takes no longer for a batch can have a larger one
-_STALE_S: Final = 30.0  # what lay here for so long goes back: its server may be about to give it to others
-_ACKNOWLEDGE_S: Final = 0.001  # how long an acknowledgement waits for the reads that it can go with
+_BRIEF_S: Final = 0.1  # a loop that finishes a batch in this time gets a larger one
+_STALE_S: Final = 30.0  # older messages go back: the server may be about to give them to others
+_ACKNOWLEDGE_S: Final = 0.001  # how long an acknowledgement waits for reads to be sent with
 _TAKE: Final = ReceiveAction.RECEIVE
 
 Until = Callable[[RemoteMessage], object]
 
 
 class Held(NamedTuple):
-    """A message and the read that has brought it."""
+    """A message and the read that delivered it."""
 
     opened: Opened
     read: Read
@@ -47,7 +46,7 @@ class Held(NamedTuple):
 
 
 class ReadAhead:
-    """What a loop over a queue has under way; whatever is left of it, `close` gives back."""
+    """The reads and messages of one loop over a queue; `close` gives back what is left."""
 
     def __init__(self, queue: "AsyncRemoteQueue", timeout: float | None, ahead: int) -> None:
         if not 0 <= check_number("ahead", ahead) <= _AHEAD_MAX:
@@ -55,7 +54,7 @@ class ReadAhead:
         self._queue = queue
         self._session = queue.session
         self._timeout = timeout
-        self._most = (ahead + 1) // 2  # one batch is worked on while the next is under way
+        self._most = (ahead + 1) // 2  # one batch is processed while the next is requested
         self._size = 1
         self._opened: Opened | None = None  # where the messages come from
         self._is_empty = True  # as far as we know, nothing could be read ahead
@@ -70,7 +69,7 @@ class ReadAhead:
     async def more(self) -> list[Held]:
         """The next messages, in the order of the queue; none when `timeout` has passed without any."""
         self._check_refused()
-        if self._held:  # the loop did not take them any more
+        if self._held:  # the loop skipped them
             await self.close()
         is_brief = self._session.time - self._given_at < _BRIEF_S
         self._size = min(2 * self._size if is_brief else max(self._size // 2, 1), self._most)
@@ -83,17 +82,17 @@ class ReadAhead:
         return sorted(self._held.values(), key=lambda held: held.message.lookup_id)
 
     def is_good(self, held: Held) -> bool:
-        """Whether the message is still ours: its connection may be gone, or it has lain here too long."""
+        """Whether the message is still ours: its connection may be lost, or it may be too old."""
         return held.read.is_delivered and self._session.time - self._given_at < _STALE_S
 
     def acknowledge(self, held: Held) -> None:
-        """The message was worked on. Its server hears of that with the next reads, or after a moment."""
+        """Acknowledges a message, with the next reads or after a moment."""
         del self._held[held.read]
         self._done.append(held)
         self._acknowledge()
 
     async def finish(self) -> None:
-        """Until every acknowledgement was answered."""
+        """Waits until every acknowledgement was answered."""
         await self._acknowledge_all()
         while self._unanswered:
             self._settled.clear()
@@ -101,7 +100,7 @@ class ReadAhead:
         self._check_refused()
 
     async def close(self) -> None:
-        """Gives back what was not acknowledged."""
+        """Gives back messages that were not acknowledged."""
         await self._acknowledge_all()
         held, reads, self._is_empty = list(self._held), list(self._reads), True
         self._held.clear()
@@ -112,7 +111,7 @@ class ReadAhead:
     # Reading.
 
     def _start(self) -> None:
-        """Asks for a batch; the acknowledgements of the messages before go with it."""
+        """Requests a batch, together with the acknowledgements of earlier messages."""
         opened = self._opened
         if self._is_empty or opened is None or not opened.link.is_open or not opened.handle.is_open:
             return
@@ -123,11 +122,11 @@ class ReadAhead:
             read.forget()
 
     async def _gather(self) -> bool:
-        """Takes what a batch has brought, and asks for the next; whether it has brought anything."""
+        """Takes the messages of a batch, and requests the next; returns whether there were any."""
         try:
             while self._reads:
                 await self._take(*self._reads.popleft())
-        except LinkLostError:  # what came before on the same connection is given back, too
+        except LinkLostError:  # the earlier messages of the same connection went back, too
             self._is_empty = True
             self._held.clear()
             self._reads.clear()
@@ -143,7 +142,7 @@ class ReadAhead:
             self._is_empty = True
 
     async def _wait(self) -> bool:
-        """Waits for one message; whether it has come."""
+        """Waits for one message; returns whether it came."""
         try:
             held = await self._queue.hold(self._timeout)
         except IoTimeoutError:
@@ -155,7 +154,7 @@ class ReadAhead:
     # Acknowledging.
 
     def _acknowledge(self) -> None:
-        """Tells as much as can be told without waiting."""
+        """Sends as many acknowledgements as possible without waiting."""
         while self._done and self._session.acknowledge(*self._done[0][:2], self._answered, _ACKNOWLEDGE_S):
             self._done.popleft()
             self._unanswered += 1

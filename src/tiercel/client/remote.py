@@ -1,11 +1,11 @@
 r"""Queues of another computer: `tiercel.connect`.
 
     with tiercel.connect("host", user="EXAMPLE\\reader", password=...) as remote:
-        orders = remote.queue(r"private$\orders")
+        orders = remote.queue("orders")
         with orders.receiving(timeout=5) as message: ...
 
-An event loop in a thread of its own has the connections; threads may share everything here. Who is
-interrupted while waiting for a message loses none.
+An event loop in a background thread has the connections; threads may share everything here. Interrupting a
+read that waits loses no message. The implementation is in `remote_aio`.
 """
 
 import asyncio
@@ -35,19 +35,18 @@ T = TypeVar("T")
 def connect(options: Options) -> "RemoteQueueManager":
     r"""Connects to the queue manager of another computer, to read its queues and to send to them.
 
-    `user` is DOMAIN\user, user@domain or user, and proves itself with a password or a Kerberos keytab.
-    Without a port, its endpoint mapper is asked, then the port of MSMQ (2103) is tried; with `rebind` the
-    server is asked for its port in any case. `level` is none, connect, packet, integrity or privacy: how well
-    the calls are protected, by default privacy for a user and none for nobody. `workgroup` says that this
-    computer is in no Windows domain. A call that is not answered in `rpc_cancel_minutes` has failed; for
-    `reconnect_s` seconds a call tries to make a connection again that was lost. What is sent goes to
-    `message_port`, by default that of MSMQ (1801).
+    `user` is DOMAIN\user, user@domain or user, with a password or a Kerberos keytab. Without a `port`, the
+    endpoint mapper is asked, then the port of MSMQ (2103) is tried; with `rebind` the server is always asked
+    for its port. `level` is none, connect, packet, integrity or privacy: the protection of the calls
+    (default: privacy with a user, none without). `workgroup`: this computer is not in a Windows domain.
+    A call without an answer fails after `rpc_cancel_minutes`; after a lost connection, a call tries to
+    reconnect for `reconnect_s` seconds. Messages are sent to `message_port` (default: 1801, that of MSMQ).
     """
     return RemoteQueueManager(options)
 
 
 class _LoopThread:
-    """An event loop in a thread, and how other threads have it work."""
+    """An event loop in a thread, and the calls of other threads into it."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -69,7 +68,7 @@ class _LoopThread:
             self._loop.close()
 
     def run(self, work: Coroutine[Any, Any, T], undo: Callable[[T], None] | None = None) -> T:
-        """The result; who is interrupted cancels the work, or has its result undone if it came just then."""
+        """The result. An interrupted caller cancels the work, or undoes a result that came just then."""
         if not self._is_open:
             work.close()
             raise ServiceNotAvailableError(
@@ -84,8 +83,8 @@ class _LoopThread:
             raise
 
     def finish(self, work: Coroutine[Any, Any, None]) -> None:
-        """For the end of a generator, which may come at any place; a connection that is lost needs none."""
-        if sys.is_finalizing():  # the loop runs no more
+        """Ends a generator, which may happen on any thread; a lost connection has done so already."""
+        if sys.is_finalizing():  # the loop has stopped
             work.close()
         elif threading.current_thread() is self._thread:
             self.start(work)
@@ -258,7 +257,7 @@ class RemoteQueue:
                         break
                     yield held.message
                     done.append(held)
-                    if len(done) == 1:  # otherwise the loop has yet to come to those before
+                    if len(done) == 1:  # otherwise the loop has a call pending that takes this one too
                         thread.later(acknowledge)
                     if until is not None and until(held.message):
                         thread.run(reading.finish())

@@ -1,11 +1,11 @@
 r"""Queues of another computer for asyncio: `tiercel.aio.connect`.
 
     async with await tiercel.aio.connect("host", user="EXAMPLE\\reader", password=...) as remote:
-        orders = remote.queue(r"private$\orders")
+        orders = remote.queue("orders")
         async with orders.receiving(timeout=5) as message: ...
 
-A lost connection is made again, and the queues are opened again, as far as nothing can get lost or doubled by
-that: a read that was not acknowledged starts anew, the server having given its message back.
+After a lost connection the client reconnects and opens its queues again, where that can neither lose nor
+double a message: a read that was not acknowledged starts over, because the server has given its message back.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ from tiercel.remote_read.calls import (
 )
 from tiercel.remote_read.reader import Read
 
-_CURRENT = MessageSeekAction.SEEK_CURRENT  # naming a member of an enum costs a call
+_CURRENT = MessageSeekAction.SEEK_CURRENT  # a module constant: looking up a member of an enum is slow
 _RECEIVE = QueueAccess.RECEIVE
 _TAKE = ReceiveAction.RECEIVE
 _LONGEST_MS: Final = INFINITE - 1
@@ -77,7 +77,7 @@ _RECEIVES = {
 
 
 class _Plan(NamedTuple):
-    """A read as the caller wants it."""
+    """A read as the caller requested it."""
 
     action: int
     timeout: float | None = 0
@@ -85,11 +85,11 @@ class _Plan(NamedTuple):
     cursor: int = 0
     max_body_size: int = INFINITE
     transaction: Transaction | None = None
-    is_first: bool = False  # the first message, by lookup id: one that is not there was not found
+    is_first: bool = False  # by lookup id: an empty queue is MessageNotFoundError
 
 
 class AsyncRemoteQueueManager:
-    """What `connect` gives: the queues of one other computer."""
+    """The queues of one other computer."""
 
     def __init__(self, options: Options) -> None:
         self._session = Session(options)
@@ -110,17 +110,17 @@ class AsyncRemoteQueueManager:
         return self._session.host
 
     async def start(self) -> None:
-        """The first connection; what is in its way is told at once."""
+        """Makes the first connection, so that failures are raised at once."""
         await self._session.link()
 
     async def close(self) -> None:
-        """Ends every wait, gives back what was not acknowledged, and lets go of the connection."""
+        """Ends every wait, gives back what was not acknowledged, and closes the connection."""
         await self._session.close()
 
     def queue(self, name: str | FormatName, *, exclusive: bool = False) -> "AsyncRemoteQueue":
-        r"""A queue of that computer, such as `private$\orders`; it is opened when it is first used.
+        r"""A queue of that computer, such as `orders` or `private$\orders`; opened when it is first used.
 
-        With `exclusive`, nobody else may receive from it as long as it is open.
+        With `exclusive`, nobody else can receive from it while it is open.
         """
         return AsyncRemoteQueue(self._session, queue_name(self.host, name), exclusive=exclusive)
 
@@ -141,7 +141,7 @@ class AsyncRemoteQueueManager:
 
     @staticmethod
     def transaction(token: bytes, identifier: UUID | None = None) -> RemoteTransaction:
-        """A transaction of a coordinator that both sides know; its own id by default is a new one."""
+        """A transaction of a coordinator that both sides know; `identifier` defaults to a new one."""
         return RemoteTransaction(identifier or uuid4(), token)
 
 
@@ -154,7 +154,7 @@ class AsyncRemoteQueue:
         self._share = ShareMode.DENY_RECEIVE if exclusive else ShareMode.DENY_NONE
         self._opened: dict[QueueAccess, Opened] = {}
         self._opening = asyncio.Lock()
-        # Messages that were acknowledged while their receiver was cancelled: the next one gets them.
+        # Messages that were acknowledged while their receiver was cancelled: for the next receiver.
         self._left: deque[RemoteMessage] = deque()
         weakref.finalize(self, session.close_later, self._opened).atexit = False
 
@@ -163,7 +163,7 @@ class AsyncRemoteQueue:
 
     @property
     def path_name(self) -> str:
-        """Where the queue is; a name that only its own computer can read stays as it is."""
+        """Where the queue is; a format name that only its own computer can resolve stays as it is."""
         name = self.format_name
         return str(name.path) if isinstance(name, DirectFormatName) else str(name)
 
@@ -184,13 +184,13 @@ class AsyncRemoteQueue:
             return DirectFormatName(name.protocol, path)
         if journal and isinstance(name, PublicFormatName | PrivateFormatName):
             return replace(name, journal=True)
-        problem = "only a direct format name can name a part of a queue"
+        problem = "only a direct format name can name a subqueue or its journal"
         raise UnsupportedFormatNameOperationError(
             str(name), problem=problem, fix="name the queue by its path"
         )
 
     async def close(self) -> None:
-        """Ends what this object has opened: waits are told, messages that it holds go back."""
+        """Closes the handles of this object: its waits end with an error, and its messages go back."""
         opened = list(self._opened.values())
         self._opened.clear()
         for each in opened:
@@ -200,10 +200,10 @@ class AsyncRemoteQueue:
     # Messages.
 
     async def send(self, message: Message | bytes, *, transaction: Transaction | None = None) -> MessageId:
-        """Sends a message; on return that computer has it, stored if it is recoverable.
+        """Sends a message; on return the other computer has it, and has stored it if it is recoverable.
 
-        Whether the queue takes it is its computer's matter: `acknowledgements` and an `administration_queue`
-        tell. For a transaction, and for journals of the sender, open a queue manager of your own.
+        The other computer decides later whether the queue accepts it: ask for `acknowledgements` with an
+        `administration_queue`. Transactions and sender's journals need a queue manager on this side.
         """
         sent = check_message(message)
         check_no_transaction(transaction)
@@ -217,11 +217,11 @@ class AsyncRemoteQueue:
         seek: MessageSeekAction = _CURRENT,
         transaction: Transaction | None = None,
     ) -> RemoteMessage:
-        """Takes the first message, and waits `timeout` seconds for one (None: for ever).
+        """Takes the first message, and waits up to `timeout` seconds for one (None: for ever).
 
         With a lookup id it takes that message, or with `seek` the one before or after it, and never waits.
-        The acknowledgement is sent, but its answer is not waited for. When it is lost, the message may come
-        once more, as with Windows; it does not get lost. Who wants to know uses `receiving`.
+        The acknowledgement is sent without waiting for its answer. If it is lost, the message may come once
+        more, as with Windows; it is never lost. To be sure, use `receiving`.
         """
         if seeks(lookup_id, seek):
             return await self.take(_seeking(_RECEIVES, lookup_id, seek, transaction))
@@ -231,7 +231,7 @@ class AsyncRemoteQueue:
 
     @asynccontextmanager
     async def receiving(self, timeout: float | None = None) -> AsyncIterator[RemoteMessage]:  # noqa: ASYNC109
-        """A message to work on: acknowledged when the block ends well, given back when it raises.
+        """A message to work on: acknowledged when the block ends, given back when it raises.
 
         When the acknowledgement fails, the message may come again, and the error says so.
         """
@@ -250,13 +250,12 @@ class AsyncRemoteQueue:
         ahead: int = AHEAD,
         until: Until | None = None,
     ) -> AsyncGenerator[RemoteMessage, None]:
-        """The messages one after the other, each acknowledged when the next one is asked for.
+        """The messages one after the other; each is acknowledged when the next one is asked for.
 
-        Up to `ahead` messages are read before they are asked for. When none comes for `timeout` seconds, or
-        `until` says of one that it was the last, the loop ends and everything is acknowledged. Who leaves it
-        otherwise, by `break` or an error, has not acknowledged the message in hand: it goes back, together
-        with those that were read ahead. Refused acknowledgements are raised; one that is lost with its
-        connection is not, and its message may come again.
+        Up to `ahead` messages are read ahead. The loop ends when none comes for `timeout` seconds, or when
+        `until` is true of a message; then everything is acknowledged. A loop that is left otherwise, by
+        `break` or an error, gives back its current message and those that were read ahead. A refused
+        acknowledgement is raised; one that is lost with its connection is not: its message may come again.
         """
         reading = ReadAhead(self, check_timeout(timeout), ahead)
         try:
@@ -280,9 +279,9 @@ class AsyncRemoteQueue:
         seek: MessageSeekAction = _CURRENT,
         max_body_size: int | None = None,
     ) -> RemoteMessage:
-        """Looks at the first message, or that of a lookup id, and leaves it where it is.
+        """Reads the first message, or that of a lookup id, and leaves it in the queue.
 
-        With `max_body_size`, only that many bytes of the body come; `body_size` is how many there are.
+        With `max_body_size`, at most that many bytes of the body are read; `body_size` is its full size.
         """
         if seeks(lookup_id, seek):
             plan = _seeking(_PEEKS, lookup_id, seek)
@@ -292,12 +291,12 @@ class AsyncRemoteQueue:
         return held.message
 
     async def cursor(self) -> "AsyncRemoteCursor":
-        """A place in the queue that moves on by reading."""
+        """A position in the queue that moves on by reading."""
 
         async def attempt() -> AsyncRemoteCursor:
             try:
                 opened = await self.opened(QueueAccess.RECEIVE)
-            except AccessDeniedError:  # who may only look can do that with a cursor too
+            except AccessDeniedError:  # an account that may only peek can do so with a cursor too
                 opened = await self.opened(self._to_peek)
             handle = opened.handle
             answer = await self._session.call(opened.link, handle.create_cursor(), handle.subject)
@@ -313,7 +312,7 @@ class AsyncRemoteQueue:
         *,
         transaction: Transaction | None = None,
     ) -> None:
-        """Moves a message, named by itself or by its lookup id, into a subqueue; None is the queue itself."""
+        """Moves a message, or that of a lookup id, to a subqueue; None is the queue itself."""
         number = _lookup_id(message)
         session, name = self._session, self._beside(subqueue=subqueue)
 
@@ -331,13 +330,13 @@ class AsyncRemoteQueue:
             await session.close_handle(target)
 
     async def reject(self, message: Message | int) -> None:
-        """Has the sender told that a message, received in a transaction that is not over, was rejected."""
+        """Rejects a message that was received in a transaction which is still open; its sender is told."""
         opened = await self.opened(QueueAccess.RECEIVE)
         request = opened.handle.reject(_lookup_id(message))
         await self._session.call(opened.link, request, opened.handle.subject)
 
     async def purge(self) -> None:
-        """Removes every message; the server does not tell how many there were."""
+        """Removes every message; the protocol does not say how many there were."""
 
         async def attempt() -> None:
             opened = await self.opened(QueueAccess.RECEIVE)
@@ -348,7 +347,7 @@ class AsyncRemoteQueue:
     # For cursors and threads.
 
     def _opened_now(self, access: QueueAccess) -> Opened | None:
-        """What is open already, and of use."""
+        """The handle, if it is open and usable."""
         opened = self._opened.get(access)
         return opened if opened is not None and opened.link.is_open and opened.handle.is_open else None
 
@@ -366,7 +365,7 @@ class AsyncRemoteQueue:
 
     @property
     def _to_peek(self) -> QueueAccess:
-        """Who has the queue to itself shall not be in its own way."""
+        """An exclusive queue also peeks with its receive handle: a second one would be refused."""
         return QueueAccess.RECEIVE if self._share is ShareMode.DENY_RECEIVE else QueueAccess.PEEK
 
     async def hold(self, timeout: float | None) -> Held:  # noqa: ASYNC109
@@ -376,11 +375,11 @@ class AsyncRemoteQueue:
         return await self.keep(await self._read(plan, _RECEIVE))
 
     def leave(self, message: RemoteMessage) -> None:
-        """A message whose receiver has gone; the next one gets it."""
+        """Keeps a message whose receiver was interrupted, for the next one."""
         self._left.appendleft(message)
 
     async def keep(self, held: Held) -> RemoteMessage:
-        """Acknowledges a message and hands it over."""
+        """Acknowledges a message and returns it."""
         if not held.read.is_transactional and self._session.acknowledge(held.opened, held.read):
             return held.message
         request = held.read.end(RR_ACK)
@@ -391,8 +390,8 @@ class AsyncRemoteQueue:
                 self.leave(held.message)
             raise
         except TiercelError:
-            # The message is here, so it is no use to keep it from its reader; in a transaction it would be
-            # handed over although it is not part of it (MQRR-142, MQRR-143).
+            # The message is here, so the reader gets it. In a transaction it would be returned although it is
+            # not part of it (MQRR-142, MQRR-143).
             if held.read.is_transactional:
                 raise
         finally:
@@ -442,19 +441,19 @@ class AsyncRemoteQueue:
                 if plan.is_first:
                     raise MessageNotFoundError(str(self.format_name)) from None
                 if deadline is None or session.time + 1 > deadline:
-                    raise  # otherwise it was longer than the protocol can say
+                    raise  # otherwise the timeout is longer than the protocol can express
                 patience = None
             began = session.time
 
     async def read_at(self, opened: Opened, plan: _Plan, deadline: float | None) -> Held:
-        """One read on an open queue; the message, which has still to be ended if it was a receive."""
+        """One read on an open queue; a message that was received must still be acknowledged or given back."""
         identifier = await self._enlisted(opened.link, plan.transaction)
         return await self.finish(opened, *self._begin(opened, plan, deadline, identifier))
 
     def _begin(
         self, opened: Opened, plan: _Plan, deadline: float | None, transaction: UUID = NULL_GUID
     ) -> tuple[Read, float | None]:
-        """A read that is not sent yet, and how long it waits."""
+        """A read that is not sent yet, and the seconds that it waits."""
         remaining = None if deadline is None else max(deadline - self._session.time, 0)
         read = opened.handle.start(
             plan.action,
@@ -469,7 +468,7 @@ class AsyncRemoteQueue:
     async def finish(
         self, opened: Opened, read: Read, wait_s: float | None, asked: Answer | None = None
     ) -> Held:
-        """What a read has found; with `asked`, one that was sent already."""
+        """The message of a read; with `asked`, of one that was sent already."""
         handle = opened.handle
         try:
             answer = await self._session.read(opened, read, wait_s, asked)
@@ -480,7 +479,7 @@ class AsyncRemoteQueue:
             read.forget()
             raise
         if read.is_receive and not read.is_delivered:
-            raise LinkLostError(handle.subject)  # while the answer was on its way to us
+            raise LinkLostError(handle.subject)  # while the answer was in transit
         return Held(opened, read, message)
 
     @property
@@ -489,9 +488,9 @@ class AsyncRemoteQueue:
 
 
 class AsyncRemoteCursor:
-    """A place in a queue of another computer; iterating peeks at every message once.
+    """A position in a queue of another computer; iterating peeks at every message once.
 
-    It is lost with the connection: then `StaleHandleError` says so, and a new one must be made.
+    It is lost with the connection: then reads raise `StaleHandleError`, and a new one must be made.
     """
 
     def __init__(self, queue: AsyncRemoteQueue, opened: Opened, number: int) -> None:
@@ -505,7 +504,7 @@ class AsyncRemoteCursor:
         *,
         max_body_size: int | None = None,
     ) -> RemoteMessage:
-        """The message under the cursor; at first, the first one."""
+        """The message at the cursor; at first, the first one."""
         return (await self._read(ReceiveAction.PEEK_CURRENT, timeout, max_body_size)).message
 
     async def peek_next(
@@ -522,7 +521,7 @@ class AsyncRemoteCursor:
         *,
         transaction: Transaction | None = None,
     ) -> RemoteMessage:
-        """Takes the message under the cursor, or the next one that is there."""
+        """Takes the message at the cursor, or the next one that is there."""
         held = await self._read(ReceiveAction.RECEIVE, timeout, None, transaction)
         return await self._queue.keep(held)
 
@@ -575,7 +574,7 @@ def _seeking(
     transaction: Transaction | None = None,
 ) -> _Plan:
     if seek is MessageSeekAction.SEEK_FIRST:
-        # The protocol has no lookup action for it, but without one a read begins there (MQRR trap 16).
+        # The protocol has no lookup action for it, but a plain read begins there (MQRR trap 16).
         first = ReceiveAction.PEEK_CURRENT if actions is _PEEKS else ReceiveAction.RECEIVE
         return _Plan(first, transaction=transaction, is_first=True)
     number = _LAST if seek is MessageSeekAction.SEEK_LAST else _lookup_id(lookup_id)

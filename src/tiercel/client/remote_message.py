@@ -14,7 +14,7 @@ from tiercel.wire.message import reader_of
 
 
 class RemoteMessage(ReceivedMessage):
-    """A message that was read from afar; a peek that limits the body gets the first bytes of it."""
+    """A message of a remote queue; a peek with `max_body_size` has only the first bytes of the body."""
 
     __slots__ = ("body_size", "is_complete", "sender_address")
     body_size: int
@@ -50,7 +50,7 @@ def queue_name(host: str, name: str | FormatName) -> FormatName:
 
 
 def on_host(host: str, path: PathName) -> DirectFormatName:
-    """The same place on the computer that we are connected to, named as we name it."""
+    """The same path on the computer that we are connected to, by the name that we use for it."""
     try:
         ip_address(host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a remote reader has with one server: the link, made again when it is lost, and the calls on it."""
+"""A remote reader's session with one server: the link, which is replaced when it is lost, and its calls."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
@@ -42,9 +42,11 @@ from tiercel.remote_read.reader import Read, ReaderHandle, ReadState, RequestIds
 from tiercel.rpc.status import RpcFault
 
 _BUILD: Final = 7601  # of Windows 7, whose version 6.1 the call names: for information only
-_TIDY_S: Final = 10.0  # how long a server may take to hear that somebody has stopped waiting
-_GRACE_S: Final = 5.0  # a read that was not to wait long may be a little late, if that saves it
-_UNANSWERED_MAX: Final = 96  # acknowledgements, before somebody waits for them; ours leaves 64 for a while
+_TIDY_S: Final = 10.0  # how long a server may take to answer a cancel
+_GRACE_S: Final = 5.0  # a read with a short timeout may be a little late, if that saves it
+_UNANSWERED_MAX: Final = (
+    96  # acknowledgements, before a caller waits for them; our server leaves 64 unanswered
+)
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 2.0
 _DONE: Final = Done().encode()
@@ -52,11 +54,11 @@ _DONE: Final = Done().encode()
 T = TypeVar("T")
 
 Told = Callable[[TiercelError | None], None]
-"""Hears whether an acknowledgement was refused; None as well when its connection was lost."""
+"""Called with the refusal of an acknowledgement, or None; None as well when its connection was lost."""
 
 
 def _nobody(_refused: TiercelError | None) -> None:
-    """For who would make no use of it."""
+    """For callers that do not need to know."""
 
 
 @dataclass(slots=True, eq=False)
@@ -68,12 +70,12 @@ class Opened:
     # Reads whose acknowledgements are not answered yet, and when each has taken too long.
     acknowledging: dict[Read, float] = field(default_factory=dict)
     watch: asyncio.TimerHandle | None = None
-    # Who closes the queue waits until there are none of them.
+    # Closing the queue waits until there are none.
     settled: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Deadlines:
-    """Ends waits that take too long, with one timer for all: one for each would cost as much as its call."""
+    """Ends waits that take too long, with one timer for all: one each would cost as much as its call."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -105,7 +107,7 @@ class Deadlines:
 
 
 class Patience:
-    """Who has lost a connection tries again for a while."""
+    """Retries after a lost connection, for a limited time."""
 
     def __init__(self, session: "Session", allowed_s: float, deadline: float | None) -> None:
         self._session = session
@@ -117,7 +119,7 @@ class Patience:
     async def wait(self, began: float) -> bool:
         """Waits before the next attempt; False when it is time to give up. The last one began at `began`."""
         now = self._session.time
-        if self._lost_at is None or now - began > self._allowed_s:  # it went well for long
+        if self._lost_at is None or now - began > self._allowed_s:  # the last attempt worked for a while
             self._pause, self._lost_at = 0.0, now
         give_up = self._lost_at + self._allowed_s
         if self._deadline is not None:
@@ -164,7 +166,7 @@ class Session:
         return self._loop.time()
 
     async def close(self) -> None:
-        """Ends every wait, gives back what was not acknowledged, and lets go of the connection."""
+        """Ends every wait, gives back what was not acknowledged, and closes the connection."""
         self.is_closed = True
         await self.sender.close()
         link = self._link
@@ -196,7 +198,7 @@ class Session:
                 try:
                     self._link = await dial(self._options)
                 except (RemoteMachineNotAvailableError, ResolveAddressError) as error:
-                    problem = f"the connection was lost and cannot be made again: {error.problem}"
+                    problem = f"the connection was lost and cannot be restored: {error.problem}"
                     raise LinkLostError(self.host, problem=problem) from error
                 self._link.on_lost.append(self._lost)
             return self._link
@@ -238,7 +240,7 @@ class Session:
     async def _close_unwanted(
         self, link: Link, future: "asyncio.Future[bytes]", request: Request, subject: str
     ) -> None:
-        """A queue that is opened for somebody who has gone."""
+        """Closes a queue that was opened for a caller that was cancelled."""
         with suppress(TiercelError):
             answer = await self.answer(link, future, request, subject, None)
             await self._close_handle(self._handle_of(link, answer, subject))
@@ -253,13 +255,13 @@ class Session:
         self._opened.discard(opened)
 
     async def call_all(self, opened: Opened, requests: Iterable[Request]) -> None:
-        """Makes one call after the other, and minds no failure: what they end may have ended by itself."""
+        """Makes calls in sequence and ignores failures: what they end may have ended already."""
         for request in requests:
             with suppress(TiercelError):
                 await self.call(opened.link, request, opened.handle.subject)
 
     async def call(self, link: Link, request: Request, subject: str) -> Response:
-        """Makes a call; the answer, if it tells of no failure."""
+        """Makes a call; returns its answer, or raises the failure that it reports."""
         answer = await self.send(link, request)
         response = await self.answer(link, answer, request, subject, self._options.rpc_timeout_s)
         check(response, subject)
@@ -268,7 +270,7 @@ class Session:
     async def read(
         self, opened: Opened, read: Read, wait_s: float | None, future: Answer | None = None
     ) -> Received:
-        """What a read has found, with `future` one that was sent already; who is cancelled takes it back."""
+        """The answer to a read, with `future` to one that was sent already; cancelling withdraws the read."""
         link, subject = opened.link, opened.handle.subject
         limit = None if wait_s is None else wait_s + self._options.rpc_timeout_s
         try:
@@ -293,10 +295,10 @@ class Session:
         return response
 
     def acknowledge(self, opened: Opened, read: Read, told: Told = _nobody, seconds: float = 0.0) -> bool:
-        """Has a message acknowledged together with the next call, and nobody waits for the answer.
+        """Acknowledges a message together with the next call, without waiting for the answer.
 
-        The next call is one that is made in this turn of the loop, or so many seconds later.
-        False where it cannot be done so. When it fails, the message may come once more (MQRR-142).
+        The next call is one made in this turn of the loop, or within `seconds`. False if that is not
+        possible. When the acknowledgement fails, the message may come once more (MQRR-142).
         """
         if len(opened.acknowledging) >= _UNANSWERED_MAX or not read.is_delivered:
             return False
@@ -323,14 +325,14 @@ class Session:
                 raise error_of_fault(answer, read.request, opened.handle.subject)
             if isinstance(answer, bytes) and answer != _DONE:
                 check(Done.decode(answer), opened.handle.subject)
-        except StaleHandleError:  # whatever it has forgotten, we start afresh
+        except StaleHandleError:  # the server has forgotten our handles: reconnect
             opened.link.break_off()
         except TiercelError as problem:
             error = problem
         told(error)
 
     def _watch(self, opened: Opened) -> None:
-        """Leaves a server that does not answer."""
+        """Disconnects from a server that does not answer."""
         opened.watch = None
         late_at = next(iter(opened.acknowledging.values()), None)
         if late_at is None:
@@ -354,9 +356,9 @@ class Session:
             stub = await future
         except RpcFault as fault:
             error = error_of_fault(fault, request, subject)
-            if isinstance(error, StaleHandleError):  # whatever it has forgotten, we start afresh
+            if isinstance(error, StaleHandleError):  # the server has forgotten our handles: reconnect
                 link.break_off()
-                raise LinkLostError(subject, problem="the server knows the handle no more") from None
+                raise LinkLostError(subject, problem="the server no longer knows the handle") from None
             raise error from None
         except TimeoutError:
             link.break_off()
@@ -370,26 +372,26 @@ class Session:
     async def give_back(
         self, opened: Opened, held: Sequence[Read], sent: Iterable[tuple[Read, Answer]] = ()
     ) -> None:
-        """Has messages return to their places, in this order; last those of reads that were only sent yet."""
+        """Gives messages back in this order; last those of reads that are not answered yet."""
 
         async def give() -> None:
             nacks = [self.call_all(opened, [read.end(RR_NACK)]) for read in held if read.is_delivered]
             late = [self._withdraw(opened, read, _late(answer)) for read, answer in sent]
-            await asyncio.gather(*nacks, *late)  # all leave at once
+            await asyncio.gather(*nacks, *late)  # all are sent at once
             for read in held:
                 read.forget()
 
         await self.tidy(opened.link, give())
 
     async def _withdraw(self, opened: Opened, read: Read, future: "asyncio.Future[bytes]") -> None:
-        """Ends a read that nobody waits for; a message that comes all the same goes back."""
+        """Ends a read whose caller was cancelled; a message that still comes goes back."""
         try:
             if read.request.timeout_ms and not future.done():
                 await self.call_all(opened, [read.cancel()])
             with suppress(DecodeError):
                 opened.handle.answered(read, Received.decode(await future))
             if not read.is_delivered:
-                opened.handle.delivered(read)  # what cannot be read may be a message
+                opened.handle.delivered(read)  # an answer that cannot be decoded may be a message
         except (TiercelError, RpcFault):
             pass
         if read.is_delivered:
@@ -397,7 +399,7 @@ class Session:
         read.forget()
 
     async def tidy(self, link: Link, work: Coroutine[Any, Any, None]) -> None:
-        """Does what must be done although its caller is cancelled; a server that is silent is left."""
+        """Completes work although its caller was cancelled; disconnects if the server does not answer."""
 
         async def bounded() -> None:
             try:
@@ -412,7 +414,7 @@ class Session:
         await asyncio.shield(task)
 
     def close_later(self, handles: dict[QueueAccess, Opened]) -> None:
-        """For queues that were forgotten; any thread may call it."""
+        """Closes queues that were garbage-collected; any thread may call it."""
 
         async def close() -> None:
             for opened in handles.values():
@@ -428,7 +430,7 @@ class Session:
                 self._loop.call_soon_threadsafe(begin)
 
     async def retrying(self, attempt: Callable[[], Awaitable[T]], deadline: float | None = None) -> T:
-        """Tries again over a new connection when the old one is lost, for a while."""
+        """Retries over a new connection when the old one is lost, for a limited time."""
         patience = self.patience(deadline)
         while True:
             began = self._loop.time()
@@ -442,7 +444,7 @@ class Session:
         return Patience(self, self._options.reconnect_s, deadline)
 
     async def enlist(self, link: Link, transaction: RemoteTransaction, name: FormatName) -> None:
-        """Once for each transaction and server: R_QMEnlistRemoteTransaction, 3.2.4.2."""
+        """Once for each transaction and server: R_QMEnlistRemoteTransaction, [MS-MQRR] 3.2.4.2."""
         async with transaction.enlisting:
             if self.host not in transaction.enlisted_at:
                 request = EnlistRemoteTransaction(transaction.id, transaction.token, QueueFormat.of(name))
@@ -451,5 +453,5 @@ class Session:
 
 
 def _late(answer: Answer) -> "asyncio.Future[bytes]":
-    """The answer, for who was cancelled while waiting for it."""
+    """The answer to a call whose caller was cancelled."""
     return answer.late if answer.cancelled() else answer

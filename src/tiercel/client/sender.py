@@ -1,4 +1,4 @@
-"""Sends to queues of another computer; connects when that is first needed, and again when it is lost."""
+"""Sends to queues of another computer; connects on first use, and reconnects after a loss."""
 
 import asyncio
 import time
@@ -33,7 +33,7 @@ _CLOSE_S: Final = 1.0
 
 Retrying = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
 
-# What needs a queue manager on the sender's side: for the copies that it keeps, and for keys.
+# Properties that need a queue manager on the sender's side, for copies or keys.
 _NEEDS_A_QUEUE_MANAGER: Final = (
     "positive_journaling",
     "negative_journaling",
@@ -49,12 +49,12 @@ _EMBED: Final = "send it with a queue manager of your own: tiercel.open, or tier
 
 
 class Sender:
-    """What `retrying` gives up is told to the caller: then the message may have arrived, or not."""
+    """When `retrying` gives up, the caller gets the error; the message may or may not have arrived."""
 
     def __init__(self, options: Options, retrying: Retrying) -> None:
         self._options = options
         self._retrying = retrying
-        # Its own for each connection: ids of messages must never come twice, and nothing here is stored.
+        # A new one for each connection: message ids must be unique, and nothing is stored on this side.
         self._identifier = uuid4()
         self._numbers = count(1)
         self._line: _Line | None = None
@@ -62,7 +62,7 @@ class Sender:
         self._is_closed = False
 
     async def send(self, name: FormatName, message: Message) -> MessageId:
-        """On return the other queue manager has the message; it has its id and time."""
+        """On return the other queue manager has the message, and the message has its id and time."""
         packet = self._packet(name, message)
 
         async def attempt() -> None:
@@ -72,7 +72,7 @@ class Sender:
         try:
             await self._retrying(attempt)
         except LinkLostError as error:
-            problem = f"{error.problem}: whether the message has arrived is not known"
+            problem = f"{error.problem}: the message may or may not have arrived"
             raise LinkLostError(str(name), problem=problem) from error
         return message.id
 
@@ -125,7 +125,7 @@ class Sender:
 
 
 class _Line(asyncio.Protocol):
-    """One connection with its session, and who waits for which message on it."""
+    """One connection with its session, and the messages that wait for an acknowledgement."""
 
     def __init__(self, identifier: UUID, where: str) -> None:
         self._identifier = identifier
@@ -143,7 +143,7 @@ class _Line(asyncio.Protocol):
         return self._outbox is not None and self._outbox.is_open and not self._outbox.is_closed
 
     async def deliver(self, packet: UserMessage) -> None:
-        """Returns when the peer has acknowledged it; a LinkLostError when it can do so no more."""
+        """Returns when the peer has acknowledged it; raises a LinkLostError when that cannot come."""
         if self._outbox is None or not self.is_open:
             raise LinkLostError(self._where)
         future = self._senders[packet] = self._loop.create_future()
@@ -167,7 +167,7 @@ class _Line(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    # What asyncio calls.
+    # Called by asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop has classes of its own
@@ -191,7 +191,7 @@ class _Line(asyncio.Protocol):
             self._flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        del exc  # the caller hears that it is gone; how makes no difference
+        del exc  # the caller learns that the connection is lost; the cause does not matter
         self._end("the peer closed the connection")
         if not self._ended.done():
             self._ended.set_result(None)
@@ -219,9 +219,9 @@ class _Line(asyncio.Protocol):
 
     def _fail(self, reason: str) -> None:
         if not self.opened.done():
-            problem = f"what answers there makes no session with us ({reason})"
+            problem = f"the service there does not open a session ({reason})"
             self.opened.set_exception(RemoteMachineNotAvailableError(self._where, problem=problem))
-            self.opened.exception()  # nobody may be waiting for it
+            self.opened.exception()  # there may be no waiter
         for future in self._senders.values():
             if not future.done():
                 future.set_exception(LinkLostError(self._where, problem=f"the session has ended ({reason})"))
@@ -245,7 +245,7 @@ def _resolve(future: "asyncio.Future[None] | None") -> None:
         future.set_result(None)
 
 
-# What can be sent from here
+# Checks of what can be sent from here.
 
 
 def _check_name(name: FormatName, host: str) -> None:
@@ -253,7 +253,7 @@ def _check_name(name: FormatName, host: str) -> None:
     if isinstance(name, PrivateFormatName | PublicFormatName):
         return
     if not isinstance(name, DirectFormatName) or name.is_http:
-        problem = "only a queue of the computer that we are connected to can be sent to"
+        problem = "this connection can send only to queues of its own computer"
         raise UnsupportedFormatNameOperationError(str(name), problem=problem, fix=_EMBED)
     if name.host.casefold() != host.casefold():
         problem = f"it is a queue of {name.host}, and we are connected to {host}"
@@ -276,5 +276,5 @@ def _check_message(message: Message) -> None:
         raise ComputerDoesNotSupportEncryptionError("message privacy_level", present=message.privacy_level)
     for name in _NEEDS_A_QUEUE_MANAGER:
         if getattr(message, name):
-            problem = "only a queue manager on the sender's side can see to it"
+            problem = "it needs a queue manager on the sender's side"
             raise PropertyNotAllowedError(f"message {name}", problem=problem, fix=_EMBED)

@@ -98,7 +98,7 @@ def check_can_send(name: FormatName) -> None:
     if isinstance(name, UnreadableFormatName):
         raise IllegalFormatNameError(str(name))
     if name.is_read_only:
-        problem = "only the queue manager writes to journals and dead-letter queues"
+        problem = "only the queue manager can write to journals and dead-letter queues"
         fix = "send to the queue itself"
         raise UnsupportedFormatNameOperationError(str(name), problem=problem, fix=fix)
     if isinstance(name, ConnectorFormatName):
