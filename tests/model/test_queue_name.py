@@ -76,9 +76,9 @@ def test_short_names_lead_back() -> None:
     ("text", "problem", "fix"),
     [
         ("", "it is empty", "use orders"),
-        ("a=b", "begins with no keyword of a format name", r"write private$\name"),
+        ("a=b", "does not begin with a keyword of a format name", r"write private$\name"),
         ("./private$/orders", "character '/'", "backslashes"),
-        ("FormatName:orders", "begins with no keyword of a format name", "DIRECT="),
+        ("FormatName:orders", "does not begin with a keyword of a format name", "DIRECT="),
     ],
 )
 def test_an_invalid_name_says_what_to_write(text: str, problem: str, fix: str) -> None:

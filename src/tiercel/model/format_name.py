@@ -1,4 +1,4 @@
-r"""Format names: how messages and open calls say which queue they mean ([MS-MQMQ] 2.1.2 to 2.1.7).
+r"""Format names: how messages and open calls name queues ([MS-MQMQ] 2.1.2 to 2.1.7).
 
 A format name is `KEYWORD=value`; several with commas between them make a multiple-element name. No value can
 hold a comma, so a list is split before anything else is looked at. The printed grammar forgets `;JOURNAL` on
@@ -30,7 +30,7 @@ from tiercel.model.path_name import (
     utf16_length,
 )
 
-MAX_ELEMENTS = 1024  # ours: the specification has no limit, and a list of a megabyte is no address
+MAX_ELEMENTS = 1024  # ours: the specification has no limit
 
 _GUID = r"([0-9A-F]{8}-(?:[0-9A-F]{4}-){3}[0-9A-F]{12})"
 _IPX_ADDRESS = re.compile(r"[0-9A-Fa-f]{8}[.:][0-9A-Fa-f]{12}")
@@ -199,7 +199,7 @@ class DirectFormatName(FormatName):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MachineFormatName(FormatName):
-    """A system queue of a queue manager (2.1.6); without the suffix, no queue would be named."""
+    """A system queue of a queue manager (2.1.6); the suffix is required."""
 
     queue_manager: UUID
     queue: SystemQueue
@@ -314,7 +314,7 @@ class MultipleElementFormatName(FormatName):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnreadableFormatName(FormatName):
-    """A direct name from a peer that follows no grammar: kept as it came, and refused where it is opened."""
+    """A direct name from a peer that does not follow the grammar: kept as it came, refused when opened."""
 
     wire_name: str
 
@@ -349,7 +349,7 @@ def _parse_element(text: str) -> FormatName:
     if reader is None or not equals:
         keywords = ", ".join(f"{known.upper()}=" for known in _READERS)
         fix = f"begin it with one of {keywords}, or write private$\\name for a queue with = in its name"
-        raise _illegal(text, "it begins with no keyword of a format name", fix)
+        raise _illegal(text, "it does not begin with a keyword of a format name", fix)
     return reader(value)
 
 
@@ -359,7 +359,7 @@ def _parse_direct(value: str) -> DirectFormatName:
     protocol = _PROTOCOLS.get(name.casefold())
     if protocol is None:
         fix = f"use one of {', '.join(DirectProtocol)}"
-        raise _illegal(f"DIRECT={value}", "it names no known protocol", fix)
+        raise _illegal(f"DIRECT={value}", "its protocol is unknown", fix)
     try:
         return DirectFormatName(protocol, _parse_direct_path(protocol, rest), value)
     except IllegalQueuePathNameError as error:
@@ -370,10 +370,12 @@ def _parse_direct(value: str) -> DirectFormatName:
 
 def _parse_direct_path(protocol: DirectProtocol, text: str) -> PathName:
     if protocol.is_http:
-        # The grammar ends "/MSMQ" with backslashes, users and Windows write a URL: both are read.
+        # The grammar ends "/MSMQ" with backslashes; users and Windows write a URL. Both are accepted.
         match = _HTTP_VALUE.fullmatch(text.replace("\\", "/"))
         if match is None:
-            raise _illegal(f"DIRECT={protocol}:{text}", "it is no URL of a queue", _ADDRESS_FORMS[protocol])
+            raise _illegal(
+                f"DIRECT={protocol}:{text}", "it is not the URL of a queue", _ADDRESS_FORMS[protocol]
+            )
         return PathName.on(match[1], match[2].replace("/", "\\"))
     address, _, local_name = text.partition("\\")
     if protocol is DirectProtocol.TCP and address[:1] + address[-1:] == "[]":
@@ -383,7 +385,7 @@ def _parse_direct_path(protocol: DirectProtocol, text: str) -> PathName:
 
 def _is_address(protocol: DirectProtocol, text: str) -> bool:
     if protocol is DirectProtocol.TCP:
-        # The grammar wants an IP address, but people write names here too, and one can only mean the host.
+        # The grammar requires an IP address, but people write host names here too.
         return _is_ip(text) or ":" not in text
     if protocol in {DirectProtocol.IPX, DirectProtocol.SPX}:
         return _IPX_ADDRESS.fullmatch(text) is not None
@@ -409,9 +411,7 @@ def _match(pattern: str, value: str, form: str) -> tuple[str, ...]:
     match = re.fullmatch(pattern, value, re.ASCII | re.IGNORECASE | re.DOTALL)
     if match is None:
         keyword = form.partition("=")[0]
-        raise _illegal(
-            f"{keyword}={value}", f"{keyword}= is not followed by what belongs there", f"write {form}"
-        )
+        raise _illegal(f"{keyword}={value}", f"the value of {keyword}= is invalid", f"write {form}")
     return match.groups()
 
 

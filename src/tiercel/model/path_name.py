@@ -1,13 +1,13 @@
-r"""Path names: a queue by its computer and its place there ([MS-MQMQ] 2.1.1).
+r"""Path names: a queue by its computer and its name there ([MS-MQMQ] 2.1.1).
 
     computer\queue              a public queue
     computer\private$\queue     a private queue
     computer\system$;queue      a system queue
     ... ;subqueue  ... ;JOURNAL a subqueue or the journal of a public or private queue
 
-The printed grammar is ASCII and silent about case; Windows names are Unicode and compared without case, and
-so are ours. Keywords are compared by `casefold` like names: otherwise "system$" with a long s would be a
-public queue that equals a system queue.
+The printed grammar is ASCII and does not mention case. Names are Unicode and compared without case, as on
+Windows. Keywords are compared by `casefold` like names: otherwise "system$" with a long s would be a public
+queue that equals a system queue.
 """
 
 import re
@@ -24,15 +24,15 @@ from tiercel.model.limits import (
 
 SHOWN_CHARACTERS = 120
 
-# The printed grammar allows DEL (%x7F). Half a surrogate pair could not be written anywhere as UTF-8.
+# The printed grammar allows DEL (%x7F). Half a surrogate pair cannot be encoded as UTF-8.
 _NEVER = r"\x00-\x1f\x80-\x9f\ud800-\udfff"
 NOT_IN_QUEUE = re.compile(rf'[\\;+,"{_NEVER}]')
-# Slash and comma are VCHAR, but no computer is called so, and they end the computer in URLs and in lists.
+# Slash and comma are VCHAR, but not in computer names: they end the computer in URLs and in lists.
 NOT_IN_COMPUTER = re.compile(rf'[\\/;,"\s{_NEVER}]')
 
 
 class PathKind(Enum):
-    r"""What stands between `computer\` and the name of the queue, and thereby the type of the queue."""
+    r"""The part between `computer\` and the name of the queue, which decides the type of the queue."""
 
     PUBLIC = ""
     PRIVATE = "private$\\"
@@ -47,7 +47,7 @@ class SystemQueue(StrEnum):
     DEADXACT = "DEADXACT"
 
 
-# What users of System.Messaging write; exists in APIs only and is printed in the form of the grammar.
+# As System.Messaging writes them; accepted, but printed in the form of the grammar.
 _ALIASES = {
     "journal$": SystemQueue.JOURNAL,
     "deadletter$": SystemQueue.DEADLETTER,
@@ -58,7 +58,7 @@ _RESERVED = {"private$", "system$", *_ALIASES}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CaselessName:
-    """A name whose text decides equality, without regard to case; `key` is that text, casefolded."""
+    """A name that is compared by its text, without case; `key` is that text, casefolded."""
 
     key: str = field(init=False, repr=False)
 
@@ -120,7 +120,7 @@ class PathName(CaselessName):
         return self.journal or self.kind is PathKind.SYSTEM
 
     def with_computer(self, computer: str) -> Self:
-        """The same place on another computer; with the full computer name, the qualified path name."""
+        """The same path on another computer; with the full computer name, the qualified path name."""
         return replace(self, computer=computer)
 
     def without_subqueue(self) -> Self:
@@ -131,11 +131,13 @@ class PathName(CaselessName):
         self._check_part("computer name", self.computer, COMPUTER_NAME_MAX_CHARACTERS, NOT_IN_COMPUTER)
         self._check_part("queue name", self.queue, QUEUE_NAME_MAX_CHARACTERS, NOT_IN_QUEUE)
         if self.queue.casefold() in _RESERVED:
-            raise self._illegal(f"{self.queue} is no name of a queue", "put the queue's own name after it")
+            raise self._illegal(f"{self.queue} is not a queue name", "put the queue's own name after it")
         if self.subqueue is not None:
             self._check_part("subqueue name", self.subqueue, SUBQUEUE_NAME_MAX_CHARACTERS, NOT_IN_QUEUE)
             if self.subqueue.casefold() == "journal":
-                raise self._illegal("JOURNAL is no name of a subqueue", "call the subqueue something else")
+                raise self._illegal(
+                    "JOURNAL is not a valid subqueue name", "choose another name for the subqueue"
+                )
         if (self.subqueue is not None) + self.journal + (self.kind is PathKind.SYSTEM) > 1:
             raise self._illegal(
                 "only a public or private queue has a journal and subqueues", "drop the suffix"
@@ -157,12 +159,12 @@ class PathName(CaselessName):
 
 
 def utf16_length(text: str) -> int:
-    """How many characters Windows counts, and packets have room for."""
+    """The length in UTF-16 code units, as Windows counts and packets limit it."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def shown(text: str) -> str:
-    """Text from outside as an error may show it: bounded, and without characters that a terminal acts on."""
+    """Untrusted text as an error shows it: bounded, and without control characters."""
     text = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
     return text if text.isprintable() else ascii(text)
 
