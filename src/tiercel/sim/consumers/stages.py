@@ -103,10 +103,8 @@ class StageClient:
 
         try:
             published = machine.engine.stages.publish("app", batch.name, batch.chosen, rows_of, OWNER)
-        except MqError:
-            batch.is_refused = True
-            for sent, _ in batch.rows:
-                sent.is_refused = True
+        except MqError as error:
+            self._refused(batch, error)
             raise
         if published.already != batch.is_published:
             word = "again" if batch.is_published else "before anybody had asked"
@@ -126,6 +124,14 @@ class StageClient:
                 sent.life = machine.life
 
         machine.note(done)
+
+    def _refused(self, batch: _Batch, error: MqError) -> None:
+        if batch.is_published:
+            problem = f"published, and the second time refused: {error}"
+            self._around.book.say(f"{batch.name} of {self.machine}: {problem}")
+        batch.is_refused = True
+        for sent, _ in batch.rows:
+            sent.is_refused = True
 
     def _discard(self, batch: _Batch) -> None:
         """For good: nobody can publish it afterwards."""
