@@ -108,7 +108,7 @@ CASES: list[tuple[str, Callable[[Situations], object], str, str]] = [
     ("move to itself", lambda s: s.queue.move(s.message, None), "orders", "subqueue"),
     ("format name", lambda s: s.qm.queue("DIRECT=XX:a"), "DIRECT=XX:a", "OS, TCP"),
     ("cursor", lambda s: s.queue.cursor().peek_next(), "no current message", "Peek at the current"),
-    ("open twice", lambda s: tiercel.open(s.directory), "open already", "another directory"),
+    ("open twice", lambda s: tiercel.open(s.directory), "already open", "another directory"),
     (
         "public name",
         lambda s: s.qm.queue(f"PUBLIC={'0' * 8}-0000-0000-0000-{'0' * 12}").send(b""),

@@ -10,7 +10,7 @@ from typing import Self
 
 
 class MessageClass(IntEnum):
-    """What a message is: a plain one, or which acknowledgement ([MS-MQMQ] 2.2.18.1.6, [MS-MQDMPR] 3.1.1.12).
+    """Normal, a report, or a kind of acknowledgement ([MS-MQMQ] 2.2.18.1.6, [MS-MQDMPR] 3.1.1.12).
 
     Bit 15 says negative, bit 14 that the message had reached its queue. Applications may use other values, so
     a field of this kind is an integer; see `message_class`.
@@ -30,7 +30,7 @@ class MessageClass(IntEnum):
     ORDER_ACK = 0x00FF, "the transactional message reached its queue in order"
     ACK_RECEIVE = 0x4000, "the message was received from its queue"
     NACK_BAD_DST_Q = 0x8000, "the destination queue does not exist"
-    # The wire's name; mq.h says NACK_PURGED, too easily taken for NACK_Q_PURGED (DMPR T-17).
+    # The name on the wire; mq.h has NACK_PURGED, easily confused with NACK_Q_PURGED (DMPR T-17).
     NACK_DELETED = 0x8001, "the message was deleted before it reached its queue"
     NACK_REACH_QUEUE_TIMEOUT = 0x8002, "the message did not reach its queue in time"
     NACK_Q_EXCEED_QUOTA = 0x8003, "the queue was full"
@@ -56,7 +56,7 @@ class MessageClass(IntEnum):
 
     @property
     def is_receive(self) -> bool:
-        """It tells what became of a message after it had reached its queue."""
+        """Whether it reports the outcome of a message that had reached its queue."""
         return bool(self & 0x4000)
 
 
@@ -64,7 +64,7 @@ _MESSAGE_CLASSES = {member.value: member for member in MessageClass}
 
 
 def message_class(value: int) -> int:
-    """The `MessageClass` of a value, or the value itself when it is an application's own."""
+    """The `MessageClass` of a value, or the value itself if it is application-defined."""
     return _MESSAGE_CLASSES.get(value, value)
 
 
@@ -79,7 +79,7 @@ class DeliveryGuarantee(IntEnum):
 
 
 class Acknowledgements(IntFlag):
-    """Which acknowledgements the sender asks for: the Flags of the MessagePropertiesHeader."""
+    """The acknowledgements requested by the sender: Flags of the MessagePropertiesHeader."""
 
     NONE = 0
     POS_ARRIVAL = 1
@@ -93,7 +93,7 @@ class Acknowledgements(IntFlag):
 
 
 class Journal(IntFlag):
-    """Which copies the sending computer keeps: UserHeader.JN and .JP; as numbers, PROPID_M_JOURNAL."""
+    """The copies kept by the sending computer: UserHeader.JN and .JP, numbered as PROPID_M_JOURNAL."""
 
     NONE = 0
     DEADLETTER = 1  # NegativeJournalingRequested
@@ -101,14 +101,14 @@ class Journal(IntFlag):
 
 
 class Trace(IntEnum):
-    """Whether reports of the route are wanted: PROPID_M_TRACE."""
+    """Whether the route is reported: PROPID_M_TRACE."""
 
     NONE = 0
     SEND_ROUTE_TO_REPORT_QUEUE = 1
 
 
 class PrivacyLevel(IntEnum):
-    """How the body is encrypted on its way; [MS-MQMP] prints 2 for ENHANCED, which is an error."""
+    """The encryption of the body in transit; [MS-MQMP] has 2 for ENHANCED by mistake."""
 
     NONE = 0
     BASE = 1  # 40 bits
@@ -117,7 +117,7 @@ class PrivacyLevel(IntEnum):
 
 
 class AuthenticationLevel(IntEnum):
-    """Which signature was verified: SecurityHeader.AS, set by the receiver and never sent (DMPR T-15)."""
+    """The verified signature: SecurityHeader.AS, set by the receiver and never sent (DMPR T-15)."""
 
     NONE = 0
     SIG10 = 1
@@ -127,7 +127,7 @@ class AuthenticationLevel(IntEnum):
 
 
 class HashAlgorithm(IntEnum):
-    """ALG_ID of the hash that is signed. 0x8003 is MD5: the read table's MD4 is a misprint (DMPR T-14)."""
+    """ALG_ID of the signed hash. 0x8003 is MD5: MD4 in one table is a misprint (DMPR T-14)."""
 
     MD2 = 0x8001
     MD4 = 0x8002
@@ -152,7 +152,7 @@ class EncryptionAlgorithm(IntEnum):
 
 
 class SenderIdType(IntEnum):
-    """What the sender identifier is: SecurityHeader.ST."""
+    """The kind of the sender identifier: SecurityHeader.ST."""
 
     NONE = 0
     SID = 1
@@ -160,7 +160,7 @@ class SenderIdType(IntEnum):
 
 
 class BodyType(IntEnum):
-    """What the body is to the application; the queue manager passes any number on ([MS-MQMQ] 2.2.19.3)."""
+    """The type of the body, for applications; queue managers accept any number ([MS-MQMQ] 2.2.19.3)."""
 
     EMPTY = 0
     NULL = 1
@@ -200,7 +200,7 @@ class BodyType(IntEnum):
 
 
 class QueueFormatType(IntEnum):
-    """How a queue is named in a UserHeader: all values of DQ, AQ and RQ ([MS-MQMQ] 2.2.19.2)."""
+    """Kinds of queue names in a UserHeader: all values of DQ, AQ and RQ ([MS-MQMQ] 2.2.19.2)."""
 
     NONE = 0
     SAME_AS_ADMINISTRATION_QUEUE = 1
@@ -270,7 +270,7 @@ class QueueFormatSuffix(IntEnum):
 
 
 class QueueFormatFlag(IntFlag):
-    """High nibble of m_SuffixAndFlags: the three system suffixes carry SYSTEM ([MS-MQMQ] 2.2.7)."""
+    """High nibble of m_SuffixAndFlags: SYSTEM is set for the three system suffixes ([MS-MQMQ] 2.2.7)."""
 
     NONE = 0
     SYSTEM = 0x80
@@ -280,7 +280,7 @@ class QueueFormatFlag(IntFlag):
 
 
 class QueueAccess(IntFlag):
-    """What a handle may do; ADMIN opens an outgoing queue: QueueAccessType."""
+    """The operations that a handle allows; ADMIN opens an outgoing queue: QueueAccessType."""
 
     RECEIVE = 0x01
     SEND = 0x02
@@ -305,7 +305,7 @@ class ReceiveAction(IntEnum):
 
 
 class LookupAction(IntEnum):
-    """What to do relative to a lookup identifier."""
+    """Actions relative to a lookup identifier."""
 
     PEEK_CURRENT = 0x4000_0010
     PEEK_NEXT = 0x4000_0011
@@ -329,7 +329,7 @@ class MessageSeekAction(Enum):
 
 
 class RemoteReadState(Enum):
-    """Who knows the handle of a descriptor that serves a remote reader ([MS-MQDMPR] 3.1.1.16)."""
+    """The state of a descriptor that serves a remote reader ([MS-MQDMPR] 3.1.1.16)."""
 
     NONE = "None"
     OPENED = "Opened"
@@ -346,7 +346,7 @@ class CursorState(Enum):
 
 
 class SectionType(IntEnum):
-    """Which part of a message a SectionBuffer holds ([MS-MQRR] 2.2.7)."""
+    """The part of a message in a SectionBuffer ([MS-MQRR] 2.2.7)."""
 
     FULL_PACKET = 0
     BINARY_FIRST_SECTION = 1
@@ -359,12 +359,12 @@ class SectionType(IntEnum):
 
 
 class Durability(Enum):
-    """What becomes of an attribute at a restart ([MS-MQDMPR] 3.1.1)."""
+    """How an attribute is kept across restarts ([MS-MQDMPR] 3.1.1)."""
 
-    PERSISTENT = "persistent"  # it survives
-    DIRECTORY = "directory"  # it survives, and may be published in a directory
-    VOLATILE = "volatile"  # it starts at its default again
-    COMPUTED = "computed"  # it is never stored at all
+    PERSISTENT = "persistent"  # kept
+    DIRECTORY = "directory"  # kept, and may be published in a directory
+    VOLATILE = "volatile"  # reset to its default
+    COMPUTED = "computed"  # never stored
 
 
 class QueueType(Enum):
@@ -377,9 +377,9 @@ class QueueType(Enum):
 
 
 class QueuePrivacyLevel(IntEnum):
-    """Which messages a queue takes: PROPID_Q_PRIV_LEVEL."""
+    """The messages that a queue accepts: PROPID_Q_PRIV_LEVEL."""
 
-    NONE = 0  # only clear ones
+    NONE = 0  # only unencrypted ones
     OPTIONAL = 1  # all
     BODY = 2  # only encrypted ones
 
@@ -405,7 +405,7 @@ class OutgoingQueueState(Enum):
 
 
 class ConnectionStatus(IntEnum):
-    """How an attempt to connect went; bit 31 says that it failed ([MS-MQDMPR] 3.1.1.3)."""
+    """The result of a connection attempt; bit 31 means failure ([MS-MQDMPR] 3.1.1.3)."""
 
     IN_PROCESS = 0
     ESTABLISH_PACKET_RECEIVED = 1
@@ -435,7 +435,7 @@ class TransactionalOperationType(IntEnum):
 
 
 class CoordinatorAnswer(Enum):
-    """What a resource manager tells its coordinator: TXUSER_ENLISTMENT_MTAG_* ([MS-MQDMPR] 3.1.4.6 to .8)."""
+    """Answers of a resource manager to its coordinator: TXUSER_ENLISTMENT_MTAG_* ([MS-MQDMPR] 3.1.4.6-8)."""
 
     PREPARED = "PREPAREREQDONE"
     COMMITTED = "COMMITREQDONE"
@@ -475,7 +475,7 @@ class DirectoryServerType(Enum):
 
 
 class QueueAccessMask(IntFlag):
-    """What an entry of a queue's access control list grants: MQQUEUEACCESSMASK."""
+    """Rights in a queue's access control list: MQQUEUEACCESSMASK."""
 
     DELETE_MESSAGE = 0x1
     PEEK_MESSAGE = 0x2
@@ -497,7 +497,7 @@ class QueueAccessMask(IntFlag):
 
 
 class QueueManagerAccessMask(IntFlag):
-    """What an entry of the computer's access control list grants: MQQMACCESSMASK."""
+    """Rights in the computer's access control list: MQQMACCESSMASK."""
 
     DELETE_DEADLETTER_MESSAGE = 0x1
     PEEK_DEADLETTER_MESSAGE = 0x2
@@ -570,7 +570,7 @@ class ConnectedNetworkAccessMask(IntFlag):
 
 
 class Information(IntEnum):
-    """HRESULTs that tell of success with a remark ([MS-MQMQ] 2.4), the names without MQ_INFORMATION_."""
+    """HRESULTs of success with a remark ([MS-MQMQ] 2.4), without the prefix MQ_INFORMATION_."""
 
     PROPERTY = 0x400E_0001
     ILLEGAL_PROPERTY = 0x400E_0002
@@ -584,7 +584,7 @@ class Information(IntEnum):
 
 
 class Status(IntEnum):
-    """NTSTATUS codes that [MS-MQDMPR] and [MS-MQRR] demand where an MQ_ERROR_ would be expected."""
+    """NTSTATUS codes that [MS-MQDMPR] and [MS-MQRR] use in place of an MQ_ERROR_ code."""
 
     INVALID_HANDLE = 0xC000_0008
     INVALID_PARAMETER = 0xC000_000D

@@ -1,18 +1,18 @@
 """Every error that Tiercel raises, as one tree.
 
     TiercelError
-      PeerError        the other side broke a rule of the protocol
-        DecodeError    ... in bytes that it sent: which structure, field and offset
-      MqError          we could not do what was asked: one class per code of [MS-MQMQ] 2.4
+      PeerError        the peer violated the protocol
+        DecodeError    ... in its bytes: structure, field and offset
+      MqError          the operation failed: one class per code of [MS-MQMQ] 2.4
 
-Catch the class that you can act on; `code` is what goes to a client over RPC. An error says what failed, on
-which object, the present value, the limit, and what to do:
+Catch the class that you can act on; `code` is sent to RPC clients. An error names the object, the cause, the
+present value, the limit, and the fix:
 
     queue orders: the quota is used up (present: 1025 KiB, limit: 1024 KiB). Receive or purge messages, ...
     [MQ_ERROR_INSUFFICIENT_RESOURCES 0xC00E0027]
 
 Quota, disk and access are three errors: `InsufficientResourcesError`, `StoreFullError`, `AccessDeniedError`.
-The informational codes (0x400E....) are no errors: see `codes.Information`.
+The informational codes (0x400E....) are not errors: see `codes.Information`.
 """
 
 from collections.abc import Callable
@@ -20,15 +20,15 @@ from functools import lru_cache
 
 
 class TiercelError(Exception):
-    """The root: everything that Tiercel raises on purpose."""
+    """The base of all errors that Tiercel raises."""
 
 
 class PeerError(TiercelError):
-    """The peer broke a rule of the protocol."""
+    """The peer violated the protocol."""
 
 
 class DecodeError(PeerError):
-    """Bytes from outside that are not what they should be; the only exception a codec raises."""
+    """Invalid bytes from outside; the only exception that a codec raises."""
 
     def __init__(self, structure: str, field: str, offset: int, problem: str) -> None:
         super().__init__(structure, field, offset, problem)
@@ -42,12 +42,12 @@ class DecodeError(PeerError):
 
 
 class MqError(TiercelError):
-    """What was asked could not be done; a subclass per code says why."""
+    """The operation failed; one subclass per code."""
 
     code: int = 0xC00E0001
     name: str = "MQ_ERROR"
     meaning: str = "the operation failed"
-    fix: str = "look in the log of the queue manager for the cause"
+    fix: str = "see the log of the queue manager for the cause"
 
     def __init__(
         self,
@@ -75,21 +75,21 @@ class MqError(TiercelError):
 
 
 class UnknownCodeError(MqError):
-    """A code that no class here stands for, as another queue manager may send; `code` is that code."""
+    """An unknown code, from another queue manager; `code` is that code."""
 
-    meaning = "the other side gave a code that Tiercel does not know"
+    meaning = "the other side sent a code that Tiercel does not know"
 
     def __reduce__(self) -> tuple[Callable[..., MqError], tuple[int, str], dict[str, object]]:
         return _make_again, (self.code, self.subject), self.__dict__
 
 
 def error_for_code(code: int) -> type[MqError]:
-    """The class of a code; an `UnknownCodeError` that carries the code when no class has it."""
+    """The class of a code; an `UnknownCodeError` with the code if there is none."""
     code &= 0xFFFFFFFF  # an HRESULT may come as a signed number
     return _BY_CODE.get(code) or _unknown_code(code)
 
 
-@lru_cache(maxsize=64)  # a peer chooses the codes, so it must not choose how many classes we keep
+@lru_cache(maxsize=64)  # peers choose the codes, so the number of classes is limited
 def _unknown_code(code: int) -> type[MqError]:
     return type(UnknownCodeError.__name__, (UnknownCodeError,), {"code": code, "name": "unknown code"})
 
@@ -273,7 +273,7 @@ class OperationCancelledError(MqError):
 class MessageNotFoundError(MqError):
     code, name = 0xC00E0088, "MQ_ERROR_MESSAGE_NOT_FOUND"
     meaning = "no message has that lookup identifier"
-    fix = "take it as received, moved or expired"
+    fix = "treat it as received, moved or expired"
 
 
 class MessageAlreadyReceivedError(MqError):
@@ -297,7 +297,7 @@ class IllegalCursorActionError(MqError):
 class IllegalOperationError(MqError):
     code, name = 0xC00E0064, "MQ_ERROR_ILLEGAL_OPERATION"
     meaning = "a foreign system does not allow the operation"
-    fix = "do it on that system itself"
+    fix = "run it on that system"
 
 
 class UnsupportedOperationError(MqError):
@@ -410,7 +410,7 @@ class BadXmlFormatError(MqError):
 class UninitializedObjectError(MqError):
     code, name = 0xC00E0094, "MQ_ERROR_UNINITIALIZED_OBJECT"
     meaning = "the object was used before it was set up"
-    fix = "set the object up first"
+    fix = "set up the object first"
 
 
 class UnsupportedClassError(MqError):
@@ -523,7 +523,7 @@ class ServiceNotAvailableError(MqError):
 class RemoteMachineNotAvailableError(MqError):
     code, name = 0xC00E0069, "MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE"
     meaning = "the other computer cannot be reached"
-    fix = "check that it runs and that the network lets us through, then try again"
+    fix = "check that it runs and is reachable over the network, then try again"
 
 
 class ResolveAddressError(MqError):
@@ -586,19 +586,19 @@ class CertificateNotProvidedError(SecurityError):
 class ComputerDoesNotSupportEncryptionError(SecurityError):
     code, name = 0xC00E0033, "MQ_ERROR_COMPUTER_DOES_NOT_SUPPORT_ENCRYPTION"
     meaning = "the computer does not support encryption"
-    fix = "send without encryption, or set a public key up"
+    fix = "send without encryption, or set up a public key"
 
 
 class PublicKeyNotFoundError(SecurityError):
     code, name = 0xC00E0079, "MQ_ERROR_PUBLIC_KEY_NOT_FOUND"
     meaning = "the public key of the other computer cannot be found"
-    fix = "set its public key up, or send without encryption"
+    fix = "set up its public key, or send without encryption"
 
 
 class PublicKeyDoesNotExistError(SecurityError):
     code, name = 0xC00E007A, "MQ_ERROR_PUBLIC_KEY_DOES_NOT_EXIST"
     meaning = "the other computer has no public key"
-    fix = "set its public key up, or send without encryption"
+    fix = "set up its public key, or send without encryption"
 
 
 class EncryptionProviderNotSupportedError(SecurityError):
@@ -737,7 +737,7 @@ class ProviderNameBufferTooSmallError(BufferTooSmallError):
 class DirectoryError(MqError):
     """What a directory service answered; the classes below say what."""
 
-    fix = "ask whoever looks after the directory"
+    fix = "ask the administrator of the directory"
 
 
 class NoDsError(DirectoryError):
@@ -918,19 +918,19 @@ class NoEntryPointMsmqocmError(DirectoryError):
 class StoreFullError(MqError):
     code, name = 0xE00E0001, "TIERCEL_ERROR_STORE_FULL"
     meaning = "the disk or the file of the store is full"
-    fix = "free disk space, or let the store grow further"
+    fix = "free disk space, or raise the size limit of the store"
 
 
 class StoreFailedError(MqError):
     code, name = 0xE00E0002, "TIERCEL_ERROR_STORE_FAILED"
     meaning = "the store cannot be read or written"
-    fix = "mend the cause, then start the queue manager again: it goes on from the last commit"
+    fix = "fix the cause, then restart the queue manager: it resumes from the last commit"
 
 
 class StoreDamagedError(MqError):
     code, name = 0xE00E0003, "TIERCEL_ERROR_STORE_DAMAGED"
     meaning = "the file of the store is damaged"
-    fix = "run tiercel check on the directory, or put a backup in its place"
+    fix = "run tiercel check on the directory, or restore a backup"
 
 
 class StoreVersionError(MqError):
@@ -941,14 +941,14 @@ class StoreVersionError(MqError):
 
 class StoreInUseError(MqError):
     code, name = 0xE00E0005, "TIERCEL_ERROR_STORE_IN_USE"
-    meaning = "the store is open already"
-    fix = "stop the process that has it open, or name another directory"
+    meaning = "the store is already open"
+    fix = "stop the process that has it open, or use another directory"
 
 
 class ConsumerFencedError(MqError):
     code, name = 0xE00E0010, "TIERCEL_ERROR_CONSUMER_FENCED"
     meaning = "the consumer was attached again, or its claims were released, since this run attached it"
-    fix = "let one run at a time use the name, or attach again and go on from what the claims say"
+    fix = "use the name in one run at a time, or attach again and continue from the list of claims"
 
 
 class ConsumerNotFoundError(MqError):
@@ -960,31 +960,31 @@ class ConsumerNotFoundError(MqError):
 class ClaimLostError(MqError):
     code, name = 0xE00E0012, "TIERCEL_ERROR_CLAIM_LOST"
     meaning = "these messages are not among those that the consumer holds"
-    fix = "go on from the numbers that the list of claims shows, and look for what is missing elsewhere"
+    fix = "continue from the numbers in the list of claims, and look for missing messages elsewhere"
 
 
 class StageRefusedError(MqError):
     code, name = 0xE00E0020, "TIERCEL_ERROR_STAGE_REFUSED"
-    meaning = "its batch has ended, and takes no more stages"
+    meaning = "its batch has ended and accepts no more stages"
     fix = "do nothing if the batch was published; otherwise stage it under a new batch"
 
 
 class StageNotFoundError(MqError):
     code, name = 0xE00E0021, "TIERCEL_ERROR_STAGE_NOT_FOUND"
     meaning = "there is no such stage, so nothing was published"
-    fix = "run the task again; stages that are not published go after a day"
+    fix = "run the task again; unpublished stages are removed after a day"
 
 
 class StageBusyError(MqError):
     code, name = 0xE00E0022, "TIERCEL_ERROR_STAGE_BUSY"
-    meaning = "it is just being published"
-    fix = "ask again in a moment: the second publish tells what the first has done"
+    meaning = "it is being published right now"
+    fix = "retry in a moment: the second publish reports the result of the first"
 
 
 class LeaseEndedError(MqError):
     code, name = 0xE00E0030, "TIERCEL_ERROR_LEASE_ENDED"
     meaning = "the lease has ended"
-    fix = "receive again: what was not acknowledged in time is in the queue"
+    fix = "receive again: messages not acknowledged in time are back in the queue"
 
 
 class TooLargeError(IllegalPropertySizeError):

@@ -1,4 +1,4 @@
-"""How things are told apart: GUIDs, message ids, lookup ids and transactional sequences."""
+"""Identifiers: GUIDs, message ids, lookup ids and transactional sequences."""
 
 from typing import NamedTuple
 from uuid import UUID
@@ -10,7 +10,7 @@ _SEQUENCE_MASK = (1 << LOOKUP_SEQUENCE_BITS) - 1
 
 
 class MessageId(NamedTuple):
-    r"""Names a message in the whole messaging system: OBJECTID [MS-MQMQ] 2.2.8, written `{guid}\number`."""
+    r"""Globally unique id of a message: OBJECTID [MS-MQMQ] 2.2.8, written `{guid}\number`."""
 
     lineage: UUID = NULL_GUID
     uniquifier: int = 0
@@ -29,7 +29,7 @@ class MessageId(NamedTuple):
 
 
 class TxSequenceId(NamedTuple):
-    """Names one stream of transactional messages: TxSequenceID [MS-MQMQ] 2.2.18.1.2.
+    """Identifies a stream of transactional messages: TxSequenceID [MS-MQMQ] 2.2.18.1.2.
 
     The timestamp is the high half in comparisons (MQQB T62), so it stands first here and last on the wire.
     """
@@ -42,7 +42,7 @@ NO_SEQUENCE = TxSequenceId()
 
 
 class SequenceInfo(NamedTuple):
-    """One message's place in its stream: SEQUENCE_INFO [MS-MQMQ] 2.2.5."""
+    """The position of a message in its stream: SEQUENCE_INFO [MS-MQMQ] 2.2.5."""
 
     sequence_id: TxSequenceId = NO_SEQUENCE
     number: int = 0

@@ -1,4 +1,4 @@
-"""Every limit and default of the model and of the packets, each with its reason beside it.
+"""Limits and defaults of the model and of packets, each with its reason.
 
 A maximum is itself still allowed. Names end in their unit; only MAX_PACKET_SIZE (bytes) and
 DEFAULT_WINDOW_SIZE (messages) keep the names of their fields.
@@ -8,23 +8,23 @@ INFINITE = 0xFFFF_FFFF  # "no limit" in every 32-bit time-out and quota
 
 # Packets ([MS-MQMQ] 2.2.18 to 2.2.20)
 
-MAX_PACKET_SIZE = 0x0040_0000  # 4 MiB is the protocol's own limit; a larger PacketSize ends the session
+MAX_PACKET_SIZE = 0x0040_0000  # 4 MiB, the limit of the protocol; a larger PacketSize ends the session
 ROUTING_HOPS_MAX = 29  # UserHeader.RC has five bits, of which 0x1E and 0x1F are not allowed
-TRANSACTION_ID_BITS = 20  # TransactionHeader.ID; it names a transaction to one sender only
+TRANSACTION_ID_BITS = 20  # TransactionHeader.ID; unique for one sender only
 TRANSACTION_ID_MAX = (1 << TRANSACTION_ID_BITS) - 1
-SENDER_CERT_MAX_BYTES = 0xFFFF  # SecurityHeader.SenderCertSize is 32 bits wide, but bounded to 16
-DIRECT_NAME_MAX_BYTES = 0xFFFF  # the count before a direct name has 16 bits; the NUL counts
+SENDER_CERT_MAX_BYTES = 0xFFFF  # SecurityHeader.SenderCertSize has 32 bits, but is limited to 16
+DIRECT_NAME_MAX_BYTES = 0xFFFF  # the count before a direct name has 16 bits and includes the NUL
 
 # Messages ([MS-MQDMPR] 3.1.1.12)
 
-LABEL_MAX_UTF16_UNITS = 249  # LabelLength counts the NUL too and goes to 250 (DMPR T-16)
+LABEL_MAX_UTF16_UNITS = 249  # LabelLength includes the NUL and goes up to 250 (DMPR T-16)
 PRIORITY_MIN = 0
 PRIORITY_MAX = 7
 PRIORITY_DEFAULT = 3
-TIME_TO_REACH_QUEUE_DEFAULT_S = 345_600  # four days, as Windows since Vista; before, ninety
+TIME_TO_REACH_QUEUE_DEFAULT_S = 345_600  # four days, as Windows since Vista; ninety before
 TIME_TO_BE_RECEIVED_DEFAULT_S = INFINITE
-LONG_LIVED = 0xFFFF_FFFE  # "the enterprise's default": an API value, replaced before it reaches a packet
-PROPERTIES_PER_CALL_MAX = 128  # the API's own limit (mq.h)
+LONG_LIVED = 0xFFFF_FFFE  # an API value for the enterprise's default; never in a packet
+PROPERTIES_PER_CALL_MAX = 128  # limit of the API (mq.h)
 
 # Names ([MS-MQMQ] 2.1)
 
@@ -39,7 +39,7 @@ DOMAIN_NAME_MAX_CHARACTERS = 255  # after the "@" of a DL= name
 QUEUE_LABEL_MAX_UTF16_UNITS = 124
 QUOTA_DEFAULT_KIB = INFINITE
 JOURNAL_QUOTA_DEFAULT_KIB = INFINITE
-# The text says bytes, which would be 1 MiB for a whole computer; as KiB it is 1 GiB (DMPR T-12).
+# The specification says bytes, which would be 1 MiB for a whole computer; in KiB it is 1 GiB (DMPR T-12).
 QUEUE_MANAGER_QUOTA_DEFAULT_KIB = 0x0010_0000
 
 # Sessions ([MS-MQQB] 2.2.2.1, 3.1.3.2)
@@ -60,7 +60,7 @@ INITIALIZATION_RETRY_DEFAULT_S = 120
 
 # Staged sends (Tiercel's own)
 
-STAGE_CHUNK_MAX_BYTES = 16 * 2**20  # what one write may take of the queue manager's time
-STAGE_KEPT_DEFAULT_S = 86_400  # a job that has not ended by then will not
+STAGE_CHUNK_MAX_BYTES = 16 * 2**20  # bounds the time of one write in the queue manager
+STAGE_KEPT_DEFAULT_S = 86_400  # abandoned jobs are removed after a day
 PUBLISH_MAX_BYTES = 256 * 2**20  # staged bytes in one transaction, which is held in memory
-PUBLISHED_KEPT_S = 30 * 86_400  # for how long a second publish is known to be one
+PUBLISHED_KEPT_S = 30 * 86_400  # a repeated publish is recognised for 30 days

@@ -52,12 +52,12 @@ from tiercel.model.path_name import PathName, utf16_length
 
 CORRELATION_ID_BYTES = 20
 NO_MESSAGE = MessageId()
-_RECOVERABLE = int(DeliveryGuarantee.RECOVERABLE)  # as a plain number: naming a member costs a call
+_RECOVERABLE = int(DeliveryGuarantee.RECOVERABLE)  # as a plain number: enum lookup is slow here
 
 
 @dataclass(slots=True, kw_only=True)
 class Message:
-    # What the sender says.
+    # Set by the sender.
     body: bytes = field(default=b"", kw_only=False)
     label: str = ""
     priority: int = PRIORITY_DEFAULT
@@ -66,7 +66,7 @@ class Message:
     extension: bytes = b""
     application_tag: int = 0
     correlation_id: bytes = bytes(CORRELATION_ID_BYTES)
-    message_class: int = MessageClass.NORMAL  # Class: a MessageClass or an application's own number
+    message_class: int = MessageClass.NORMAL  # Class: a MessageClass or an application-defined number
     time_to_reach_queue: int = TIME_TO_REACH_QUEUE_DEFAULT_S
     time_to_be_received: int = INFINITE
     acknowledgements: int = 0  # AcknowledgementsRequested
@@ -76,17 +76,17 @@ class Message:
     tracing_queue: UUID = NULL_GUID  # TracingQueueIdentifier
     dead_letter_queue: PathName | None = None  # ApplicationDeadletterQueue
 
-    # The queues that it names.
+    # Queues.
     destination_queue: FormatName | None = None
     administration_queue: FormatName | None = None
     response_queue: FormatName | None = None
     destination_queues: tuple[FormatName, ...] = ()  # DestinationMultiQueueFormatName
     administration_queues: tuple[FormatName, ...] = ()  # AdministrationMultiQueueFormatName
     response_queues: tuple[FormatName, ...] = ()  # ResponseMultiQueueFormatName
-    destination_queue_manager: UUID = NULL_GUID  # of a public queue; a private name has it in itself
+    destination_queue_manager: UUID = NULL_GUID  # of a public queue; private names include it
     transaction_status_queue: FormatName | None = None
 
-    # What the queue managers add.
+    # Set by queue managers.
     id: MessageId = NO_MESSAGE  # Identifier; its lineage is the SourceMachineIdentifier
     lookup_id: int = 0  # LookupIdentifier
     sent_time: int = 0
@@ -96,7 +96,7 @@ class Message:
     last_move_time: int = 0
     allow_peek_when_locked: bool = False
 
-    # Its place in a transaction; transaction_id is None outside of one.
+    # Position in a transaction; transaction_id is None outside of one.
     transaction_id: int | None = None
     tx_sequence_id: TxSequenceId = NO_SEQUENCE  # TransactionalMessageSequenceIdentifier
     tx_sequence_number: int = 0
@@ -105,9 +105,9 @@ class Message:
     last_in_transaction: bool = False
     final_ack_required: bool = False
 
-    # Who sent it, and how it is protected.
+    # Sender and protection.
     sender_id: bytes = b""
-    sender_id_type: int = SenderIdType.SID  # the queue manager puts the SID in; NONE sends without one
+    sender_id_type: int = SenderIdType.SID  # the queue manager adds the SID; NONE omits it
     sender_certificate: bytes = b""
     authentication_level: int = AuthenticationLevel.NONE
     privacy_level: int = PrivacyLevel.NONE
@@ -128,7 +128,7 @@ class Message:
     soap_body: str = ""
 
     def __post_init__(self) -> None:
-        # What people get wrong is told at once; the rest when the message is encoded, where it costs nothing.
+        # Common mistakes are reported at once, the rest when the message is encoded.
         try:
             if 0 <= self.priority <= PRIORITY_MAX and len(self.label) <= LABEL_MAX_UTF16_UNITS // 2:
                 return
@@ -151,7 +151,7 @@ class Message:
 
     @property
     def destination_host(self) -> UUID:
-        """The queue manager of the destination, as far as its name tells; a direct name does not."""
+        """The queue manager of the destination, if its name includes it; direct names do not."""
         queue = self.destination_queue
         if isinstance(queue, PrivateFormatName):
             return queue.queue_manager
@@ -199,7 +199,7 @@ class Message:
         return AdministrationQueueType.PRIVATE_QUEUE_ON_OTHER
 
     def check(self) -> None:
-        """Raises the error that names the property with an impossible value, the value and the limit."""
+        """Raise an error for the first invalid property, with its value and limit."""
         for name, default in _DEFAULTS.items():
             _check_type(name, getattr(self, name), default)
         for name, limit in _LARGEST.items():
@@ -226,7 +226,7 @@ class Message:
 
 
 class ReceivedMessage(Message):
-    """A message whose properties are fetched one by one, each when it is first asked for.
+    """A message whose properties are decoded on first use.
 
     A class of its own: where a class has `__getattr__`, Python reads every attribute in a slower way.
     """
@@ -236,9 +236,9 @@ class ReceivedMessage(Message):
 
     @classmethod
     def unread(cls, read: Callable[[str], object]) -> Self:
-        """The message of which `read` knows every property by its name."""
+        """A message whose properties `read` returns by name."""
         message = cls.__new__(cls)
-        message._read = read  # noqa: SLF001  # its own class
+        message._read = read  # noqa: SLF001  # same class
         return message
 
     def __eq__(self, other: object) -> bool:
@@ -248,10 +248,10 @@ class ReceivedMessage(Message):
 
     __hash__ = None  # type: ignore[assignment]  # as a Message
 
-    if not TYPE_CHECKING:  # to a type checker a misspelt property stays an error
+    if not TYPE_CHECKING:  # type checkers still report misspelt properties
 
         def __getattr__(self, name: str) -> object:
-            """Python comes here only when a slot is empty."""
+            """Called only for an empty slot."""
             if name not in _DEFAULTS:
                 problem = f"{type(self).__name__!r} object has no attribute {name!r}"
                 raise AttributeError(problem, name=name, obj=self)
@@ -281,7 +281,7 @@ def _not_in_a_packet(name: str, queue: FormatName | None) -> MqError:
 
 
 def _check_type(name: str, value: object, default: object) -> None:
-    """A property has the type of its default; those that may be missing have None for it."""
+    """A property has the type of its default; optional ones default to None."""
     if default is None:
         kinds: tuple[type, ...] = (_OPTIONAL.get(name, FormatName), NoneType)
     else:

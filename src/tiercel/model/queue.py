@@ -1,4 +1,4 @@
-"""Queues, and what a queue knows of messages that come to it and leave it ([MS-MQDMPR] 3.1.1.2 to 3.1.1.5).
+"""Queues, and their state of incoming and outgoing messages ([MS-MQDMPR] 3.1.1.2 to 3.1.1.5).
 
 Only attributes, their defaults and the rules that the model itself sets; the engine acts on them. It also
 keeps the messages and the open descriptors; here stand only their number and their handles.
@@ -48,13 +48,13 @@ VOLATILE: Final[Mapping[str, Durability]] = MappingProxyType({"durability": Dura
 
 
 def durability(entity: type, attribute: str) -> Durability:
-    """What becomes of an attribute at a restart; a property is computed, so there is nothing to keep."""
+    """How an attribute is kept across restarts; properties are computed and never stored."""
     if isinstance(getattr(entity, attribute, None), property):
         return Durability.COMPUTED
     return _durabilities(entity)[attribute]
 
 
-@cache  # asked for every attribute of every queue that is stored
+@cache  # called for every attribute of every stored queue
 def _durabilities(entity: Any) -> dict[str, Durability]:
     return {each.name: each.metadata["durability"] for each in fields(entity)}
 
@@ -66,13 +66,13 @@ def check_range(subject: str, present: int, low: int, high: int) -> None:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class DirectoryObject:
-    """Whatever can be published in a directory; two objects are equal only when they are the same object."""
+    """An object that can be published in a directory; compared by identity."""
 
     identifier: UUID = field(metadata=DIRECTORY)
 
 
 class _SetOnce:
-    """A slot that is filled when its object is made and never changes ([MS-MQDMPR] 3.1.1, DMPR-002)."""
+    """An attribute that is set at construction and never changes ([MS-MQDMPR] 3.1.1, DMPR-002)."""
 
     def __init__(self, slot: MemberDescriptorType) -> None:
         self.slot = slot
@@ -91,7 +91,7 @@ def _set_once(entity: type, attribute: str) -> None:
     setattr(entity, attribute, _SetOnce(vars(entity)[attribute]))
 
 
-# No frozen dataclass, for all else may change, and no __setattr__, which would slow every assignment down.
+# Not a frozen dataclass, since other attributes may change, nor __setattr__, which slows every assignment.
 _set_once(DirectoryObject, "identifier")
 
 
@@ -104,7 +104,7 @@ class Queue(DirectoryObject):
     label: str = field(default="", metadata=DIRECTORY)
     create_time: int = field(default=0, metadata=DIRECTORY)  # seconds since 1970, like every time here
     modify_time: int = field(default=0, metadata=DIRECTORY)
-    type: UUID = field(default=NULL_GUID, metadata=DIRECTORY)  # the application's; never interpreted
+    type: UUID = field(default=NULL_GUID, metadata=DIRECTORY)  # for applications; never interpreted
     private_queue_number: int | None = field(default=None, metadata=DIRECTORY)
     journaling: bool = field(default=False, metadata=DIRECTORY)
     quota_kib: int = field(default=QUOTA_DEFAULT_KIB, metadata=DIRECTORY)
@@ -116,7 +116,7 @@ class Queue(DirectoryObject):
     # A self-relative security descriptor; None until the engine makes the default one (3.1.7.1.3.1).
     security: bytes | None = field(default=None, metadata=DIRECTORY)
     base_priority: int = field(default=0, metadata=DIRECTORY)
-    full_path: str = field(default="", metadata=DIRECTORY)  # given by the directory, like the next
+    full_path: str = field(default="", metadata=DIRECTORY)  # set by the directory, like the next
     directory_path: str = field(default="", metadata=DIRECTORY)
     scope: QueueScope = field(default=QueueScope.ENTERPRISE, metadata=PERSISTENT)
     queue_type: QueueType = field(default=QueueType.PRIVATE, metadata=PERSISTENT)
@@ -142,7 +142,7 @@ class Queue(DirectoryObject):
         return bool(self.open_handles)
 
     def validate(self) -> None:
-        """Raise an `MqError` when an attribute is not one that a queue can have."""
+        """Raise an `MqError` if an attribute has an invalid value."""
         check_range(f"the quota of {self}, in KiB,", self.quota_kib, 0, INFINITE)
         check_range(f"the journal quota of {self}, in KiB,", self.journal_quota_kib, 0, INFINITE)
         check_range(f"the base priority of {self}", self.base_priority, -0x8000, 0x7FFF)
@@ -182,18 +182,18 @@ class OutgoingQueue(Queue):
 
     destination_format_name: FormatName = field(metadata=PERSISTENT)
     multicast: bool = field(default=False, metadata=PERSISTENT)
-    # Not in the specification's list of kinds; like a system queue, ours alone and never published.
+    # Not in the specification's list of types; like a system queue, local and never published.
     queue_type: QueueType = field(default=QueueType.SYSTEM, metadata=PERSISTENT)
     next_hops: list[str] | None = field(default=None, metadata=VOLATILE)  # None until resolved
     state: OutgoingQueueState = field(default=OutgoingQueueState.INACTIVE, metadata=VOLATILE)
-    reason: str = field(default="", metadata=VOLATILE)  # why nothing can leave it; ours, for people
+    reason: str = field(default="", metadata=VOLATILE)  # why it cannot send; not in the specification
     connection_history: list["ConnectionHistoryEntry"] = field(
         default_factory=list, repr=False, metadata=VOLATILE
     )
     transfer_info: "OutgoingTransferInfo" = field(init=False, repr=False, metadata=PERSISTENT)
 
     def __post_init__(self) -> None:
-        Queue.__post_init__(self)  # a class with slots is made twice, and super() would name the first one
+        Queue.__post_init__(self)  # super() does not work here: slots=True creates the class twice
         self.transfer_info = OutgoingTransferInfo(outgoing_queue=self)
 
     def __str__(self) -> str:
@@ -204,12 +204,12 @@ class OutgoingQueue(Queue):
         return bool(self.open_handles) or self.message_count > 0
 
     def _validate_label(self) -> None:
-        """Its label is its format name ([MS-MQDMPR] 3.1.7.1.5), which may be longer than a label."""
+        """Its label is its format name ([MS-MQDMPR] 3.1.7.1.5), which may exceed the limit of labels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionHistoryEntry:
-    """How one attempt to connect went ([MS-MQDMPR] 3.1.1.3)."""
+    """The result of one connection attempt ([MS-MQDMPR] 3.1.1.3)."""
 
     status: ConnectionStatus = field(metadata=VOLATILE)
     connection_history_time: int = field(metadata=VOLATILE)
@@ -219,7 +219,7 @@ class ConnectionHistoryEntry:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class OutgoingTransferInfo:
-    """How far the transactional messages of an outgoing queue have come ([MS-MQDMPR] 3.1.1.4).
+    """Progress of the transactional messages of an outgoing queue ([MS-MQDMPR] 3.1.1.4).
 
     The text calls none of it persistent, but exactly once, in order, over a restart, needs it (DMPR T-38).
     """
@@ -240,10 +240,10 @@ class OutgoingTransferInfo:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class IncomingTransactionalTransferInfo:
-    """The last that a queue took from one stream of a sender ([MS-MQDMPR] 3.1.1.5); durable by DMPR T-38."""
+    """The last message accepted from one stream of a sender ([MS-MQDMPR] 3.1.1.5); durable by DMPR T-38."""
 
     queue: Queue = field(repr=False, metadata=VOLATILE)
-    format_name: FormatName = field(metadata=PERSISTENT)  # as the sender called the queue
+    format_name: FormatName = field(metadata=PERSISTENT)  # the queue name used by the sender
     sender_identifier: UUID = field(metadata=PERSISTENT)
     sequence_identifier: TxSequenceId = field(default=TxSequenceId(), metadata=PERSISTENT)
     sequence_number: int = field(default=0, metadata=PERSISTENT)

@@ -37,7 +37,7 @@ class PublicKey:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class QueueManager(DirectoryObject):
-    """A queue manager, this one or another that the directory tells of ([MS-MQDMPR] 3.1.1.1)."""
+    """A queue manager, this one or another in the directory ([MS-MQDMPR] 3.1.1.1)."""
 
     computer_name: str = field(metadata=DIRECTORY)  # NetBIOS
     qualified_computer_name: str = field(default="", metadata=DIRECTORY)
@@ -51,12 +51,12 @@ class QueueManager(DirectoryObject):
     queue_manager_quota_kib: int = field(default=QUEUE_MANAGER_QUOTA_DEFAULT_KIB, metadata=DIRECTORY)
     journal_quota_kib: int = field(default=JOURNAL_QUOTA_DEFAULT_KIB, metadata=DIRECTORY)
     foreign_system: bool = field(default=False, metadata=DIRECTORY)
-    full_path: str = field(default="", metadata=DIRECTORY)  # given by the directory
+    full_path: str = field(default="", metadata=DIRECTORY)  # set by the directory
     site_identifier_list: list[UUID] = field(default_factory=list, metadata=DIRECTORY)
     connected_network_identifier_list: list[UUID] = field(default_factory=list, metadata=DIRECTORY)
     out_routing_server_identifier_list: list[UUID] = field(default_factory=list, metadata=DIRECTORY)
     in_routing_server_identifier_list: list[UUID] = field(default_factory=list, metadata=DIRECTORY)
-    # None when it is no directory server: the type means nothing then (DMPR-014), so there is none.
+    # None if it is not a directory server: the type has no meaning then (DMPR-014).
     directory_server_type: DirectoryServerType | None = field(default=None, metadata=DIRECTORY)
     remote_access_server: bool = field(default=False, metadata=DIRECTORY)
     routing_server: bool = field(default=False, metadata=DIRECTORY)
@@ -72,7 +72,7 @@ class QueueManager(DirectoryObject):
     srmp_http_support: bool = field(default=False, metadata=PERSISTENT)
     srmp_pgm_support: bool = field(default=False, metadata=PERSISTENT)
     hardened_security: bool = field(default=False, metadata=PERSISTENT)
-    # Whether strangers are told why their messages were refused: SendInsecureNacks ([MS-MQQB] 3.1.1.3).
+    # SendInsecureNacks: whether unknown senders learn why their messages were refused ([MS-MQQB] 3.1.1.3).
     send_insecure_nacks: bool = field(default=False, metadata=PERSISTENT)
     initialization_retry_timer_duration_s: int = field(
         default=INITIALIZATION_RETRY_DEFAULT_S, metadata=PERSISTENT
@@ -99,7 +99,7 @@ class QueueManager(DirectoryObject):
     in_routing_server_collection: list["QueueManager"] = field(
         default_factory=list, repr=False, metadata=VOLATILE
     )
-    # By the identifier of the user, who has at most one.
+    # By user identifier; at most one per user.
     internal_certificate_collection: dict[UUID, "InternalCertificate"] = field(
         default_factory=dict, repr=False, metadata=VOLATILE
     )
@@ -115,7 +115,7 @@ class QueueManager(DirectoryObject):
         return self.directory_server_type is not None
 
     def validate(self) -> None:
-        """Raise an `MqError` when the attributes break a rule of [MS-MQDMPR] 3.1.1.1."""
+        """Raise an `MqError` if the attributes violate [MS-MQDMPR] 3.1.1.1."""
         check_range(f"the quota of {self}, in KiB,", self.queue_manager_quota_kib, 0, INFINITE)
         check_range(f"the journal quota of {self}, in KiB,", self.journal_quota_kib, 0, INFINITE)
         check_range(f"the sequential id of {self}", self.sequential_id, 0, 2**64 - 1)
@@ -154,7 +154,7 @@ class Enterprise(DirectoryObject):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Site(DirectoryObject):
-    """Computers that reach each other fast ([MS-MQDMPR] 3.1.1.7); its name is unique in the enterprise."""
+    """Computers with fast connections ([MS-MQDMPR] 3.1.1.7); the name is unique in the enterprise."""
 
     name: str = field(metadata=DIRECTORY)
     primary_site_controller: str = field(default="", metadata=DIRECTORY)
@@ -173,7 +173,7 @@ class Site(DirectoryObject):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class RoutingLink(DirectoryObject):
-    """A way between two sites and what it costs ([MS-MQDMPR] 3.1.1.8)."""
+    """A link between two sites, and its cost ([MS-MQDMPR] 3.1.1.8)."""
 
     description: str = field(default="", metadata=DIRECTORY)
     full_path: str = field(default="", metadata=DIRECTORY)
@@ -192,7 +192,7 @@ class RoutingLink(DirectoryObject):
         return f"routing link {self.description or self.identifier}"
 
     def validate(self) -> None:
-        """Raise an `MqError` when the attributes break a rule of [MS-MQDMPR] 3.1.1.8."""
+        """Raise an `MqError` if the attributes violate [MS-MQDMPR] 3.1.1.8."""
         subject = f"the cost of {self}"
         check_range(subject, self.actual_cost, ROUTING_LINK_COST_MIN, ROUTING_LINK_COST_MAX)
         for site, identifier in ((self.site1, self.site1_identifier), (self.site2, self.site2_identifier)):
@@ -203,7 +203,7 @@ class RoutingLink(DirectoryObject):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ConnectedNetwork(DirectoryObject):
-    """Computers that reach each other directly; only Windows NT and 2000 keep them ([MS-MQDMPR] 3.1.1.9)."""
+    """Directly connected computers, only used by Windows NT and 2000 ([MS-MQDMPR] 3.1.1.9)."""
 
     name: str = field(metadata=DIRECTORY)
     security: bytes | None = field(default=None, metadata=DIRECTORY)  # with ConnectedNetworkAccessMask bits
@@ -214,7 +214,7 @@ class ConnectedNetwork(DirectoryObject):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class User(DirectoryObject):
-    """A user and the certificates that speak for them ([MS-MQDMPR] 3.1.1.15)."""
+    """A user and their certificates ([MS-MQDMPR] 3.1.1.15)."""
 
     security_identifier: SecurityIdentifier = field(metadata=DIRECTORY)
     certificate_digest_list: tuple[bytes, ...] = field(default=(), metadata=DIRECTORY)  # MD5 of each
@@ -233,7 +233,7 @@ class User(DirectoryObject):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalCertificate:
-    """A certificate that the queue manager made for a user ([MS-MQDMPR] 3.1.1.19)."""
+    """A certificate created by the queue manager for a user ([MS-MQDMPR] 3.1.1.19)."""
 
     user: User
     certificate: bytes  # X.509 in DER

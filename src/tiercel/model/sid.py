@@ -1,4 +1,4 @@
-"""Security identifiers ([MS-DTYP] 2.4.2): who sent a message, who owns a queue."""
+"""Security identifiers of senders and owners: [MS-DTYP] 2.4.2."""
 
 import re
 import struct
@@ -12,7 +12,7 @@ GUEST_RID: Final = 501  # DOMAIN_USER_RID_GUEST, [MS-SAMR] 2.2.1.14
 
 _REVISION = 1
 _FIXED = struct.Struct("<BB6s")
-# The grammar asks for a sub-authority, but a packet may have none, and what arrives must print and parse.
+# The grammar requires a sub-authority, but packets may have none, and any SID must print and parse.
 _TEXT = re.compile(
     rf"S-1-(0|[1-9][0-9]{{0,9}}|0x[0-9a-f]{{12}})((?:-(?:0|[1-9][0-9]{{0,9}})){{0,{MAX_SUB_AUTHORITIES}}})",
     re.ASCII | re.IGNORECASE,
@@ -41,12 +41,12 @@ class SecurityIdentifier:
         if match is None:
             raise DecodeError("SID", "text", 0, f"{text[:200]!a} is not written like S-1-5-21-1-2-3-1001")
         authority, rest = match.groups()
-        # Base 0 reads the hexadecimal form by its 0x.
+        # Base 0 also accepts the hexadecimal form.
         return cls(int(authority, 0), tuple(int(value) for value in rest.split("-")[1:]))
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Read the packet representation ([MS-DTYP] 2.4.2.2); `data` must be the SID and nothing more."""
+        """Read the packet representation ([MS-DTYP] 2.4.2.2), which must fill `data`."""
         if len(data) < _FIXED.size:
             raise DecodeError("SID", "Revision", 0, f"{len(data)} bytes are fewer than {_FIXED.size}")
         revision, count, authority = _FIXED.unpack_from(data)
@@ -72,7 +72,7 @@ class SecurityIdentifier:
 
     @property
     def rid(self) -> int | None:
-        """The relative identifier: what tells the accounts of one domain apart."""
+        """The relative identifier, unique within its domain."""
         return self.sub_authorities[-1] if self.sub_authorities else None
 
     @property
