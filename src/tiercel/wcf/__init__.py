@@ -21,12 +21,14 @@ from tiercel.wcf.endpoint import Client, Endpoint
 from tiercel.wcf.envelope import Envelope
 from tiercel.wcf.poison import ReceiveErrorHandling, ServiceFaultedError
 from tiercel.wcf.service import Service
+from tiercel.wcf.wsdl import Port, read_wsdl
 
 __all__ = [
     "Client",
     "Endpoint",
     "Envelope",
     "Items",
+    "Port",
     "ReceiveErrorHandling",
     "Service",
     "ServiceFaultedError",
@@ -34,4 +36,5 @@ __all__ = [
     "aio",
     "data_contract",
     "member",
+    "read_wsdl",
 ]

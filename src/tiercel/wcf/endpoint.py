@@ -19,6 +19,7 @@ from tiercel.wcf.data_contract import write_wrapper
 from tiercel.wcf.envelope import Headers, write_envelope
 from tiercel.wcf.running import Directory, Runner
 from tiercel.wcf.soap import Addressing, Soap
+from tiercel.wcf.wsdl import read_wsdl
 
 DEFAULT_NAMESPACE = "http://tempuri.org/"
 _ENCODINGS = {
@@ -78,6 +79,18 @@ class EndpointBase:
         )
         self.new_id = new_id
         self.runner = Runner(manager, directory)
+
+    @classmethod
+    def from_wsdl(cls, manager: Any, text: str | bytes, *, port: str = "", **settings: Any) -> Self:
+        """The endpoint that a WSDL describes; `port` chooses one of several, `settings` override the
+        document.
+        """
+        ports = [each for each in read_wsdl(text) if port in {"", each.name}]
+        if len(ports) != 1:
+            names = ", ".join(each.name for each in read_wsdl(text)) or "none"
+            problem, fix = f"it must describe one port of MSMQ, and has {names}", "pass port="
+            raise InvalidParameterError("WSDL", problem=problem, fix=fix)
+        return cls(manager, **{**ports[0].settings(), **settings})
 
     def _encoding(self, name: str) -> Encoding:
         name = name or ("binary" if self.soap is Soap.V12 else "text")

@@ -2,15 +2,16 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from tiercel.framing.receiver import Receiver
 from tiercel.model.errors import InvalidParameterError, MqError
 from tiercel.wcf.calls import Operation
 from tiercel.wcf.dispatcher import Clock, Dispatcher
-from tiercel.wcf.endpoint import Endpoint, EndpointBase
+from tiercel.wcf.endpoint import DEFAULT_NAMESPACE, Endpoint, EndpointBase
 from tiercel.wcf.poison import PoisonPolicy, ReceiveErrorHandling
+from tiercel.wcf.wsdl import OperationDescription, write_wsdl
 
 _WAKE_S = 0.05
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,21 +40,33 @@ class ServiceBase:
             raise InvalidParameterError(name, present=receive_error_handling, limit=limit, fix=fix) from None
         self.endpoint = endpoint
         self.operations: dict[str, Operation] = {}
+        self._described: list[OperationDescription] = []
         policy = PoisonPolicy(receive_retry_count, max_retry_cycles, retry_cycle_delay_s, handling)
         self._dispatcher = Dispatcher(Receiver(endpoint.address, endpoint.binding), self.operations, policy)
         self._clock = clock
 
-    def operation(self, action: str) -> Callable[[F], F]:
-        """Register a function for an action; "*" takes every action that has none of its own."""
+    def operation(
+        self, action: str, *, namespace: str = DEFAULT_NAMESPACE, parameters: Mapping[str, Any] | None = None
+    ) -> Callable[[F], F]:
+        """Register a function for an action; "*" takes every action that has none of its own.
+
+        `namespace` and `parameters` (their types by name) are for the WSDL alone.
+        """
 
         def register(function: F) -> F:
             if action in self.operations:
                 problem, fix = "it has an operation already", "register each action once"
                 raise InvalidParameterError(f"action {action}", problem=problem, fix=fix)
             self.operations[action] = function
+            if action != "*":
+                self._described.append(OperationDescription(action, namespace, parameters))
             return function
 
         return register
+
+    def wsdl(self, name: str) -> str:
+        """The description of the service, from which svcutil makes a client in C#."""
+        return write_wsdl(name, self.endpoint, self._described)
 
 
 class Service(ServiceBase):
