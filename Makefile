@@ -60,7 +60,7 @@ format: $(VENV)/.ready ## format the code and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.ready ## measure codec, store, engine, columns, claims and stages, most against something bare
+bench: $(VENV)/.ready ## measure codec, store, engine, columns, claims, stages and binary XML, most against something bare
 	@$(BIN)/python bench/bench_codec.py
 	@echo
 	@$(BIN)/python bench/bench_store.py
@@ -72,6 +72,8 @@ bench: $(VENV)/.ready ## measure codec, store, engine, columns, claims and stage
 	@$(BIN)/python bench/bench_claims.py
 	@echo
 	@$(BIN)/python bench/bench_stages.py
+	@echo
+	@$(BIN)/python bench/bench_nbfx.py
 
 bench-daemon: $(VENV)/.ready ## measure the daemon: in, out, both, latency, exactly once; beside RabbitMQ if it is installed
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/bench.lock
@@ -135,7 +137,7 @@ fuzz: $(VENV)/.ready ## fuzz each parser for SECONDS (60)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/fuzz.lock
 	@for target in $$($(BIN)/python tests/fuzz/targets.py --list); do $(BIN)/python tests/fuzz/targets.py $$target -max_total_time=$(SECONDS) || exit 1; done
 
-interop: $(VENV)/.ready ## let impacket, Samba and Wine read from a daemon; installs them where it can
+interop: $(VENV)/.ready ## let impacket, Samba, Wine and .NET (Mono) read what Tiercel writes; installs them where it can
 	@sh tests/interop/prepare.sh $(PYTHON)
 	@TIERCEL_INTEROP=1 $(BIN)/pytest --verbose tests/interop
 

@@ -15,6 +15,7 @@ from column_promises import TARGETS as COLUMN_TARGETS
 from logon_promises import TARGETS as LOGON_TARGETS
 from remote_read_promises import TARGETS as REMOTE_READ_TARGETS
 from rpc_promises import TARGETS as RPC_TARGETS
+from wcf_promises import TARGETS as WCF_TARGETS
 
 from tiercel.model.errors import DecodeError, IllegalFormatNameError, IllegalQueuePathNameError
 from tiercel.model.format_name import DirectFormatName, FormatName, PrivateFormatName, PublicFormatName
@@ -326,6 +327,14 @@ _TARGETS: dict[str, Target] = {
 
 TARGETS: dict[str, Target] = dict(
     sorted(
-        (_TARGETS | BODY_TARGETS | COLUMN_TARGETS | RPC_TARGETS | REMOTE_READ_TARGETS | LOGON_TARGETS).items()
+        (
+            _TARGETS
+            | BODY_TARGETS
+            | COLUMN_TARGETS
+            | RPC_TARGETS
+            | REMOTE_READ_TARGETS
+            | LOGON_TARGETS
+            | WCF_TARGETS
+        ).items()
     )
 )

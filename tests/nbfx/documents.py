@@ -28,7 +28,8 @@ DECIMALS = st.builds(
     st.integers(0, 2**96 - 1),
     st.integers(0, 28),
 )
-FLOATS = st.floats(width=64)
+# Mono writes some subnormal numbers with more digits than they need.
+FLOATS = st.floats(width=64, allow_subnormal=False)
 SINGLES = st.floats(width=32).map(nbfx.Single)
 INTEGERS = st.integers(-(2**63), 2**64 - 1)
 VALUES = st.one_of(

@@ -7,11 +7,11 @@ An element's text is what XML text would have there. What elements cannot carry 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
-from xml.etree.ElementTree import Comment, Element, ProcessingInstruction, QName
+from xml.etree.ElementTree import Comment, Element, QName, SubElement
 
 from tiercel.model.errors import DecodeError
 from tiercel.nbfx.dictionary import DictionaryString
-from tiercel.nbfx.events import END, XML, XMLNS, Attribute, Event, declaration, without_arrays
+from tiercel.nbfx.events import END, XML, XMLNS, Array, Attribute, Event, declaration
 from tiercel.nbfx.limits import DEPTH_MAX, TEXT_MAX_CHARACTERS
 from tiercel.nbfx.values import Value, text_of
 
@@ -57,51 +57,63 @@ def _tag(namespace: str, name: str) -> str:
 
 def to_elements(events: Iterable[Event]) -> Document:
     """The document of the events; comments are left out."""
-    document: Document | None = None
+    document = Document(Element(""))
+    holder = parent = document.root
     stack: list[Element] = []
-    scopes: list[Mapping[str, str]] = [{"": "", "xml": XML}]
-    parent: Element | None = None
+    scope: Mapping[str, str] = {"": "", "xml": XML}
+    scopes: list[
+        tuple[Element, Mapping[str, str]]
+    ] = []  # elements that declare prefixes, and the scope around them
     last: Element | None = None  # the child that ended last: text goes to its tail
-    size = 0
-    for event in without_arrays(events):
+    size, tags, values = 0, _tags, document.values
+    for event in events:
         kind = event[0]
         if kind == "start":
             _, _, name, namespace, attributes = event  # type: ignore[misc]
-            element = Element(_tags.get((namespace, name)) or _tag(namespace, name))
-            if parent is not None:
-                parent.append(element)
-            elif document is None:
-                document = Document(element)
-            stack.append(element)
-            assert document is not None
-            scopes.append(
-                _set_attributes(document, element, attributes, scopes[-1]) if attributes else scopes[-1]
-            )
+            element = Element(tags.get((namespace, name)) or _tag(namespace, name))
+            parent.append(element)
+            stack.append(parent)
             parent, last = element, None
+            if attributes and (inner := _set_attributes(document, element, attributes, scope)) is not scope:
+                scopes.append((element, scope))
+                scope = inner
         elif kind == "text":
             value = event[1]
-            assert parent is not None
-            if type(value) is str:
-                text = value
-            else:
-                assert document is not None
-                text = text_of(value)
-                if last is None:
-                    _note_value(document, parent, value)
+            text = value if type(value) is str else text_of(value)
             size += len(text)
             if size > TEXT_MAX_CHARACTERS:
                 problem = f"the document has more than {TEXT_MAX_CHARACTERS} characters of text"
                 raise DecodeError("XML", "document", 0, problem)
             if last is not None:
                 last.tail = text if last.tail is None else last.tail + text
+            elif parent.text is None:
+                parent.text = text
+                if type(value) is not str:
+                    values[parent] = value
             else:
-                parent.text = text if parent.text is None else parent.text + text
+                _join(values, parent, value)
+                parent.text += text
         elif kind == "end":
-            last = stack.pop()
-            scopes.pop()
-            parent = stack[-1] if stack else None
-    assert document is not None  # the readers refuse documents without a root
+            last = parent
+            parent = stack.pop()
+            if scopes and scopes[-1][0] is last:
+                scope = scopes.pop()[1]
+        elif kind == "array":
+            last = _append_array(document, parent, event, scope)  # type: ignore[arg-type]
+    document.root = holder[0]
     return document
+
+
+def _append_array(document: Document, parent: Element, event: Array, scope: Mapping[str, str]) -> Element:
+    """An element for each value of an array; the last of them."""
+    _, _, name, namespace, attributes, _, values = event
+    element = parent
+    for value in values:
+        element = SubElement(parent, _tag(namespace, name))
+        element.text = text_of(value)
+        document.values[element] = value
+        _set_attributes(document, element, attributes, scope)
+    return element
 
 
 def _set_attributes(
@@ -118,14 +130,11 @@ def _set_attributes(
     return scope
 
 
-def _note_value(document: Document, element: Element, value: Value) -> None:
+def _join(values: dict[Element, Value], element: Element, value: Value) -> None:
     """A value that is split over records is one value only if it is bytes."""
-    if element.text is None:
-        document.values[element] = value
-        return
-    before = document.values.pop(element, None)
+    before = values.pop(element, None)
     if isinstance(before, bytes) and isinstance(value, bytes):
-        document.values[element] = before + value
+        values[element] = before + value
 
 
 def from_elements(
@@ -138,30 +147,62 @@ def from_elements(
     dictionary has them. A QName as text or as the value of an attribute gets a prefix that is declared.
     """
     name_of = DictionaryString if intern else str
-    return _events(root, dict(scope or {"": ""}), name_of, 1)
+    events: list[Event] = []
+    _Writer(events, name_of).write(root, _Scope(dict(scope or {"": ""})), 1)
+    return iter(events)
 
 
-def _events(element: Element, scope: dict[str, str], name_of: type[str], depth: int) -> Iterator[Event]:
-    if depth > DEPTH_MAX:
-        raise ValueError(f"elements are nested deeper than {DEPTH_MAX} levels")
-    maker = _Prefixes(scope, name_of)
-    namespace, name = split_tag(element.tag)
-    prefix = maker.of_element(namespace)
-    attributes = [(*maker.of_attribute(key), maker.value(value)) for key, value in element.attrib.items()]
-    text = maker.value(element.text)
-    declared = tuple(declaration(*each) for each in maker.declared.items())
-    named: tuple[Attribute, ...] = tuple((p, name_of(n), name_of(ns), v) for p, n, ns, v in attributes)
-    yield ("start", prefix, name_of(name), name_of(namespace), (*declared, *named))
-    if text:
-        yield ("text", text)
-    for child in element:
-        if child.tag is Comment:  # type: ignore[comparison-overlap]  # that is how ElementTree marks them
-            yield ("comment", child.text or "")
-        elif child.tag is not ProcessingInstruction:  # type: ignore[comparison-overlap]
-            yield from _events(child, dict(maker.scope), name_of, depth + 1)
-        if child.tail:
-            yield ("text", child.tail)
-    yield END
+class _Scope:
+    """The prefixes around an element, and which of them its children use for a namespace."""
+
+    def __init__(self, bound: dict[str, str]) -> None:
+        self.bound = bound
+        self.prefixes: dict[str, str] = {}  # of elements, as they were chosen so far
+
+
+class _Writer:
+    def __init__(self, events: list[Event], name_of: type[str]) -> None:
+        self._events = events
+        self._name_of = name_of
+        self._names: dict[str, tuple[str, str]] = {}  # namespace and name of each tag so far
+
+    def write(self, element: Element, scope: _Scope, depth: int) -> None:
+        if depth > DEPTH_MAX:
+            raise ValueError(f"elements are nested deeper than {DEPTH_MAX} levels")
+        events, tag, text = self._events, element.tag, element.text
+        known = self._names.get(tag)
+        if known is None:
+            namespace, name = split_tag(tag)
+            known = self._names[tag] = (self._name_of(namespace), self._name_of(name))
+        prefix = scope.prefixes.get(known[0])
+        if prefix is not None and not element.attrib and (text is None or type(text) is str):
+            events.append(("start", prefix, known[1], known[0], ()))
+        else:
+            text, scope = self._start(element, known, scope)
+        if text:
+            events.append(("text", text))
+        for child in element:
+            if type(child.tag) is str:
+                self.write(child, scope, depth + 1)
+            elif child.tag is Comment:  # type: ignore[comparison-overlap]  # as ElementTree marks them
+                events.append(("comment", child.text or ""))
+            if child.tail:
+                events.append(("text", child.tail))
+        events.append(END)
+
+    def _start(self, element: Element, known: tuple[str, str], scope: _Scope) -> tuple[str, _Scope]:
+        """An element with attributes, a qualified name as text, or a namespace that is new here."""
+        maker, name_of = _Prefixes(dict(scope.bound), self._name_of), self._name_of
+        prefix = maker.of_element(known[0])
+        attributes = [(*maker.of_attribute(key), maker.value(value)) for key, value in element.attrib.items()]
+        text = maker.value(element.text)
+        declared = tuple(declaration(*each) for each in maker.declared.items())
+        named: tuple[Attribute, ...] = tuple((p, name_of(n), name_of(ns), v) for p, n, ns, v in attributes)
+        self._events.append(("start", prefix, known[1], known[0], (*declared, *named)))
+        if declared:
+            scope = _Scope(maker.scope)
+        scope.prefixes[known[0]] = prefix
+        return text, scope
 
 
 class _Prefixes:

@@ -8,7 +8,7 @@ import base64
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple, Union
@@ -143,12 +143,29 @@ def _list_text(values: "tuple[Value, ...]") -> str:
 
 def _double_text(value: float) -> str:
     """.NET's format "R": 15 digits when they give the number back, else 17."""
-    return _named(value) or _shortest(value, 15, 17, exact=lambda text: float(text) == value)
+    return (
+        _short(value, 15)
+        or _named(value)
+        or _shortest(value, 15, 17, exact=lambda text: float(text) == value)
+    )
 
 
 def _single_text(value: float) -> str:
     """The same with 7 digits or 9."""
-    return _named(value) or _shortest(value, 7, 9, exact=lambda text: _as_single(float(text)) == value)
+    return (
+        _short(value, 7)
+        or _named(value)
+        or _shortest(value, 7, 9, exact=lambda text: _as_single(float(text)) == value)
+    )
+
+
+def _short(value: float, digits: int) -> str:
+    """The text of a number that Python writes with few digits and without an exponent, which most are; else
+    "".
+    """
+    if 1e-4 <= value < 10.0**digits and len(text := repr(float(value))) <= digits + 1:
+        return text.removesuffix(".0")
+    return ""
 
 
 def _as_single(value: float) -> float:
@@ -172,15 +189,21 @@ _SCIENTIFIC: Final = re.compile(r"(-?)(\d)(?:\.(\d+))?e([+-]\d+)")
 
 
 def _shortest(value: float, few: int, many: int, *, exact: Callable[[str], bool]) -> str:
-    text, digits = f"{value:.{few - 1}e}", few
+    text, digits = _rounded(value, few), few
     if not exact(text):
-        text, digits = f"{value:.{many - 1}e}", many
+        text, digits = _rounded(value, many), many
     found = _SCIENTIFIC.fullmatch(text)
     assert found is not None
     sign, first, rest, exponent = found[1], found[2], (found[3] or "").rstrip("0"), int(found[4])
     if -5 < exponent < digits:
         return sign + _fixed(first + rest, exponent)
     return f"{sign}{first}{'.' + rest if rest else ''}E{exponent:+03}"
+
+
+def _rounded(value: float, digits: int) -> str:
+    """.NET rounds a half away from zero, Python to the even digit."""
+    context = Context(prec=digits, rounding=ROUND_HALF_UP)
+    return f"{context.create_decimal_from_float(value):.{digits - 1}e}"
 
 
 def _fixed(digits: str, exponent: int) -> str:
