@@ -21,7 +21,7 @@ SERVICE = Path(__file__).parent / "killed_service.py"
 def killed_after(directory: Path, lines: int | None) -> list[tuple[str, int]]:
     """What a service says until it is killed after so many lines, or until it has nothing more to do."""
     said: list[tuple[str, int]] = []
-    command = [sys.executable, SERVICE, directory]
+    command = [sys.executable, str(SERVICE), str(directory)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
         assert process.stdout is not None
         while (lines is None or len(said) < lines) and (line := process.stdout.readline()):

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 import tiercel.aio
+from client.fake_server import HOST
+from client.test_remote_daemon import FOR_ALL, daemon
 from tiercel import wcf
 from tiercel.framing.body import write_body
 from tiercel.framing.records import Encoding, Mode, Preamble
-from tiercel.model.errors import InvalidParameterError
+from tiercel.model.errors import InvalidParameterError, TransactionUsageError
 from tiercel.model.message import Message
 from tiercel.wcf import aio
 
@@ -336,6 +338,40 @@ async def cancelled(tmp_path: Any) -> None:
             await task
         assert queue.count == 1
         assert (await queue.receive(0)).abort_count == 1
+
+
+def test_a_remote_queue_manager(tmp_path: Any) -> None:
+    asyncio.run(served_remotely(tmp_path))
+
+
+async def served_remotely(tmp_path: Any) -> None:
+    """A remote reader has no transaction: the message is held, and given back when the call fails."""
+    async with daemon(tmp_path) as (qm, port):
+        queue = await qm.create_queue(r".\private$\orders", transactional=True, security=FOR_ALL)
+        async with aio.Endpoint(qm, ADDRESS).client() as client:
+            for number in 1, 2:
+                await client.send(ACTION, {"order": {"id": number}}, namespace=NAMESPACE)
+        async with await tiercel.aio.connect(HOST, port=port) as remote:
+            far = aio.Endpoint(remote, "net.msmq://srv/private/orders")
+            service = aio.Service(far)
+            seen: list[int] = []
+
+            @service.operation(ACTION)
+            async def submit(message: wcf.Envelope) -> None:
+                seen.append(number_of(message))
+                if len(seen) == 1:
+                    raise RuntimeError
+
+            assert await service.run(timeout=0) == 3
+            assert seen == [1, 1, 2]
+            assert queue.count == 0
+            with pytest.raises(TransactionUsageError, match="no transactions to send in"):
+                await sent(far)
+
+
+async def sent(endpoint: aio.Endpoint) -> None:
+    async with endpoint.client() as client:
+        await client.send(ACTION)
 
 
 def test_failures_are_logged(orders: wcf.Endpoint, caplog: Any) -> None:

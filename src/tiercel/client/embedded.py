@@ -104,6 +104,7 @@ class EmbeddedQueue(QueueCore):
     consume = blocking_generator(AsyncEmbeddedQueue.consume)
     peek = blocking(AsyncEmbeddedQueue.peek)
     move = blocking(AsyncEmbeddedQueue.move)
+    reject = blocking(AsyncEmbeddedQueue.reject)
     purge = blocking(AsyncEmbeddedQueue.purge)
 
     def cursor(self) -> EmbeddedCursor:

@@ -208,6 +208,12 @@ class AsyncEmbeddedQueue(QueueCore):
 
         self.driver.run(move)
 
+    async def reject(self, message: Message | int) -> None:
+        """Marks a message that was received in an open transaction: when that commits, the sender is told."""
+        number = check_number("message", message.lookup_id if isinstance(message, Message) else message)
+        reading = self.driver.engine.reading
+        self.driver.run(lambda: reading.reject_at_commit(self.opened(_RECEIVE), number))
+
     async def purge(self) -> int:
         """Removes every message, each with a line in the discards; returns how many there were."""
         return self.driver.run(lambda: self.driver.engine.purging.purge(self.opened(_RECEIVE)))

@@ -94,6 +94,9 @@ class Queue(_NamedQueue, Protocol):
         self, message: Message | int, subqueue: str | None, *, transaction: Transaction | None = None
     ) -> None: ...
 
+    def reject(self, message: Message | int) -> None:
+        """Refuses a message that was received in an open transaction; its commit tells the sender."""
+
     def purge(self) -> int | None:
         """Removes every message; an embedded queue returns how many there were."""
 
@@ -136,6 +139,8 @@ class AsyncQueue(_NamedQueue, Protocol):
     async def move(
         self, message: Message | int, subqueue: str | None, *, transaction: Transaction | None = None
     ) -> None: ...
+
+    async def reject(self, message: Message | int) -> None: ...
 
     async def purge(self) -> int | None: ...
 

@@ -309,10 +309,7 @@ def _write_unique_id(out: bytearray, value: UniqueId) -> None:
 
 
 def _write_bytes(out: bytearray, value: bytes) -> None:
-    if value:
-        _write_octets(out, records.BYTES8, value)
-    else:  # .NET's reader takes an attribute with a record of no bytes for the text "System.Byte[]"
-        out.append(records.EMPTY)
+    _write_octets(out, records.BYTES8, value)
 
 
 def _write_list(out: bytearray, values: tuple[Value, ...]) -> None:

@@ -27,7 +27,7 @@ from tiercel.framing.requests import (
     Subqueue,
     Wait,
 )
-from tiercel.model.codes import MessageSeekAction, QueueAccess
+from tiercel.model.codes import MessageSeekAction
 from tiercel.model.errors import TransactionUsageError, UnsupportedFormatNameOperationError
 from tiercel.model.path_name import PathName
 from tiercel.wcf.calls import Invoke
@@ -144,7 +144,7 @@ class Runner:
             case Move():
                 return request.queue.move(request.lookup_id, request.subqueue)
             case Reject():
-                return _reject(request.queue, request.lookup_id)
+                return request.queue.reject(request.lookup_id)
             case CloseQueue():
                 return request.queue.close()
             case Invoke():
@@ -156,12 +156,3 @@ class Runner:
             fix = "pass directory=, or turn use_active_directory off"
             raise UnsupportedFormatNameOperationError(str(path), problem="there is no directory", fix=fix)
         return self._directory(path)
-
-
-def _reject(queue: Any, lookup_id: int) -> Any:
-    """A remote queue has a call for it; an embedded one asks its engine."""
-    if hasattr(queue, "reject"):
-        return queue.reject(lookup_id)
-    reading = queue.driver.engine.reading
-    opened = queue.opened(QueueAccess.RECEIVE)
-    return queue.driver.run(lambda: reading.reject_at_commit(opened, lookup_id))
