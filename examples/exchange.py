@@ -1,8 +1,8 @@
-r"""Two queue managers on the network, one of which is killed in the middle.
+r"""Two queue managers on the network, one of which is killed part-way.
 
-This process is one of them, on 127.0.0.1; the other is a `tiercel serve` on 127.0.0.2. Messages of all three
-kinds go there, and what arrives is acknowledged to an administration queue here. Meanwhile the other one is
-killed by SIGKILL and, a little later, started again.
+This process runs one of them, on 127.0.0.1; the other is a `tiercel serve` on 127.0.0.2. It gets messages of
+all three kinds, with acknowledgements to an administration queue here. Part-way it is killed with SIGKILL
+and, a little later, started again.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ def free_port() -> int:
 
 
 def settings(host: str, port: int) -> str:
-    """Not the port of every day, which may be in use, and no five seconds until the next try to connect."""
+    """A free port instead of 1801, and short delays before reconnecting."""
     return f"""
         listen = {{ host = "{host}", port = {port} }}
         binary = {{ port = {port}, retry_ms = 100, retry_max_ms = 500 }}
@@ -51,7 +51,7 @@ def settings(host: str, port: int) -> str:
 
 
 class Other:
-    """The queue manager that is killed: a process of its own."""
+    """The queue manager that is killed, in a separate process."""
 
     def __init__(self, folder: Path, port: int) -> None:
         self._data = folder / "there"
@@ -72,7 +72,7 @@ class Other:
         await self._process.wait()
 
     def stored(self, kind: str) -> list[int]:
-        """The numbers of the messages on disk, in the order of the queue."""
+        """The numbers of the messages on disk, in queue order."""
         with tiercel.open(self._data) as qm:
             return [int(message.body) for message in qm.queue(rf".\private$\{kind}").cursor()]
 
@@ -85,7 +85,7 @@ class Sender:
 
     async def send(self, numbers: Iterable[int]) -> None:
         for number in numbers:
-            with self._qm.batch():  # one write to the disk for all three
+            with self._qm.batch():  # one disk write for all three
                 transaction = await self._qm.begin_transaction()
                 for kind, queue in self._queues.items():
                     message = tiercel.Message(
@@ -96,7 +96,7 @@ class Sender:
                     )
                     await queue.send(message, transaction=transaction if kind == "transactional" else None)
                 transaction.commit()
-            await asyncio.sleep(0)  # the network has its turn
+            await asyncio.sleep(0)  # let the network run
 
     async def count_acknowledgements(self) -> None:
         acks = self._qm.queue(r".\private$\acks")
@@ -135,7 +135,7 @@ async def exchange(folder: Path, port: int) -> int:
         await sender.send(range(COUNT // 3, COUNT // 2))
         await other.end(signal.SIGKILL)
         print(f"  {COUNT // 2} of each are sent; acknowledged: {sender.told()}")
-        print(f"  {THERE} is killed by SIGKILL")
+        print(f"  {THERE} is killed with SIGKILL")
         await sender.send(range(COUNT // 2, COUNT * 2 // 3))
         print(
             f"  {COUNT * 2 // 3} of each are sent; {sender.waiting()} messages wait for {THERE}", flush=True

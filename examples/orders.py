@@ -2,7 +2,7 @@ r"""A shop and its warehouse over one transactional queue.
 
     python examples/orders.py [directory]
 
-Run it twice with the same directory: what the first run left in the queue is still there.
+Run it twice with the same directory: the messages of the first run are still in the queue.
 """
 
 import sys
@@ -19,7 +19,7 @@ def queue(qm: tiercel.EmbeddedQueueManager, name: str) -> tiercel.EmbeddedQueue:
 
 
 def take_orders(qm: tiercel.EmbeddedQueueManager) -> None:
-    """All orders of a basket, or none."""
+    """Send all orders of a basket, or none."""
     with qm.transaction() as tx:
         for number, item in enumerate(["tea", "bread", "a brick"], start=1):
             order = tiercel.Message(item.encode(), label=f"order {number}")
@@ -27,7 +27,7 @@ def take_orders(qm: tiercel.EmbeddedQueueManager) -> None:
 
 
 def ship(qm: tiercel.EmbeddedQueueManager) -> None:
-    """Takes one order and passes it on in the same transaction: it is never lost and never shipped twice."""
+    """Receive one order and forward it in the same transaction: never lost, never shipped twice."""
     with qm.transaction() as tx:
         order = queue(qm, ORDERS).receive(timeout=0, transaction=tx)
         if order.body == b"a brick":

@@ -1,7 +1,7 @@
-r"""A consumer on another machine: logs on with NTLM, receives encrypted, acknowledges what is done.
+r"""A remote consumer: logs in with NTLM, receives encrypted messages, acknowledges finished ones.
 
-A daemon is started here with a queue of three orders that only `EXAMPLE\\reader` may receive from. The
-consumer fails in the middle of the second order, which goes back and comes again.
+A daemon is started with a queue of three orders that only `EXAMPLE\\reader` may receive. The consumer fails
+while processing the second order, which returns to the queue and is delivered again.
 """
 
 import signal
@@ -19,7 +19,7 @@ TIERCEL = (sys.executable, "-m", "tiercel")
 
 
 def prepare(directory: Path, port: int) -> Path:
-    """A queue with three orders, an account that may receive them, and the configuration of a daemon."""
+    """Create a queue with three orders, an account that may receive them, and a configuration."""
     config = directory / "tiercel.toml"
     config.write_text(
         f'[node]\ndata = "{directory / "data"}"\n[listen]\nport = 0\n'
@@ -47,7 +47,7 @@ def consume(port: int) -> None:
                     print(f"  {message.label} is received")
                     work(message, attempts)
             except ConnectionError as problem:
-                print(f"  {problem}: the order goes back")
+                print(f"  {problem}: the order returns to the queue")
             except tiercel.IoTimeoutError:
                 return
 
@@ -55,7 +55,7 @@ def consume(port: int) -> None:
 def work(message: tiercel.Message, attempts: list[str]) -> None:
     attempts.append(message.label)
     if message.label == "order 2" and attempts.count(message.label) == 1:
-        raise ConnectionError("the database is away")
+        raise ConnectionError("the database is unavailable")
 
 
 def refused(port: int) -> str:
@@ -64,7 +64,7 @@ def refused(port: int) -> str:
             remote.queue(r"private$\orders").peek(timeout=0)
     except tiercel.TiercelError as problem:
         return type(problem).__name__
-    raise AssertionError("a wrong password was taken")
+    raise AssertionError("a wrong password was accepted")
 
 
 def free_port() -> int:

@@ -1,7 +1,7 @@
-r"""The story of README on one screen: sent from one machine, received on another, seen, and landed by Spark.
+r"""The story of the README on one screen: sent on one machine, received on another, loaded by Spark.
 
 Two queue managers on one computer stand for two machines: the shop on 127.0.0.1 and the warehouse on
-127.0.0.2, which is killed in the middle. While they talk, Spark starts.
+127.0.0.2, which is killed part-way. Meanwhile, Spark starts.
 """
 
 import json
@@ -35,7 +35,7 @@ FAR = rf"DIRECT=TCP:{WAREHOUSE}\private$\orders"
 PACKET = "tests/vectors/mqqb/frame7_user_message.bin"
 START = Path.cwd()
 TIERCEL = (sys.executable, "-m", "tiercel")
-WIDTH = 118  # what is longer is cut
+WIDTH = 118  # longer lines are truncated
 OPTIONS = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
 MANY = 600
 
@@ -65,7 +65,7 @@ path = "lake/quarantine"
 
 
 class Machine:
-    """A queue manager in a process of its own."""
+    """A queue manager in a separate process."""
 
     def __init__(self, name: str, host: str, ports: list[int]) -> None:
         self.name = name
@@ -108,7 +108,7 @@ def say(title: str) -> None:
 
 
 def command(*words: str, show: bool = True, typed: str = "") -> str:
-    """Runs `tiercel` as somebody would type it, and gives what it prints."""
+    """Run a `tiercel` command line and return its output."""
     if show:
         print(f"  $ tiercel {shlex.join(words)}", flush=True)
     ended = subprocess.run(  # noqa: S603  # ours
@@ -123,7 +123,7 @@ def show(text: str, lines: int = 100) -> None:
 
 
 def survive() -> None:
-    say("1. A program that has a queue manager inside is killed in the middle of a transaction.")
+    say("1. A program with an embedded queue manager is killed during a transaction.")
     program = str(ROOT / "examples" / "survive.py")
     ended = subprocess.run((sys.executable, program), capture_output=True, text=True, check=True)  # noqa: S603
     show("\n".join(line.strip() for line in ended.stdout.splitlines() if line.startswith("  ")))
@@ -139,7 +139,7 @@ def exchange(warehouse: Machine) -> None:
     warehouse.end(signal.SIGKILL)
     command(*send, "order 2", '{"item": "ink", "amount": 3.2}')
     waiting = json.loads(command("outgoing", "--json", "--data", "shop", show=False))["count"]
-    print(f"  the warehouse was killed before order 2; not confirmed at the shop: {waiting}; it starts again")
+    print(f"  the warehouse was killed before order 2; not confirmed at the shop: {waiting}; it restarts")
     warehouse.start()
     while warehouse.count() < 2:
         time.sleep(0.05)
@@ -159,14 +159,14 @@ def receive_from_afar(port: int) -> None:
 
 
 def decode() -> None:
-    say("4. What a Windows queue manager sends, field by field.")
+    say("4. A packet from a Windows queue manager, field by field.")
     with chdir(ROOT):
         lines = command("decode", "--verify", PACKET).splitlines()
     show("\n".join([lines[2], *lines[4:9], "      ...", lines[-1]]))
 
 
 def send_many(path: Path) -> None:
-    """Lines as `tiercel export` writes them; the last message is spoilt."""
+    """Lines in the format of `tiercel export`; the last message is broken."""
     draw = random.Random(6)  # noqa: S311  # a demonstration
     with path.open("w", encoding="utf-8") as lines:
         for number in range(3, MANY + 3):
@@ -180,7 +180,7 @@ def land(spark: SparkSession, port: int) -> None:
     pipeline = parse(PIPELINE.replace("{port}", str(port)), Path.cwd())
     for words in ("the pipeline runs", "and once more"):
         done = run(pipeline, spark, lambda _query, _summary: None)
-        print(f"  {words}: {done.messages} messages taken, {done.quarantined} set apart", flush=True)
+        print(f"  {words}: {done.messages} messages loaded, {done.quarantined} quarantined", flush=True)
     messages, orders = (open_table(each.options).read(spark) for each in pipeline.tables)
     totals = orders.groupBy("item").agg({"*": "count", "amount": "sum"})
     named = totals.withColumnsRenamed({"count(1)": "orders", "sum(amount)": "amount"}).orderBy("item")
@@ -188,11 +188,11 @@ def land(spark: SparkSession, port: int) -> None:
         named.show()
     show(printed.getvalue().strip())
     made = make("traffic", messages, START / "build" / "demo")
-    print(f"  {made.headline}; the picture: {made.png.relative_to(START)}")
+    print(f"  {made.headline}; chart: {made.png.relative_to(START)}")
 
 
 def free_ports() -> list[int]:
-    """1801 where it is free on both machines; the others are whichever are free."""
+    """Port 1801 if it is free on both machines; any free ports for the others."""
     found: list[int] = []
     for wanted in (1801, 0, 0):
         with socket.socket() as here, socket.socket() as there:
@@ -220,7 +220,7 @@ def tell(spark: "Future[SparkSession]") -> None:
         exchange(warehouse)
         receive_from_afar(ports[2])
         decode()
-        say("5. Spark lands what is left in the warehouse, and what the shop sends now, each message once.")
+        say("5. Spark loads the remaining orders, and those that the shop sends now, each message once.")
         send_many(Path("orders.jsonl"))
         while warehouse.count() < MANY + 2:
             time.sleep(0.05)
@@ -234,13 +234,13 @@ def tell(spark: "Future[SparkSession]") -> None:
 def main() -> None:
     began = time.monotonic()
     with ThreadPoolExecutor() as pool, tempfile.TemporaryDirectory() as folder:
-        spark = pool.submit(open_session, "demo", "local[2]", OPTIONS)  # it takes its time, so it begins now
+        spark = pool.submit(open_session, "demo", "local[2]", OPTIONS)  # slow to start, so start it now
         try:
             with chdir(folder):
                 tell(spark)
         finally:
             spark.result().stop()
-    print(f"\n{time.monotonic() - began:.0f} seconds. README shows how to do each of these by hand.")
+    print(f"\n{time.monotonic() - began:.0f} seconds. The README shows each of these steps by hand.")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-r"""A queue manager that is killed in the middle of a transaction, and what is left of it.
+r"""A queue manager is killed during a transaction; another process opens what it left.
 
-A second process sends three orders and commits, begins to send two more, and dies by SIGKILL before it
-commits. This one then opens the same folder: the three are there, of the two there is no trace.
+A second process sends three orders and commits, sends two more, and is killed with SIGKILL before it commits.
+This one then opens the same directory: the three orders are there, the two are not.
 """
 
 import os
@@ -41,11 +41,9 @@ def main() -> int:
             orders = qm.queue(ORDERS)
             labels = [message.label for message in orders.cursor()]
             first = orders.receive(timeout=0)
-            print(
-                f"  found: {', '.join(labels)}; received again, since that was never committed: {first.label}"
-            )
+            print(f"  found: {', '.join(labels)}; received again (never committed): {first.label}")
     survived = labels == ["order 1", "order 2", "order 3"] and first.label == "order 1"
-    print("Nothing that was committed is lost, nothing that was not is there." if survived else "LOST!")
+    print("Everything committed is there, and nothing else." if survived else "LOST!")
     return 0 if survived else 1
 
 

@@ -1,4 +1,4 @@
-r"""Three workers that share the messages of one queue and answer in another, with asyncio.
+r"""Three asyncio workers that share the messages of one queue and reply to another.
 
 python examples/workers.py
 """
@@ -13,7 +13,7 @@ from tiercel import aio
 
 async def work(name: str, jobs: aio.Queue, results: aio.Queue) -> None:
     while True:
-        async with jobs.receiving() as job:  # given back when the block raises or the task is cancelled
+        async with jobs.receiving() as job:  # returned if the block raises or the task is cancelled
             await asyncio.sleep(0.01)
             await results.send(tiercel.Message(label=f"{name} did {job.label}"))
 

@@ -71,7 +71,7 @@ def test_the_story(tmp_path: Path) -> None:
     )
     assert ended.returncode == 0, ended.stderr[-2000:]
     [sent] = re.findall(r"(\d+) messages sent to", ended.stdout)
-    taken = re.findall(r"(\d+) messages taken, (\d+) set apart", ended.stdout)
+    taken = re.findall(r"(\d+) messages loaded, (\d+) quarantined", ended.stdout)
     assert taken == [(str(int(sent) + 1), "1"), ("0", "0")]  # one was left before, and one is spoilt
     assert sum(map(int, re.findall(r"\| *(\d+)\|$", ended.stdout, re.MULTILINE))) == int(sent)
     assert "received: order 1" in ended.stdout

@@ -40,7 +40,7 @@ class Column(NamedTuple):
 
 # By group, in the order that a reader sees: name and type; `*` marks what senders may set.
 _SPELLING = {
-    "place": """
+    "position": """
         queue string *, subqueue string, lookup_id long, claim_seq long,
         arrived_time timestamp, sent_time timestamp
     """,
