@@ -117,7 +117,7 @@ class TestRoundTrips:
         ([], "xml", "items of one type, at least one"),
         ([1, "a"], "xml", "items of one type"),
         ({"a": 1}, "xml", "a dict needs name="),
-        ({"a b": 1}, "xml", "is no name of an element"),
+        ({"a b": 1}, "xml", "is not a valid element name"),
         (1 << 64, "activex", "more than 64 bits"),
         (1 << 63, "binary", "number out of range"),
         (Decimal("0.00001"), "activex", "four decimals"),
@@ -125,10 +125,10 @@ class TestRoundTrips:
         (datetime(2024, 1, 1, tzinfo=UTC), "activex", "no time zone"),
         ([1], "binary", "takes str, not int"),
         (float("nan"), "json", "not JSON compliant"),
-        ("x", "yaml", "there is no such form"),
+        ("x", "yaml", "unknown form"),
     ],
 )
 def test_what_a_form_cannot_carry(value: object, form: Any, problem: str) -> None:
     with pytest.raises(InvalidParameterError, match="MQ_ERROR_INVALID_PARAMETER") as caught:
-        encode(value, form, name="Order" if problem == "is no name of an element" else None)
+        encode(value, form, name="Order" if problem == "is not a valid element name" else None)
     assert problem in str(caught.value)

@@ -71,8 +71,8 @@ class TestOptions:
         ("options", "words"),
         [
             ({"class": "7,NACK"}, "class 'NACK' is neither"),
-            ({"sentAfter": "yesterday"}, "sentAfter 'yesterday' is no time"),
-            ({"sentBefore": "9" * 30}, "is no time"),
+            ({"sentAfter": "yesterday"}, "sentAfter 'yesterday' is not a valid time"),
+            ({"sentBefore": "9" * 30}, "is not a valid time"),
         ],
     )
     def test_unreadable(self, options: dict[str, str], words: str) -> None:

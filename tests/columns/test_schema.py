@@ -73,9 +73,9 @@ def test_columns_stand_in_the_order_asked_for() -> None:
 @pytest.mark.parametrize(
     ("chosen", "words"),
     [
-        (["label", "boddy"], "no column 'boddy': did you mean body?"),
-        (["zzzzzz"], "no column 'zzzzzz': there are queue, subqueue"),
-        (["label", "body", "label"], "label is named twice"),
+        (["label", "boddy"], "unknown column 'boddy': did you mean body?"),
+        (["zzzzzz"], "unknown column 'zzzzzz': columns: queue, subqueue"),
+        (["label", "body", "label"], "label appears twice"),
     ],
 )
 def test_wrong_columns_are_named(chosen: list[str], words: str) -> None:

@@ -45,21 +45,29 @@ class TestSchema:
         [
             (pa.schema([("body", pa.binary()), ("labl", pa.string())]), UnknownColumnError, "mean label?"),
             (arrow_schema(["body", "lookup_id"]), WriterSchemaError, "lookup_id cannot be set"),
-            (arrow_schema(["label"]), WriterSchemaError, "no column body"),
-            (pa.schema([("body", pa.int64())]), WriterSchemaError, "body is int64; make it binary"),
+            (arrow_schema(["label"]), WriterSchemaError, "missing column body"),
+            (pa.schema([("body", pa.int64())]), WriterSchemaError, "body is int64; it must be binary"),
             (
                 pa.schema([("body", pa.binary()), ("priority", pa.string())]),
                 WriterSchemaError,
-                "make it tiny",
+                "it must be tiny",
             ),
-            (pa.schema([("body", pa.binary()), ("ttrq", pa.float64())]), WriterSchemaError, "make it long"),
-            (pa.schema([("body", pa.binary()), ("label", pa.binary())]), WriterSchemaError, "make it string"),
+            (
+                pa.schema([("body", pa.binary()), ("ttrq", pa.float64())]),
+                WriterSchemaError,
+                "it must be long",
+            ),
+            (
+                pa.schema([("body", pa.binary()), ("label", pa.binary())]),
+                WriterSchemaError,
+                "it must be string",
+            ),
             (
                 pa.schema([("body", pa.binary()), ("extension", pa.string())]),
                 WriterSchemaError,
-                "make it bin",
+                "it must be bin",
             ),
-            (pa.schema([("body", pa.binary())] * 2), WriterSchemaError, "there twice"),
+            (pa.schema([("body", pa.binary())] * 2), WriterSchemaError, "duplicate column"),
         ],
     )
     def test_refused(self, schema: pa.Schema, error: type[ValueError], words: str) -> None:

@@ -1,8 +1,8 @@
-"""What the applications wrote: bodies of messages to values, and values to bodies.
+"""Message bodies to values, and values to bodies.
 
-`decode(body, body_type)` reads text, numbers, XML, JSON, ActiveX types and what .NET's BinaryFormatter wrote;
-it never raises, whatever the bytes, and executes nothing. `encode(value, form)` writes what Windows programs
-read. Standard library only, so that a Spark worker, the command line and a web server can all use it.
+`decode(body, body_type)` decodes text, numbers, XML, JSON, ActiveX types and .NET BinaryFormatter data; it
+never raises and executes nothing. `encode(value, form)` writes bodies for Windows programs. Standard library
+only, so that a Spark worker, the command line and a web server can all use it.
 """
 
 from tiercel.bodies.decoded import Decoded, Kind, Value

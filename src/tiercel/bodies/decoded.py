@@ -1,4 +1,4 @@
-"""A body as a value, and as the texts that go into columns."""
+"""A decoded body, as a value and as text."""
 
 import base64
 import json
@@ -10,12 +10,12 @@ from typing import Any
 
 from tiercel.bodies.numbers import float_name
 
-# What JSON has, and bytes. Dates, GUIDs and decimals are texts, exact as they came.
+# JSON values, and bytes. Dates, GUIDs and decimals are exact text.
 Value = None | bool | int | float | str | bytes | Sequence["Value"] | Mapping[str, "Value"]
 
 
 class Kind(StrEnum):
-    """What a body turned out to be."""
+    """The kind of a body."""
 
     EMPTY = "empty"  # no bytes, or VT_NULL
     TEXT = "text"
@@ -34,7 +34,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What was read of a body. With an `error` there is no value; `text` may still be there."""
+    """A decoded body. With an `error` there is no value; `text` may still be set."""
 
     kind: Kind
     value: Value = None
@@ -78,7 +78,7 @@ def _named(value: Value) -> Value:
 
 
 def plain_text(value: str | float) -> str:
-    """A single value as a person reads it."""
+    """A single value as text."""
     return value if isinstance(value, str) else to_json(value).strip('"')
 
 

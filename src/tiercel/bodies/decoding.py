@@ -1,4 +1,4 @@
-"""Any body to a value: by its type where that says enough, else by what the bytes look like."""
+"""Decodes any body: by its type if that is specific enough, otherwise by its bytes."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -17,10 +17,10 @@ Expected = Literal["text", "xml", "json", "dotnet"]
 
 
 def decode(body: bytes, body_type: int = 0, *, expect: Expected | None = None) -> Decoded:
-    """What the body says; never raises for any bytes and any type: what cannot be read has an `error`.
+    """Decode a body; never raises: an undecodable body has an `error`.
 
-    Type 0 (and a number that is no type) says nothing: XML, JSON, text and .NET's binary format are told by
-    their looks. With `expect` anything else is an error, instead of being whatever it looks like.
+    For type 0 (and unknown types), XML, JSON, text and .NET's binary format are recognized by their bytes.
+    With `expect`, any other kind is an error.
     """
     if expect is not None:
         return _EXPECTED[expect](body, body_type)
@@ -41,7 +41,7 @@ def _guarded(kind: Kind, read: Callable[..., Decoded], *arguments: object) -> De
     except DecodeError as error:
         return Decoded(kind, error=str(error))
     except RecursionError:  # a caller so deep in its stack that even few levels are too many
-        return Decoded(kind, error="body: no stack is left to read it")
+        return Decoded(kind, error="body: too deeply nested for the remaining stack")
 
 
 def _by_looks(body: bytes) -> Decoded:
@@ -62,7 +62,7 @@ def _typed_text(body: bytes, body_type: int) -> Decoded:
 
 
 def _document(text: str) -> Decoded:
-    """Text, read further when it is XML or JSON. Only broken XML that declares itself is an error."""
+    """Text, decoded further if it is XML or JSON. Only malformed XML with a declaration is an error."""
     start = text.lstrip()[:5]
     if start.startswith("<"):
         found = _xml(text)
@@ -94,7 +94,7 @@ def _dotnet(body: bytes) -> Decoded:
     return Decoded(Kind.DOTNET, value, value if isinstance(value, str) else to_json(value))
 
 
-# What was asked for, or an error
+# The expected kind, or an error
 
 
 def _text_of(body: bytes, body_type: int) -> str:

@@ -1,4 +1,4 @@
-"""Values to bodies that Windows programs read: `queue.send(Message(**encode("hello", "xml")._asdict()))`."""
+"""Encodes values for Windows programs: `queue.send(Message(**encode("hello", "xml")._asdict()))`."""
 
 import base64
 import json
@@ -20,7 +20,7 @@ Form = Literal["xml", "activex", "binary", "json", "utf-8", "bstr", "lpwstr", "l
 
 
 class Encoded(NamedTuple):
-    """What goes into the fields of a `Message` of the same names."""
+    """The fields `body` and `body_type` of a `Message`."""
 
     body: bytes
     body_type: int
@@ -34,9 +34,7 @@ def encode(value: Any, form: Form, *, name: str | None = None) -> Encoded:
     """
     if form not in _FORMS:
         known = ", ".join(_FORMS)
-        raise InvalidParameterError(
-            f"form {form!a}", problem="there is no such form", fix=f"use one of {known}"
-        )
+        raise InvalidParameterError(f"form {form!a}", problem="unknown form", fix=f"use one of {known}")
     try:
         body, body_type = _FORMS[form](value, name)
     except (ValueError, TypeError, struct.error, OverflowError) as problem:
@@ -185,7 +183,7 @@ def _array(values: Iterable[Any]) -> str:
 
 def _element(name: str, value: Any, attributes: str = "") -> str:
     if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!a} is no name of an element")
+        raise ValueError(f"{name!a} is not a valid element name")
     match value:
         case None:
             return f'<{name}{attributes} xsi:nil="true" />'

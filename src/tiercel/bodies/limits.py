@@ -1,4 +1,4 @@
-"""How much is made of a hostile body: it has at most 4 MiB, and these keep the value in proportion."""
+"""Limits for decoding untrusted bodies: they keep the value in proportion to the body (at most 4 MiB)."""
 
 # Nesting of elements, arrays and objects. Readers recurse: six frames of Python's thousand for a level.
 DEPTH_MAX = 64

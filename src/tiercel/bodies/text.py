@@ -1,4 +1,4 @@
-"""Bytes that may be text: which encoding, and whether it reads as text at all."""
+"""Detects text and its encoding."""
 
 import re
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
@@ -11,7 +11,7 @@ _ENCODINGS = re.compile(r"us-ascii|utf-?8|iso-8859-\d\d?|windows-125\d|cp125\d",
 
 
 def read_text(body: bytes) -> str | None:
-    """The body as text, or None when it does not look like text.
+    """The body as text, or None if it does not look like text.
 
     Without a byte order mark UTF-8 is tried, then UTF-16 that is mostly Latin: every other pair of bytes is a
     Chinese character, so nothing else can be told from numbers.

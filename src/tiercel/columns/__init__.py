@@ -1,8 +1,8 @@
-"""Messages as columns of Arrow: the table of columns, messages to batches, and rows to messages.
+"""Messages as Arrow columns: the table of columns, messages to batches, and rows to messages.
 
-Everything here is numpy and pyarrow and needs the extra `data`; nothing here does I/O. Stored messages are
-made into batches by `tiercel.columns.stored`, which is not imported here: a task of Spark needs nothing of
-it, and starts a tenth of a second earlier.
+Requires the extra `data` (numpy, pyarrow); does no I/O. `tiercel.columns.stored` turns stored messages into
+batches. It is not imported here, because Spark tasks do not need it and start a tenth of a second earlier
+without it.
 """
 
 from tiercel.columns.cutting import cut

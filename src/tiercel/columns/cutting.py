@@ -1,4 +1,4 @@
-"""Cuts what a cursor reads into lists that make good batches."""
+"""Groups the records of a cursor into batches of a good size."""
 
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
@@ -6,7 +6,7 @@ from typing import TypeVar
 K = TypeVar("K")
 V = TypeVar("V", bytes, memoryview)
 
-# Spark reads batches of 5 to 10 thousand rows fastest, as long as they stay below some 8 MiB.
+# Spark is fastest with batches of 5,000 to 10,000 rows and less than about 8 MiB.
 MAX_ROWS = 8192
 MAX_BYTES = 8 << 20
 
@@ -14,7 +14,7 @@ MAX_BYTES = 8 << 20
 def cut(
     items: Iterable[tuple[K, V]], max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES
 ) -> Iterator[tuple[list[K], list[V]]]:
-    """Keys and values, at most so many at once; a value above the limit comes alone."""
+    """Keys and values in bounded groups; a value above the limit is a group of its own."""
     keys: list[K] = []
     values: list[V] = []
     room = max_bytes

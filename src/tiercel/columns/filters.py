@@ -1,4 +1,4 @@
-"""Which rows of a batch somebody wants: by label, class and the time of sending."""
+"""Row filters: by label, class and sent time."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from tiercel.model.codes import MessageClass
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """All conditions must hold; one that is None holds always."""
+    """All conditions must hold; None means no condition."""
 
     label_like: str | None = None  # a pattern of SQL: % for any text, _ for any character
     classes: frozenset[int] | None = None
@@ -23,7 +23,7 @@ class RowFilter:
 
     @classmethod
     def of_options(cls, options: Mapping[str, str]) -> Self | None:
-        """The filter that the options of the data source describe, or None if they describe none."""
+        """The filter in the options of the data source, or None."""
         chosen = {name: value for name, value in options.items() if name in _OPTIONS and value}
         if not chosen:
             return None
@@ -45,7 +45,7 @@ class RowFilter:
         return tuple(name for name, is_needed in needed.items() if is_needed)
 
     def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """True for each row that is wanted; a row without the value is not."""
+        """True for each selected row; rows without the value are not selected."""
         conditions = list(self._conditions(batch))
         mask = conditions[0] if conditions else pa.array([True] * len(batch), pa.bool_())
         for condition in conditions[1:]:
@@ -68,7 +68,7 @@ _OPTIONS = ("labelLike", "class", "sentAfter", "sentBefore")
 
 
 def _class(text: str) -> int:
-    """A class by its number or by the name that the specification has for it."""
+    """A message class by number or by its name in the specification."""
     name = text.strip()
     if name.upper() in MessageClass.__members__:
         return int(MessageClass[name.upper()])
@@ -76,17 +76,17 @@ def _class(text: str) -> int:
         return int(name, 0)
     except ValueError:
         known = ", ".join(MessageClass.__members__)
-        problem = f"class {name!r} is neither a number nor a class of messages; write one of {known}"
+        problem = f"class {name!r} is neither a number nor a class of messages; use one of {known}"
         raise ValueError(problem) from None
 
 
 def _time(option: str, text: str) -> datetime:
-    """A time as people write it; without a zone it is UTC, as all times in the columns."""
+    """A time; UTC if it has no zone, like all times in the columns."""
     try:
         if text.isdecimal():
             return datetime.fromtimestamp(int(text), UTC)
         time = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
-        problem = f"{option} {text!r} is no time; write 2025-01-31T12:00:00Z, or seconds since 1970"
+        problem = f"{option} {text!r} is not a valid time; use 2025-01-31T12:00:00Z, or seconds since 1970"
         raise ValueError(problem) from None
     return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Many byte strings as one, and reading the same thing at many places of it at once."""
+"""Many byte strings joined into one, for reading the same field at many offsets at once."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,13 +13,13 @@ Buffer = bytes | memoryview
 Places = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-# Zeros behind the last value: a header that a row does not have is read here.
+# Zeros after the last value: missing headers are read here.
 _ROOM = 128
 _MAX_BYTES = (1 << 31) - 1 - _ROOM  # Arrow's binary columns count in 32 bits
 
 
 class Joined:
-    """The values behind one another, and where each starts and ends."""
+    """The joined values, with the start and end of each."""
 
     def __init__(self, values: Sequence[Buffer]) -> None:
         sizes = np.fromiter(map(len, values), np.int64, len(values))
@@ -27,7 +27,7 @@ class Joined:
         self.starts: Places = self.ends - sizes
         self.zeros = int(self.ends[-1]) if len(values) else 0
         if self.zeros > _MAX_BYTES:
-            raise ValueError(f"{self.zeros} bytes are too many for one batch; cut them before")
+            raise ValueError(f"{self.zeros} bytes are too many for one batch; split them first")
         self.data = b"".join((*values, bytes(_ROOM)))
         self._buffer = pa.py_buffer(self.data)
 
@@ -35,15 +35,15 @@ class Joined:
         return self.data[self.starts[at] : self.ends[at]]
 
     def checksums(self, starts: Places, ends: Places) -> npt.NDArray[np.uint32]:
-        """The CRC-32 of each stretch."""
+        """The CRC-32 of each range."""
         view = memoryview(self.data)
         found = (crc32(view[at:end]) for at, end in zip(starts.tolist(), ends.tolist(), strict=True))
         return np.fromiter(found, np.uint32, len(starts))
 
     def structures(self, layout: np.dtype[Any], places: Places) -> npt.NDArray[Any]:
-        """The fixed fields of a structure at each place; one beyond the data is all zeros."""
+        """The fixed fields of a structure at each offset; zeros beyond the data."""
         whole = f"V{layout.itemsize}"
-        # One element for every byte, each as long as the structure: they overlap, and nothing is copied.
+        # One overlapping element per byte, each as long as the structure; nothing is copied.
         every = np.ndarray((len(self.data) - layout.itemsize + 1,), whole, self.data, strides=(1,))
         return every[np.minimum(places, self.zeros)].view(layout)
 
@@ -51,14 +51,14 @@ class Joined:
         return self.structures(np.dtype(kind), places)
 
     def slices(self, starts: Places, sizes: Places, *, empty_is_null: bool = False) -> pa.BinaryArray:
-        """What stands at each place, in rising order, copied to an array of its own."""
+        """The bytes at each range, in ascending order, copied to a new array."""
         count = len(starts)
         if not count or (empty_is_null and not sizes.any()):
             return pa.nulls(count, pa.binary())
         bounds = np.empty(2 * count, np.int32)
         bounds[0::2] = starts
         bounds[1::2] = starts + sizes
-        # Every second element of this array is a slice, and between them is what nobody wants.
+        # Every second element of this array is a slice; the others are gaps.
         buffers = [None, pa.py_buffer(bounds), self._buffer]
         everything = pa.Array.from_buffers(pa.binary(), 2 * count - 1, buffers)
         chosen = pa.array(np.arange(0, 2 * count, 2), mask=sizes == 0 if empty_is_null else None)
@@ -66,19 +66,19 @@ class Joined:
 
 
 def fixed_binary(column: npt.NDArray[Any]) -> pa.Array:
-    """Byte strings of one size, as a field of a structure holds them."""
+    """Byte strings of a fixed size, from a field of a structure."""
     data = np.ascontiguousarray(column)
     return pa.Array.from_buffers(pa.binary(data.itemsize), len(data), [None, pa.py_buffer(data)])
 
 
 def mapped(values: pa.Array, function: Callable[[bytes], Any], kind: pa.DataType) -> pa.Array:
-    """A function of each value, asked once for those that are the same; null stays null."""
+    """Apply a function once per distinct value; null stays null."""
     encoded = values.dictionary_encode()
     return pa.array(map(function, encoded.dictionary.to_pylist()), kind).take(encoded.indices)
 
 
 def texts(units: pa.BinaryArray, function: Callable[[bytes], str]) -> pa.StringArray:
-    """UTF-16 texts as UTF-8: plain ones all at once, and those with other characters by the function."""
+    """UTF-16 texts as UTF-8: ASCII ones all at once, others by the function."""
     count = len(units)
     if not count:
         return pa.nulls(0, pa.string())

@@ -1,7 +1,7 @@
-"""Messages to columns, one by one: every property where it says what it is.
+"""Messages to columns, one by one.
 
-This is the plain way. It serves messages that come from afar and from captures, the packets that are too odd
-for `stored`, and as the measure of what `stored` makes of all others.
+This is the simple path. It is used for remote messages and captures and for packets too unusual for `stored`,
+and tests compare `stored` with it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +20,7 @@ from tiercel.wire.base_header import VERSION
 
 
 class Row(NamedTuple):
-    """A message and what stands beside it; one that cannot be read has an error instead."""
+    """A message and its record; an error if it cannot be decoded."""
 
     message: Message | None
     lookup_id: int
@@ -40,7 +40,7 @@ def of_messages(
     claim_seqs: Sequence[int] | None = None,
     raws: Sequence[bytes] | None = None,
 ) -> pa.RecordBatch:
-    """The columns of these messages; `raws` are their packets, where somebody has them."""
+    """The columns of these messages; `raws` are their packets, if available."""
     seqs = repeat(None, len(messages)) if claim_seqs is None else claim_seqs
     packets = repeat(None, len(messages)) if raws is None else raws
     rows = [
@@ -72,18 +72,18 @@ def of_rows(
 
 
 def _body_size(message: Message) -> int:
-    """A peek from afar may have only the first bytes of the body, and knows how many there are."""
+    """A remote peek may have only the first bytes of the body, and its full size."""
     size = getattr(message, "body_size", None)
     return len(message.body) if size is None else size
 
 
 def text(value: str) -> str:
-    """The same for Arrow, whose text is UTF-8: what is no character becomes U+FFFD."""
+    """The text for Arrow, in UTF-8: lone surrogates become U+FFFD."""
     return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def queue_text(name: FormatName | None, names: tuple[FormatName, ...] = ()) -> str | None:
-    """The name of a queue, or of all of them where the message names several."""
+    """The name of a queue, or of all of them for a multiple-element name."""
     if name is None:
         return text(",".join(map(str, names))) or None
     return text(str(name))
@@ -94,7 +94,7 @@ def guid_text(guid: UUID) -> str | None:
 
 
 def signed32(value: int) -> int:
-    """The same bits where a column has no unsigned numbers."""
+    """The same bits as a signed number, for columns without unsigned types."""
     return value - (1 << 32) if value >> 31 else value
 
 
@@ -103,7 +103,7 @@ def signed64(value: int) -> int:
 
 
 def microseconds(seconds: int) -> int | None:
-    """A point in time; 0 means never."""
+    """A time; None for 0."""
     return seconds * 1_000_000 or None
 
 
@@ -114,7 +114,7 @@ def _journal(message: Message) -> int:
 
 
 def _transaction(message: Message) -> str | None:
-    """Only the source makes the number of a transaction unique, as with messages."""
+    """A transaction number is unique only together with its source, like a message number."""
     if message.transaction_id is None:
         return None
     return str(MessageId(message.source_queue_manager, message.transaction_id))

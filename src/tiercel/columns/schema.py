@@ -23,7 +23,7 @@ ARROW_TYPES = {
 
 
 class UnknownColumnError(ValueError):
-    """A column that no message has."""
+    """An unknown column."""
 
 
 class Column(NamedTuple):
@@ -83,27 +83,27 @@ BY_NAME = {column.name: column for column in COLUMNS}
 
 
 def names() -> tuple[str, ...]:
-    """The columns that a reader gets who names none: all but those on demand."""
+    """The default columns: all but those on demand."""
     return tuple(column.name for column in COLUMNS if not column.on_demand)
 
 
 def check_names(chosen: Iterable[str] | None = None) -> tuple[str, ...]:
-    """The names, all of them columns and none twice."""
+    """Check that the names are columns, without duplicates."""
     chosen = names() if chosen is None else tuple(chosen)
     for name in chosen:
         if name not in BY_NAME:
             raise unknown_column(name, BY_NAME)
     if len(set(chosen)) < len(chosen):
         doubled = next(name for name in chosen if chosen.count(name) > 1)
-        raise UnknownColumnError(f"column {doubled} is named twice; name it once")
+        raise UnknownColumnError(f"column {doubled} appears twice")
     return chosen
 
 
 def unknown_column(name: str, known: Iterable[str]) -> UnknownColumnError:
     known = tuple(known)
     near = get_close_matches(name, known, n=1)
-    advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-    return UnknownColumnError(f"there is no column {name!r}: {advice}")
+    advice = f"did you mean {near[0]}?" if near else f"columns: {', '.join(known)}"
+    return UnknownColumnError(f"unknown column {name!r}: {advice}")
 
 
 def arrow_schema(chosen: Iterable[str] | None = None) -> pa.Schema:

@@ -1,4 +1,4 @@
-"""Stored messages to columns: the plain ones all at once, the others one by one."""
+"""Stored messages to columns: plain ones all at once, others one by one."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal
@@ -25,14 +25,14 @@ _KEY = np.dtype([("slot", ">u4"), ("number", ">u8")])  # the number is a lookup 
 
 
 class BadMessageError(StoreDamagedError):
-    """A stored message that cannot be read, and nobody said what to do with it."""
+    """A stored message that cannot be decoded, with bad messages not allowed."""
 
-    meaning = "it cannot be read"
-    fix = "read with badMessageMode=column to see it as a row, or skip to leave it out"
+    meaning = "cannot be decoded"
+    fix = "use badMessageMode=column to get it as a row, or skip to omit it"
 
 
 class StoredRows:
-    """What a range read of the store found, copied: where it came from may change or end."""
+    """The result of a range read, copied, because the snapshot may end."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class StoredRows:
         return len(self.lookup_ids)
 
     def row(self, at: int) -> Row:
-        """One of them, read in the plain way."""
+        """One message, decoded by the simple path."""
         lookup_id = int(self.lookup_ids[at])
         seq = None if self.claim_seqs is None else int(self.claim_seqs[at])
         raw = self.joined.value(at)
@@ -104,8 +104,7 @@ def batch_of(
 ) -> pa.RecordBatch:
     """The columns of stored messages.
 
-    A message that cannot be read is an error, or a row with nothing but its `decode_error`, or left out:
-    `bad` says which.
+    `bad` says whether an undecodable message is an error, a row with only `decode_error`, or omitted.
     """
     chosen = check_names(names)
     read = chosen if where is None else tuple(dict.fromkeys(chosen + where.columns))
@@ -123,7 +122,7 @@ def slow_batch_of(
     subqueue: str | None = None,
     bad: BadMessages = "fail",
 ) -> pa.RecordBatch:
-    """The same, every message read one by one: what `batch_of` is measured against."""
+    """The same, one message at a time; tests compare `batch_of` with it."""
     found = map(rows.row, range(len(rows)))
     return of_rows([row for row in found if _is_wanted(row, bad)], names, queue=queue, subqueue=subqueue)
 

@@ -1,8 +1,8 @@
-"""Walks over many stored messages at once: where each header stands, and which packets are plain.
+"""Finds the headers of many stored messages at once, and which packets are plain.
 
-A plain packet is whole, and has none of the seldom headers behind its properties. The steps and checks are
-those of `UserMessage`, done to all rows together; whatever does not pass here is not refused, but left to
-`UserMessage`, which knows the seldom headers and says what is wrong with the others.
+A plain packet is complete and has no rare headers after its properties. The steps and checks are those of
+`UserMessage`, applied to all rows together. Rows that fail here are not refused but left to `UserMessage`,
+which handles rare headers and reports errors.
 """
 
 from copy import copy
@@ -92,7 +92,7 @@ _NAME_SIZES = np.array(
 
 
 class Walk:
-    """Places are in the joined data; those of a row that is not plain mean nothing."""
+    """Offsets are in the joined data; those of rows that are not plain are meaningless."""
 
     def __init__(self, joined: Joined, head_size: int = 0) -> None:
         self.joined = joined
@@ -131,7 +131,7 @@ class Walk:
         return np.where(self.has(flag), size, 0)
 
     def _is_whole(self) -> Mask:
-        """Stored as it was written: nothing is believed before the checksum is right."""
+        """Whether the checksum matches; checked before anything else."""
         checksums = self.joined.checksums(self.record + 4, self.end)
         whole: Mask = (checksums == self.head["checksum"]) & (self.head["version"] == records.VERSION)
         if self._has_head:  # of a claim, with a checksum of its own at its end

@@ -1,4 +1,4 @@
-"""Rows to messages: what senders may say of a message, checked before anything is sent."""
+"""Rows to messages: the columns that senders may set, checked before anything is sent."""
 
 from collections.abc import Iterable, Iterator
 
@@ -22,8 +22,8 @@ from tiercel.model.queue_name import parse_queue_name
 WRITER_COLUMNS = tuple(column.name for column in COLUMNS if column.written)
 
 _U32 = 0xFFFF_FFFF
-_POSITIVE, _NEGATIVE = int(Journal.JOURNAL), int(Journal.DEADLETTER)  # plain numbers are ten times as quick
-# What a null means; a message from Spark survives a restart unless it says that it need not.
+_POSITIVE, _NEGATIVE = int(Journal.JOURNAL), int(Journal.DEADLETTER)  # plain numbers are ten times as fast
+# Defaults for null; messages from Spark are recoverable unless they say otherwise.
 _DEFAULTS: dict[str, object] = {
     "queue": None,
     "correlation_id": bytes(CORRELATION_ID_BYTES),
@@ -55,11 +55,11 @@ _QUEUES = ("queue", "resp_queue", "admin_queue")
 
 
 class WriterSchemaError(ValueError):
-    """Rows that are no messages, whatever is in them."""
+    """Rows whose columns cannot be messages."""
 
 
 class RowValueError(ValueError):
-    """A row with a value that no message can have."""
+    """A row with an invalid value."""
 
 
 def check_writer_schema(schema: pa.Schema, queue: str | None = None) -> None:
@@ -69,21 +69,19 @@ def check_writer_schema(schema: pa.Schema, queue: str | None = None) -> None:
             raise _not_written(field.name)
         if not _fits(field.name, field.type):
             wanted = BY_NAME[field.name].kind
-            raise WriterSchemaError(f"column {field.name} is {field.type}; make it {wanted}")
+            raise WriterSchemaError(f"column {field.name} is {field.type}; it must be {wanted}")
     if len(set(schema.names)) < len(schema.names):
-        raise WriterSchemaError(f"a column is there twice; the columns are {', '.join(schema.names)}")
+        raise WriterSchemaError(f"duplicate column; the columns are {', '.join(schema.names)}")
     if "body" not in schema.names:
-        raise WriterSchemaError("there is no column body; every message has one, be it empty")
+        raise WriterSchemaError("missing column body; it is required, but may be empty")
     if queue is None and "queue" not in schema.names:
-        raise WriterSchemaError("nothing says where the rows go: set the option queue, or add a column queue")
+        raise WriterSchemaError("missing destination: set the option queue, or add a column queue")
 
 
 def _not_written(name: str) -> ValueError:
     if name in BY_NAME:
         columns = ", ".join(WRITER_COLUMNS)
-        return WriterSchemaError(
-            f"column {name} cannot be set by who sends; leave it out and keep of {columns}"
-        )
+        return WriterSchemaError(f"column {name} cannot be set by senders; use only {columns}")
     return unknown_column(name, WRITER_COLUMNS)
 
 
@@ -101,7 +99,7 @@ def _fits(name: str, kind: pa.DataType) -> bool:
 
 
 def check_rows(batch: pa.RecordBatch, queue: str | None = None) -> None:
-    """Refuses the first value that no message can have; `queue` is where rows go that do not say."""
+    """Refuse the first invalid value; `queue` is the destination of rows without one."""
     check_writer_schema(batch.schema, queue)
     batch.validate(full=True)  # it may come from outside, with offsets that lead anywhere
     for name, limit in _LARGEST.items():
