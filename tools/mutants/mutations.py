@@ -100,9 +100,12 @@ def _walk(
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST) and not _is_skipped(child):
                 own = child if isinstance(child, ast.stmt) else statement
+                inner = scope.inner(child)
+                if isinstance(child, ast.arguments):  # defaults are evaluated with the definition
+                    inner = inner._replace(is_imported=True)
                 if isinstance(child, ast.stmt | ast.expr) and own is not None:
-                    yield child, own, scope.inner(child)
-                yield from _walk(child, own, scope.inner(child))
+                    yield child, own, inner
+                yield from _walk(child, own, inner)
 
 
 def _is_skipped(node: ast.AST) -> bool:
