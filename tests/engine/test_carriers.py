@@ -117,6 +117,12 @@ class TestAQueueOfTheStoreThatNobodyCarries:
         assert [*states, queue.state] == [OutgoingQueueState.ON_HOLD, OutgoingQueueState.NEED_VALIDATION]
         assert len(queue.connection_history) == 1
 
+    def test_can_be_purged(self, box: Box) -> None:
+        world = box.world
+        opened = box.open(QueueAccess.RECEIVE | QueueAccess.ADMIN)
+        assert world.run(lambda: world.engine.purging.purge(opened)) == 2
+        assert box.state.count == 0
+
     def test_goes_on_with_a_carrier(self, box: Box) -> None:
         world = box.world
         world.restart()

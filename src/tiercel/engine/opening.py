@@ -111,11 +111,12 @@ class Opening:
         return OpenQueue(next(self._handles), name, access, share, children=tuple(children))
 
     def _find_to_read(self, name: FormatName, access: QueueAccess, token: Token) -> QueueState:
-        if isinstance(name, MulticastFormatName) or (isinstance(name, DirectFormatName) and name.is_http):
-            problem = "it can only be opened to send"
-            raise UnsupportedFormatNameOperationError(str(name), problem=problem)
+        is_http = isinstance(name, DirectFormatName) and name.is_http
         if access & QueueAccess.ADMIN:
             state = self._catalog.outgoing(name)
+        elif is_http or isinstance(name, MulticastFormatName):
+            problem = "it can only be opened to send"
+            raise UnsupportedFormatNameOperationError(str(name), problem=problem)
         elif isinstance(name, ConnectorFormatName):
             state = self._catalog.by_identifier(name.network)
         else:

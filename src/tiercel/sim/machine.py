@@ -40,7 +40,8 @@ class Parts:
 
     engine: type[Engine] = Engine
     node: type[Node] = Node
-    transports: type[Transports] = Transports
+    transports: "Callable[[Machine], Transports]" = lambda machine: machine.new_transports()
+    forms: tuple[str, ...] = ()  # of the names that applications use, beside those that the seed gives
 
 
 @dataclass(slots=True)
@@ -150,7 +151,7 @@ class Machine:
         self.node = self._parts.node(
             self.engine, wall_clock=self.wall_clock, monotonic_clock=self.monotonic_clock
         )
-        self.transports = self._parts.transports(self.node, self.settings, self._perform)
+        self.transports = self._parts.transports(self)
         self.protocol = self.transports.binary
         self.node.begin()
         self.transports.start()
@@ -284,7 +285,10 @@ class Machine:
             self._has_committed = True
             self._busy_until = self._schedule.now + disk.commit_s * (0.5 + self._random.random())
 
-    def _perform(self, actions: list[Action]) -> None:
+    def new_transports(self) -> Transports:
+        return Transports(self.node, self.settings, self.perform)
+
+    def perform(self, actions: list[Action]) -> None:
         """Lets the outputs go when the commit is done; a machine that dies before takes them with it."""
         if actions:
             self.after_commit(partial(self._network.perform, self, actions))

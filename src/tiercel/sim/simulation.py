@@ -101,7 +101,7 @@ class World:
         taste = Taste(
             actions=random.choice((6, 12, 20, 40)),
             duration=duration,
-            forms=_FORMS[way],
+            forms=(*_FORMS[way], *parts.forms),
             expiring=random.choice((0.0, 0.0, 0.2)),
             refused=0.0 if is_focused else random.choice((0.0, 0.05, 0.2)),
             misspelt=random.choice((0.0, 0.0, 0.3)),

@@ -216,7 +216,7 @@ class Workload:
             machine,
             target,
             queue,
-            self._name(target, queue, random.choice(taste.forms)),
+            self._name(target, queue, self._form(machine, target)),
             random.choice((1, 10, 60)) if is_expiring else TIME_TO_REACH_QUEUE_DEFAULT_S,
             random.choice((10, 100)) if random.random() < taste.expiring else INFINITE,
             acknowledgements,
@@ -236,7 +236,7 @@ class Workload:
             machine,
             target,
             queue,
-            self._name(target, queue, random.choice(taste.forms)),
+            self._name(target, queue, self._form(machine, target)),
             TIME_TO_REACH_QUEUE_DEFAULT_S,
             INFINITE,
             0,
@@ -285,8 +285,15 @@ class Workload:
         assert sent.admin is not None
         return parse(self._name(sent.admin, ADMIN_QUEUE, self._random.choice(self._taste.forms)))
 
+    def _form(self, machine: Machine, target: Machine) -> str:
+        """The form of a name; HTTP names lead out of a machine even when they lead back to it."""
+        form = self._random.choice(self._taste.forms)
+        return "os" if form == "http" and target is machine else form
+
     def _name(self, target: Machine, queue: str, form: str) -> str:
         identifier, numbers, _ = installed(self._machines.index(target))
+        if form == "http":
+            return f"DIRECT=HTTP://{target.name}/msmq/private$/{queue}"
         if form == "private":
             return f"PRIVATE={identifier}\\{numbers.get(queue, 0xFFFF):08x}"
         host = self._random.choice(target.addresses) if form == "tcp" else target.name.lower()
