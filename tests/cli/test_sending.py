@@ -129,7 +129,7 @@ class TestRefused:
             (["x", "--as", "word"], "'word' is not a valid form"),
             (["x", "--file", "y"], "use only one of these"),
             (["x", "--labl", "y"], "--label"),
-            ([], "a body is wanted"),
+            ([], "missing body"),
         ],
     )
     def test_wrong_usage(self, run: Run, queue: str, options: list[str], words: str) -> None:

@@ -49,7 +49,7 @@ def test_what_is_missing_is_a_row_with_an_error(spark: SparkSession, tmp_path: P
     )  # no packet can be known
     rows = read(spark, [cut, hole]).where("decode_error is not null").collect()
     assert {Path(row["capture"]).name for row in rows} == {"cut.pcap", "hole.pcap"}
-    assert any("breaks off" in row["decode_error"] for row in rows)
+    assert any("is truncated" in row["decode_error"] for row in rows)
 
 
 def test_a_file_that_is_no_capture(spark: SparkSession, tmp_path: Path) -> None:

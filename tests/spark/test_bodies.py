@@ -109,6 +109,6 @@ def test_a_batch_too_long_for_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = list(bodies._rows(*columns))
     assert [row and row[3] for row in rows] == [
         None,
-        "body: the bodies of this batch make too long a column",
-        "body: the bodies of this batch make too long a column",
+        "body: the bodies of this batch exceed the size of a column",
+        "body: the bodies of this batch exceed the size of a column",
     ]

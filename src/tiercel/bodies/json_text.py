@@ -40,7 +40,7 @@ _PLAIN = str | int | float | None
 
 
 def _refuse(name: str) -> NoReturn:
-    raise _error(f"{name} is no JSON")
+    raise _error(f"{name} is not valid JSON")
 
 
 def _valid(value: Value) -> Value:

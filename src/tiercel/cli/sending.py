@@ -177,7 +177,7 @@ def _body(text: str | None, file: str | None, form: str) -> dict[str, Any]:
     if file is not None:
         return _said(Encoded(_read(file), 0))
     if text is None:
-        wanted = "a body is wanted: TEXT, or --file FILE, where - is the standard input; '' is an empty one"
+        wanted = "missing body: give TEXT or --file FILE (- is stdin); '' is an empty body"
         raise typer.BadParameter(wanted, param_hint="TEXT")
     return _said(encode(_value(text) if form in _VALUES else text, form))  # type: ignore[arg-type]  # checked
 
