@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from addresses import own_address
+from tiercel.engine.carriers import AbsentCarrier
 from tiercel.engine.engine import Engine
 from tiercel.model.codes import OutgoingQueueState, QueueAccess
 from tiercel.model.errors import DecodeError
@@ -387,6 +388,8 @@ def test_a_hardened_queue_manager_answers_no_rpc_from_its_next_start_on(play: Pl
 
     async def hardened(daemon: Daemon) -> None:
         assert daemon.remote_reading is None
+        http = AbsentCarrier(lambda name: "HTTP" in str(name), ("DIRECT=HTTP",))
+        daemon.engine.carriers.register(http)  # without one the name is refused
         ways = {
             name: await daemon.call(way_to(name))
             for name in (r"TCP:192.0.2.9\private$\q", "http://192.0.2.9/msmq/private$/q")
