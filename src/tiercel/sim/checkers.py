@@ -102,6 +102,8 @@ class Inquest:
                 continue  # an OrderAck that came too late; the next one says the same
             if line.queue.endswith(";JOURNAL"):
                 continue  # a copy that went with its queue
+            if line.queue.startswith("stage "):
+                continue  # rows that nobody published in time
             if machine.was_short and not line.label:
                 self._ledgers_name_all = self._ledgers_name_all and bool(line.message_id)
                 continue
