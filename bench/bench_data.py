@@ -28,7 +28,7 @@ from bench_daemon import folder
 
 import tiercel
 from tiercel.data import ranges
-from tiercel.data.ranges import Place, Shape
+from tiercel.data.ranges import Projection, StoredQueue
 from tiercel.store.lmdb_reader import LmdbReader
 
 HOST = "127.0.0.1"
@@ -138,7 +138,7 @@ def without_http(data: Path, slot: int) -> float:
     """The same batches made here."""
     with LmdbReader(data) as reader:
         start, rows = time.perf_counter(), 0
-        for batch in ranges.stored(reader, Place(QUEUE, None, slot, None), 0, LAST, Shape()):
+        for batch in ranges.stored(reader, StoredQueue(QUEUE, None, slot, None), 0, LAST, Projection()):
             rows += batch.num_rows
         return rows / (time.perf_counter() - start)
 

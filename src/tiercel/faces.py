@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["faces"]
 
-_EXTRA: Final = ("numpy", "pyarrow")  # what the data process needs; the daemon itself imports neither
+_EXTRA: Final = ("numpy", "pyarrow")  # required by the data process; the daemon imports neither
 
 
 def faces(config: Config) -> list[Face]:
@@ -26,7 +26,7 @@ def faces(config: Config) -> list[Face]:
         return [api]
     for package in _EXTRA:
         if not _is_there(package):
-            line = f"[data] enabled = true: {package} is not installed; say pip install 'tiercel[data]'"
+            line = f"[data] enabled = true: {package} is not installed; run pip install 'tiercel[data]'"
             raise ConfigError(line)
     return [api, DataEndpoint(config)]
 
@@ -41,5 +41,5 @@ def _data_routes(runner: "Runner", waits: Waits) -> "ASGIApp":
 def _is_there(package: str) -> bool:
     try:
         return find_spec(package) is not None
-    except ValueError:  # somebody has put something else in its place
+    except ValueError:  # replaced by something else in sys.modules
         return False

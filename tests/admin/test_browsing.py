@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from data.served import PATIENCE_S
-from tiercel.admin.browsing import END, Messages, Order, Shape
+from tiercel.admin.browsing import END, BrowseOptions, Messages, Order
 from tiercel.admin.local import LocalRunner
 from tiercel.admin.message_json import from_json
 from tiercel.admin.queues import Queues
@@ -54,7 +54,7 @@ async def look(folder: Path, order: Order) -> list[str]:
     try:
         await Queues(runner).create("q", {}, transactional=False, exist_ok=False)
         page = await Messages(runner, Waits()).page(
-            "q", Shape(order), after="start", limit=9, last=None, wait_s=PATIENCE_S, caller=Client()
+            "q", BrowseOptions(order), after="start", limit=9, last=None, wait_s=PATIENCE_S, caller=Client()
         )
         return [each["label"] for each in page.messages]
     finally:
@@ -72,7 +72,7 @@ async def tail(folder: Path, order: Order) -> tuple[list[str], str | None]:
         await Queues(runner).create("q", {}, transactional=False, exist_ok=False)
         after = END if order is Order.ARRIVAL else "start"
         wait = Messages(runner, waits).page(
-            "q", Shape(order), after=after, limit=1, last=None, wait_s=60, caller=Client()
+            "q", BrowseOptions(order), after=after, limit=1, last=None, wait_s=60, caller=Client()
         )
         waiting = asyncio.ensure_future(wait)
         while not runner.driver.engine.next_deadline:  # noqa: ASYNC110  # nobody tells when a wait has begun

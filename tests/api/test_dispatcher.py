@@ -118,7 +118,7 @@ class TestTokens:
             ("by-admin", "change queue", "guarded", "200"),
             ("by-admin", "change queue", "guarded", "400 MQ_ERROR_ILLEGAL_PROPERTY_VALUE"),
             ("by-read", "purge queue", "guarded", "403 MQ_ERROR_ACCESS_DENIED"),
-            ("nobody known", "delete queue", "guarded", "401 MQ_ERROR_ACCESS_DENIED"),
+            ("unknown", "delete queue", "guarded", "401 MQ_ERROR_ACCESS_DENIED"),
             (lines[4]["who"], "send", "guarded", "201"),
         ]
         assert lines[0]["changes"] == "label=new"

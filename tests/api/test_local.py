@@ -1,4 +1,4 @@
-"""The API on a store that nobody runs."""
+"""The API on a store that no daemon has open."""
 
 from pathlib import Path
 

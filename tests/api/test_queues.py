@@ -103,7 +103,7 @@ class TestNames:
 
     def test_one_of_another_computer_is_not_here(self, served: Asked) -> None:
         answer = served.get(at(r"DIRECT=HTTP://far/msmq/private$/q"))
-        assert (answer.status_code, answer.json()["fix"]) == (404, "look at it on its own computer")
+        assert (answer.status_code, answer.json()["fix"]) == (404, "ask the computer that has the queue")
 
 
 class TestChange:
@@ -181,7 +181,7 @@ class TestBodies:
             answer = served.ask(
                 "POST", "/queues", content=content, headers={"content-type": "application/json"}
             )
-            assert (answer.status_code, "body: it is no JSON" in answer.json()["detail"]) == (400, True)
+            assert (answer.status_code, "body: it is not valid JSON" in answer.json()["detail"]) == (400, True)
 
     def test_of_another_kind(self, served: Asked) -> None:
         answer = served.ask("POST", "/queues", content=b'{"path_name": "x"}')

@@ -123,9 +123,9 @@ class TestElsewhere:
         self, run: Run, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("TIERCEL_SERVER", daemon.url)
-        assert "a token is wanted" in run.refused(4, "ls")
+        assert "missing or unknown token" in run.refused(4, "ls")
         monkeypatch.setenv("TIERCEL_TOKEN", "tiercel_wrong")
-        assert "a token is wanted" in run.refused(4, "ls")
+        assert "missing or unknown token" in run.refused(4, "ls")
 
 
 class TestStoreAtRest:

@@ -231,13 +231,13 @@ class TestRefusals:
         ("path", "body", "status", "words"),
         [
             ("/consumers/x/claim", {"queue": QUEUES[0]}, 400, "give epoch"),
-            ("/consumers/x/claim", {"epoch": 1, "queue": 3}, 400, "give a text"),
+            ("/consumers/x/claim", {"epoch": 1, "queue": 3}, 400, "give a string"),
             ("/consumers/x/claim", {"epoch": 1, "queue": "q", "limit": 0}, 400, "a whole number from 1"),
             ("/consumers/x/claim", {"epoch": True, "queue": "q"}, 400, "a whole number"),
             ("/consumers/x/claim", {"epoch": 1, "queue": QUEUES[0], "wait_ms": 60_001}, 400, "to 60000"),
             ("/consumers/x/claim", {"epoch": 1, "queue": QUEUES[0], "limits": 5}, 400, "perhaps limit is"),
             ("/consumers/x/claim", {"epoch": 1, "queue": QUEUES[0]}, 404, "attach it first"),
-            ("/consumers/x/attach", {"queues": QUEUES[0]}, 400, "a list of texts"),
+            ("/consumers/x/attach", {"queues": QUEUES[0]}, 400, "a list of strings"),
             ("/consumers/x y/attach", {"queues": [QUEUES[0]]}, 400, ""),
         ],
     )

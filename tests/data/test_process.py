@@ -162,7 +162,7 @@ class TestStart:
             text=True,
             check=False,
         )
-        line = "[data] enabled = true: pyarrow is not installed; say pip install 'tiercel[data]'"
+        line = "[data] enabled = true: pyarrow is not installed; run pip install 'tiercel[data]'"
         assert (done.returncode, done.stderr) == (2, f"tiercel serve: {line}\n")
 
     def test_where_others_listen(self, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -178,7 +178,7 @@ class TestStart:
         options = f'tls_certificate = "{tmp_path}/c.pem"\ntls_key = "{tmp_path}/k.pem"'
         code, line = self.refused(capfd, tmp_path, options)
         assert code == 2
-        assert "k.pem: they cannot be used (" in line
+        assert "k.pem: cannot be used (" in line
 
     def test_for_all_without_tokens(self, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
         code, line = self.refused(capfd, tmp_path, 'host = "0.0.0.0"')

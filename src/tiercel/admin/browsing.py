@@ -1,4 +1,4 @@
-"""Messages as requests look at them, without taking any: page by page, or as a stream of all."""
+"""Browsing messages without taking them: page by page, or all as a stream."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -24,10 +24,10 @@ from tiercel.wire.message import decode_message
 from tiercel.wire.user_message import UserMessage
 
 MAX_PAGE: Final = 1000  # messages
-_PAGE_BYTES: Final = 4 << 20  # of packets: it is written in one turn; one message may be more than is left
-_SLICE: Final = 100  # messages in one turn: some 10 ms
+_PAGE_BYTES: Final = 4 << 20  # of packets: a page is written in one turn; its last message may exceed this
+_SLICE: Final = 100  # messages per turn: about 10 ms
 _SLICE_BYTES: Final = 1 << 20
-_REST_S: Final = 0.02  # between two slices of an export beside others
+_REST_S: Final = 0.02  # pause between slices of an export while there are other clients
 START: Final = "start"
 END: Final = "end"
 
@@ -40,8 +40,8 @@ class Order(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """Which messages are wanted, and what of them."""
+class BrowseOptions:
+    """Which messages to return, and what to include of each."""
 
     order: Order = Order.QUEUE
     bodies: bool = True
@@ -49,7 +49,7 @@ class Shape:
     available_only: bool = False
 
     def seen(self, engine: Engine, state: QueueState, at: int) -> Iterator[Seen]:
-        """The messages behind a place, those that are not wanted left out."""
+        """The selected messages after a position."""
         browse = engine.browsing.in_order if self.order is Order.QUEUE else engine.browsing.by_arrival
         return (each for each in browse(state, at) if not (self.available_only and each.is_locked))
 
@@ -82,20 +82,20 @@ class Messages:
         self._runner = runner
         self._waits = waits
 
-    async def one(self, queue: str, lookup_id: int, shape: Shape) -> Json:
+    async def one(self, queue: str, lookup_id: int, options: BrowseOptions) -> Json:
         def command(engine: Engine) -> Json:
             state = queue_lookup.find(engine, queue)
             seen = next(engine.browsing.in_order(state, lookup_id - 1), None)
             if seen is None or seen.lookup_id != lookup_id:
                 raise MessageNotFoundError(f"message {lookup_id} of {state}")
-            return shape.row(seen)
+            return options.row(seen)
 
         return await self._runner.call(command)
 
     async def page(
         self,
         queue: str,
-        shape: Shape,
+        options: BrowseOptions,
         *,
         after: str,
         limit: int,
@@ -104,31 +104,33 @@ class Messages:
         caller: Caller,
     ) -> Page:
         at = await self._runner.call(
-            lambda engine: start_of(engine, queue_lookup.find(engine, queue), shape, after, last)
+            lambda engine: start_of(engine, queue_lookup.find(engine, queue), options, after, last)
         )
-        page = await self._page(queue, shape, at, limit)
+        page = await self._page(queue, options, at, limit)
         if page.messages or not wait_s:
             return page
-        return await self._waits.until(self._news(queue, shape, at, limit, wait_s), caller) or page
+        return await self._waits.until(self._news(queue, options, at, limit, wait_s), caller) or page
 
-    async def _page(self, queue: str, shape: Shape, at: int, limit: int) -> Page:
+    async def _page(self, queue: str, options: BrowseOptions, at: int, limit: int) -> Page:
         rows: list[Json] = []
         size_bytes, is_last = 0, False
         while len(rows) < limit and size_bytes < _PAGE_BYTES and not is_last:
-            part = await self._slice(queue, shape, at, min(limit - len(rows), _SLICE))
+            part = await self._slice(queue, options, at, min(limit - len(rows), _SLICE))
             rows += part.rows
             at, size_bytes, is_last = part.at, size_bytes + part.size_bytes, part.is_last
-        has_more = shape.order is Order.ARRIVAL or not is_last
+        has_more = options.order is Order.ARRIVAL or not is_last
         return Page(rows, str(at) if has_more else None)
 
-    async def _news(self, queue: str, shape: Shape, at: int, limit: int, wait_s: float) -> Page:
-        """What comes while we wait; of the first we know even if somebody has received it at once."""
-        opened: dict[QueueAccess, OpenQueue] = {}  # known even to who is cancelled in that moment
+    async def _news(self, queue: str, options: BrowseOptions, at: int, limit: int, wait_s: float) -> Page:
+        """Waits for new messages; the first is returned even if another reader has received it meanwhile."""
+        opened: dict[
+            QueueAccess, OpenQueue
+        ] = {}  # filled inside the batch: a cancelled request knows what it opened
 
         def wait(engine: Engine) -> Found | Waiter:
             state = queue_lookup.find(engine, queue)
-            seen = next(shape.seen(engine, state, at), None)
-            if seen is not None:  # it came since we looked
+            seen = next(options.seen(engine, state, at), None)
+            if seen is not None:  # it arrived since the page was read
                 return Found(state, seen.lookup_id, seen.record)
             handle = opened[QueueAccess.PEEK] = _open_to_look(engine, state, self._runner)
             return engine.reading.wait_for_news(handle, wait_s)
@@ -136,23 +138,23 @@ class Messages:
         try:
             found = await self._runner.read(wait)
         except IoTimeoutError:
-            return Page([], str(at) if shape.order is Order.ARRIVAL else None)
+            return Page([], str(at) if options.order is Order.ARRIVAL else None)
         finally:
             self._runner.driver.close_later(opened)
-        page = await self._page(queue, shape, at, limit)
-        return page if page.messages else _page_of(found, shape, at)
+        page = await self._page(queue, options, at, limit)
+        return page if page.messages else _page_of(found, options, at)
 
     async def _slice(
-        self, queue: str, shape: Shape, at: int, limit: int, newest: int = LAST_SEQUENCE
+        self, queue: str, options: BrowseOptions, at: int, limit: int, newest: int = LAST_SEQUENCE
     ) -> _Slice:
         def command(engine: Engine) -> _Slice:
             state = queue_lookup.find(engine, queue)
-            browse = engine.browsing.in_order if shape.order is Order.QUEUE else engine.browsing.by_arrival
+            browse = engine.browsing.in_order if options.order is Order.QUEUE else engine.browsing.by_arrival
             rows, size_bytes, reached = [], 0, at
             for looked, seen in enumerate(browse(state, at), 1):
-                reached = seen.lookup_id if shape.order is Order.QUEUE else seen.sequence
-                if seen.sequence <= newest and not (shape.available_only and seen.is_locked):
-                    rows.append(shape.row(seen))
+                reached = seen.lookup_id if options.order is Order.QUEUE else seen.sequence
+                if seen.sequence <= newest and not (options.available_only and seen.is_locked):
+                    rows.append(options.row(seen))
                     size_bytes += len(seen.record.packet)
                 if len(rows) >= limit or size_bytes >= _SLICE_BYTES or looked >= _SLICE:
                     return _Slice(rows, reached, size_bytes, False)
@@ -160,12 +162,12 @@ class Messages:
 
         return await self._runner.call(command)
 
-    async def export(self, queue: str, shape: Shape) -> Callable[[], AsyncGenerator[bytes, None]]:
-        """All that is there now, a line each; what comes meanwhile is not in it. Checks before it begins."""
+    async def export(self, queue: str, options: BrowseOptions) -> Callable[[], AsyncGenerator[bytes, None]]:
+        """All messages present now, one per line, without later arrivals. Raises before the first line."""
 
         def begin(engine: Engine) -> tuple[int, int]:
             state = queue_lookup.find(engine, queue)
-            return engine.browsing.newest, start_of(engine, state, shape, START, None)
+            return engine.browsing.newest, start_of(engine, state, options, START, None)
 
         newest, start = await self._runner.call(begin)
 
@@ -173,11 +175,11 @@ class Messages:
             at, is_last = start, False
             while not is_last:
                 before = self._runner.turns
-                part = await self._slice(queue, shape, at, _SLICE, newest)
+                part = await self._slice(queue, options, at, _SLICE, newest)
                 at, is_last = part.at, part.is_last
                 if part.rows:
                     yield b"".join(_lines(part.rows))
-                if self._runner.turns - before > 1:  # others work too, and come first
+                if self._runner.turns - before > 1:  # other clients come first
                     await asyncio.sleep(_REST_S)
 
         return lines
@@ -189,21 +191,23 @@ def _lines(rows: list[Json]) -> Iterator[bytes]:
         yield b"\n"
 
 
-def start_of(engine: Engine, state: QueueState, shape: Shape, after: str, last: int | None) -> int:
-    """The place behind which a page begins: a lookup id, or in order of arrival a sequence."""
+def start_of(engine: Engine, state: QueueState, options: BrowseOptions, after: str, last: int | None) -> int:
+    """The position after which a page begins: a lookup id, or a sequence in order of arrival."""
     if last is not None:
-        if shape.order is not Order.ARRIVAL:
-            raise InvalidParameterError("last", problem="it counts by arrival", fix="say order=arrival")
+        if options.order is not Order.ARRIVAL:
+            raise InvalidParameterError("last", problem="it counts by arrival", fix="use order=arrival")
         return engine.browsing.before_last(state, last)
     if after == END:
-        if shape.order is Order.ARRIVAL:
+        if options.order is Order.ARRIVAL:
             return engine.browsing.newest
-        raise InvalidParameterError("after", problem="a queue has no last place", fix="say order=arrival")
+        raise InvalidParameterError(
+            "after", problem="`end` has no meaning in queue order", fix="use order=arrival"
+        )
     if after == START:
-        return 0 if shape.order is Order.ARRIVAL else -1
-    highest = LAST_SEQUENCE if shape.order is Order.ARRIVAL else LAST_LOOKUP_ID
+        return 0 if options.order is Order.ARRIVAL else -1
+    highest = LAST_SEQUENCE if options.order is Order.ARRIVAL else LAST_LOOKUP_ID
     if not (after.isascii() and after.isdigit() and len(after) <= 20 and int(after) <= highest):
-        fix = f"give what `next` said, {START} or {END}"
+        fix = f"give the value of `next`, {START} or {END}"
         raise InvalidParameterError("after", present=repr(after[:60]), fix=fix)
     return int(after)
 
@@ -213,10 +217,10 @@ def _open_to_look(engine: Engine, state: QueueState, runner: Runner) -> OpenQueu
     return engine.opening.open(engine.queues.format_name(state), access, token=runner.driver.token)
 
 
-def _page_of(found: Found, shape: Shape, at: int) -> Page:
+def _page_of(found: Found, options: BrowseOptions, at: int) -> Page:
     sequence = lookup_id_sequence(found.lookup_id)
-    if shape.order is Order.QUEUE:
+    if options.order is Order.QUEUE:
         return Page([], None)
-    if sequence <= at:  # one that came back; who looks by arrival has seen it
+    if sequence <= at:  # a returned message, which was shown before
         return Page([], str(at))
-    return Page([shape.row(Seen(found.lookup_id, found.record, False))], str(sequence))
+    return Page([options.row(Seen(found.lookup_id, found.record, False))], str(sequence))

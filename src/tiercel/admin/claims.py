@@ -31,10 +31,10 @@ class Claims:
         self._waits = waits
 
     async def attach(self, consumer: str, queues: list[str], *, create: bool, epoch: int | None) -> Json:
-        """Lets nobody but the caller act for the consumer; with its epoch, only tells of more queues."""
+        """Takes the consumer over and fences its previous owner; with the current epoch, only adds queues."""
 
         def command(engine: Engine) -> Json:
-            states = {name: sources.find(engine, name) for name in queues}  # before anything is done
+            states = {name: sources.find(engine, name) for name in queues}  # raises before anything is done
             current = engine.claims.attach(consumer, create=create) if epoch is None else epoch
             found = {name: engine.claims.status(consumer, state) for name, state in states.items()}
             for status in found.values():
@@ -95,7 +95,7 @@ class Claims:
             except StoreFullError:
                 if not sums:
                     raise
-                break  # what was claimed before there was no more room is a claim
+                break  # the store is full: return what was claimed so far
             lo, hi = lo if sums else claim.lo, claim.hi
             if claim.is_repeat:
                 before = await self._weights(consumer, state, claim.lo, claim.hi)
@@ -106,14 +106,14 @@ class Claims:
             taken, size_bytes = taken + claim.hi - claim.lo, size_bytes + claim.size_bytes
             sums.append((claim.hi, size_bytes))
             if limit is None:
-                limit = taken + state.count  # what is there now: more may come for ever
-            # Fewer than asked for: the next one is too large for what is left of the bytes, or there is none.
+                limit = taken + state.count  # messages present now: more may keep arriving
+            # Fewer than requested: the next message exceeds the byte limit, or there is none.
             if taken >= limit or claim.hi - claim.lo < rows:
                 break
         return {"lo": lo, "hi": hi, "e": state.epoch, "weights": sums, "visible": state.count}
 
     async def _weights(self, consumer: str, state: QueueState, lo: int, hi: int) -> list[tuple[int, int]]:
-        """How many bytes the claims have up to which number, of claims that were made before."""
+        """Cumulative bytes of a repeated claim, by claim number."""
         slot = (await self._runner.call(lambda engine: engine.claims.status(consumer, state))).slot
         sums, total = [], 0
         for above, up_to in pairwise([*range(lo, hi, SLICE), hi]):
@@ -123,7 +123,7 @@ class Claims:
         return sums
 
     async def _wait_for_message(self, queue: str, seconds: float) -> None:
-        """Until a message can be had, or the time is over."""
+        """Returns when a message is available or the time is up."""
 
         async def wait() -> None:
             opened = await self._runner.call(
@@ -137,7 +137,7 @@ class Claims:
                 started = asyncio.get_running_loop().time()
                 await self._runner.read(lambda engine: engine.reading.peek(opened, seconds))
                 if asyncio.get_running_loop().time() - started < _UNFINISHED_S:
-                    # It was there before, and could not be claimed: a transaction has not come to its end.
+                    # It was there but could not be claimed: its transaction has not ended yet.
                     await asyncio.sleep(min(_UNFINISHED_S, seconds))
             except IoTimeoutError:
                 pass
@@ -150,7 +150,7 @@ class Claims:
         def command(engine: Engine) -> tuple[int, ClaimStatus]:
             state = sources.find(engine, queue)
             before = engine.claims.status(consumer, state)
-            # A number that was never claimed is refused by the first slice, not when all others are gone.
+            # The first slice rejects a number that was never claimed, before anything is acknowledged.
             step = up_to if up_to > before.hi else min(before.lo + SLICE, up_to)
             ended = engine.claims.acknowledge(consumer, epoch, state, step)
             return ended, engine.claims.status(consumer, state)

@@ -4,5 +4,5 @@ from tiercel.model.errors import ServiceNotAvailableError
 
 
 class BusyError(ServiceNotAvailableError):
-    meaning = "too many clients read at once"
+    meaning = "too many concurrent readers"
     fix = "try again in a second"

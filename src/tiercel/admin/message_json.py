@@ -1,7 +1,7 @@
-"""A message as JSON, for people and for other languages: `to_json` and `from_json`, exact for every property.
+"""Messages as JSON: `to_json` and `from_json`, exact for every property.
 
-What has its default is left out. Enumerations are names in small letters, times ISO 8601, bytes base64, ids
-and format names texts. 64-bit numbers are texts too: many readers of JSON would round them.
+Properties at their default are omitted. Enumerations are lower-case names, times ISO 8601, bytes base64, ids
+and format names strings. 64-bit numbers are strings too: many JSON parsers would round them.
 """
 
 import base64
@@ -45,7 +45,7 @@ _NO_QUEUE: Final = "a queue name, as orders, host\\private$\\orders or DIRECT=OS
 
 
 class _Kind(NamedTuple):
-    """How a property is written and read; reading raises `ValueError` with what is wanted."""
+    """How a property is written and read; `read` raises a `ValueError` that names the expected form."""
 
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
@@ -58,7 +58,7 @@ def _same(value: Any) -> Any:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError("a text")  # noqa: TRY004  # one kind of error for whatever is wrong
+        raise ValueError("a string")  # noqa: TRY004  # one error type for every invalid value
     return value
 
 
@@ -106,7 +106,7 @@ def _large(limit: int) -> _Kind:
 
 
 def _enumeration(kind: type[IntEnum], limit: int | None = None) -> _Kind:
-    """Its names; with a limit, numbers that have none as well."""
+    """The member names; with a limit, also numbers without a name."""
     names = {member.value: member.name.lower() for member in kind}
     values = {name.lower(): member.value for name, member in kind.__members__.items()}
 
@@ -151,7 +151,7 @@ def _write_time(value: int) -> str:
 
 
 def time_text(value: int | None) -> str | None:
-    """Seconds since 1970 as people read them; None for never."""
+    """Seconds since 1970 as ISO 8601; None for never."""
     return _write_time(value) if value else None
 
 
@@ -201,7 +201,7 @@ def _read_guid(value: Any) -> UUID:
 
 
 def _write_queue(value: FormatName) -> Any:
-    # What a peer has written against the grammar must come back as it was.
+    # A name that breaks the grammar must round-trip unchanged.
     return {"unreadable": value.wire_name} if isinstance(value, UnreadableFormatName) else str(value)
 
 
@@ -313,7 +313,7 @@ _KINDS: Final[dict[str, _Kind]] = {
 _DEFAULTS: Final = {item.name: item.default for item in fields(Message)}
 assert _KINDS.keys() == _DEFAULTS.keys(), "every property of a message has its form"
 
-# What queue managers set: shown, and no matter to whoever sends the message again.
+# Set by queue managers: shown, and ignored when the message is sent again.
 READ_ONLY: Final = frozenset(
     {
         "destination_queue",
@@ -343,7 +343,7 @@ READ_ONLY: Final = frozenset(
         "soap_body",
     }
 )
-# What answers have beside the properties.
+# Extra fields of responses.
 _BESIDE: Final = frozenset({"body_size", "decoded", "locked", "lease", "queue"})
 _WAYS_TO_SAY_A_BODY: Final = ("body", "text", "json")
 _SETTABLE: Final = [*(name for name in _KINDS if name not in READ_ONLY), "text", "json"]
@@ -356,7 +356,7 @@ _TEXT_FORMS: Final[dict[int, bodies.encoding.Form]] = {
 
 
 def to_json(message: Message, *, body: bool = True, decode: bool = False) -> Json:
-    """Every property that does not have its default; `decode` adds what the body says, in words."""
+    """Every property that differs from its default; `decode` adds the decoded body."""
     written = {}
     for name, kind in _KINDS.items():
         value = getattr(message, name)
@@ -377,7 +377,7 @@ def _decoded(message: Message) -> Json:
 
 
 def from_json(given: object, *, whole: bool = False) -> Message:
-    """The message to send; what only queue managers set is ignored, or with `whole` taken as well.
+    """The message to send; properties set by queue managers are ignored unless `whole`.
 
     Raises an `MqError` that names the property.
     """
@@ -417,7 +417,7 @@ def _unknown(name: str) -> PropertyNotAllowedError:
 
 
 def _say_body(given: Mapping[str, Any], values: Json) -> None:
-    """Sets the body that is given as text or as a value."""
+    """Sets the body from `text` or `json`."""
     ways = [name for name in _WAYS_TO_SAY_A_BODY if name in given]
     if len(ways) > 1:
         fix = "give body, text or json"
@@ -440,7 +440,7 @@ def _body_of_text(text: Any, body_type: int) -> bytes:
 
 
 def dumps(value: object) -> bytes:
-    """JSON as UTF-8; half a surrogate pair, which a label may have, is escaped."""
+    """JSON as UTF-8; a lone surrogate, which a label may contain, is escaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
         return text.encode()
@@ -449,15 +449,15 @@ def dumps(value: object) -> bytes:
 
 
 def schema() -> Json:
-    """Of a message, for OpenAPI."""
+    """The JSON schema of a message, for OpenAPI."""
     properties: Json = {}
     for name, kind in _KINDS.items():
         properties[name] = {**kind.schema, "readOnly": True} if name in READ_ONLY else kind.schema
     properties |= {
         "text": {"type": "string", "writeOnly": True, "description": "the body as text; see body_type"},
-        "json": {"writeOnly": True, "description": "the body as a value, which is written as JSON"},
+        "json": {"writeOnly": True, "description": "the body as a JSON value"},
         "body_size": {"type": "integer", "readOnly": True},
-        "locked": {"type": "boolean", "readOnly": True, "description": "somebody has taken it for now"},
+        "locked": {"type": "boolean", "readOnly": True, "description": "held by another reader"},
         "lease": {"type": "string", "readOnly": True},
         "queue": {"type": "string", "readOnly": True},
         "decoded": {"type": "object", "readOnly": True, "properties": {"kind": {}, "text": {}, "error": {}}},

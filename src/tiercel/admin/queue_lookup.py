@@ -20,8 +20,8 @@ def find(engine: Engine, text: str) -> QueueState:
 
 def not_found(engine: Engine, name: FormatName) -> QueueNotFoundError:
     if not engine.queues.is_local(name):
-        problem = "nothing waits here for that queue of another computer"
-        return QueueNotFoundError(str(name), problem=problem, fix="look at it on its own computer")
+        problem = "there is no outgoing queue for it here"
+        return QueueNotFoundError(str(name), problem=problem, fix="ask the computer that has the queue")
     wanted = short_queue_name(str(name.path)) if isinstance(name, DirectFormatName) else str(name)
     visible = filter(engine.queues.is_visible, engine.queues.all())
     known = [short_queue_name(str(each.queue.pathname)) for each in visible]

@@ -1,4 +1,4 @@
-"""Queues as requests see them: listed, made, changed, purged, deleted."""
+"""Operations on queues: list, create, change, purge, delete."""
 
 import asyncio
 import difflib
@@ -34,8 +34,8 @@ from tiercel.security.descriptor import SecurityDescriptor
 
 Json = dict[str, Any]
 
-_LISTED: Final = 100  # queues that are described in one turn
-_ENDED: Final = 500  # messages that are purged in one turn
+_LISTED: Final = 100  # queues described per turn
+_ENDED: Final = 500  # messages purged per turn
 
 
 class QueueKind(StrEnum):
@@ -110,7 +110,7 @@ class Queues:
         return await self._runner.call(command)
 
     async def delete(self, queue: str, *, dry_run: bool) -> Json:
-        """A long queue is purged first, for what ends at once is nothing that a turn could do."""
+        """A long queue is purged first, in slices: deleting it at once would block the event loop."""
         counts, parts = await self._runner.call(lambda engine: _counts_to_delete(engine, queue))
         if dry_run:
             return counts
@@ -121,7 +121,7 @@ class Queues:
         return counts
 
     async def purge(self, queue: str, *, dry_run: bool) -> Json:
-        """What is there now ends, and nothing that comes meanwhile; what is locked, when it is given back."""
+        """Ends the messages present now, not later arrivals; locked messages end when they are given back."""
         size = 0
 
         def begin(engine: Engine) -> tuple[Json, int]:
@@ -152,29 +152,29 @@ class Queues:
 
 
 def open_to_take(engine: Engine, state: QueueState, token: Token) -> OpenQueue:
-    """A handle to receive from the queue, also from an outgoing one."""
+    """Opens the queue for receiving, even an outgoing one."""
     access = QueueAccess.RECEIVE_ADMIN if state.is_outgoing else QueueAccess.RECEIVE
     return engine.opening.open(engine.queues.format_name(state), access, token=token)
 
 
 def _counts_to_delete(engine: Engine, queue: str) -> tuple[Json, list[str]]:
-    """What would end with a queue, and which parts of it are too long to end in one turn."""
+    """What deleting a queue would end, and which parts are too long for one turn."""
     state = queue_lookup.find(engine, queue)
     if kind_of(state) in {QueueKind.OUTGOING, QueueKind.JOURNAL, QueueKind.SYSTEM}:
-        fix = "purge it" if state.keeps_messages else "purge it: it goes by itself when it is empty"
+        fix = "purge it" if state.keeps_messages else "purge it: an empty outgoing queue goes away by itself"
         raise IllegalOperationError(
-            str(state), problem=f"a queue of the kind {kind_of(state)} is not deleted", fix=fix
+            str(state), problem=f"a queue of the kind {kind_of(state)} cannot be deleted", fix=fix
         )
     journal = state.journal
     doomed = [state, *state.subqueues.values(), *([] if journal is None else [journal])]
     if any(engine.transactions.is_in_doubt(each) for each in doomed):
-        problem = "a prepared transaction will still do something with it"
-        raise IllegalOperationError(str(state), problem=problem, fix="have it committed or aborted first")
+        problem = "a prepared transaction still uses it"
+        raise IllegalOperationError(str(state), problem=problem, fix="commit or abort that transaction first")
     counts = {"count": sum(each.count for each in doomed), "bytes": sum(each.size_bytes for each in doomed)}
     return counts, [str(each.queue.pathname) for each in doomed if each.count > _ENDED]
 
 
-# As answers have them.
+# Responses.
 
 
 def _matching(engine: Engine, pattern: str | None, kinds: frozenset[QueueKind]) -> Iterator[QueueState]:
@@ -188,7 +188,7 @@ def _matching(engine: Engine, pattern: str | None, kinds: frozenset[QueueKind]) 
 
 
 def described(engine: Engine, state: QueueState) -> Json:
-    """A queue as lists have it."""
+    """A queue as listed."""
     queue, journal = state.queue, state.journal
     row: Json = {
         "path_name": name_of(engine, state),
@@ -220,7 +220,7 @@ def _described(states: list[QueueState], engine: Engine) -> list[Json]:
 
 
 def with_properties(engine: Engine, state: QueueState) -> Json:
-    """A queue with everything that is to say of it."""
+    """A queue with all of its properties."""
     queue = state.queue
     return described(engine, state) | {
         "guid": str(queue.identifier),
@@ -249,11 +249,11 @@ def _sddl(security: bytes) -> str:
     return SecurityDescriptor.decode(security).text(QueueAccessMask)
 
 
-# As requests give them.
+# Requests.
 
 
 def attributes_of(properties: Mapping[str, Any], settable: Settable) -> Json:
-    """What the engine takes; unknown names and impossible values are refused here, in words of JSON."""
+    """Attributes for the engine; unknown names and invalid values are rejected in terms of the JSON."""
     return {name: _attribute(name, value, settable) for name, value in properties.items()}
 
 
@@ -311,7 +311,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def discards(engine: Engine, before: int | None, limit: int) -> list[Json]:
-    """Lines of the ledger, the newest first, from below the line `before`."""
+    """Lines of the discard ledger before line `before`, newest first."""
     return [
         {
             "line": number,

@@ -1,4 +1,4 @@
-"""Messages that requests send: one, or many of which all come into their queue or none does."""
+"""Sending messages: one, or many of which all are sent or none."""
 
 import asyncio
 import json
@@ -20,8 +20,8 @@ from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.model.queue_name import parse_queue_name
 
-MAX_MESSAGES: Final = 10_000  # in one request: their commit is one turn
-_SLICE: Final = 100  # messages that are read or encoded in one turn
+MAX_MESSAGES: Final = 10_000  # per request: they are committed in one turn
+_SLICE: Final = 100  # messages parsed or encoded per turn
 _SLICE_BYTES: Final = 1 << 20
 
 
@@ -30,7 +30,7 @@ class Sender:
         self._runner = runner
 
     async def send(self, queue: str, messages: list[Message], transactional: bool | None) -> list[MessageId]:
-        """All or none; `transactional` is asked for where only another computer knows."""
+        """Sends all or none; `transactional` counts only for queues of other computers."""
         name = parse_queue_name(queue)
         if len(messages) <= _SLICE:
             return await self._runner.call(
@@ -68,7 +68,7 @@ class Sender:
             for part in _parts(messages):
                 ids += await self._runner.call(partial(_send, opened, part, transaction))
             await self._runner.call(lambda engine: engine.transactions.commit(transaction.id))
-        finally:  # also when somebody cancels us: nothing may stay half-way
+        finally:  # also when cancelled: nothing may stay half done
             self._runner.driver.abort_later(transaction)
             self._runner.driver.close_later({QueueAccess.SEND: opened})
             _forget(self._runner.call(lambda _: None))
@@ -96,7 +96,7 @@ def _send(
 
 
 def _is_transactional(opened: OpenQueue, asked: bool | None) -> bool:
-    """Queues of this computer know it themselves."""
+    """For queues of this computer the queue itself decides."""
     if asked is not None:
         return asked
     each = opened.children or (opened,)
@@ -104,7 +104,7 @@ def _is_transactional(opened: OpenQueue, asked: bool | None) -> bool:
 
 
 def _forget(future: Any) -> None:
-    """The end of the queue manager is told elsewhere."""
+    """Failures of the queue manager are reported elsewhere."""
     if isinstance(future, asyncio.Future):
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
 
@@ -122,7 +122,7 @@ def _parts(messages: list[Message]) -> Iterator[list[Message]]:
         yield part
 
 
-# Reading what a request brings.
+# Request bodies.
 
 
 def message_of_json(data: bytes) -> Message:
@@ -130,7 +130,7 @@ def message_of_json(data: bytes) -> Message:
 
 
 async def messages_of_lines(data: bytes) -> list[Message]:
-    """Every line a message; an error says which line."""
+    """One message per line; errors name the line."""
     messages: list[Message] = []
     size = 0
     for number, line in enumerate(data.split(b"\n"), 1):
@@ -162,4 +162,6 @@ def parsed(data: bytes, subject: str) -> Any:
         return json.loads(data)
     except (ValueError, RecursionError) as problem:
         fix = "send one JSON object"
-        raise InvalidParameterError(subject, problem=f"it is no JSON ({problem})", fix=fix) from problem
+        raise InvalidParameterError(
+            subject, problem=f"it is not valid JSON ({problem})", fix=fix
+        ) from problem

@@ -1,4 +1,4 @@
-"""Where the messages are that a request speaks of: a queue, its journal, the dead letters, the way out."""
+"""Sources of messages: a queue, its journal, the dead letters, an outgoing queue, the discard ledger."""
 
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -30,14 +30,14 @@ _SYSTEM = {
 
 
 def find(engine: Engine, queue: str | None, source: Source = Source.QUEUE) -> QueueState:
-    """The queue that is meant; without a name, the journal or the dead letters of the computer."""
+    """The named queue; without a name, the journal or dead letters of the computer."""
     if queue is None:
         if source not in _SYSTEM:
             fix = "give queue, as orders"
             raise InvalidParameterError("queue", problem="it is missing", fix=fix)
         return engine.queues.get(parse_queue_name(f";{_SYSTEM[source]}"))
     if source in {Source.DEADLETTER, Source.XACTDEADLETTER}:
-        problem = f"from={source} is one for the whole computer"
+        problem = f"from={source} exists once per computer"
         raise InvalidParameterError("queue", problem=problem, fix="leave queue out")
     state = engine.queues.get(parse_queue_name(queue))
     if source is Source.JOURNAL:
@@ -48,13 +48,13 @@ def find(engine: Engine, queue: str | None, source: Source = Source.QUEUE) -> Qu
         problem = (
             "it is a queue of another computer" if state.is_outgoing else "it is a queue of this computer"
         )
-        fix = "say from=outgoing" if state.is_outgoing else "leave from=outgoing out"
+        fix = "use from=outgoing" if state.is_outgoing else "leave from=outgoing out"
         raise InvalidParameterError(f"queue {queue}", problem=problem, fix=fix)
     return state
 
 
 def listed(engine: Engine, pattern: str | None, source: Source = Source.QUEUE) -> list[QueueState]:
-    """The queues of applications, their journals, or the outgoing queues, whose names match."""
+    """Application queues, their journals, or outgoing queues whose names match the pattern."""
     if source in {Source.DEADLETTER, Source.XACTDEADLETTER}:
         return [find(engine, None, source)]
     visible = [state for state in engine.queues.all() if engine.queues.is_visible(state)]
@@ -64,13 +64,13 @@ def listed(engine: Engine, pattern: str | None, source: Source = Source.QUEUE) -
 
 
 def name_of(engine: Engine, state: QueueState) -> str:
-    """As answers have it: the path name; of an outgoing queue, the format name that it leads to."""
+    """The path name; for an outgoing queue, the format name of its destination."""
     path = state.queue.pathname
     return str(engine.queues.format_name(state)) if path is None else str(path)
 
 
 def name_matches(name: str, pattern: str) -> bool:
-    """Whether a pattern fits any spelling of a queue's name."""
+    """Whether a pattern matches any spelling of a queue's name."""
     local = name.partition("\\")[2]
     spellings = (name, f".\\{local}", local, short_queue_name(name))
     return any(fnmatchcase(each.casefold(), pattern.casefold()) for each in spellings if each)

@@ -1,8 +1,8 @@
-"""Messages that requests move or copy from one queue to another, in slices of which each is one commit.
+"""Moving and copying messages between queues, in slices of one commit each.
 
-A message that moves within this computer stays what it is, its id too, and its sender hears nothing. Where
-that cannot be, on the way to another computer and between transactional queues and others, it is sent anew
-with all that a sender may set, in the same commit that takes it from where it was.
+A message that moves within this computer keeps its id, and its sender is not notified. To another computer,
+and between transactional and non-transactional queues, it is sent as a new message with every property that a
+sender may set, in the commit that removes the original.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from tiercel.admin import queue_lookup
-from tiercel.admin.browsing import START, Order, Shape, message_of, start_of
+from tiercel.admin.browsing import START, BrowseOptions, Order, message_of, start_of
 from tiercel.admin.message_json import READ_ONLY, Json
 from tiercel.admin.queues import open_to_take
 from tiercel.admin.runner import Runner
@@ -26,15 +26,15 @@ from tiercel.model.message import Message
 from tiercel.model.queue_name import parse_queue_name
 
 MAX_LIMIT: Final = 10_000
-MAX_NAMED: Final = 1000  # messages that are named one by one
-_SLICE: Final = 100  # messages of one commit
+MAX_NAMED: Final = 1000  # lookup ids per request
+_SLICE: Final = 100  # messages per commit
 _SLICE_BYTES: Final = 1 << 20
 _KEPT: Final = [each.name for each in fields(Message) if each.name not in READ_ONLY]
 
 
 @dataclass(frozen=True, slots=True)
 class TransferRequest:
-    """What is to go where; `moves`, or only a copy of it goes."""
+    """`moves`: the originals go; otherwise they stay."""
 
     queue: str
     to: str
@@ -65,7 +65,7 @@ class Transfers:
         self._runner = runner
 
     async def run(self, request: TransferRequest) -> Json:
-        """How many went; when one cannot, those before it have gone, and the error says how many."""
+        """Returns the counts; if a message fails, those before it have gone, and the error says how many."""
         progress, newest = await self._runner.call(lambda engine: self._begin(engine, request))
         while not progress.is_over:
             await self._runner.call(lambda engine: self._slice(engine, request, progress, newest))
@@ -81,11 +81,11 @@ class Transfers:
         }
 
     def _begin(self, engine: Engine, request: TransferRequest) -> tuple[_Progress, int]:
-        """Refuses at once what cannot be."""
+        """Rejects invalid requests before anything is moved."""
         source = queue_lookup.find(engine, request.queue)
-        at = start_of(engine, source, Shape(Order.QUEUE), request.after, None)
+        at = start_of(engine, source, BrowseOptions(Order.QUEUE), request.after, None)
         if engine.queues.find(parse_queue_name(request.to)) is source:
-            problem = f"it is the queue that they are to be {'moved' if request.moves else 'copied'} from"
+            problem = "it is the source queue itself"
             raise InvalidParameterError(f"to {request.to}", problem=problem, fix="name another queue")
         with self._goal(engine, request, source):
             return _Progress(at), engine.browsing.newest
@@ -138,7 +138,7 @@ class Transfers:
 
 
 class _Step:
-    """What happens in one commit."""
+    """The work of one commit."""
 
     def __init__(self, engine: Engine, opened: OpenQueue, goal: OpenQueue, request: TransferRequest) -> None:
         self._engine = engine
@@ -150,7 +150,7 @@ class _Step:
         self._is_transactional = state.queue.transactional if knows and state else bool(request.transactional)
 
     def carry(self, seen: Seen) -> None:
-        """Does it wholly, or raises and has done nothing."""
+        """Moves or copies one message; raises without effect."""
         engine, lookup_id = self._engine, seen.lookup_id
         if self._goal.access is QueueAccess.MOVE:
             engine.moving.move(self._opened, lookup_id, self._goal)
@@ -188,6 +188,6 @@ def _chosen(
 
 
 def _anew(message: Message) -> Message:
-    """What a sender may set of it."""
+    """A new message with every property that a sender may set."""
     kept: dict[str, Any] = {name: getattr(message, name) for name in _KEPT}
     return Message(**kept)

@@ -1,4 +1,4 @@
-"""Waits of requests: they end when the queue manager stops, or when nobody is there to hear the answer."""
+"""Long polls: they end when the queue manager stops or the client disconnects."""
 
 import asyncio
 from collections.abc import Awaitable, Coroutine
@@ -8,10 +8,10 @@ T = TypeVar("T")
 
 
 class Caller(Protocol):
-    """Who waits for the answer."""
+    """The client of a request."""
 
     async def gone(self) -> None:
-        """Comes back when the client is gone."""
+        """Returns when the client has disconnected."""
 
     async def is_gone(self) -> bool: ...
 
@@ -22,13 +22,13 @@ class Waits:
         self.are_over = False
 
     def stop(self) -> None:
-        """Ends them all: what they were to bring, nobody will hear."""
+        """Cancels every wait."""
         self.are_over = True
         for task in self._tasks:
             task.cancel()
 
     async def until(self, wait: Coroutine[Any, Any, T], caller: Caller | None = None) -> T | None:
-        """What the wait brings; None when it was ended before."""
+        """The result of the wait; None if it was ended early."""
         if self.are_over:
             wait.close()
             return None
@@ -55,6 +55,6 @@ async def _cancel_when(event: Awaitable[None], task: "asyncio.Task[Any]") -> Non
 
 
 def _is_cancelled() -> bool:
-    """Whether it is the caller itself that was cancelled."""
+    """Whether the current task itself was cancelled."""
     current = asyncio.current_task()
     return current is not None and current.cancelling() > 0

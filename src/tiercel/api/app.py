@@ -1,4 +1,4 @@
-"""The application of the API."""
+"""The FastAPI application."""
 
 import difflib
 from importlib.metadata import version
@@ -31,8 +31,8 @@ from tiercel.api.routes import (
 from tiercel.model.errors import InvalidParameterError
 
 _DESCRIPTION: Final = """\
-Everything that the command line does, for scripts and other languages. Every operation says which role its
-token needs (`x-roles`). Errors are `application/problem+json` with the code of MSMQ and what to do.
+Everything that the command line does, for scripts and other languages. `x-roles` lists the roles that an
+operation requires. Errors are `application/problem+json` with the MSMQ error code and a fix.
 """
 _ROUTERS: Final = (
     queues,
@@ -55,7 +55,7 @@ def build(api: Api) -> ASGIApp:
 
 
 def description() -> dict[str, Any]:
-    """The whole API in the words of OpenAPI."""
+    """The OpenAPI description of the whole API."""
     return _openapi(_routes())
 
 
@@ -82,14 +82,14 @@ def _routes() -> FastAPI:
 
 _PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
     "default": {
-        "description": "what went wrong, and what to do",
+        "description": "the error and its fix",
         "content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
 }
 
 
 class _Segments:
-    """Has paths matched as they were sent: an encoded slash, in a format name, is no end of a segment."""
+    """Matches paths as sent: an encoded slash in a format name does not end a segment."""
 
     def __init__(self, app: FastAPI) -> None:
         self._app = app
@@ -117,19 +117,19 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    """What FastAPI refuses, in the words of all other errors: the first mistake, its place, what to do."""
+    """Reports the first validation error in the form of all other errors."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     place = [str(each) for each in first["loc"] if each not in {"body", "query", "path"}]
     name = ".".join(place) or "body"
-    problem, fix = first["msg"][:1].lower() + first["msg"][1:], "mend it"
+    problem, fix = first["msg"][:1].lower() + first["msg"][1:], "correct it"
     if first["type"] == "extra_forbidden":
         problem = "there is no such property"
         fix = _nearest(request, place[-1])
     elif first["type"] == "missing":
         problem, fix = "it is missing", f"give {name}"
     elif first["type"] == "json_invalid":
-        name, problem, fix = "body", f"it is no JSON ({first['ctx']['error']})", "send a JSON object"
+        name, problem, fix = "body", f"it is not valid JSON ({first['ctx']['error']})", "send a JSON object"
     present = None if first["type"] in {"missing", "json_invalid"} else repr(first.get("input"))[:80]
     return problems.response_to(InvalidParameterError(name[:80], problem=problem, present=present, fix=fix))
 

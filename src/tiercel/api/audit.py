@@ -1,4 +1,4 @@
-"""The audit log: who changed what, one line for each change, in the log or in a file of its own."""
+"""The audit log: who changed what, one line per change, in the log or in a separate file."""
 
 import logging
 from logging.handlers import WatchedFileHandler
@@ -10,13 +10,13 @@ _LOGGER: Final = logging.getLogger("tiercel.audit")
 
 
 class Audit:
-    """`file` is where the lines go, as JSON; without one they go to the log as events `audit`."""
+    """Writes JSON lines to `file`; without one, `audit` events to the log."""
 
     def __init__(self, file: str, *, messages: bool) -> None:
         """Raises `OSError` when the file cannot be written."""
         self.covers_messages = messages  # sends and receives too
         self._handler = None if not file else WatchedFileHandler(file, encoding="utf-8")
-        if self._handler is not None:  # else another daemon of the same process would write there too
+        if self._handler is not None:  # not via the logger: other daemons of this process share it
             self._handler.setFormatter(log.JsonLines())
 
     def write(self, *, who: str, what: str, subject: str, result: str, **more: object) -> None:

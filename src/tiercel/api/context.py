@@ -1,4 +1,4 @@
-"""What the routes share."""
+"""Shared by all routes: the operations, limits and helpers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,13 +21,13 @@ from tiercel.api.audit import Audit
 from tiercel.api.receiving import Receiver
 from tiercel.server.daemon import Daemon
 
-_MAX_INTAKE_BYTES: Final = 128 << 20  # two of the largest; each is there in several forms
+_MAX_INTAKE_BYTES: Final = 128 << 20  # two requests of the largest size; each exists in several forms
 
 
 class Api:
     def __init__(self, runner: Runner, waits: Waits, audit: Audit, started: float) -> None:
         self.runner = runner
-        self.daemon = runner if isinstance(runner, Daemon) else None  # None: a store that nobody runs
+        self.daemon = runner if isinstance(runner, Daemon) else None  # None: no daemon runs
         self.claims = Claims(runner, waits)
         self.stages = Stages(runner)
         self.waits = waits
@@ -43,7 +43,7 @@ class Api:
 
 
 class Intake:
-    """The bodies of requests that are being read or worked on: all of them together have a limit."""
+    """Limits the total size of the request bodies in progress."""
 
     def __init__(self) -> None:
         self._bytes = 0
@@ -70,7 +70,7 @@ Context = Annotated[Api, Depends(_api)]
 
 
 class Client:
-    """Who has sent a request, and may be gone."""
+    """The client of a request, which may disconnect."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -84,10 +84,10 @@ class Client:
 
 
 def answer(content: Any, status: int = 200) -> Response:
-    """JSON, whatever characters it has."""
+    """A JSON response, whatever characters it contains."""
     return Response(dumps(content), status, media_type="application/json")
 
 
 def about(request: Request, **more: object) -> None:
-    """Says for the audit log what a request was about."""
+    """Adds details of a request to its audit line."""
     request.state.audited.update(more)

@@ -1,4 +1,4 @@
-"""An application on sockets that are open already, on the event loop that runs; signals are left alone."""
+"""Serves an application on open sockets, on the current event loop, without touching signals."""
 
 import asyncio
 import socket
@@ -11,14 +11,14 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-_STOP_S: Final = 2  # for requests that have begun
-_IDLE_S: Final = 75  # longer than clients keep idle connections, or they would send into one that just ends
+_STOP_S: Final = 2  # grace period for requests in progress
+_IDLE_S: Final = 75  # longer than clients keep idle connections, so that the client closes first
 _CREDENTIALS: Final = struct.Struct("3i")  # struct ucred: process, user, group
 
 
 class Server(uvicorn.Server):
     @contextmanager
-    def capture_signals(self) -> Iterator[None]:  # they are the daemon's
+    def capture_signals(self) -> Iterator[None]:  # the daemon handles them
         yield
 
 
@@ -41,7 +41,7 @@ def new_server(app: ASGIApp, http: type[asyncio.Protocol] | None = None, **optio
 
 
 class Serving:
-    """A server that runs beside other things."""
+    """A server in a task of its own."""
 
     def __init__(self, app: ASGIApp, listener: socket.socket, **options: Any) -> None:
         self._server = new_server(app, **options)
@@ -54,8 +54,8 @@ class Serving:
 
 
 class PunctualHttp(HttpToolsProtocol):
-    """HTTP for clients that say something: uvicorn waits for the rest of a request for ever, and connections
-    that ask nothing would fill every place.
+    """Closes silent connections: uvicorn waits for the rest of a request forever, and idle connections would
+    use up the limit.
     """
 
     silence_s: ClassVar[float] = 60
@@ -70,7 +70,7 @@ class PunctualHttp(HttpToolsProtocol):
         super().data_received(data)
 
     def on_message_complete(self) -> None:
-        self._stop_waiting()  # now the answer is our business
+        self._stop_waiting()  # the request is complete
         super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -88,7 +88,7 @@ class PunctualHttp(HttpToolsProtocol):
 
 
 class LocalHttp(PunctualHttp):
-    """HTTP on a Unix socket: the client is named by the user it runs as, which the kernel tells."""
+    """HTTP on a Unix socket: the kernel tells which user the client runs as."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)

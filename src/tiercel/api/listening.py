@@ -1,4 +1,4 @@
-"""Where HTTP is listened for: sockets, and the certificates that go with them."""
+"""Listening sockets and certificates of the HTTP endpoints."""
 
 import asyncio
 import errno
@@ -9,7 +9,7 @@ from typing import Final
 from tiercel.server import log
 from tiercel.server.config import ApiOptions, ConfigError, DataOptions, Endpoint, is_loopback
 
-_TRIES, _TRY_S = 20, 0.1  # the data process of a daemon that was killed may still have the port
+_TRIES, _TRY_S = 20, 0.1  # the data process of a killed daemon may still hold the port
 _BACKLOG: Final = 128
 
 Options = ApiOptions | DataOptions
@@ -40,7 +40,7 @@ def check_certificate(section: str, options: Options) -> None:
         reason = problem.strerror or str(problem)
         files = f"{options.tls_certificate}, {options.tls_key}"
         raise ConfigError(
-            f"[{section}] tls_certificate, tls_key: {files}: they cannot be used ({reason})"
+            f"[{section}] tls_certificate, tls_key: {files}: cannot be used ({reason})"
         ) from problem
 
 

@@ -1,4 +1,4 @@
-"""The numbers of a queue manager, for Prometheus."""
+"""Prometheus metrics of a queue manager."""
 
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
@@ -23,12 +23,12 @@ from tiercel.model.queue import OutgoingQueue
 if TYPE_CHECKING:
     from tiercel.api.context import Api
 
-_SLICE: Final = 100  # queues that are looked at in one turn
+_SLICE: Final = 100  # queues per turn
 _UNSEEN: Final = frozenset({QueueKind.SUBQUEUE})  # they come and go with their messages
 
 
 class Described(NamedTuple):
-    """A metric, for the reference."""
+    """A metric, as the reference lists it."""
 
     name: str
     kind: str
@@ -45,10 +45,10 @@ METRICS: Final = (
         "tiercel_queue_oldest_message_age_seconds",
         "gauge",
         _QUEUE,
-        "how long the oldest message has been in the queue; 0 when it is empty",
+        "age of the oldest message in the queue; 0 when it is empty",
     ),
-    Described("tiercel_queue_locked_messages", "gauge", _QUEUE, "messages that somebody has taken for now"),
-    Described("tiercel_queue_messages_in_total", "counter", _QUEUE, "messages that came in since the start"),
+    Described("tiercel_queue_locked_messages", "gauge", _QUEUE, "messages held by a reader"),
+    Described("tiercel_queue_messages_in_total", "counter", _QUEUE, "messages that arrived since the start"),
     Described("tiercel_queue_messages_out_total", "counter", _QUEUE, "messages that left since the start"),
     Described("tiercel_outgoing_state", "gauge", ("queue", "state"), "1 for the state of an outgoing queue"),
     Described("tiercel_connections", "gauge", ("direction",), "sessions with other queue managers"),
@@ -57,23 +57,23 @@ METRICS: Final = (
     ),
     Described("tiercel_discards_total", "counter", ("reason",), "messages that ended without being received"),
     Described("tiercel_dead_letters_total", "counter", ("reason",), "messages that became dead letters here"),
-    Described("tiercel_commit_seconds", "histogram", (), "how long commits take that change a queue"),
+    Described("tiercel_commit_seconds", "histogram", (), "duration of commits that change a queue"),
     Described("tiercel_claimed_messages", "gauge", ("consumer", "queue"), "messages that a consumer holds"),
     Described(
         "tiercel_claim_age_seconds",
         "gauge",
         ("consumer", "queue"),
-        "how long a consumer has held its oldest message; 0 when it holds none",
+        "age of the oldest claim of a consumer; 0 when it holds none",
     ),
-    Described("tiercel_leases", "gauge", (), "messages that were received and are not acknowledged yet"),
-    Described("tiercel_messages_bytes", "gauge", (), "bytes of all messages, which the quota limits"),
-    Described("tiercel_build", "info", ("version", "guid", "computer"), "who it is"),
+    Described("tiercel_leases", "gauge", (), "messages leased and not yet acknowledged"),
+    Described("tiercel_messages_bytes", "gauge", (), "bytes of all messages, limited by the quota"),
+    Described("tiercel_build", "info", ("version", "guid", "computer"), "version and identity"),
 )
 _BY_NAME: Final = {each.name: each for each in METRICS}
 
 
 class _Snapshot:
-    """Numbers that were gathered between turns; a registry asks for them at once."""
+    """Values collected over several turns, for a registry that wants them at once."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._metrics = list(metrics)

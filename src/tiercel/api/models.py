@@ -1,4 +1,4 @@
-"""What requests bring and answers hold, for FastAPI to check and OpenAPI to show."""
+"""Request and response models, for validation and for OpenAPI."""
 
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote
@@ -14,7 +14,7 @@ MOVED_MAX = 100_000
 QueueName = Annotated[
     str,
     Path(
-        description=r"a queue in one percent-encoded segment: `orders`, `private$\orders`, "
+        description=r"the queue, percent-encoded into one path segment: `orders`, `private$\orders`, "
         r"`.\private$\orders`, `orders;subqueue`, `orders;journal`, "
         r"`;deadletter`, `;deadxact`, `;journal`, or a format name",
         examples=["orders"],
@@ -27,23 +27,23 @@ LeaseId = Annotated[str, Path(max_length=100), AfterValidator(unquote)]
 
 
 class RequestModel(BaseModel):
-    """What a request brings: exact types, and nothing that nobody asked for."""
+    """A request body: strict types, no unknown properties."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class ResponseModel(BaseModel):
-    """What an answer holds."""
+    """A response body."""
 
     model_config = ConfigDict(extra="allow")
 
 
 class QueueProperties(RequestModel):
     label: str = Field(default="", description="at most 124 UTF-16 units")
-    journaling: bool = Field(default=False, description="keep a copy of what is received")
+    journaling: bool = Field(default=False, description="keep copies of received messages")
     quota_kib: int | None = Field(default=None, description="null: no limit")
     journal_quota_kib: int | None = None
-    authentication: bool = Field(default=False, description="take signed messages only")
+    authentication: bool = Field(default=False, description="accept signed messages only")
     privacy_level: Literal["none", "optional", "body"] = "optional"
     base_priority: int = 0
     multicast_address: str | None = None
@@ -54,7 +54,7 @@ class QueueProperties(RequestModel):
 class NewQueue(QueueProperties):
     path_name: str = Field(examples=[r".\private$\orders"], max_length=1000)
     transactional: bool = False
-    exist_ok: bool = Field(default=False, description="a queue that is there already is taken as it is")
+    exist_ok: bool = Field(default=False, description="return an existing queue unchanged")
 
     @property
     def properties(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class QueueSummary(ResponseModel):
     paused: bool
 
 
-class Queue(QueueSummary):
+class QueueDetails(QueueSummary):
     guid: str
     created: str | None
     modified: str | None
@@ -117,14 +117,14 @@ class SentMany(ResponseModel):
 
 class Receive(RequestModel):
     limit: int = Field(default=1, ge=1, le=MAX_LIMIT)
-    wait_ms: int = Field(default=0, ge=0, le=MAX_WAIT_MS, description="how long to wait for the first")
+    wait_ms: int = Field(
+        default=0, ge=0, le=MAX_WAIT_MS, description="how long to wait for the first message"
+    )
     lease_s: float = Field(default=30, gt=0, le=MAX_LEASE_S, strict=False)
     acknowledge: Literal["lease", "now"] = Field(
-        default="lease", description="now: received with the answer, and lost if the answer is"
+        default="lease", description="now: received with the response, and lost if the response is lost"
     )
-    lookup_id: str | None = Field(
-        default=None, pattern="^[0-9]{1,20}$", description="this message, and no other"
-    )
+    lookup_id: str | None = Field(default=None, pattern="^[0-9]{1,20}$", description="only this message")
     bodies: bool = True
     decode: bool = False
 
@@ -173,7 +173,7 @@ class DiscardList(ResponseModel):
 
 
 class Problem(ResponseModel):
-    """RFC 9457, with the code of MSMQ and what to do."""
+    """RFC 9457, with the MSMQ error code and a fix."""
 
     type: str
     title: str
@@ -216,15 +216,11 @@ class QueueManager(ResponseModel):
 
 
 class Transfer(RequestModel):
-    to: str = Field(max_length=4000, description="the queue that they go to", examples=["orders;poison"])
-    lookup_ids: list[str] | None = Field(
-        default=None, max_length=1000, description="these messages, and no others"
-    )
-    after: str = Field(default="start", max_length=40, description="what `next` said")
+    to: str = Field(max_length=4000, description="destination queue", examples=["orders;poison"])
+    lookup_ids: list[str] | None = Field(default=None, max_length=1000, description="only these messages")
+    after: str = Field(default="start", max_length=40, description="value of `next` in the previous response")
     limit: int = Field(default=1000, ge=1, le=10_000)
-    transactional: bool | None = Field(
-        default=None, description="for queues of other computers; others know it themselves"
-    )
+    transactional: bool | None = Field(default=None, description="only for queues of other computers")
     dry_run: bool = False
 
 
@@ -242,7 +238,7 @@ class HistoryEntry(ResponseModel):
     addresses: list[str]
 
 
-class OutgoingQueue(ResponseModel):
+class OutgoingQueueDetails(ResponseModel):
     format_name: str
     state: str
     paused: bool
@@ -257,7 +253,7 @@ class OutgoingQueue(ResponseModel):
 
 
 class OutgoingList(ResponseModel):
-    outgoing: list[OutgoingQueue]
+    outgoing: list[OutgoingQueueDetails]
 
 
 class Connection(ResponseModel):
@@ -338,9 +334,7 @@ class StageList(ResponseModel):
 
 
 class Backup(RequestModel):
-    directory: str = Field(
-        max_length=4000, description="where it goes: an empty folder, or one that is not there"
-    )
+    directory: str = Field(max_length=4000, description="destination: an empty or new directory")
 
 
 class BackupMade(ResponseModel):

@@ -1,4 +1,4 @@
-"""What a request gives, read strictly: a name that nobody asked for is refused, and the nearest one named."""
+"""Strict request parameters: unknown names are rejected, with the nearest known one."""
 
 import difflib
 import json
@@ -10,11 +10,11 @@ from starlette.requests import Request
 from tiercel.model.errors import InvalidParameterError, TooLargeError
 
 _MISSING: Final = object()
-MAX_JSON_BYTES: Final = 8 << 20  # the stages of a publish with a hundred thousand partitions
+MAX_JSON_BYTES: Final = 8 << 20  # enough to publish 100,000 partitions
 
 
 class Parameters:
-    """Ask for each by its kind, then call `finish`."""
+    """Call one method per parameter, then `finish`."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         self._given = dict(given)
@@ -27,16 +27,16 @@ class Parameters:
     @classmethod
     async def of_json(cls, request: Request) -> Self:
         kind = request.headers.get("content-type", "").partition(";")[0].strip()
-        if kind.casefold() != "application/json":  # nor can a page in a browser send it unasked
+        if kind.casefold() != "application/json":  # also, a foreign page in a browser cannot send it
             fix = "send Content-Type: application/json"
             raise InvalidParameterError("body", problem="it must be JSON", present=kind or "no type", fix=fix)
         body = await read_body(request, MAX_JSON_BYTES)
         try:
             given = json.loads(body or b"{}")
         except ValueError as problem:
-            raise InvalidParameterError("body", problem=f"it is no JSON ({problem})") from problem
+            raise InvalidParameterError("body", problem=f"it is not valid JSON ({problem})") from problem
         if not isinstance(given, dict):
-            raise InvalidParameterError("body", problem="a JSON object is wanted")
+            raise InvalidParameterError("body", problem="it must be a JSON object")
         return cls(given)
 
     def _take(self, name: str, default: object) -> Any:
@@ -51,7 +51,7 @@ class Parameters:
     def text(self, name: str, default: object = _MISSING) -> Any:
         value = self._take(name, default)
         if value is not default and not isinstance(value, str):
-            raise _wrong(name, value, "a text")
+            raise _wrong(name, value, "a string")
         return value
 
     def number(self, name: str, default: object = _MISSING, *, low: int = 0, high: int = 2**63 - 1) -> Any:
@@ -83,7 +83,7 @@ class Parameters:
         if value is not default and not (
             isinstance(value, list) and all(isinstance(each, str) for each in value)
         ):
-            raise _wrong(name, value, "a list of texts")
+            raise _wrong(name, value, "a list of strings")
         return value
 
     def choice(self, name: str, default: str, choices: tuple[str, ...]) -> str:
@@ -93,7 +93,7 @@ class Parameters:
         return str(value)
 
     def finish(self) -> None:
-        """Refuses what is left."""
+        """Rejects parameters that were not asked for."""
         for name in self._given:
             near = difflib.get_close_matches(name, self._known, 1)
             fix = f"perhaps {near[0]} is meant" if near else f"there are {', '.join(sorted(self._known))}"
@@ -116,7 +116,7 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
 
 
 def declared_size(request: Request) -> int | None:
-    """How large the body is said to be; None when nobody says."""
+    """The declared size of the body; None if unknown."""
     declared = request.headers.get("content-length", "")
     return int(declared) if declared.isascii() and declared.isdigit() and len(declared) < 20 else None
 

@@ -1,4 +1,4 @@
-"""Errors as clients see them: application/problem+json (RFC 9457), with the code of MSMQ and what to do."""
+"""Error responses: application/problem+json (RFC 9457), with the MSMQ error code and a fix."""
 
 from http import HTTPStatus
 from typing import Final
@@ -15,21 +15,21 @@ MEDIA_TYPE: Final = "application/problem+json"
 
 
 class NotAuthenticatedError(errors.AccessDeniedError):
-    meaning = "a token is wanted that it knows"
+    meaning = "missing or unknown token"
     fix = "send `Authorization: Bearer TOKEN`; `tiercel token add` makes one"
 
 
 class UnknownPathError(errors.InvalidParameterError):
-    meaning = "there is nothing here"
-    fix = "check the path: docs/http.md and docs/data-endpoint.md have them all"
+    meaning = "no such path"
+    fix = "check the path: docs/http.md and docs/data-endpoint.md list them"
 
 
 class UnknownMethodError(UnknownPathError):
-    meaning = "this path takes other methods"
-    fix = "check the method: docs/http.md and docs/data-endpoint.md have them all"
+    meaning = "method not allowed for this path"
+    fix = "check the method: docs/http.md and docs/data-endpoint.md list them"
 
 
-# The nearest class that an error derives from counts; what is not here is the caller's mistake.
+# By the nearest base class; any other error is the client's mistake.
 _STATUS: Final[dict[type[BaseException], HTTPStatus]] = {
     NotAuthenticatedError: HTTPStatus.UNAUTHORIZED,
     errors.AccessDeniedError: HTTPStatus.FORBIDDEN,
@@ -97,11 +97,11 @@ async def _mq_error(_request: Request, error: Exception) -> Response:
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    """What Starlette itself refuses: no such path, no such method, a body that is no text."""
+    """Errors of Starlette itself: unknown path, wrong method, undecodable body."""
     assert isinstance(error, HTTPException)
     if error.status_code == HTTPStatus.BAD_REQUEST:
         return response_to(
-            errors.InvalidParameterError("body", problem="it is no JSON", fix="send JSON in UTF-8")
+            errors.InvalidParameterError("body", problem="it is not valid JSON", fix="send JSON in UTF-8")
         )
     is_method = error.status_code == HTTPStatus.METHOD_NOT_ALLOWED
     kind = UnknownMethodError if is_method else UnknownPathError
@@ -111,9 +111,9 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _bug(request: Request, _error: Exception) -> Response:
-    """What nobody expected; the server logs it."""
-    problem = "there is a mistake in the program"
-    return response_to(errors.StoreFailedError(request.url.path, problem=problem, fix="look in the log"))
+    """An unexpected error; the server logs it."""
+    problem = "internal error"
+    return response_to(errors.StoreFailedError(request.url.path, problem=problem, fix="see the log"))
 
 
 HANDLERS: Final[dict[int | type[Exception], ExceptionHandler]] = {

@@ -1,4 +1,4 @@
-"""A route of the API: who may use it, what it may be given, and what the audit log says of it."""
+"""The route class of the API: required roles, strict parameters, body limits, audit lines."""
 
 import difflib
 from collections.abc import Awaitable, Callable, Coroutine
@@ -20,7 +20,7 @@ from tiercel.security.tokens import Role
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
-AUTHORIZATION: Final = "tiercel.authorization"  # in the scope: who may come in where the request came in
+AUTHORIZATION: Final = "tiercel.authorization"  # in the ASGI scope: the authorization of the socket
 MAX_JSON_BYTES: Final = 1 << 20
 _ROLES, _AUDIT, _MESSAGES, _BODY = "x-roles", "x-audit", "x-audit-messages", "x-max-bytes"
 
@@ -32,9 +32,9 @@ def needs(
     max_bytes: int = MAX_JSON_BYTES,
     **extra: Any,
 ) -> dict[str, Any]:
-    """For the decorator of a route: the roles that it takes, and what it changes, in words.
+    """Options for a route's decorator: the required roles, and the action for the audit log.
 
-    With `messages` it is audited only where sends and receives are.
+    With `messages` it is audited only if sends and receives are.
     """
     known = {_ROLES: [str(role) for role in roles], _AUDIT: audit, _MESSAGES: messages, _BODY: max_bytes}
     return {"openapi_extra": {**known, **extra}}
@@ -79,7 +79,7 @@ def _refuse_unknown(request: Request, known: list[str]) -> None:
 
 
 async def _with_body(request: Request, max_bytes: int) -> Request:
-    """The request with its whole body, which is not too large."""
+    """The request with its body, which is checked against the limit."""
     body = await read_body(request, max_bytes)
     return Request(request.scope, _replay(body, request.receive))
 
@@ -117,7 +117,7 @@ def _write(api: Api, request: Request, what: str, result: str) -> None:
     subject = " ".join(unquote(str(each)) for each in request.path_params.values())
     more = dict(request.state.audited)
     api.audit.write(
-        who=getattr(request.state, "who", "") or "nobody known",
+        who=getattr(request.state, "who", "") or "unknown",
         what=what,
         subject=str(more.pop("subject", subject)),
         result=result,

@@ -1,4 +1,4 @@
-"""A stream that its client takes in time, or it ends."""
+"""Streaming responses that end when the client stalls."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -7,11 +7,11 @@ from typing import Any, Final
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-_STALLED_S: Final = 300.0  # who takes nothing for so long is gone
+_STALLED_S: Final = 300.0  # a client that reads nothing for this long is considered gone
 
 
 class StreamWithTimeout(StreamingResponse):
-    """`ended` is called when the stream has ended, or its client is gone."""
+    """`ended` is called when the stream ends or the client disconnects."""
 
     def __init__(self, stream: AsyncGenerator[Any, None], media_type: str, ended: Callable[[], None]) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""The way into a running daemon: the Unix socket beside its store."""
+"""The Unix socket of a daemon, beside its store."""
 
 import os
 import socket
@@ -8,9 +8,9 @@ from tiercel.store import SOCKET_NAME
 
 
 class UnixSocket:
-    """The Unix socket beside the store, for its owner alone.
+    """Accessible only to the owner of the store.
 
-    Named through an open directory: the name of a socket may have 107 bytes only, and a path more.
+    Addressed through an open directory: socket names are limited to 107 bytes, paths are not.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -18,7 +18,7 @@ class UnixSocket:
         self.name = f"/proc/self/fd/{self._descriptor}/{SOCKET_NAME}"
 
     def listen(self) -> socket.socket:
-        self.remove()  # what a daemon left that was killed; ours is the store now
+        self.remove()  # left by a killed daemon; this one holds the lock of the store
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         before = os.umask(0o177)
         try:

@@ -1,4 +1,4 @@
-"""The application of the data process: bulk is read from the store, the rest passed on to the daemon."""
+"""The application of the data process: it reads bulk from the store and forwards the rest to the daemon."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from http import HTTPStatus
@@ -22,7 +22,7 @@ from tiercel.columns import RowFilter
 from tiercel.data import discard_table, ranges, staged_rows
 from tiercel.data.arrow_stream import ArrowStream, Batches
 from tiercel.data.daemon_client import DaemonClient, DaemonRefusedError
-from tiercel.data.ranges import Place, Shape
+from tiercel.data.ranges import Projection, StoredQueue
 from tiercel.engine.browsing import LAST_SEQUENCE
 from tiercel.model.errors import InvalidParameterError
 from tiercel.model.identifiers import lookup_id_sequence
@@ -30,7 +30,7 @@ from tiercel.model.limits import STAGE_CHUNK_MAX_BYTES
 from tiercel.security.tokens import Role
 from tiercel.store import Reader
 
-_MAX_STREAMS: Final = 32  # each holds a piece of some megabytes in memory
+_MAX_STREAMS: Final = 32  # each holds several megabytes in memory
 _FILTERS: Final = ("labelLike", "class", "sentAfter", "sentBefore")
 _BAD: Final = ("fail", "column", "skip")
 
@@ -71,7 +71,7 @@ class DataApp:
     def _guarded(self, role: Role, handler: Handler) -> Handler:
         async def guarded(request: Request) -> Response:
             self._authorization.check(request, role)
-            if request.method == "HEAD":  # Starlette would make the whole answer and throw it away
+            if request.method == "HEAD":  # Starlette would build the whole response and discard it
                 raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED)
             return await handler(request)
 
@@ -100,29 +100,36 @@ class DataApp:
             batches = _each(ranges.ledger(self._reader, lo, hi, names))
             return self._stream(discard_table.schema(names), batches)
         consumer, where = given.text("consumer", None), _place_parameters(given, source)
-        shape = _shape(given, names)
+        projection = _shape(given, names)
         given.finish()
         if consumer is not None:
             where["consumer"] = consumer
         answer = await self._daemon.place(where)
-        place = Place.of_answer(answer)
+        place = StoredQueue.of_answer(answer)
         if consumer is not None:
-            batches = _each(ranges.claimed(self._reader, place, lo, hi, shape))
+            batches = _each(ranges.claimed(self._reader, place, lo, hi, projection))
         else:
-            batches = self._browsed(place, where, lo, hi, shape, has_express=bool(answer["express"]))
-        return self._stream(shape.schema, batches)
+            batches = self._browsed(place, where, lo, hi, projection, has_express=bool(answer["express"]))
+        return self._stream(projection.schema, batches)
 
     async def _browsed(
-        self, place: Place, where: dict[str, str], lo: int, hi: int, shape: Shape, *, has_express: bool
+        self,
+        place: StoredQueue,
+        where: dict[str, str],
+        lo: int,
+        hi: int,
+        projection: Projection,
+        *,
+        has_express: bool,
     ) -> Batches:
-        for batch in ranges.stored(self._reader, place, lo, hi, shape):
+        for batch in ranges.stored(self._reader, place, lo, hi, projection):
             yield batch
         if has_express:
             async for found in self._daemon.express(where, lo, hi):
-                yield ranges.express(found, place, shape)
+                yield ranges.express(found, place, projection)
 
     def _stream(self, schema: pa.Schema, batches: Batches) -> Response:
-        """Refuses one stream too many."""
+        """Starts a stream, within the limit."""
         if self._streams >= _MAX_STREAMS:
             raise BusyError("data endpoint", present=self._streams, limit=_MAX_STREAMS)
         self._streams += 1
@@ -147,7 +154,7 @@ class DataApp:
         ]
         found = await ranges.cuts(
             self._reader,
-            Place.of_answer(answer),
+            StoredQueue.of_answer(answer),
             lo,
             hi,
             in_memory,
@@ -182,14 +189,14 @@ def _place_parameters(given: Parameters, source: Source) -> dict[str, str]:
     return {"from": str(source)} if queue is None else {"from": str(source), "queue": queue}
 
 
-def _shape(given: Parameters, names: tuple[str, ...] | None) -> Shape:
+def _shape(given: Parameters, names: tuple[str, ...] | None) -> Projection:
     filters = {name: value for name in _FILTERS if (value := given.text(name, None)) is not None}
     bad = given.choice("badMessageMode", "fail", _BAD)
     chosen = tuple(columns.names()) if names is None else names
     if given.flag("includeRaw", default=False) and "raw" not in chosen:
         chosen += ("raw",)
     try:
-        return Shape(tuple(columns.check_names(chosen)), RowFilter.of_options(filters), bad)
+        return Projection(tuple(columns.check_names(chosen)), RowFilter.of_options(filters), bad)
     except ValueError as problem:
         fix = f"the columns are {', '.join(columns.names())}"
         raise InvalidParameterError(

@@ -1,7 +1,7 @@
-"""An answer that is an Arrow IPC stream, made while it is sent.
+"""A response that is an Arrow IPC stream, encoded while it is sent.
 
-After the end of the stream nothing follows, or one problem as JSON: what went wrong after the first batch had
-left. A stream that breaks off without an end is one whose data process has died: ask again.
+An error after the first batch follows the end of the stream, as one JSON problem. A stream without an end
+means that the data process died: request it again.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from tiercel.model.errors import MqError
 
 MEDIA_TYPE: Final = "application/vnd.apache.arrow.stream"
 _END_OF_STREAM: Final = b"\xff\xff\xff\xff\0\0\0\0"
-_SENT_BYTES: Final = 512 << 10  # at a time: more would be copied more often
+_SENT_BYTES: Final = 512 << 10  # per write: larger writes are copied more often
 
 Batches = AsyncGenerator[pa.RecordBatch, None]
 
@@ -36,7 +36,7 @@ async def _encoded(schema: pa.Schema, batches: Batches) -> AsyncGenerator[memory
                 data = memoryview(batch.serialize())
                 for at in range(0, len(data), _SENT_BYTES):
                     yield data[at : at + _SENT_BYTES]
-                await asyncio.sleep(0)  # others have a turn, however quick this client is
+                await asyncio.sleep(0)  # other clients get a turn, however fast this one is
     except MqError as error:
         yield _END_OF_STREAM
         yield json.dumps(problem_of(error)).encode()

@@ -1,4 +1,4 @@
-"""The application of the daemon, for whoever may open its Unix socket: routes to `Commands`, nothing else."""
+"""The daemon's side of the data endpoint, on its Unix socket."""
 
 import struct
 from typing import Any, Final
@@ -137,7 +137,7 @@ class DaemonApp:
         return JSONResponse(await self._stages.stage(stage, chunk, payload, rows))
 
     async def _publish(self, request: Request) -> Response:
-        from tiercel.data.staged_rows import rows_of  # noqa: PLC0415  # Arrow takes 50 MB, and nothing else needs it
+        from tiercel.data.staged_rows import rows_of  # noqa: PLC0415  # Arrow costs 50 MB
 
         given = await Parameters.of_json(request)
         app, batch, queue = given.text("app"), given.text("batch"), given.text("queue", None)
@@ -167,7 +167,7 @@ def _source(given: Parameters) -> Source:
 
 
 def express_rows(data: bytes) -> list[tuple[int, bytes]]:
-    """What the answer to `express` holds: lookup ids and records."""
+    """Decodes the response of `express`: lookup ids and records."""
     rows, at = [], 0
     while at < len(data):
         lookup_id, size = _EXPRESS_ROW.unpack_from(data, at)

@@ -1,4 +1,4 @@
-"""The daemon as the data process sees it, through the Unix socket."""
+"""The data process's client of the daemon, over the Unix socket."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -17,7 +17,7 @@ _PASSED_ON = ("allow", "retry-after")
 
 
 class DaemonRefusedError(Exception):
-    """The daemon said no, and its answer says why."""
+    """The daemon refused; `answer` says why."""
 
     def __init__(self, answer: Response) -> None:
         super().__init__(answer.status_code)
@@ -27,12 +27,12 @@ class DaemonRefusedError(Exception):
 class DaemonClient:
     def __init__(self, unix_socket: UnixSocket) -> None:
         transport = httpx.AsyncHTTPTransport(uds=unix_socket.name, limits=httpx.Limits(max_connections=None))
-        # A claim may wait, and a publish take its time; and with the daemon this process ends too.
+        # Claims may wait and publishing may be slow; this process ends with the daemon anyway.
         never = httpx.Timeout(None)
         self._client = httpx.AsyncClient(transport=transport, base_url="http://daemon", timeout=never)
 
     async def forward(self, request: Request) -> Response:
-        """Passes a request on, and gives the answer as it is."""
+        """Forwards a request and returns the response unchanged."""
         body = await read_body(request, MAX_JSON_BYTES)
         return _passed_on(await self._ask(request, str(request.url.query), body))
 
@@ -55,7 +55,7 @@ class DaemonClient:
     async def express(
         self, parameters: Mapping[str, str], lo: int, hi: int
     ) -> AsyncIterator[list[tuple[int, bytes]]]:
-        """Messages that only the daemon's memory has, slice by slice."""
+        """Express messages, which exist only in the daemon's memory, slice by slice."""
         after = 0
         while True:
             answer = await self._get("express", {**parameters, "lo": lo, "hi": hi, "after": after})

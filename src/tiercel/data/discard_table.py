@@ -23,7 +23,7 @@ SCHEMA: Final = pa.schema(
         ("reason", pa.string()),
     ]
 )
-_FIELDS: Final = {"class": "message_class"}  # where a line calls it otherwise
+_FIELDS: Final = {"class": "message_class"}  # columns named differently in the ledger
 _MICROSECONDS: Final = 1_000_000
 
 

@@ -1,8 +1,7 @@
-"""The data endpoint as the daemon has it: data processes to watch, which ask it through its Unix socket.
+"""The data endpoint in the daemon: it starts data processes and restarts those that die.
 
-The daemon itself opens the public address and hands it on, so that a data process which is started again
-finds its clients waiting. A data process lives as long as its standard input is open: it ends with the
-daemon, however that ends.
+The daemon opens the public address and passes it on, so that clients wait while a data process restarts. A
+data process ends when its stdin is closed, so it ends with the daemon, however that ends.
 """
 
 import asyncio
@@ -18,7 +17,7 @@ from tiercel.server import log
 from tiercel.server.config import Config, DataOptions, Endpoint
 from tiercel.server.daemon import Daemon
 
-_FIRST_PAUSE_S: Final = 0.1  # before a data process that died is started again
+_FIRST_PAUSE_S: Final = 0.1  # before restarting a data process
 _LONGEST_PAUSE_S: Final = 10.0
 _STOP_S: Final = 2.0
 
@@ -50,7 +49,7 @@ class DataEndpoint:
         self._listener.close()
 
     async def _watch(self, directory: Path) -> None:
-        """Has one data process at any time, but not one that dies at once in a tight loop."""
+        """Keeps one data process running, with a growing pause between restarts."""
         loop, pause_s = asyncio.get_running_loop(), _FIRST_PAUSE_S
         while True:
             started = loop.time()
@@ -66,7 +65,7 @@ class DataEndpoint:
         descriptor = self._listener.fileno()
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            "-P",  # what lies in the working directory is no part of the program
+            "-P",  # never import from the working directory
             "-m",
             "tiercel.data.process",
             stdin=asyncio.subprocess.PIPE,
@@ -81,7 +80,7 @@ class DataEndpoint:
             "log": asdict(self._daemon.config.log),
         }
         try:
-            with suppress(ConnectionError):  # it has died already, and the watcher will hear of it
+            with suppress(ConnectionError):  # it has died already; the watcher restarts it
                 process.stdin.write(json.dumps(settings).encode() + b"\n")
                 await process.stdin.drain()
             return await process.wait()

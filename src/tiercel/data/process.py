@@ -1,6 +1,6 @@
-"""The data process: `python -m tiercel.data.process`, started by the daemon and by nobody else.
+"""The data process: `python -m tiercel.data.process`, started by the daemon.
 
-Its standard input brings one line of JSON, the settings, and ends when the daemon ends.
+Its stdin delivers one line of JSON, the settings, and is closed when the daemon ends.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from tiercel.server import log, process_tuning
 from tiercel.server.config import DataOptions
 from tiercel.store import open_reader
 
-_NICE: Final = 1  # when the computer is busy, the queue manager goes first
+_NICE: Final = 1  # the queue manager has priority on a busy computer
 
 
 def main() -> None:
@@ -32,15 +32,15 @@ def main() -> None:
     threading.Thread(target=_end_with_the_daemon, daemon=True).start()
     options = settings["log"]
     log.configure(level=options["level"], format_name=options["format"], file=options["file"])
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # else it tells of every request
-    with suppress(OSError):  # a service may not be allowed to
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs every request
+    with suppress(OSError):  # may be forbidden
         os.nice(_NICE)
     process_tuning.collect_garbage_rarely()
     asyncio.run(_serve(settings))
 
 
 def _end_with_the_daemon() -> None:
-    """At once, whatever the loop is doing: a daemon that starts again needs the port."""
+    """Exits immediately: a restarted daemon needs the port."""
     sys.stdin.buffer.read()
     os._exit(0)
 

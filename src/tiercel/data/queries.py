@@ -1,4 +1,4 @@
-"""What the data process asks the daemon about queues."""
+"""Questions of the data process about queues."""
 
 from typing import Any, Final
 
@@ -40,7 +40,7 @@ class Queries:
         return await self._runner.call(command)
 
     async def place(self, queue: str | None, source: Source, consumer: str | None) -> Json:
-        """Where the data process finds the messages in the store."""
+        """Where the messages of a queue are in the store."""
 
         def command(engine: Engine) -> Json:
             state = sources.find(engine, queue, source)

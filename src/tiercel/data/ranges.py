@@ -1,8 +1,8 @@
-"""Stretches of messages as Arrow batches, read piece by piece from snapshots of the store.
+"""Ranges of messages as Arrow batches, read piece by piece from store snapshots.
 
-No snapshot is kept between two pieces, so a client that takes its time keeps no page of the store from being
-used again. Claimed messages cannot change meanwhile; of a queue that others receive from, a browse shows what
-is still there when its piece is read.
+No snapshot is kept between two pieces, so a slow client does not keep pages of the store from being reused.
+Claimed messages cannot change meanwhile; a browse of a queue with other readers shows what is still there
+when each piece is read.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ from tiercel.store.interface import Keyspace
 
 PIECE_ROWS: Final = 8192
 PIECE_BYTES: Final = 8 << 20
-_WALKED_ROWS: Final = 8192  # of which only the sizes are looked at
+_WALKED_ROWS: Final = 8192  # only their sizes are read
 
 Buffers = list[memoryview]
 
 
-class Place(NamedTuple):
-    """Where the daemon says that the messages are."""
+class StoredQueue(NamedTuple):
+    """Where a queue is in the store, as the daemon says."""
 
     queue: str
     subqueue: str | None
@@ -40,13 +40,13 @@ class Place(NamedTuple):
     claim_slot: int | None
 
     @classmethod
-    def of_answer(cls, answer: dict[str, Any]) -> "Place":
+    def of_answer(cls, answer: dict[str, Any]) -> "StoredQueue":
         return cls(answer["queue"], answer.get("subqueue"), answer["slot"], answer.get("claim_slot"))
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """Which columns are wanted, which rows, and what becomes of a message that cannot be read."""
+class Projection:
+    """Which columns and rows to return, and what to do with unreadable messages."""
 
     names: tuple[str, ...] = field(default_factory=lambda: tuple(columns.names()))
     where: RowFilter | None = None
@@ -56,29 +56,33 @@ class Shape:
     def schema(self) -> pa.Schema:
         return columns.arrow_schema(self.names)
 
-    def batch(self, rows: StoredRows, place: Place) -> pa.RecordBatch:
+    def batch(self, rows: StoredRows, place: StoredQueue) -> pa.RecordBatch:
         return batch_of(
             rows, self.names, queue=place.queue, subqueue=place.subqueue, bad=self.bad, where=self.where
         )
 
 
-def claimed(reader: Reader, place: Place, lo: int, hi: int, shape: Shape) -> Iterator[pa.RecordBatch]:
+def claimed(
+    reader: Reader, place: StoredQueue, lo: int, hi: int, projection: Projection
+) -> Iterator[pa.RecordBatch]:
     """The messages (lo, hi] of a claim, in order."""
     if place.claim_slot and lo < hi:
         ends = message_key(place.claim_slot, lo + 1), message_key(place.claim_slot, hi) + b"\0"
-        build = partial(_of_claimed, place, shape)
+        build = partial(_of_claimed, place, projection)
         yield from _batches(reader, Keyspace.CLAIMED, *ends, build)
 
 
-def stored(reader: Reader, place: Place, lo: int, hi: int, shape: Shape) -> Iterator[pa.RecordBatch]:
+def stored(
+    reader: Reader, place: StoredQueue, lo: int, hi: int, projection: Projection
+) -> Iterator[pa.RecordBatch]:
     """The stored messages of a queue that became visible in (lo, hi], by priority and arrival."""
     for ends in key_ranges(place.slot, lo, hi):
-        yield from _batches(reader, Keyspace.MESSAGES, *ends, partial(_of_messages, place, shape))
+        yield from _batches(reader, Keyspace.MESSAGES, *ends, partial(_of_messages, place, projection))
 
 
-def express(rows: Sequence[tuple[int, bytes]], place: Place, shape: Shape) -> pa.RecordBatch:
-    """Messages that only the memory of the daemon has."""
-    return shape.batch(StoredRows.of([each for each, _ in rows], [data for _, data in rows]), place)
+def express(rows: Sequence[tuple[int, bytes]], place: StoredQueue, projection: Projection) -> pa.RecordBatch:
+    """Express messages, which exist only in the daemon's memory."""
+    return projection.batch(StoredRows.of([each for each, _ in rows], [data for _, data in rows]), place)
 
 
 def ledger(reader: Reader, lo: int, hi: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -88,12 +92,14 @@ def ledger(reader: Reader, lo: int, hi: int, names: Sequence[str]) -> Iterator[p
         yield from _batches(reader, Keyspace.DISCARDS, *ends, partial(discard_table.batch_of, names))
 
 
-def _of_claimed(place: Place, shape: Shape, keys: Buffers, values: Buffers) -> pa.RecordBatch:
-    return shape.batch(StoredRows.of_claimed(keys, values), place)
+def _of_claimed(place: StoredQueue, projection: Projection, keys: Buffers, values: Buffers) -> pa.RecordBatch:
+    return projection.batch(StoredRows.of_claimed(keys, values), place)
 
 
-def _of_messages(place: Place, shape: Shape, keys: Buffers, values: Buffers) -> pa.RecordBatch:
-    return shape.batch(StoredRows.of_messages(keys, values), place)
+def _of_messages(
+    place: StoredQueue, projection: Projection, keys: Buffers, values: Buffers
+) -> pa.RecordBatch:
+    return projection.batch(StoredRows.of_messages(keys, values), place)
 
 
 def _batches(
@@ -109,11 +115,11 @@ def _batches(
                 return
             at_least = bytes(keys[-1]) + b"\0"
             batch = build(keys, values)
-        yield batch  # out here, where no snapshot is open
+        yield batch  # outside, where no snapshot is open
 
 
 class Cut(NamedTuple):
-    """A piece of a stretch: the sequence where it ends, how many messages it has, and bytes."""
+    """A part of a range: its last sequence, its messages and bytes."""
 
     end: int
     rows: int
@@ -122,7 +128,7 @@ class Cut(NamedTuple):
 
 async def cuts(
     reader: Reader,
-    place: Place,
+    place: StoredQueue,
     lo: int,
     hi: int,
     in_memory: Sequence[tuple[int, int]],
@@ -131,7 +137,7 @@ async def cuts(
     max_bytes: int,
     limit: int | None,
 ) -> list[Cut]:
-    """Cuts (lo, hi] into pieces of so many messages or bytes; the last ends at hi, if all was looked at.
+    """Cuts (lo, hi] into parts of at most `max_rows` or `max_bytes`; without `limit` the last ends at hi.
 
     `in_memory` are sequences and sizes of the express messages.
     """

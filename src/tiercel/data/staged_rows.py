@@ -1,4 +1,4 @@
-"""Rows that a client has staged, as messages to send."""
+"""Staged rows as messages to send."""
 
 import struct
 from collections.abc import Callable, Iterator
@@ -12,11 +12,11 @@ from tiercel.model.message import Message
 from tiercel.model.queue_name import parse_queue_name
 
 _OFFSET, _BACK, _SHORT = struct.Struct("<I"), struct.Struct("<i"), struct.Struct("<H")  # of FlatBuffers
-_ANY = "any"  # the queue may still be named when the rows are published
+_ANY = "any"  # the queue may be given when the rows are published
 
 
 def rows_of(queue: str | None) -> Callable[[bytes], Iterator[tuple[FormatName, Message]]]:
-    """What a publish asks for the rows of a chunk; `queue` takes those that name none."""
+    """Decodes the rows of a chunk; `queue` is for rows that name none."""
 
     def rows(payload: bytes) -> Iterator[tuple[FormatName, Message]]:
         for batch in _batches(payload):
@@ -31,7 +31,7 @@ def rows_of(queue: str | None) -> Callable[[bytes], Iterator[tuple[FormatName, M
 
 
 def check(payload: bytes) -> int:
-    """How many rows a chunk has; raises an `MqError` when one of them could not be sent."""
+    """Counts the rows of a chunk; raises an `MqError` if one of them is invalid."""
     count = 0
     for batch in _batches(payload):
         try:
@@ -53,7 +53,7 @@ def _batches(payload: bytes) -> Iterator[pa.RecordBatch]:
 
 
 def _refuse_compressed(payload: bytes) -> None:
-    """Sixty-four megabytes of it may be sixty-four gigabytes, and Arrow cannot be told where to stop."""
+    """64 MB compressed may be 64 GB, and Arrow has no limit for decompression."""
     for message in pa.ipc.MessageReader.open_stream(payload):
         if message.type == "record batch" and _is_compressed(bytes(message.metadata)):
             raise ValueError("the stream is compressed; write it without compression")
@@ -65,7 +65,7 @@ def _is_compressed(metadata: bytes) -> bool:
         header = _field(metadata, _table(metadata, 0), 2)
         return header != 0 and _field(metadata, _table(metadata, header), 3) != 0
     except struct.error as problem:
-        raise ValueError("its metadata are cut short") from problem
+        raise ValueError("its metadata is truncated") from problem
 
 
 def _table(data: bytes, at: int) -> int:
@@ -73,7 +73,7 @@ def _table(data: bytes, at: int) -> int:
 
 
 def _field(data: bytes, table: int, number: int) -> int:
-    """Where a field of a table of FlatBuffers is; 0 when it is not there."""
+    """The offset of a field of a FlatBuffers table; 0 if it is absent."""
     virtual = table - int(_BACK.unpack_from(data, table)[0])
     (size,) = _SHORT.unpack_from(data, virtual)
     at = 4 + 2 * number

@@ -1,4 +1,4 @@
-"""What data pipelines hold: claims of consumers, and stages that are not published yet."""
+"""What data pipelines hold: claims, and unpublished stages."""
 
 from typing import Annotated
 from urllib.parse import unquote
@@ -24,7 +24,7 @@ async def list_claims(api: Context) -> Response:
 
 @router.post("/claims/release", **needs(Role.ADMIN, audit="release claims"), response_model=Released)
 async def release_claims(api: Context, request: Request, wanted: Release) -> Response:
-    """Gives back what a consumer holds that nobody runs any more: of one queue, or all."""
+    """Releases the claims of an abandoned consumer: of one queue, or all."""
     about(request, subject=wanted.consumer, queue=wanted.queue)
     queue = wanted.queue
     path = None if queue is None else await api.runner.call(lambda engine: _path(engine, queue))
@@ -41,7 +41,7 @@ def _path(engine: Engine, queue: str) -> str:
 async def forget_consumer(
     api: Context, consumer: Annotated[str, Path(max_length=200), AfterValidator(unquote)]
 ) -> Response:
-    """Ends a consumer that holds nothing; under the same name, numbers would begin anew."""
+    """Removes a consumer that holds nothing; a new one with the same name starts its numbers again."""
     return answer(await api.claims.forget(consumer))
 
 

@@ -17,9 +17,11 @@ router = new_router()
 async def list_discards(
     api: Context,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    before: Annotated[int | None, Query(ge=0, le=2**63 - 1, description="what `next` said")] = None,
+    before: Annotated[
+        int | None, Query(ge=0, le=2**63 - 1, description="value of `next` in the previous response")
+    ] = None,
 ) -> Response:
-    """The newest first."""
+    """Newest first."""
     lines = await api.runner.call(lambda engine: queues.discards(engine, before, limit))
     more = str(lines[-1]["line"]) if len(lines) == limit else None
     return answer({"discards": lines, "next": more})

@@ -1,4 +1,4 @@
-"""For whoever watches the daemon: is it alive, does it answer, what do the numbers say."""
+"""Monitoring: health, readiness and metrics."""
 
 from fastapi import APIRouter, Response
 
@@ -20,7 +20,7 @@ async def get_health(api: Context) -> Response:
 
 @router.get("/ready", response_model=Ready)
 async def get_ready(api: Context) -> Response:
-    """200 when requests will be served: a command of the queue manager was run, and committed."""
+    """200 when requests are served: the queue manager has run and committed a command."""
     if api.waits.are_over:
         return answer({"status": "stopping"}, 503)
     if api.runner.driver.engine.has_failed:

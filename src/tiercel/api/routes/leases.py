@@ -1,4 +1,4 @@
-"""Leases: what was received and not yet acknowledged."""
+"""Leases: messages received and not yet acknowledged."""
 
 from fastapi import Response
 
@@ -21,7 +21,7 @@ async def list_leases(api: Context) -> Response:
     response_model=Ended,
 )
 async def acknowledge_lease(api: Context, lease: LeaseId) -> Response:
-    """The message is received for good. Asking twice is asking once; 410 when the lease ended otherwise."""
+    """Confirms the receive. Idempotent; 410 if the lease ended in another way."""
     return answer(await api.receiver.acknowledge(lease))
 
 
@@ -29,7 +29,7 @@ async def acknowledge_lease(api: Context, lease: LeaseId) -> Response:
     "/leases/{lease}/return", **needs(Role.RECEIVE, audit="return", messages=True), response_model=Ended
 )
 async def return_lease(api: Context, lease: LeaseId) -> Response:
-    """The message goes back to its place in the queue at once."""
+    """Returns the message to its place in the queue at once."""
     return answer(await api.receiver.give_back(lease))
 
 

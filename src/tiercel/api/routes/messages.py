@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 from fastapi import Query, Request, Response
 
 from tiercel.admin import queue_lookup, sending
-from tiercel.admin.browsing import MAX_PAGE, START, Order, Shape, message_of
+from tiercel.admin.browsing import MAX_PAGE, START, BrowseOptions, Order, message_of
 from tiercel.admin.errors import BusyError
 from tiercel.admin.message_json import to_json
 from tiercel.admin.queues import open_to_take
@@ -63,7 +63,7 @@ _ONE: Final[dict[int | str, dict[str, Any]]] = {
 }
 _RECEIVED: Final[dict[int | str, dict[str, Any]]] = {
     200: {
-        "description": "what was received; nothing when nothing came in time",
+        "description": "the received messages; none if none arrived in time",
         "content": {
             "application/json": {
                 "schema": {
@@ -87,14 +87,12 @@ async def send_messages(
     api: Context,
     request: Request,
     queue: QueueName,
-    transactional: Annotated[
-        bool | None, Query(description="for queues of other computers; others know it themselves")
-    ] = None,
+    transactional: Annotated[bool | None, Query(description="only for queues of other computers")] = None,
 ) -> Response:
-    """One message as JSON; or many, a line each, of which all are sent or none.
+    """One message as JSON; or many, one per line, of which all are sent or none.
 
-    The answer comes when recoverable messages are on disk. A queue of another computer may be named: its
-    messages wait here until they get there.
+    The response is sent once recoverable messages are on disk. Messages to a queue of another computer wait
+    here until they are delivered.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
     body = await request.body()
@@ -121,27 +119,32 @@ async def browse_messages(
     request: Request,
     queue: QueueName,
     after: Annotated[
-        str, Query(description="what `next` said; `start`; with order=arrival also `end`", max_length=40)
+        str,
+        Query(
+            description="value of `next` in the previous response, `start`, or with order=arrival `end`",
+            max_length=40,
+        ),
     ] = START,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
     last: Annotated[
-        int | None, Query(ge=1, le=MAX_PAGE, description="with order=arrival: begin so many before the end")
+        int | None,
+        Query(ge=1, le=MAX_PAGE, description="with order=arrival: start this many messages before the end"),
     ] = None,
     wait_ms: Annotated[
-        int, Query(ge=0, le=MAX_WAIT_MS, description="how long to wait when there is none")
+        int, Query(ge=0, le=MAX_WAIT_MS, description="how long to wait if there is no message")
     ] = 0,
-    order: Annotated[Order, Query(description="as they are received, or as they have come")] = Order.QUEUE,
+    order: Annotated[Order, Query(description="queue order, or order of arrival")] = Order.QUEUE,
     bodies: Annotated[bool, Query()] = True,
-    decode: Annotated[bool, Query(description="say in words what the bodies hold")] = False,
-    available_only: Annotated[bool, Query(description="without those that somebody has taken")] = False,
+    decode: Annotated[bool, Query(description="add the decoded bodies")] = False,
+    available_only: Annotated[bool, Query(description="omit messages held by other readers")] = False,
 ) -> Response:
-    """Looks at messages and leaves them where they are."""
-    shape = Shape(order, bodies, decode, available_only)
+    """Browses messages without removing them."""
+    options = BrowseOptions(order, bodies, decode, available_only)
     if NDJSON in request.headers.get("accept", ""):
-        return _stream(api, await api.messages.export(queue, shape))
+        return _stream(api, await api.messages.export(queue, options))
     page = await api.messages.page(
         queue,
-        shape,
+        options,
         after=after,
         limit=limit,
         last=last,
@@ -176,15 +179,15 @@ async def get_message(
     bodies: Annotated[bool, Query()] = True,
     decode: Annotated[bool, Query()] = False,
 ) -> Response:
-    shape = Shape(bodies=bodies, decode=decode)
-    return answer(await api.messages.one(queue, _number(lookup_id), shape))
+    options = BrowseOptions(bodies=bodies, decode=decode)
+    return answer(await api.messages.one(queue, _number(lookup_id), options))
 
 
 @router.delete(
     "/queues/{queue}/messages/{lookup_id}", **needs(Role.RECEIVE, audit="delete message"), responses=_ONE
 )
 async def delete_message(api: Context, queue: QueueName, lookup_id: LookupId) -> Response:
-    """Receives this message and gives it back to you alone; one on its way is taken off it."""
+    """Receives one message by its lookup id; from an outgoing queue, removes it."""
     number, read = _number(lookup_id), MessageSeekAction.SEEK_CURRENT
 
     def command(engine: Engine) -> dict[str, Any]:
@@ -205,7 +208,7 @@ async def delete_message(api: Context, queue: QueueName, lookup_id: LookupId) ->
 async def receive_messages(
     api: Context, request: Request, queue: QueueName, wanted: models.Receive | None = None
 ) -> Response:
-    """Takes messages. Each is leased: acknowledge it in time, or it returns to its place in the queue."""
+    """Receives messages. Each is leased: acknowledge it in time, or it returns to its place in the queue."""
     given = wanted or models.Receive()
     wished = ReceiveRequest(
         limit=given.limit,

@@ -1,4 +1,4 @@
-"""The description of the API: for programs, and as a page for people that needs nothing from elsewhere."""
+"""The OpenAPI description, and a self-contained page that shows it."""
 
 from importlib.resources import files
 from typing import Final
@@ -11,7 +11,7 @@ from tiercel.api.routing import ApiRoute
 
 router = APIRouter(route_class=ApiRoute)
 
-# All that the page may do is ask the server that it came from.
+# The page may only connect to its own server.
 _POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
 )

@@ -1,4 +1,4 @@
-"""What is on its way to other computers: outgoing queues, connections; pause and resume."""
+"""Outgoing queues and connections; pause and resume."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from fastapi import Response
 from tiercel.admin import queue_lookup, queues
 from tiercel.admin.message_json import time_text
 from tiercel.api.context import Context, answer
-from tiercel.api.models import ConnectionList, OutgoingList, Queue, QueueName
+from tiercel.api.models import ConnectionList, OutgoingList, QueueDetails, QueueName
 from tiercel.api.routing import needs, new_router
 from tiercel.engine.engine import Engine
 from tiercel.engine.queue_state import QueueState
@@ -71,13 +71,13 @@ async def list_connections(api: Context) -> Response:
     return answer({"connections": rows})
 
 
-@router.post("/queues/{queue}/pause", **needs(Role.ADMIN, audit="pause queue"), response_model=Queue)
+@router.post("/queues/{queue}/pause", **needs(Role.ADMIN, audit="pause queue"), response_model=QueueDetails)
 async def pause_queue(api: Context, queue: QueueName) -> Response:
-    """Nothing is sent from an outgoing queue until it is resumed, or the queue manager starts again."""
+    """Pauses an outgoing queue until it is resumed or the queue manager restarts."""
     return answer(await api.runner.call(lambda engine: _switch(engine, queue, engine.outgoing.pause)))
 
 
-@router.post("/queues/{queue}/resume", **needs(Role.ADMIN, audit="resume queue"), response_model=Queue)
+@router.post("/queues/{queue}/resume", **needs(Role.ADMIN, audit="resume queue"), response_model=QueueDetails)
 async def resume_queue(api: Context, queue: QueueName) -> Response:
     return answer(await api.runner.call(lambda engine: _switch(engine, queue, engine.outgoing.resume)))
 

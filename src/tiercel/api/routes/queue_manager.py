@@ -1,4 +1,4 @@
-"""The queue manager itself: who it is, its properties, its totals; and its backup."""
+"""The queue manager itself: identity, properties, totals, backup."""
 
 from dataclasses import asdict
 from importlib.metadata import version
@@ -70,15 +70,15 @@ async def change_queue_manager(
 
 @router.post("/backup", **needs(Role.ADMIN, audit="backup"), response_model=models.BackupMade)
 async def make_backup(api: Context, request: Request, wanted: models.Backup) -> Response:
-    """Copies the store while it is in use, and reads the copy through. Only through the Unix socket, for it
-    writes where it is told to.
+    """Copies the store while it is in use, and verifies the copy. Only over the Unix socket, because the
+    destination is a path of this computer.
     """
     if not isinstance(request.scope[AUTHORIZATION], OwnerAuthorization):
-        problem = "a backup is made through the Unix socket only"
-        raise AccessDeniedError("backup", problem=problem, fix="say tiercel backup on the computer itself")
+        problem = "backups are made over the Unix socket only"
+        raise AccessDeniedError("backup", problem=problem, fix="run `tiercel backup` on the computer itself")
     if api.daemon is None:
-        problem = "nobody runs the queue manager, so its store can be copied as it is"
-        raise ServiceNotAvailableError("backup", problem=problem, fix="say tiercel backup --data")
+        problem = "no daemon runs"
+        raise ServiceNotAvailableError("backup", problem=problem, fix="run `tiercel backup --data DIR`")
     about(request, subject=wanted.directory)
     made = await make_backup_apart(api.runner.driver.directory, Path(wanted.directory))
     api.runner.driver.forget_dead_readers()

@@ -1,4 +1,4 @@
-"""Queues: list, make, look at, change, delete, purge."""
+"""Queues: list, create, show, change, delete, purge."""
 
 from typing import Annotated
 
@@ -6,23 +6,23 @@ from fastapi import Query, Request, Response
 
 from tiercel.admin.queues import DEFAULT_KINDS, QueueKind
 from tiercel.api.context import Context, about, answer
-from tiercel.api.models import Counts, NewQueue, Queue, QueueList, QueueName, QueueProperties
+from tiercel.api.models import Counts, NewQueue, QueueDetails, QueueList, QueueName, QueueProperties
 from tiercel.api.routing import needs, new_router
 from tiercel.model.errors import InvalidParameterError
 from tiercel.security.tokens import Role
 
 router = new_router()
 
-DryRun = Annotated[bool, Query(description="only tell how many messages it would end")]
+DryRun = Annotated[bool, Query(description="only count the messages")]
 
 
 @router.get("/queues", **needs(Role.READ), response_model=QueueList)
 async def list_queues(
     api: Context,
     pattern: Annotated[
-        str | None, Query(description="a glob over names, as `orders*`", max_length=1000)
+        str | None, Query(description="glob pattern for names, such as `orders*`", max_length=1000)
     ] = None,
-    kind: Annotated[str, Query(description="kinds, separated by commas, or `all`", max_length=200)] = "",
+    kind: Annotated[str, Query(description="comma-separated kinds, or `all`", max_length=200)] = "",
 ) -> Response:
     return answer({"queues": await api.queues.listed(pattern, _kinds(kind))})
 
@@ -39,9 +39,11 @@ def _kinds(text: str) -> tuple[QueueKind, ...]:
         raise InvalidParameterError("kind", present=repr(text[:60]), fix=fix) from problem
 
 
-@router.post("/queues", **needs(Role.ADMIN, audit="create queue"), response_model=Queue, status_code=201)
+@router.post(
+    "/queues", **needs(Role.ADMIN, audit="create queue"), response_model=QueueDetails, status_code=201
+)
 async def create_queue(api: Context, request: Request, new: NewQueue) -> Response:
-    """201 for a new queue; 200 for one that was there, with `exist_ok`."""
+    """201 for a new queue; 200 for an existing one with `exist_ok`."""
     about(request, subject=new.path_name)
     queue, is_new = await api.queues.create(
         new.path_name, new.properties, transactional=new.transactional, exist_ok=new.exist_ok
@@ -49,12 +51,12 @@ async def create_queue(api: Context, request: Request, new: NewQueue) -> Respons
     return answer(queue, 201 if is_new else 200)
 
 
-@router.get("/queues/{queue}", **needs(Role.READ), response_model=Queue)
+@router.get("/queues/{queue}", **needs(Role.READ), response_model=QueueDetails)
 async def get_queue(api: Context, queue: QueueName) -> Response:
     return answer(await api.queues.get(queue))
 
 
-@router.patch("/queues/{queue}", **needs(Role.ADMIN, audit="change queue"), response_model=Queue)
+@router.patch("/queues/{queue}", **needs(Role.ADMIN, audit="change queue"), response_model=QueueDetails)
 async def change_queue(
     api: Context, request: Request, queue: QueueName, properties: QueueProperties
 ) -> Response:
@@ -72,7 +74,7 @@ async def delete_queue(api: Context, request: Request, queue: QueueName, dry_run
 
 @router.post("/queues/{queue}/purge", **needs(Role.ADMIN, audit="purge queue"), response_model=Counts)
 async def purge_queue(api: Context, request: Request, queue: QueueName, dry_run: DryRun = False) -> Response:
-    """Ends every message that is there now; each has a line in the discards."""
+    """Ends every message present now; each is listed in the discard ledger."""
     counts = await api.queues.purge(queue, dry_run=dry_run)
     about(request, **counts, dry_run=dry_run)
     return answer(counts | {"dry_run": dry_run})

@@ -1,4 +1,4 @@
-"""Transactions that have not ended; those in doubt can be decided."""
+"""Open transactions; those in doubt can be committed or aborted."""
 
 from collections import Counter
 from typing import Annotated, Any
@@ -45,7 +45,7 @@ def _row(transaction: Transaction) -> dict[str, Any]:
     response_model=Decided,
 )
 async def commit_transaction(api: Context, transaction: TransactionId) -> Response:
-    """Decides for a transaction in doubt, whose coordinator will not."""
+    """Commits a transaction in doubt, in place of its coordinator."""
     return await _decide(api, transaction, commits=True)
 
 
@@ -61,8 +61,10 @@ async def abort_transaction(api: Context, transaction: TransactionId) -> Respons
 async def _decide(api: Api, identifier: UUID, *, commits: bool) -> Response:
     def command(engine: Engine) -> None:
         if engine.transactions.find(identifier).state is not TransactionState.PREPARED:
-            problem = "it is not in doubt: whoever began it will end it"
-            raise TransactionSequenceError(f"transaction {identifier}", problem=problem, fix="leave it alone")
+            problem = "it is not in doubt"
+            raise TransactionSequenceError(
+                f"transaction {identifier}", problem=problem, fix="let its owner end it"
+            )
         end = engine.resource_manager.commit if commits else engine.resource_manager.abort
         end(identifier)
 
