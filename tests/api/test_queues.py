@@ -181,7 +181,10 @@ class TestBodies:
             answer = served.ask(
                 "POST", "/queues", content=content, headers={"content-type": "application/json"}
             )
-            assert (answer.status_code, "body: it is not valid JSON" in answer.json()["detail"]) == (400, True)
+            assert (answer.status_code, "body: it is not valid JSON" in answer.json()["detail"]) == (
+                400,
+                True,
+            )
 
     def test_of_another_kind(self, served: Asked) -> None:
         answer = served.ask("POST", "/queues", content=b'{"path_name": "x"}')
