@@ -14,11 +14,12 @@ class Numbering:
         self._message_ordinal = Counter(core, "message_ordinal")
 
     def new_message_id(self) -> MessageId:
-        return MessageId(self._queue_manager, _ordinal(self._message_ordinal.next()))
+        # 32 bits in the packet, never 0; numbers repeat after four billion messages.
+        return MessageId(self._queue_manager, (self._message_ordinal.next() - 1) % 0xFFFF_FFFF + 1)
 
     def new_message_ids(self, count: int) -> list[MessageId]:
-        queue_manager = self._queue_manager
-        return [MessageId(queue_manager, _ordinal(each)) for each in self._message_ordinal.next_many(count)]
+        queue_manager, numbers = self._queue_manager, self._message_ordinal.next_many(count)
+        return [MessageId(queue_manager, (number - 1) % 0xFFFF_FFFF + 1) for number in numbers]
 
     @property
     def newest_sequence(self) -> int:
@@ -30,8 +31,3 @@ class Numbering:
 
     def new_lookup_ids(self, priorities: Iterable[int], count: int) -> list[int]:
         return list(map(lookup_id, priorities, self._sequential_id.next_many(count)))
-
-
-def _ordinal(number: int) -> int:
-    """32 bits in the packet, never 0; numbers repeat after four billion messages."""
-    return (number - 1) % 0xFFFF_FFFF + 1

@@ -67,13 +67,16 @@ class Sending:
         """Enqueue Message To An Open Queue ([MS-MQDMPR] 3.1.7.1.27): gives the message its id and time."""
         if opened.children:
             return self._send_to_each(opened, message, transaction)
-        queue = _queue(opened, transaction)
+        queue = opened.queue_for(_SEND)
+        if transaction is not None:
+            transaction.check_active()
         self._address(opened, message, self._numbering.new_message_id(), transaction)
         packet = encode_message(message)
         self._refuse_misfits(queue, transaction, (message,), (packet,))
         size = len(packet)
         self._check_room(queue, size, (packet,), size if message.is_recoverable else 0)
-        record = Record(packet, self._core.seconds, 0, 0, 0, _dead_letter_queue(message))
+        dead_letters = "" if message.dead_letter_queue is None else str(message.dead_letter_queue)
+        record = Record(packet, self._core.seconds, 0, 0, 0, dead_letters)
         if transaction is None:
             self._delivery.accept_one(queue, record)
         else:
@@ -88,7 +91,9 @@ class Sending:
             return []
         if opened.children:
             return self._send_many_to_each(opened, messages, transaction)
-        queue = _queue(opened, transaction)
+        queue = opened.queue_for(_SEND)
+        if transaction is not None:
+            transaction.check_active()
         ids = self._numbering.new_message_ids(len(messages))
         for message, identifier in zip(messages, ids, strict=True):
             self._address(opened, message, identifier, transaction)
@@ -97,10 +102,10 @@ class Sending:
         pairs = zip(messages, packets, strict=True)
         stored = sum(len(packet) for message, packet in pairs if message.is_recoverable)
         self._check_room(queue, sum(map(len, packets)), packets, stored)
-        seconds = self._core.seconds
+        names, seconds = [message.dead_letter_queue for message in messages], self._core.seconds
         run = [
-            Record(packet, seconds, 0, 0, 0, _dead_letter_queue(message))
-            for message, packet in zip(messages, packets, strict=True)
+            Record(packet, seconds, 0, 0, 0, "" if name is None else str(name))
+            for packet, name in zip(packets, names, strict=True)
         ]
         if transaction is None:
             self._delivery.accept(queue, run)
@@ -215,17 +220,6 @@ class Sending:
             raise
         if stored:
             self._core.reserve(stored, len(packets))
-
-
-def _queue(opened: OpenQueue, transaction: Transaction | None) -> QueueState:
-    queue = opened.queue_for(_SEND)
-    if transaction is not None:
-        transaction.check_active()
-    return queue
-
-
-def _dead_letter_queue(message: Message) -> str:
-    return "" if message.dead_letter_queue is None else str(message.dead_letter_queue)
 
 
 def _is_protected_by_itself(message: Message) -> bool:
