@@ -1,6 +1,6 @@
 """The numbers that the queue manager gives out: message identifiers and lookup identifiers."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from uuid import UUID
 
 from tiercel.engine.core import Core, Counter
@@ -29,5 +29,5 @@ class Numbering:
     def new_lookup_id(self, priority: int) -> int:
         return lookup_id(priority, self._sequential_id.next())
 
-    def new_lookup_ids(self, priorities: Iterable[int], count: int) -> list[int]:
-        return list(map(lookup_id, priorities, self._sequential_id.next_many(count)))
+    def new_lookup_ids(self, priorities: Sequence[int]) -> list[int]:
+        return list(map(lookup_id, priorities, self._sequential_id.next_many(len(priorities))))

@@ -75,8 +75,7 @@ class Sending:
         self._refuse_misfits(queue, transaction, (message,), (packet,))
         size = len(packet)
         self._check_room(queue, size, (packet,), size if message.is_recoverable else 0)
-        dead_letters = "" if message.dead_letter_queue is None else str(message.dead_letter_queue)
-        record = Record(packet, self._core.seconds, 0, 0, 0, dead_letters)
+        record = Record(packet, self._core.seconds, 0, 0, 0, str(message.dead_letter_queue or ""))
         if transaction is None:
             self._delivery.accept_one(queue, record)
         else:
@@ -99,13 +98,13 @@ class Sending:
             self._address(opened, message, identifier, transaction)
         packets = [encode_message(message) for message in messages]
         self._refuse_misfits(queue, transaction, messages, packets)
-        pairs = zip(messages, packets, strict=True)
-        stored = sum(len(packet) for message, packet in pairs if message.is_recoverable)
+        pairs = list(zip(messages, packets, strict=True))
+        stored = sum([len(packet) for message, packet in pairs if message.is_recoverable])
         self._check_room(queue, sum(map(len, packets)), packets, stored)
-        names, seconds = [message.dead_letter_queue for message in messages], self._core.seconds
+        seconds = self._core.seconds
         run = [
-            Record(packet, seconds, 0, 0, 0, "" if name is None else str(name))
-            for packet, name in zip(packets, names, strict=True)
+            Record(packet, seconds, 0, 0, 0, str(message.dead_letter_queue or ""))
+            for message, packet in pairs
         ]
         if transaction is None:
             self._delivery.accept(queue, run)

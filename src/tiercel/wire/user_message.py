@@ -481,9 +481,9 @@ class UserMessage:
             yield self.session
 
 
-def packet_priority(packet: bytes) -> int:
-    """`UserMessage.priority` of a valid packet."""
-    return 0 if packet_summary(packet, SUMMARY_AT)[2] & TRANSACTION_HEADER else packet[2] & PRIORITY
+def packet_priority(packet: bytes, flags: int) -> int:
+    """`UserMessage.priority` of a valid packet with these UserHeader.Flags."""
+    return 0 if flags & TRANSACTION_HEADER else packet[2] & PRIORITY
 
 
 def placed(packet: bytes, sequence_id: int, number: int, previous: int, flags: int) -> bytes:
