@@ -12,9 +12,9 @@ from tiercel.model.path_name import PathName
 
 if TYPE_CHECKING:
     from tiercel.client.consumer import Claim, ClaimedMessage, Consumer
-    from tiercel.client.embedded import EmbeddedQueue, EmbeddedQueueManager, open  # noqa: A004  # see there
-    from tiercel.client.embedded_aio import EmbeddedCursor
-    from tiercel.client.embedded_core import EmbeddedTransaction
+    from tiercel.client.embedded import open  # noqa: A004  # see there
+    from tiercel.client.embedded_core import EmbeddedCursor, EmbeddedTransaction
+    from tiercel.client.embedded_sync import EmbeddedQueue, EmbeddedQueueManager
     from tiercel.client.interfaces import Cursor, Queue, QueueManager, Transaction
     from tiercel.client.remote import RemoteCursor, RemoteQueue, RemoteQueueManager, connect
     from tiercel.client.remote_message import RemoteMessage
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 # Loaded when they are first used: a Spark worker that only decodes messages needs no queue manager.
 _HOMES = {
     "consumer": ("Claim", "ClaimedMessage", "Consumer"),
-    "embedded": ("EmbeddedQueue", "EmbeddedQueueManager", "open"),
-    "embedded_aio": ("EmbeddedCursor",),
-    "embedded_core": ("EmbeddedTransaction",),
+    "embedded": ("open",),
+    "embedded_core": ("EmbeddedCursor", "EmbeddedTransaction"),
+    "embedded_sync": ("EmbeddedQueue", "EmbeddedQueueManager"),
     "interfaces": ("Cursor", "Queue", "QueueManager", "Transaction"),
     "remote": ("RemoteCursor", "RemoteQueue", "RemoteQueueManager", "connect"),
     "remote_message": ("RemoteMessage",),

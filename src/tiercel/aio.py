@@ -11,7 +11,7 @@ read that waits loses nothing: a message that had come to it goes back to its qu
 import os
 import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 from tiercel.client.consumer import AsyncConsumer as Consumer
 from tiercel.client.dialing import Options
@@ -22,6 +22,7 @@ from tiercel.client.logon import connection, with_arguments_of
 from tiercel.client.remote_aio import AsyncRemoteCursor, AsyncRemoteQueue, AsyncRemoteQueueManager
 from tiercel.engine.handles import Found, Waiter
 from tiercel.faces import faces
+from tiercel.model.errors import IllegalOperationError
 from tiercel.server.config import Config
 from tiercel.server.daemon import Daemon
 from tiercel.server.driver import Driver
@@ -97,6 +98,9 @@ class _LoopRuntime:
         self._alarm.set(self.driver)
         return await self._reads.result(self.driver, waiter)
 
+    def block(self, waiter: Waiter) -> Found:
+        return _refuse_to_block(self.driver, waiter)
+
     async def close(self) -> None:
         self._alarm.cancel()
         self.driver.close()
@@ -131,6 +135,9 @@ class _DaemonRuntime:
         self.driver.refuse_to_wait_in_batch(waiter)
         return await self._reads.result(self.driver, waiter)
 
+    def block(self, waiter: Waiter) -> Found:
+        return _refuse_to_block(self.driver, waiter)
+
     async def close(self) -> None:
         await self.daemon.stop()
         self.driver.close()
@@ -143,3 +150,9 @@ class _DaemonRuntime:
     def data_endpoint(self) -> str | None:
         addresses = [face.addresses for face in self.daemon.faces]
         return next((each["data_endpoint"] for each in addresses if "data_endpoint" in each), None)
+
+
+def _refuse_to_block(driver: Driver, waiter: Waiter) -> NoReturn:
+    driver.withdraw(waiter)
+    problem = "a synchronous call cannot wait on an event loop"
+    raise IllegalOperationError("queue manager", problem=problem, fix="pass timeout=0")

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from tiercel.client import embedded
+from tiercel.client.embedded_sync import EmbeddedQueueManager
 
 
 @pytest.fixture
-def queue_manager(tmp_path: Path) -> Iterator[embedded.EmbeddedQueueManager]:
+def queue_manager(tmp_path: Path) -> Iterator[EmbeddedQueueManager]:
     """An empty queue manager, closed after the test."""
     with embedded.open(tmp_path / "queue-manager", computer_name="TEST") as manager:
         yield manager

@@ -2,48 +2,29 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import tiercel
 from tiercel import aio
-from tiercel.client.blocking import blocking, blocking_context, blocking_generator, run_at_once
+from tiercel.client import embedded_sync
+from tiercel.client.blocking import blocking, run_at_once
 
 from .fake_server import play
 
+FACES = Path(__file__).resolve().parents[2] / "tools" / "faces.py"
+
 
 class Async:
-    def __init__(self) -> None:
-        self.told: list[str] = []
-
     async def add(self, one: int, *, two: int = 2) -> int:
         """Adds."""
         return one + two
 
-    @asynccontextmanager
-    async def block(self) -> AsyncIterator[str]:
-        try:
-            yield "value"
-        except KeyError:
-            self.told.append("swallowed")
-        except BaseException as error:
-            self.told.append(type(error).__name__)
-            raise
-        self.told.append("left")
-
-    def count(self, limit: int) -> AsyncGenerator[int, None]:
-        self.counting = self._count(limit)  # held, so that only `aclose` can end it
-        return self.counting
-
-    async def _count(self, limit: int) -> AsyncGenerator[int, None]:
-        try:
-            for number in range(limit):
-                yield number
-        finally:
-            self.told.append("closed")
+    async def suspend(self) -> None:
+        await asyncio.sleep(0)
 
 
 class Sync:
@@ -53,12 +34,7 @@ class Sync:
         self._target = Async()
 
     add = blocking(Async.add)
-    block = blocking_context(Async.block)
-    count = blocking_generator(Async.count)
-
-    @property
-    def told(self) -> list[str]:
-        return self._target.told
+    suspend = blocking(Async.suspend)
 
 
 def test_a_call_has_the_same_arguments_and_documentation() -> None:
@@ -68,26 +44,16 @@ def test_a_call_has_the_same_arguments_and_documentation() -> None:
     assert not inspect.iscoroutinefunction(Sync.add)
 
 
-def test_a_block_hears_how_it_ended() -> None:
-    sync = Sync()
-    with sync.block() as value:
-        assert value == "value"
-    with pytest.raises(ZeroDivisionError), sync.block():
-        raise ZeroDivisionError
-    with pytest.raises(StopIteration), sync.block():
-        raise StopIteration
-    with sync.block():
-        raise KeyError
-    assert sync.told == ["left", "ZeroDivisionError", "StopIteration", "swallowed", "left"]
+def test_a_call_that_runs_at_once_cannot_suspend() -> None:
+    with pytest.raises(AssertionError, match="suspended"):
+        Sync().suspend()
 
 
-def test_a_generator_is_closed_however_its_loop_ends() -> None:
-    sync = Sync()
-    assert list(sync.count(3)) == [0, 1, 2]
-    for number in sync.count(3):
-        if number == 1:
-            break
-    assert sync.told == ["closed", "closed"]
+def test_the_embedded_queue_is_as_generated() -> None:
+    program = f"import runpy; print(runpy.run_path({str(FACES)!r})['generated'](), end='')"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603
+    present = Path(embedded_sync.__file__).read_text("utf-8")
+    assert present == done.stdout, "run `make faces`"
 
 
 def test_a_cursor_on_an_event_loop_refuses_to_wait(tmp_path: Path) -> None:

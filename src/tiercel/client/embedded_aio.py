@@ -1,36 +1,35 @@
-"""The embedded queue manager, implemented once, for asyncio; `embedded` derives the synchronous face from it.
+"""The embedded queue manager for asyncio.
 
-Nothing here suspends except in `Runtime.wait`.
+`embedded_sync` is generated from this file by `make faces`: change this one only. Nothing here suspends
+except in `AsyncRuntime.wait`.
 """
 
 import time
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from tiercel.client.blocking import run_at_once
 from tiercel.client.consumer import AsyncConsumer, release
 from tiercel.client.embedded_core import (
+    AsyncRuntime,
+    EmbeddedCursor,
     EmbeddedTransaction,
     QueueCore,
     QueueManagerCore,
-    Runtime,
     transaction_block,
     within,
 )
 from tiercel.client.interfaces import QueueName, Transaction, Until
 from tiercel.client.translate import check_message, check_number, check_text, check_timeout, message_of, seeks
-from tiercel.engine import cursor as engine_cursor
 from tiercel.engine import transaction as engine_transaction
 from tiercel.engine.handles import Found, OpenQueue, Waiter
 from tiercel.model.codes import MessageSeekAction, QueueAccess
 from tiercel.model.errors import (
     InvalidParameterError,
     IoTimeoutError,
-    MessageNotFoundError,
     MqError,
     QueueExistsError,
 )
@@ -48,7 +47,9 @@ _CURRENT = MessageSeekAction.SEEK_CURRENT
 class AsyncEmbeddedQueue(QueueCore):
     """A queue, opened when it is first used; `close` ends what was opened."""
 
-    def __init__(self, runtime: Runtime, name: FormatName) -> None:
+    _runtime: AsyncRuntime
+
+    def __init__(self, runtime: AsyncRuntime, name: FormatName) -> None:
         super().__init__(runtime, name)
         self._opened: dict[QueueAccess, OpenQueue] = {}
         # A queue that is forgotten without being closed must not keep its handles.
@@ -105,7 +106,14 @@ class AsyncEmbeddedQueue(QueueCore):
         else:
             assert isinstance(found, Found)
             return message_of(found)
-        return await self.take(opened, seconds, transaction=inside)
+        # In two phases, so that a read which is interrupted loses no message.
+        two_phase = inside is None
+        message = await self.read(
+            lambda: reading.receive(opened, seconds, transaction=inside, two_phase=two_phase)
+        )
+        if two_phase:
+            self.driver.run(lambda: reading.keep(opened, message.lookup_id))
+        return message
 
     async def receive_many(
         self,
@@ -183,12 +191,9 @@ class AsyncEmbeddedQueue(QueueCore):
             if until is not None and until(message):
                 return
 
-    def cursor(self) -> "EmbeddedCursor":
+    def cursor(self) -> EmbeddedCursor:
         """A cursor; on an event loop it cannot wait."""
-        opened = self._to_receive()
-        return EmbeddedCursor(
-            self, opened, self.driver.run(lambda: self.driver.engine.opening.open_cursor(opened))
-        )
+        return EmbeddedCursor(self, self._runtime, self._to_receive())
 
     async def move(
         self, message: Message | int, subqueue: str | None, *, transaction: Transaction | None = None
@@ -218,7 +223,7 @@ class AsyncEmbeddedQueue(QueueCore):
         """Removes every message, each with a line in the discards; returns how many there were."""
         return self.driver.run(lambda: self.driver.engine.purging.purge(self.opened(_RECEIVE)))
 
-    # For cursors and the synchronous face.
+    # For the library itself.
 
     def opened(self, access: QueueAccess) -> OpenQueue:
         """The handle for an access; runs inside a command."""
@@ -243,25 +248,6 @@ class AsyncEmbeddedQueue(QueueCore):
         result = self.driver.run(command)
         return message_of(await self._runtime.wait(result) if isinstance(result, Waiter) else result)
 
-    async def take(
-        self,
-        opened: OpenQueue,
-        seconds: float | None,
-        *,
-        cursor: engine_cursor.Cursor | None = None,
-        transaction: engine_transaction.Transaction | None = None,
-    ) -> Message:
-        """Receives; a read that may wait has two phases, so that an interrupted one loses no message."""
-        reading, two_phase = self.driver.engine.reading, transaction is None and seconds != 0
-        message = await self.read(
-            lambda: reading.receive(
-                opened, seconds, cursor=cursor, transaction=transaction, two_phase=two_phase
-            )
-        )
-        if two_phase:
-            self.driver.run(lambda: reading.keep(opened, message.lookup_id))
-        return message
-
     def _read_at(
         self,
         lookup_id: int | None,
@@ -280,50 +266,12 @@ class AsyncEmbeddedQueue(QueueCore):
         )
 
 
-class EmbeddedCursor:
-    """A position in a queue that moves on by reading; iterating peeks at every message once."""
-
-    def __init__(self, queue: AsyncEmbeddedQueue, opened: OpenQueue, cursor: engine_cursor.Cursor) -> None:
-        self._queue = queue
-        self._opened = opened
-        self._cursor = cursor
-        self._reading = queue.driver.engine.reading
-
-    def peek(self, timeout: float | None = 0) -> Message:
-        """The message at the cursor; at first, the first one."""
-        seconds = check_timeout(timeout)
-        return run_at_once(
-            self._queue.read(lambda: self._reading.peek(self._opened, seconds, cursor=self._cursor))
-        )
-
-    def peek_next(self, timeout: float | None = 0) -> Message:
-        seconds = check_timeout(timeout)
-        return run_at_once(
-            self._queue.read(lambda: self._reading.peek_next(self._opened, seconds, self._cursor))
-        )
-
-    def receive(self, timeout: float | None = 0, *, transaction: Transaction | None = None) -> Message:
-        """Takes the message at the cursor, or the next one that is there."""
-        seconds, inside = check_timeout(timeout), within(self._queue.driver, transaction)
-        return run_at_once(self._queue.take(self._opened, seconds, cursor=self._cursor, transaction=inside))
-
-    def __iter__(self) -> Iterator[Message]:
-        read = self.peek
-        while True:
-            try:
-                message = read(0)
-            except (IoTimeoutError, MessageNotFoundError):
-                return
-            yield message
-            read = self.peek_next
-
-    def close(self) -> None:
-        driver = self._queue.driver
-        if driver.is_open:
-            driver.run(lambda: driver.engine.opening.close_cursor(self._opened, self._cursor))
-
-
 class AsyncEmbeddedQueueManager(QueueManagerCore[AsyncEmbeddedQueue]):
+    _runtime: AsyncRuntime
+
+    def __init__(self, runtime: AsyncRuntime) -> None:
+        super().__init__(runtime)
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -335,16 +283,6 @@ class AsyncEmbeddedQueueManager(QueueManagerCore[AsyncEmbeddedQueue]):
     async def close(self) -> None:
         """Ends every wait and closes the store; express messages are lost with it."""
         await self._runtime.close()
-
-    @property
-    def address(self) -> str | None:
-        """Where other queue managers reach this one, as HOST:PORT; None when it is off the network."""
-        return self._runtime.address
-
-    @property
-    def data_endpoint(self) -> str | None:
-        """The address of the data endpoint, as http://HOST:PORT; None when `config` does not enable it."""
-        return self._runtime.data_endpoint
 
     def _queue(self, name: FormatName) -> AsyncEmbeddedQueue:
         return AsyncEmbeddedQueue(self._runtime, name)
@@ -396,3 +334,15 @@ class AsyncEmbeddedQueueManager(QueueManagerCore[AsyncEmbeddedQueue]):
 
     async def begin_transaction(self) -> EmbeddedTransaction:
         return EmbeddedTransaction(self.driver)
+
+    # Asyncio only.
+
+    @property
+    def address(self) -> str | None:
+        """Where other queue managers reach this one, as HOST:PORT; None when it is off the network."""
+        return self._runtime.address
+
+    @property
+    def data_endpoint(self) -> str | None:
+        """The address of the data endpoint, as http://HOST:PORT; None when `config` does not enable it."""
+        return self._runtime.data_endpoint

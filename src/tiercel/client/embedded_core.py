@@ -2,30 +2,56 @@
 
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Generic, Protocol, Self, TypeVar
 from uuid import UUID
 
-from tiercel.client.translate import check_exists, check_text, format_name_of
+from tiercel.client.interfaces import Transaction
+from tiercel.client.translate import check_exists, check_text, check_timeout, format_name_of, message_of
 from tiercel.engine import transaction as engine_transaction
 from tiercel.engine.attributes import SETTABLE, SETTABLE_OF_MANAGER
 from tiercel.engine.claims import ClaimStatus
 from tiercel.engine.discards import Discard
-from tiercel.engine.handles import Found, Waiter
+from tiercel.engine.handles import Found, OpenQueue, Waiter
 from tiercel.engine.queue_state import QueueState
-from tiercel.model.errors import InvalidHandleError, InvalidParameterError, MqError
+from tiercel.model.errors import (
+    InvalidHandleError,
+    InvalidParameterError,
+    IoTimeoutError,
+    MessageNotFoundError,
+    MqError,
+)
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
+from tiercel.model.message import Message
 from tiercel.model.path_name import PathName, SystemQueue
 from tiercel.server.driver import Driver
 
 
-class Runtime(Protocol):
-    """A queue manager in this program, and how its reads wait: in a thread, or on an event loop."""
+class BaseRuntime(Protocol):
+    """A queue manager in this program, and how its reads wait."""
 
     @property
     def driver(self) -> Driver: ...
+
+    def block(self, waiter: Waiter) -> Found:
+        """The end of a wait that blocks the thread; refused on an event loop."""
+        ...
+
+
+class Runtime(BaseRuntime, Protocol):
+    """Reads wait in their threads."""
+
+    def wait(self, waiter: Waiter) -> Found:
+        """The end of a wait. When interrupted, a message that had come goes back."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class AsyncRuntime(BaseRuntime, Protocol):
+    """Reads wait on an event loop."""
 
     @property
     def address(self) -> str | None:
@@ -36,7 +62,7 @@ class Runtime(Protocol):
         """The address of the data endpoint, as http://HOST:PORT."""
 
     async def wait(self, waiter: Waiter) -> Found:
-        """The end of a wait. When interrupted or cancelled, a message that had come goes back."""
+        """The end of a wait. When cancelled, a message that had come goes back."""
         ...
 
     async def close(self) -> None: ...
@@ -107,8 +133,8 @@ def transaction_block(driver: Driver) -> Iterator[EmbeddedTransaction]:
 
 
 class QueueCore:
-    def __init__(self, runtime: Runtime, name: FormatName) -> None:
-        self._runtime = runtime
+    def __init__(self, runtime: BaseRuntime, name: FormatName) -> None:
+        self._runtime: BaseRuntime = runtime
         self.driver = runtime.driver
         self.format_name = name
 
@@ -170,12 +196,64 @@ class QueueCore:
         return state.count, state.size_bytes
 
 
+class EmbeddedCursor:
+    """A position in a queue that moves on by reading; iterating peeks at every message once."""
+
+    def __init__(self, queue: QueueCore, runtime: BaseRuntime, opened: OpenQueue) -> None:
+        self._queue = queue  # held, because a queue that is collected closes its handles
+        self._runtime = runtime
+        self._driver = runtime.driver
+        self._reading = self._driver.engine.reading
+        self._opened = opened
+        self._cursor = self._driver.run(lambda: self._driver.engine.opening.open_cursor(opened))
+
+    def peek(self, timeout: float | None = 0) -> Message:
+        """The message at the cursor; at first, the first one."""
+        seconds = check_timeout(timeout)
+        return self._read(lambda: self._reading.peek(self._opened, seconds, cursor=self._cursor))
+
+    def peek_next(self, timeout: float | None = 0) -> Message:
+        seconds = check_timeout(timeout)
+        return self._read(lambda: self._reading.peek_next(self._opened, seconds, self._cursor))
+
+    def receive(self, timeout: float | None = 0, *, transaction: Transaction | None = None) -> Message:
+        """Takes the message at the cursor, or the next one that is there."""
+        seconds, inside = check_timeout(timeout), within(self._driver, transaction)
+        two_phase = inside is None and seconds != 0  # so that a read which is interrupted loses no message
+        message = self._read(
+            lambda: self._reading.receive(
+                self._opened, seconds, cursor=self._cursor, transaction=inside, two_phase=two_phase
+            )
+        )
+        if two_phase:
+            self._driver.run(lambda: self._reading.keep(self._opened, message.lookup_id))
+        return message
+
+    def _read(self, command: Callable[[], Found | Waiter]) -> Message:
+        result = self._driver.run(command)
+        return message_of(self._runtime.block(result) if isinstance(result, Waiter) else result)
+
+    def __iter__(self) -> Iterator[Message]:
+        read = self.peek
+        while True:
+            try:
+                message = read(0)
+            except (IoTimeoutError, MessageNotFoundError):
+                return
+            yield message
+            read = self.peek_next
+
+    def close(self) -> None:
+        if self._driver.is_open:
+            self._driver.run(lambda: self._driver.engine.opening.close_cursor(self._opened, self._cursor))
+
+
 Q = TypeVar("Q", bound=QueueCore)
 
 
 class QueueManagerCore(ABC, Generic[Q]):
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    def __init__(self, runtime: BaseRuntime) -> None:
+        self._runtime: BaseRuntime = runtime
         self.driver = runtime.driver
 
     def __repr__(self) -> str:

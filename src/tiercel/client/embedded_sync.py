@@ -1,0 +1,330 @@
+"""The embedded queue manager. Generated from embedded_aio.py by `make faces`: do not edit."""
+
+import time
+import weakref
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+from tiercel.client.consumer import Consumer, release
+from tiercel.client.embedded_core import (
+    EmbeddedCursor,
+    EmbeddedTransaction,
+    QueueCore,
+    QueueManagerCore,
+    Runtime,
+    transaction_block,
+    within,
+)
+from tiercel.client.interfaces import QueueName, Transaction, Until
+from tiercel.client.translate import check_message, check_number, check_text, check_timeout, message_of, seeks
+from tiercel.engine import transaction as engine_transaction
+from tiercel.engine.handles import Found, OpenQueue, Waiter
+from tiercel.model.codes import MessageSeekAction, QueueAccess
+from tiercel.model.errors import (
+    InvalidParameterError,
+    IoTimeoutError,
+    MqError,
+    QueueExistsError,
+)
+from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
+from tiercel.model.identifiers import MessageId
+from tiercel.model.message import Message
+from tiercel.model.path_name import PathName
+from tiercel.model.queue_name import parse_new_queue_name
+
+# Module constants: looking up a member of an enum is slow, and these are needed for every message.
+_SEND, _RECEIVE, _PEEK = QueueAccess.SEND, QueueAccess.RECEIVE, QueueAccess.PEEK
+_CURRENT = MessageSeekAction.SEEK_CURRENT
+
+
+class EmbeddedQueue(QueueCore):
+    """A queue, opened when it is first used; `close` ends what was opened."""
+
+    _runtime: Runtime
+
+    def __init__(self, runtime: Runtime, name: FormatName) -> None:
+        super().__init__(runtime, name)
+        self._opened: dict[QueueAccess, OpenQueue] = {}
+        # A queue that is forgotten without being closed must not keep its handles.
+        weakref.finalize(self, self.driver.close_later, self._opened).atexit = False
+
+    def set_properties(self, /, **properties: Any) -> None:
+        """Changes the label, quotas, journaling and the like; the change is durable."""
+        engine, owner = self.driver.engine, self.driver.token
+        self.driver.run(lambda: engine.queues.set_properties(self._state(), owner, **properties))
+
+    def delete(self) -> None:
+        engine, token = self.driver.engine, self.driver.token
+        self.driver.run(lambda: engine.queues.delete(self._state(), token))
+
+    def close(self) -> None:
+        """Closes the handles of this object: its waits end with an error, and its messages go back."""
+        self._release()
+
+    def send(self, message: Message | bytes, *, transaction: Transaction | None = None) -> MessageId:
+        """Sends a message; on return it has its id and time, and is on disk if it is recoverable."""
+        sent, engine = check_message(message), self.driver.engine
+        inside = None if transaction is None else within(self.driver, transaction)
+        return self.driver.run(lambda: engine.sending.send(self.opened(_SEND), sent, inside))
+
+    def send_many(
+        self, messages: Iterable[Message | bytes], *, transaction: Transaction | None = None
+    ) -> list[MessageId]:
+        """Sends messages in their order, all of them or none, with one write to the disk."""
+        sent = [check_message(each) for each in messages]
+        engine, inside = self.driver.engine, within(self.driver, transaction)
+        return self.driver.run(lambda: engine.sending.send_many(self.opened(_SEND), sent, inside))
+
+    def receive(
+        self,
+        timeout: float | None = None,
+        *,
+        lookup_id: int | None = None,
+        seek: MessageSeekAction = _CURRENT,
+        transaction: Transaction | None = None,
+    ) -> Message:
+        """Takes the first message, and waits up to `timeout` seconds for one (None: for ever).
+
+        With a lookup id it takes that message, or with `seek` the one before or after it, and never waits.
+        """
+        inside = None if transaction is None else within(self.driver, transaction)
+        if seeks(lookup_id, seek):
+            return self._read_at(lookup_id, seek, peek=False, transaction=inside)
+        seconds, opened, reading = check_timeout(timeout), self._to_receive(), self.driver.engine.reading
+        try:
+            found = self.driver.run(lambda: reading.receive(opened, 0, transaction=inside))
+        except IoTimeoutError:
+            if seconds == 0:
+                raise
+        else:
+            assert isinstance(found, Found)
+            return message_of(found)
+        # In two phases, so that a read which is interrupted loses no message.
+        two_phase = inside is None
+        message = self.read(lambda: reading.receive(opened, seconds, transaction=inside, two_phase=two_phase))
+        if two_phase:
+            self.driver.run(lambda: reading.keep(opened, message.lookup_id))
+        return message
+
+    def receive_many(
+        self,
+        limit: int,
+        timeout: float | None = None,
+        *,
+        transaction: Transaction | None = None,
+    ) -> list[Message]:
+        """Takes the first messages, at most `limit`, with one write to the disk.
+
+        When there is none it waits up to `timeout` seconds for the first (None: for ever); an empty list says
+        that none came.
+        """
+        seconds, opened, reading = check_timeout(timeout), self._to_receive(), self.driver.engine.reading
+        end = None if seconds is None else time.monotonic() + seconds
+        while not (messages := self._receive_first(limit, transaction)):
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                break
+            with suppress(IoTimeoutError):  # by peeking: a caller that is interrupted has taken nothing
+                self.read(partial(reading.peek, opened, left))
+        return messages
+
+    def _receive_first(self, limit: int, transaction: Transaction | None) -> list[Message]:
+        if (count := check_number("limit", limit)) < 1:
+            raise InvalidParameterError("limit", present=limit, limit="1 or more", fix="pass a number")
+        inside, opened, engine = within(self.driver, transaction), self._to_receive(), self.driver.engine
+        found = self.driver.run(lambda: engine.reading.receive_many(opened, count, inside))
+        return [message_of(each) for each in found]
+
+    def peek(
+        self,
+        timeout: float | None = None,
+        *,
+        lookup_id: int | None = None,
+        seek: MessageSeekAction = _CURRENT,
+    ) -> Message:
+        """Reads the first message, or that of a lookup id, and leaves it in the queue."""
+        if seeks(lookup_id, seek):
+            return self._read_at(lookup_id, seek, peek=True)
+        reading, seconds = self.driver.engine.reading, check_timeout(timeout)
+        return self.read(lambda: reading.peek(self.opened(_PEEK), seconds))
+
+    @contextmanager
+    def receiving(self, timeout: float | None = None) -> Iterator[Message]:
+        """A message to work on: received when the block ends, given back when the block raises."""
+        reading, seconds = self.driver.engine.reading, check_timeout(timeout)
+        opened = self._to_receive()
+        message = self.read(lambda: reading.receive(opened, seconds, two_phase=True))
+        try:
+            yield message
+        except BaseException:
+            with suppress(MqError):  # a queue that was closed or deleted has given it back already
+                self.driver.run(lambda: reading.end_receive(opened, message.lookup_id, delete=False))
+            raise
+        self.driver.run(lambda: reading.keep(opened, message.lookup_id))
+
+    def consume(
+        self,
+        timeout: float | None = None,
+        *,
+        until: Until | None = None,
+    ) -> Generator[Message, None, None]:
+        """The messages one after the other; each counts as received when the next one is asked for.
+
+        The loop ends when none comes for `timeout` seconds, or when `until` is true of a message. A loop that
+        is left otherwise, by `break` or an error, gives its current message back.
+        """
+        while True:
+            try:
+                with self.receiving(timeout) as message:
+                    yield message
+            except IoTimeoutError:
+                return
+            if until is not None and until(message):
+                return
+
+    def cursor(self) -> EmbeddedCursor:
+        """A cursor; on an event loop it cannot wait."""
+        return EmbeddedCursor(self, self._runtime, self._to_receive())
+
+    def move(
+        self, message: Message | int, subqueue: str | None, *, transaction: Transaction | None = None
+    ) -> None:
+        """Moves a message, or that of a lookup id, to a subqueue; None is the queue itself."""
+        number = check_number("message", message.lookup_id if isinstance(message, Message) else message)
+        path = PathName.parse(self.path_name).without_subqueue()
+        queue = EmbeddedQueue(self._runtime, DirectFormatName(DirectProtocol.OS, path))
+        target = queue if subqueue is None else queue.subqueue(subqueue)
+        inside, engine = within(self.driver, transaction), self.driver.engine
+
+        def move() -> None:
+            try:
+                engine.moving.move(self.opened(_RECEIVE), number, target.opened(QueueAccess.MOVE), inside)
+            finally:
+                target._release()  # noqa: SLF001  # of the same class
+
+        self.driver.run(move)
+
+    def reject(self, message: Message | int) -> None:
+        """Marks a message that was received in an open transaction: when that commits, the sender is told."""
+        number = check_number("message", message.lookup_id if isinstance(message, Message) else message)
+        reading = self.driver.engine.reading
+        self.driver.run(lambda: reading.reject_at_commit(self.opened(_RECEIVE), number))
+
+    def purge(self) -> int:
+        """Removes every message, each with a line in the discards; returns how many there were."""
+        return self.driver.run(lambda: self.driver.engine.purging.purge(self.opened(_RECEIVE)))
+
+    # For the library itself.
+
+    def opened(self, access: QueueAccess) -> OpenQueue:
+        """The handle for an access; runs inside a command."""
+        opened = self._opened.get(access)
+        if opened is None or not opened.is_open:
+            engine, token = self.driver.engine, self.driver.token
+            opened = self._opened[access] = engine.opening.open(self.format_name, access, token=token)
+        return opened
+
+    def _release(self) -> None:
+        self.driver.close_later(self._opened)
+        if self.driver.is_open:
+            self.driver.run(lambda: None)
+
+    def _to_receive(self) -> OpenQueue:
+        opened = self._opened.get(_RECEIVE)
+        if opened is None or not opened.is_open:
+            opened = self.driver.run(lambda: self.opened(_RECEIVE))
+        return opened
+
+    def read(self, command: Callable[[], Found | Waiter]) -> Message:
+        result = self.driver.run(command)
+        return message_of(self._runtime.wait(result) if isinstance(result, Waiter) else result)
+
+    def _read_at(
+        self,
+        lookup_id: int | None,
+        seek: MessageSeekAction,
+        *,
+        peek: bool,
+        transaction: engine_transaction.Transaction | None = None,
+    ) -> Message:
+        access = _PEEK if peek else _RECEIVE
+        read = self.driver.engine.reading.read_by_lookup_id
+        number = check_number("lookup_id", 0 if lookup_id is None else lookup_id)
+        return message_of(
+            self.driver.run(
+                lambda: read(self.opened(access), number, seek, peek=peek, transaction=transaction)
+            )
+        )
+
+
+class EmbeddedQueueManager(QueueManagerCore[EmbeddedQueue]):
+    _runtime: Runtime
+
+    def __init__(self, runtime: Runtime) -> None:
+        super().__init__(runtime)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends every wait and closes the store; express messages are lost with it."""
+        self._runtime.close()
+
+    def _queue(self, name: FormatName) -> EmbeddedQueue:
+        return EmbeddedQueue(self._runtime, name)
+
+    def create_queue(
+        self, path_name: str, *, transactional: bool = False, exist_ok: bool = False, **properties: Any
+    ) -> EmbeddedQueue:
+        r"""Creates a queue, such as `orders`, which is short for `.\private$\orders`.
+
+        The properties are those that `set_properties` takes. With `exist_ok`, an existing queue of that name
+        is returned as it is.
+        """
+        path = parse_new_queue_name(check_text("path name", path_name))
+        engine, owner = self.driver.engine, self.driver.owner
+        try:
+            state = self.driver.run(
+                lambda: engine.queues.create(path, owner, transactional=transactional, **properties)
+            )
+        except QueueExistsError:
+            if not exist_ok:
+                raise
+            return self.queue(path_name)
+        return self._queue(engine.queues.format_name(state))
+
+    def delete_queue(self, path_name: str) -> None:
+        self.queue(path_name).delete()
+
+    def set_properties(self, /, **properties: Any) -> None:
+        """Changes attributes of the whole queue manager, such as quotas; the change is durable."""
+        self.driver.run(lambda: self.driver.engine.administration.set_properties(**properties))
+
+    def consumer(self, name: str) -> Consumer:
+        """Attaches a consumer, and creates it on first use; whoever had it attached before is refused."""
+        return Consumer(self.driver, name)
+
+    def release_claims(self, consumer: str, queue: QueueName | None = None) -> None:
+        """Gives back the messages of a consumer that no longer runs; one that still does is refused then."""
+        release(self.driver, consumer, queue)
+
+    def forget_consumer(self, name: str) -> None:
+        """Deletes a consumer that holds nothing; under the same name, numbers would start again."""
+        self.driver.run(lambda: self.driver.engine.claims.forget(name))
+
+    @contextmanager
+    def transaction(self) -> Iterator[EmbeddedTransaction]:
+        """Commits when the block ends, aborts when it raises."""
+        with transaction_block(self.driver) as transaction:
+            yield transaction
+
+    def begin_transaction(self) -> EmbeddedTransaction:
+        return EmbeddedTransaction(self.driver)
