@@ -118,7 +118,9 @@ class TestRuns:
         first = qm.consumer("spark")
         claim = first.claim(orders, 2)
         second = qm.consumer("spark")
-        with pytest.raises(tiercel.ConsumerFencedError, match=r"consumer spark: .* Let one run at a time"):
+        with pytest.raises(
+            tiercel.ConsumerFencedError, match=r"consumer spark: .* Use the name in one run at a time"
+        ):
             first.acknowledge(orders, claim.hi)
         assert bodies(second.claim(orders)) == {1: b"1", 2: b"2"}
 
