@@ -23,18 +23,19 @@ if TYPE_CHECKING:
     from pyspark.sql._typing import UserDefinedFunctionLike
 
 # See tiercel.bodies.Decoded.
-FIELDS = ("kind", "text", "json", "error")
+FIELDS = ("kind", "text", "json", "error", "action", "to", "message_id")
 TYPE = StructType([StructField(name, StringType()) for name in FIELDS])
 # An Arrow string column is limited to 2 GiB, and a character takes up to four bytes.
 _CHARACTERS_OF_A_BATCH_MAX = 500_000_000
 
-Row = tuple[str, str | None, str | None, str | None]
+Row = tuple[str | None, ...]
 
 
 def from_msmq_body(body: Column | str, body_type: Column | str, expect: Expected | None = None) -> Column:
-    """struct<kind, text, json, error>: the decoded body, or why it cannot be decoded.
+    """struct<kind, text, json, error, action, to, message_id>: the decoded body, or why it cannot be decoded.
 
-    `expect` ("text", "xml", "json" or "dotnet") makes every other body an error. A null body gives null.
+    The last three are set for WCF messages. `expect` ("text", "xml", "json", "dotnet" or "wcf") makes every
+    other body an error. A null body gives null.
     """
     return _decoder(expect)(_column(body), _column(body_type))
 
@@ -75,11 +76,11 @@ def _function(of_arrays: Callable[..., pa.Array], result: DataType) -> "UserDefi
 
 
 def _texts(body: pa.Array, body_type: pa.Array) -> pa.Array:
-    return _strings(row and row[1] for row in _rows(body, body_type))
+    return _strings(row[1] if row else None for row in _rows(body, body_type))
 
 
 def _json_texts(body: pa.Array, body_type: pa.Array) -> pa.Array:
-    return _strings(row and row[2] for row in _rows(body, body_type))
+    return _strings(row[2] if row else None for row in _rows(body, body_type))
 
 
 def _rows(body: pa.Array, body_type: pa.Array, expect: Expected | None = None) -> Iterator[Row | None]:
@@ -93,15 +94,22 @@ def _rows(body: pa.Array, body_type: pa.Array, expect: Expected | None = None) -
 
 
 def _row(decoded: Decoded) -> Row:
-    return str(decoded.kind), decoded.text, decoded.json, decoded.error
+    headers = (decoded.headers.get(name) for name in ("action", "to", "message_id"))
+    return str(decoded.kind), decoded.text, decoded.json, decoded.error, *headers
 
 
-_TOO_MUCH: Row = (Kind.BINARY.value, None, None, "body: the bodies of this batch exceed the size of a column")
+_TOO_MUCH: Row = (
+    Kind.BINARY.value,
+    None,
+    None,
+    "body: the bodies of this batch exceed the size of a column",
+    *[None] * 3,
+)
 
 
 def _structs(rows: Iterable[Row | None]) -> pa.Array:
     found = list(rows)
-    columns = [_strings(row and row[at] for row in found) for at in range(len(FIELDS))]
+    columns = [_strings(row[at] if row else None for row in found) for at in range(len(FIELDS))]
     return pa.StructArray.from_arrays(
         columns, FIELDS, mask=pa.array([row is None for row in found], pa.bool_())
     )

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from nbfx.vectors import load
 from tiercel.bodies import encode
 from tiercel.cli import main
 from tiercel.cli.body import body_line, body_of, body_record
@@ -55,3 +56,13 @@ def test_for_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     decoded = body_of(decode_packet(packet(b'{"a": 1}')))
     assert decoded is not None
     assert body_record(decoded) == record["body"]
+
+
+def test_wcf() -> None:
+    vector = next(each for each in load("nmfmb") if each["name"] == "02_datagram_order")
+    decoded = body_of(decode_packet(packet(bytes.fromhex(vector["hex"]), 0x1011)))
+    assert decoded is not None
+    assert body_line(decoded, whole=False).startswith(
+        'body: wcf action "http://example.org/orders/IOrder/Submit" to '
+    )
+    assert body_record(decoded)["to"] == "net.msmq://localhost/private/orders"

@@ -1,5 +1,9 @@
+import base64
+import json
 import subprocess
 from pathlib import Path
+
+from nbfx.vectors import load
 
 from .running_verbs import Daemon, Run, start
 
@@ -56,3 +60,38 @@ class TestGrep:
         assert "is not a valid regular expression" in result.err
         run.fine("send", queue, "f(x)")
         assert run.fine("grep", "-F", "f(", queue).lines
+
+
+class TestWcf:
+    """Messages of NetMsmqBinding and of service buses are shown as what they say."""
+
+    def send(self, run: Run, queue: str, folder: Path) -> None:
+        vector = next(each for each in load("nmfmb") if each["name"] == "02_datagram_order")
+        body = base64.b64encode(bytes.fromhex(vector["hex"])).decode()
+        header = b"<HeaderInfo><Key>Tenant</Key><Value>blue</Value></HeaderInfo>"
+        extension = b"<ArrayOfHeaderInfo>" + header + b"</ArrayOfHeaderInfo>"
+        file = folder / "messages"
+        lines = [
+            {"body": body, "body_type": 0x1011},
+            {"text": "{}", "extension": base64.b64encode(extension).decode()},
+        ]
+        file.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+        run.fine("import", queue, file)
+
+    def test_every_verb(self, run: Run, queue: str, tmp_path: Path) -> None:
+        self.send(run, queue, tmp_path)
+        action, text = "http://example.org/orders/IOrder/Submit", '<Submit xmlns="http://example.org/orders">'
+        shown = run.fine("peek", queue).out
+        assert action in shown
+        assert "net.msmq://localhost/private/orders" in shown
+        assert text in shown
+        assert action in run.fine("tail", queue).lines[0]
+        assert len(run.fine("grep", "IOrder/Submit", queue).lines) == 1
+        assert len(run.fine("grep", "würfel", queue).lines) == 1
+        assert len(run.fine("grep", "blue", queue).lines) == 1
+        exported = [json.loads(line) for line in run.fine("export", "--decode", queue).lines]
+        assert exported[0]["decoded"]["kind"] == "wcf"
+        assert exported[0]["decoded"]["headers"]["action"] == action
+        assert exported[0]["decoded"]["text"].startswith(text)
+        assert exported[1]["decoded"]["headers"] == {"Tenant": "blue"}
+        assert "decoded" not in run.fine("export", queue).out

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import from_json, from_xml
 
+from nbfx.vectors import load
 from pyspark_msmq import bodies
 from pyspark_msmq.bodies import from_msmq_body, json_of_body, register, text_of_body
 from tiercel.bodies import decode, encode
@@ -45,7 +46,21 @@ def expected(body: bytes | None, body_type: int | None) -> tuple[str | None, ...
     if body is None:
         return None
     decoded = decode(body, body_type or 0)
-    return str(decoded.kind), decoded.text, decoded.json, decoded.error
+    headers = decoded.headers
+    names = ("action", "to", "message_id")
+    return str(decoded.kind), decoded.text, decoded.json, decoded.error, *map(headers.get, names)
+
+
+def test_wcf(spark: SparkSession) -> None:
+    vector = next(each for each in load("nmfmb") if each["name"] == "02_datagram_order")
+    rows = spark.createDataFrame([(0, bytes.fromhex(vector["hex"]), 0x1011)], SCHEMA)
+    (row,) = rows.select(from_msmq_body("body", "body_type").alias("b")).select("b.*").collect()
+    assert (row.kind, row.error) == ("wcf", None)
+    assert row.action == "http://example.org/orders/IOrder/Submit"
+    assert row.to == "net.msmq://localhost/private/orders"
+    assert row.message_id == "urn:uuid:d1c2b3a4-0011-2233-4455-66778899aabb"
+    assert row.text.startswith('<Submit xmlns="http://example.org/orders">')
+    assert json.loads(row.json)["order"]["Id"] == 1
 
 
 def test_text_and_json(frame: DataFrame) -> None:

@@ -373,6 +373,9 @@ def _decoded(message: Message) -> Json:
         return {"kind": "encrypted", "text": None}
     found = bodies.decode(message.body, message.body_type)
     answer: Json = {"kind": str(found.kind), "text": found.text}
+    headers = {**found.headers, **bodies.bus_headers(message.extension, found)}
+    if headers:
+        answer["headers"] = headers
     return answer if found.error is None else answer | {"error": found.error}
 
 
@@ -460,6 +463,10 @@ def schema() -> Json:
         "locked": {"type": "boolean", "readOnly": True, "description": "held by another reader"},
         "lease": {"type": "string", "readOnly": True},
         "queue": {"type": "string", "readOnly": True},
-        "decoded": {"type": "object", "readOnly": True, "properties": {"kind": {}, "text": {}, "error": {}}},
+        "decoded": {
+            "type": "object",
+            "readOnly": True,
+            "properties": {"kind": {}, "text": {}, "headers": {}, "error": {}},
+        },
     }
     return {"type": "object", "title": "Message", "properties": properties, "additionalProperties": False}

@@ -5,8 +5,9 @@ never raises and executes nothing. `encode(value, form)` writes bodies for Windo
 only, so that a Spark worker, the command line and a web server can all use it.
 """
 
+from tiercel.bodies.bus_headers import bus_headers
 from tiercel.bodies.decoded import Decoded, Kind, Value
 from tiercel.bodies.decoding import decode
 from tiercel.bodies.encoding import Encoded, encode
 
-__all__ = ["Decoded", "Encoded", "Kind", "Value", "decode", "encode"]
+__all__ = ["Decoded", "Encoded", "Kind", "Value", "bus_headers", "decode", "encode"]

@@ -4,7 +4,7 @@ import base64
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -26,6 +26,7 @@ class Kind(StrEnum):
     ARRAY = "array"  # of the elements that its body type names
     XML = "xml"
     JSON = "json"
+    WCF = "wcf"  # envelopes of NetMsmqBinding
     DOTNET = "dotnet"  # .NET's BinaryFormatter
     OBJECT = "object"  # a COM object's saved state
     BYTES = "bytes"  # the body type says so
@@ -40,6 +41,7 @@ class Decoded:
     value: Value = None
     text: str | None = None  # what a person would read; None for bytes
     error: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)  # of WCF: action, to, message_id
 
     @property
     def json(self) -> str | None:

@@ -9,11 +9,12 @@ from tiercel.bodies.nrbf_records import has_header, read_stream
 from tiercel.bodies.nrbf_values import value_of
 from tiercel.bodies.text import read_text
 from tiercel.bodies.variants import TEXTS, is_known, read_variant
+from tiercel.bodies.wcf_envelopes import is_wcf, read_wcf
 from tiercel.bodies.xml_documents import read_xml
 from tiercel.model.codes import BodyType
 from tiercel.model.errors import DecodeError
 
-Expected = Literal["text", "xml", "json", "dotnet"]
+Expected = Literal["text", "xml", "json", "dotnet", "wcf"]
 
 
 def decode(body: bytes, body_type: int = 0, *, expect: Expected | None = None) -> Decoded:
@@ -26,6 +27,8 @@ def decode(body: bytes, body_type: int = 0, *, expect: Expected | None = None) -
         return _EXPECTED[expect](body, body_type)
     if not body:
         return Decoded(Kind.EMPTY)
+    if is_wcf(body, body_type):
+        return _guarded(Kind.WCF, read_wcf, body)
     if body_type in TEXTS:
         return _guarded(Kind.TEXT, _typed_text, body, body_type)
     if body_type == BodyType.BINARY_OBJECT:
@@ -122,6 +125,10 @@ def _expect_json(body: bytes, body_type: int) -> Decoded:
     return _guarded(Kind.JSON, lambda: _json(_text_of(body, body_type)))
 
 
+def _expect_wcf(body: bytes, _: int) -> Decoded:
+    return _guarded(Kind.WCF, read_wcf, body)
+
+
 def _expect_dotnet(body: bytes, _: int) -> Decoded:
     return _guarded(Kind.DOTNET, _dotnet, body)
 
@@ -131,4 +138,5 @@ _EXPECTED: dict[str, Callable[[bytes, int], Decoded]] = {
     "xml": _expect_xml,
     "json": _expect_json,
     "dotnet": _expect_dotnet,
+    "wcf": _expect_wcf,
 }

@@ -22,9 +22,11 @@ def body_line(decoded: Decoded, *, whole: bool) -> str:
         return f"body: {decoded.kind}"
     text = decoded.text if whole else decoded.text[:_SHOWN_CHARACTERS]
     more = len(decoded.text) - len(text)
-    return f"body: {decoded.kind} {quote(text)}" + (f" and {more} more characters" if more else "")
+    headers = "".join(f"{name} {quote(value)} " for name, value in decoded.headers.items())
+    return f"body: {decoded.kind} {headers}{quote(text)}" + (f" and {more} more characters" if more else "")
 
 
 def body_record(decoded: Decoded) -> dict[str, str | None]:
-    """For --json: the same four fields as in Spark."""
-    return {"kind": str(decoded.kind), "text": decoded.text, "json": decoded.json, "error": decoded.error}
+    """For --json: the same fields as in Spark; those of WCF where the body has them."""
+    record = {"kind": str(decoded.kind), "text": decoded.text, "json": decoded.json, "error": decoded.error}
+    return {**record, **decoded.headers}

@@ -39,6 +39,7 @@ Examples:
 
     tiercel export orders > orders.jsonl
     tiercel export orders --out orders.jsonl
+    tiercel export --decode orders | jq -r .decoded.text
     tiercel export orders | tiercel import other
     tiercel export ';deadletter' | jq -r .label
 """,
@@ -51,12 +52,16 @@ def export(
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="Output file (default: stdout)."),
     ] = None,
+    decode: Annotated[
+        bool, typer.Option("--decode", help="Add the decoded body, which `import` ignores.")
+    ] = False,
 ) -> None:
     """Print all messages of a queue with all properties, one JSON object per line."""
     total = context.api.get(queue_path(queue))["count"]
     with _sink(out) as sink, bar(f"export {queue}", total) as advance:
         count = 0
-        for lines in context.api.raw_lines(queue_path(queue, "messages")):
+        options = {"decode": True} if decode else {}
+        for lines in context.api.raw_lines(queue_path(queue, "messages"), **options):
             sink.write(lines)
             count += lines.count(b"\n")
             advance(lines.count(b"\n"))

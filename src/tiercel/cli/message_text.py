@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.text import Text
 
-from tiercel.bodies import Decoded, Kind, decode
+from tiercel.bodies import Decoded, Kind, bus_headers, decode
 from tiercel.cli.clean_text import clean, one_line
 from tiercel.cli.output import Column, Record, facts, moment, number, seconds, size, when
 from tiercel.model.codes import BodyType, MessageClass
@@ -43,9 +43,17 @@ def decoded_body(message: Record) -> Decoded:
     return decode(body_of(message), number_of_type)
 
 
+def headers_of(message: Record, found: Decoded) -> dict[str, str]:
+    """What WCF, NServiceBus or MassTransit say about the message, in its body or its extension."""
+    extension = base64.b64decode(message.get("extension", ""))
+    return {**found.headers, **bus_headers(extension, found)}
+
+
 def preview(message: Record) -> Text:
     """The body on one line."""
     found = decoded_body(message)
+    if action := found.headers.get("action"):
+        return Text(one_line(f"{action} {found.text}", _PREVIEW))
     if found.text:
         return Text(one_line(found.text, _PREVIEW))
     if found.kind is Kind.EMPTY:
@@ -98,7 +106,8 @@ COLUMNS: Final = (
 def whole(message: Record, *, is_full: bool = False) -> RenderableType:
     """All properties that are not at their default, and the decoded body."""
     found = decoded_body(message)
-    grid = facts([*_facts(message, is_full=is_full), ("body", _body_facts(message, found))])
+    headers = [(clean(name), clean(value)) for name, value in headers_of(message, found).items()]
+    grid = facts([*_facts(message, is_full=is_full), *headers, ("body", _body_facts(message, found))])
     heading = Text(clean(property_of(message, "label")) or "(no label)", style="bold")
     return Group(heading, Padding(grid, (0, 0, 0, 2)), _body(message, found, is_full=is_full))
 
@@ -118,7 +127,7 @@ def _body(message: Record, found: Decoded, *, is_full: bool) -> RenderableType:
     text, language = clean(found.text), "text"
     if found.kind is Kind.JSON:
         text, language = _indented(text), "json"
-    elif found.kind is Kind.XML:
+    elif found.kind in {Kind.XML, Kind.WCF}:
         language = "xml"
     return _cut(text, language, is_full=is_full)
 

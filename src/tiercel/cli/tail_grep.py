@@ -13,7 +13,7 @@ from tiercel.cli.completion import QueueName, QueueNames
 from tiercel.cli.connection import queue_path
 from tiercel.cli.context import Context, connected
 from tiercel.cli.exit_codes import ExitCode
-from tiercel.cli.message_text import decoded_body, marks, preview, property_of
+from tiercel.cli.message_text import decoded_body, headers_of, marks, preview, property_of
 from tiercel.cli.output import Record, moment, note, size
 from tiercel.cli.pages import LAST_MAX, messages_of, newest
 
@@ -104,7 +104,7 @@ def _line(message: Record) -> Text:
     "grep",
     epilog=r"""
 PATTERN is a Python regular expression. It is searched in labels and in decoded bodies, as `peek` shows them:
-XML, JSON, .NET objects and text in any encoding.
+XML, JSON, .NET objects, WCF messages with their action and addresses, and text in any encoding.
 
 Examples:
 
@@ -165,7 +165,9 @@ Place = tuple[str, "re.Match[str]"]
 def matches(context: Context, queue: str, wanted: "re.Pattern[str]") -> Iterator[tuple[Record, Place]]:
     """Matching messages, with the match in the label or the decoded body."""
     for message in messages_of(context, queue):
-        for text in (property_of(message, "label"), decoded_body(message).text or ""):
+        decoded = decoded_body(message)
+        headers = headers_of(message, decoded).values()
+        for text in (property_of(message, "label"), *headers, decoded.text or ""):
             found = wanted.search(text)
             if found is not None:
                 yield message, (text, found)

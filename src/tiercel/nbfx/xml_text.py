@@ -19,14 +19,14 @@ _ESCAPED_IN_VALUE: Final = re.compile('[&<>"\r\n\t\x00-\x08\x0b\x0c\x0e-\x1f\uff
 _ENTITIES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
 
 
-def to_text(events: Iterable[Event]) -> str:
-    """The document as XML text, without a declaration."""
+def to_text(events: Iterable[Event], limit: int = TEXT_MAX_CHARACTERS) -> str:
+    """The document as XML text, without a declaration and with at most `limit` characters."""
     parts: list[str] = []
     size = 0
     for part in _parts(events):
         size += len(part)
-        if size > TEXT_MAX_CHARACTERS:
-            problem = f"the document has more than {TEXT_MAX_CHARACTERS} characters as text"
+        if size > limit:
+            problem = f"the document has more than {limit} characters as text"
             raise DecodeError("XML", "document", 0, problem)
         parts.append(part)
     return "".join(parts)
