@@ -99,9 +99,7 @@ ENVELOPE = {
 }
 
 
-@pytest.mark.parametrize(
-    "extension", [NSERVICEBUS.encode(), NSERVICEBUS.encode() + b"\0", NSERVICEBUS.encode("utf-16")]
-)
+@pytest.mark.parametrize("codec", ["utf-8", "utf-16"])
 def test_nservicebus(codec: str) -> None:
     assert bus_headers(NSERVICEBUS.encode(codec), decode(b"{}")) == {
         "NServiceBus.MessageId": "7c9e",

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 RUN = frozenset({"sh", "console", "python"})  # console: what is typed has "$ " before it
 READ = frozenset({"toml", "json"})  # by the program that they are for
-SHOWN = frozenset({"text", "ini"})  # what a program prints, and layouts: no code
+SHOWN = frozenset({"text", "ini", "csharp", "xml"})  # output, layouts, and the Windows side
 
 _FENCE = re.compile(r"^( *)(`{3,})(.*)$")
 _NOTE = re.compile(r"^<!-- (not run: .*|run: .*|prints) -->$")
