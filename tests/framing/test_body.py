@@ -13,6 +13,7 @@ from tiercel.framing.envelopes import EnvelopeReader, EnvelopeWriter
 from tiercel.framing.receiver import read_envelopes
 from tiercel.framing.records import Cursor, Encoding, Mode, Preamble, RecordType, read_preamble
 from tiercel.model.errors import DecodeError
+from tiercel.nbfx.int31 import read_int31, write_int31
 
 VECTORS = load("nmfmb")
 GOOD = [vector for vector in VECTORS if not vector.get("refused")]
@@ -111,6 +112,15 @@ def test_sizes(size: int, octets: int) -> None:
     body = write_body(preamble, [b"x" * size])
     assert len(body) == len(preamble.encode()) + 1 + octets + size + 1
     assert read_body(body).envelopes == (b"x" * size,)
+
+
+@pytest.mark.parametrize("size", [1, 0x7F, 0x80, 0x3FFF, 0x4000, 0x1FFFFF, 0x200000, 0x0FFFFFFF, 0x7FFFFFFF])
+@pytest.mark.conformance("NMFMB-025")
+def test_sizes_survive(size: int) -> None:
+    out = bytearray()
+    write_int31(out, size)
+    assert len(out) <= 5
+    assert read_int31(bytes(out), 0) == (size, len(out))
 
 
 @pytest.mark.parametrize(

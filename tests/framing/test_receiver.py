@@ -13,11 +13,9 @@ from tiercel.framing.records import Encoding, Mode, Preamble
 from tiercel.framing.requests import Abort, CloseQueue, CreateTransaction, Dequeue, OpenQueue
 from tiercel.model.codes import QueueAccess, ShareMode
 from tiercel.model.errors import (
-    AccessDeniedError,
     DecodeError,
     InvalidHandleError,
-    IoTimeoutError,
-    QueueDeletedError,
+    MqError,
     TiercelError,
 )
 from tiercel.model.format_name import FormatName
@@ -26,6 +24,11 @@ from tiercel.model.message import Message
 from .spy import Spy
 
 ADDRESS = "net.msmq://srv/private/orders"
+
+
+def statuses(kind: type[MqError]) -> list[type[MqError]]:
+    """Every status that a queue manager can answer with."""
+    return [kind, *(each for child in kind.__subclasses__() for each in statuses(child))]
 
 
 def opened(spy: Spy, **binding: Any) -> Receiver:
@@ -67,9 +70,9 @@ def test_best_effort_holds_without_a_transaction() -> None:
     assert not spy.of(CreateTransaction)
 
 
-@pytest.mark.parametrize("failure", [IoTimeoutError("q"), AccessDeniedError("q"), QueueDeletedError("q")])
+@pytest.mark.parametrize("failure", [kind("q") for kind in statuses(MqError)], ids=lambda each: each.name)
 @pytest.mark.conformance("NMFMB-051", "NMFMB-053")
-def test_a_failure_to_dequeue_is_the_callers(failure: TiercelError) -> None:
+def test_a_failure_to_dequeue_is_the_callers(failure: MqError) -> None:
     spy = Spy({Dequeue: failure}, queued=[Message(b"1")])
     receiver = opened(spy)
     with pytest.raises(type(failure)):

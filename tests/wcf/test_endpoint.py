@@ -117,6 +117,24 @@ def test_exactly_once_needs_a_transactional_queue(qm: Any) -> None:
     assert qm.queue(r".\private$\news").count == 0
 
 
+@pytest.mark.conformance("NMFMB-008")
+def test_each_datagram_has_a_transaction_with_an_identifier_of_its_own(
+    qm: Any, orders: wcf.Endpoint, queue: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[Any] = []
+    begin = qm.begin_transaction
+
+    def noted() -> Any:
+        begun.append(begin())
+        return begun[-1]
+
+    monkeypatch.setattr(qm, "begin_transaction", noted)
+    send(orders, 1, 2, 3)
+    assert len({transaction.id for transaction in begun} - {UUID(int=0)}) == 3
+    assert not any(transaction.is_active for transaction in begun)
+    assert len({queue.receive(0).transaction_id for _ in range(3)} - {None}) == 3
+
+
 @pytest.mark.conformance("NMFMB-009")
 def test_best_effort_goes_to_a_queue_without_transactions(qm: Any) -> None:
     send(wcf.Endpoint(qm, "net.msmq://localhost/private/news", exactly_once=False), 1)
