@@ -310,6 +310,29 @@ class TestSenders:
         assert [reason for _, reason in hand.final_acks] == [MessageClass.NACK_ACCESS_DENIED]
 
     @pytest.mark.conformance("MQQB-211")
+    @pytest.mark.parametrize(
+        ("rights", "taken"),
+        [("0x4", True), ("0xffff_fffb", False), ("0x2", False), ("0x8", False), ("0x1_0000", False)],
+    )
+    def test_that_right_and_no_other(self, here: Qm, hand: Hand, rights: str, taken: bool) -> None:
+        mask = int(rights, 16) & 0x0FFF_FFFB | (4 if taken else 0)  # without the generic rights
+        box = here.create("q", security=granting(f"(A;;{mask:#x};;;{ALICE.user})"))
+        sender: dict[str, Any] = {"sender_id": ALICE.user.encode(), "sender_id_type": SenderIdType.SID}
+        hand.call(here).send(hand.message(here.name_of("q"), **sender))
+        assert box.state.count == taken
+        assert here.discarded() == ([] if taken else [MessageClass.NACK_ACCESS_DENIED])
+
+    @pytest.mark.conformance("MQQB-211")
+    def test_only_the_final_ack_says_so_unless_insecure_nacks_are_allowed(
+        self, here: Qm, hand: Hand, admin: Box
+    ) -> None:
+        here.set(send_insecure_nacks=False)
+        here.create("tx", transactional=True, security=granting(""))
+        hand.call(here).send(hand.transactional(here.name_of("tx"), 1, **asking(admin)))
+        assert admin.classes() == []
+        assert [reason for _, reason in hand.final_acks] == [MessageClass.NACK_ACCESS_DENIED]
+
+    @pytest.mark.conformance("MQQB-211")
     @pytest.mark.parametrize(("trustee", "taken"), [("WD", 1), ("AU", 0), ("SY", 0)])
     def test_a_queue_manager_is_everyone(self, here: Qm, hand: Hand, trustee: str, taken: int) -> None:
         box = here.create("q", security=granting(f"(A;;0x4;;;{trustee})"))

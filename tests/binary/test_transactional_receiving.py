@@ -7,7 +7,7 @@ import pytest
 
 from engine.harness import Box
 from tiercel.engine.incoming_streams import IncomingStream
-from tiercel.model.codes import MessageClass
+from tiercel.model.codes import MessageClass, QueuePrivacyLevel
 from tiercel.model.format_name import PrivateFormatName
 from tiercel.model.identifiers import MessageId, TxSequenceId
 from tiercel.wire.order_ack import FinalAck, OrderAck, build_order_ack, recognise
@@ -16,6 +16,7 @@ from tiercel.wire.structure import encode_guid
 from tiercel.wire.user_message import UserMessage
 
 from .nodes import SEQUENCE, Hand, Net, Qm, whole
+from .test_receiving import granting
 
 USER = 16  # where the UserHeader begins
 
@@ -325,6 +326,49 @@ class TestFinalAcks:
         packet = sender.transactional(here.name_of("gone"), 1)
         sender.send(packet)
         assert sender.final_acks == [(packet.id.uniquifier, MessageClass.NACK_BAD_DST_Q)]
+
+    @pytest.mark.conformance("MQQB-166")
+    @pytest.mark.parametrize(
+        ("reason", "attributes", "properties"),
+        [
+            (0x8000, {}, {}),
+            (0x8003, {"quota_kib": 0}, {}),
+            (0x8004, {"security": granting("")}, {}),
+            (0x8006, {"authentication": True}, {}),
+            (0x8007, {"privacy_level": QueuePrivacyLevel.BODY}, {}),
+            (0x8009, {"transactional": False}, {}),
+            (0xC000, {}, {}),
+            (0xC001, {}, {}),
+            (0xC002, {}, {"time_to_be_received": 5}),
+        ],
+    )
+    def test_every_class_has_its_trigger(
+        self, net: Net, here: Qm, sender: Hand, reason: int, attributes: Any, properties: Any
+    ) -> None:
+        if reason != 0x8000:
+            here.create("mine", **{"transactional": True, **attributes})
+        packet = sender.transactional(here.name_of("mine"), 1, final_ack_required=True, **properties)
+        sender.send(packet)
+        box = here.box("mine")
+        if reason == MessageClass.NACK_Q_DELETED:
+            box.delete()
+        elif reason == MessageClass.NACK_Q_PURGED:
+            box.purge()
+        elif reason == MessageClass.NACK_RECEIVE_TIMEOUT:
+            net.jump(5)
+        net.settle()
+        assert sender.final_acks == [(packet.id.uniquifier, reason)]
+
+    @pytest.mark.conformance("MQQB-166")
+    def test_a_provider_that_is_not_supported(self, net: Net, here: Qm, box: Box, sender: Hand) -> None:
+        """Nothing verifies signatures yet: the verdict itself is given here."""
+        packet = sender.transactional(here.name_of("tx"), 1)
+        sender.send(packet)
+        reason = MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER
+        here.run(lambda: here.engine.final_acks.rejected(packet, reason))
+        net.settle()
+        assert sender.final_acks == [(packet.id.uniquifier, 0x800B)]
+        assert box.bodies() == [b"1"]
 
     @pytest.mark.conformance("MQQB-169")
     @pytest.mark.parametrize("address", ["192.0.2.9", "2001:db8::9"])

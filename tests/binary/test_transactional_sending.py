@@ -314,6 +314,26 @@ class TestFinalAcks:
         kept = [own.bodies(), here.transactional_dead_letters.bodies()]
         assert kept == ([[b"1"], []] if is_own else [[], [b"1"]])
 
+    @pytest.mark.conformance("MQQB-166")
+    @pytest.mark.parametrize(
+        "reason",
+        [
+            MessageClass.NACK_HOP_COUNT_EXCEEDED,  # 0x8005
+            MessageClass.NACK_MESSAGE_TOO_LARGE,
+            MessageClass.NACK_RECEIVE_REJECTED,  # 0xC004
+        ],
+    )
+    def test_classes_that_are_not_in_the_list_count_too(
+        self, net: Net, here: Qm, hand: Hand, box: Box, reason: MessageClass
+    ) -> None:
+        packet = self.deliver(box, hand, negative_journaling=True)
+        hand.final_ack(packet, reason)
+        assert (awaiting(here), here.transactional_dead_letters.bodies()) == ([], [b"1"])
+        assert here.discarded() == [reason]
+        send(box, b"2")
+        net.settle()
+        assert hand.bodies == [b"1", b"2"], "the session is still open"
+
     @pytest.mark.conformance("MQQB-149")
     @pytest.mark.parametrize("reason", [RECEIVED, TIMED_OUT])
     def test_one_may_come_before_any_other_answer(
