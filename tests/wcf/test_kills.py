@@ -47,9 +47,11 @@ def test_kills(tmp_path: Path) -> None:
         said = killed_after(tmp_path, None if kill == KILLS else draw.choice([1, 2]))
         started = [number for verb, number in said if verb == "start"]
         assert not committed & set(started), "a message came again after its commit"
+        assert started == sorted(set(started)), "an operation returned, and its message came again"
         # When a message starts, the ones before it are committed; whether the last one is, nobody knows.
         committed |= set(range(max(started, default=0)))
         ended |= {number for verb, number in said if verb == "end"}
     assert ended == set(range(count)), "a message was lost"
     with tiercel.open(tmp_path) as qm:
-        assert qm.queue(r".\private$\orders").count == 0
+        queue = qm.queue(r".\private$\orders")
+        assert [queue.count, queue.subqueue("retry").count, queue.subqueue("poison").count] == [0, 0, 0]
