@@ -1,1 +1,1 @@
-"""The protocol between queue managers, without sockets and clocks: [MS-MQQB]."""
+"""The protocol between queue managers, without sockets or clocks: [MS-MQQB]."""

@@ -1,4 +1,4 @@
-"""What the protocol wants done by whoever has the sockets; it may be done only after the commit."""
+"""The actions that the protocol asks of the owner of the sockets; they may run only after the commit."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -6,14 +6,14 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class Resolve:
-    """Look up the addresses of a computer; the answer is `resolved(host, addresses)`, empty without any."""
+    """Look up the addresses of a computer; answered with `resolved(host, addresses)`, which may be empty."""
 
     host: str
 
 
 @dataclass(frozen=True, slots=True)
 class Dial:
-    """Open a TCP connection; answer with `connected(connection)` or `connect_failed(connection, status)`."""
+    """Open a TCP connection; answered with `connected(connection)` or `connect_failed(connection, ...)`."""
 
     connection: int
     address: str
@@ -28,7 +28,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Close the connection, after everything written to it; what still arrives from it is not wanted."""
+    """Close the connection after everything written to it; further input is ignored."""
 
     connection: int
 
@@ -38,12 +38,12 @@ class SendDatagram:
     address: str
     port: int
     data: bytes
-    is_reply: bool  # from the socket of the ping service; requests go out from a socket of their own
+    is_reply: bool  # sent from the socket of the ping service; requests use a separate socket
 
 
 @dataclass(frozen=True, slots=True)
 class SessionEvent:
-    """For the log: what became of a connection."""
+    """A change of a connection, for the log."""
 
     connection: int
     event: str  # accepted, opened, closed, refused

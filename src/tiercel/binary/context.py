@@ -1,4 +1,4 @@
-"""What the sessions of one queue manager share: settings, timers, the time, and what is to be done."""
+"""State shared by the sessions of one queue manager: settings, timers, the time, and pending actions."""
 
 from tiercel.binary.actions import Action, Close, SessionEvent, Write
 from tiercel.binary.settings import Settings
@@ -20,7 +20,7 @@ class Context:
 
     @property
     def milliseconds(self) -> int:
-        """Since this computer started, as far as anybody can tell; 32 bits, and it goes round (MQQB T72)."""
+        """Monotonic milliseconds, taken as the uptime of this computer; 32 bits that wrap (MQQB T72)."""
         return int(self.now * _MS) & 0xFFFF_FFFF
 
     def after_ms(self, milliseconds: float) -> float:
@@ -33,7 +33,7 @@ class Context:
         self._written.setdefault(connection, []).append(data)
 
     def close(self, connection: int, event: SessionEvent) -> None:
-        """After everything that was written to it."""
+        """Close the connection after everything that was written to it."""
         self._closed += (Close(connection), event)
 
     def take_actions(self) -> list[Action]:

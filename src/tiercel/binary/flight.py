@@ -1,6 +1,6 @@
-"""What was sent on a session and waits to be acknowledged: [MS-MQQB] 3.1.5.5, 3.1.7.1.3.
+"""Messages sent on a session that are not acknowledged yet: [MS-MQQB] 3.1.5.5, 3.1.7.1.3.
 
-Numbers on the wire have 16 bits and go round; all comparisons are of distances (MQQB T60).
+Numbers on the wire have 16 bits and wrap; all comparisons are of distances (MQQB T60).
 """
 
 from collections import deque
@@ -12,18 +12,18 @@ from tiercel.wire.session_header import SessionHeader
 
 _WRAP = 0xFFFF
 _BEHIND = 0x8000
-_UNSTORED_MAX = 4096  # and far below half of the numbers, or distances would go round
+_UNSTORED_MAX = 4096  # far below half of the 16-bit numbers, or distances would be ambiguous
 
 
 @dataclass(slots=True, eq=False)
 class Entry:
     """OutgoingMessagePosition: one message on one session."""
 
-    taken: Taken | None  # None for what the protocol itself says
+    taken: Taken | None  # None for acknowledgements of the protocol itself
     recoverable_number: int = 0  # RecoverableSequenceNumber; 0 for express messages
     is_session_acked: bool = False
     is_order_acked: bool = False
-    is_over: bool = False  # given back, to be sent again: what is said of this flight no longer counts
+    is_over: bool = False  # given back, to be sent again: acknowledgements of this attempt no longer count
 
 
 class Flight:
@@ -34,16 +34,16 @@ class Flight:
         self.recoverable_sent = 0
         self._acked = 0
         self._uncounted: deque[Entry] = deque()  # not covered by AckSequenceNumber yet
-        self._unstored: deque[Entry] = deque()  # recoverable, and their bits have not come yet
+        self._unstored: deque[Entry] = deque()  # recoverable, and not acknowledged as stored yet
 
     @property
     def size(self) -> int:
-        """UnAckedMessageCount: only what is in flight, or a long queue would never start (MQQB T09)."""
+        """UnAckedMessageCount: only messages in flight, or a long queue would never start (MQQB T09)."""
         return len(self._uncounted)
 
     @property
     def is_overdue(self) -> bool:
-        """Whether the peer counts our messages and stores none: its memory must not be ours."""
+        """Whether the peer acknowledges our messages without storing them: each one takes memory here."""
         return len(self._unstored) > _UNSTORED_MAX
 
     @property
@@ -59,10 +59,10 @@ class Flight:
             self._unstored.append(entry)
 
     def acknowledge(self, header: SessionHeader) -> list[Entry]:
-        """The entries that this header ends on the session, in order."""
+        """The entries that this header completes, in order."""
         done: list[Entry] = []
         newly = (header.ack_sequence_number - self._acked) & _WRAP
-        if newly <= len(self._uncounted):  # else it is old, or of another world
+        if newly <= len(self._uncounted):  # otherwise the number is stale or invalid
             self._acked += newly
             for _ in range(newly):
                 entry = self._uncounted.popleft()
@@ -85,7 +85,7 @@ class Flight:
         self._unstored.extendleft(reversed(kept))
 
     def land(self) -> list[Entry]:
-        """Everything that was not acknowledged, when the session ends."""
+        """Everything still unacknowledged when the session ends."""
         rest = dict.fromkeys([*self._uncounted, *self._unstored])
         self._uncounted.clear()
         self._unstored.clear()

@@ -1,11 +1,11 @@
-"""Messages that arrive on sessions: [MS-MQQB] 3.1.5.6 to 3.1.5.8, in the order that loses nothing.
+"""Messages that arrive on sessions: [MS-MQQB] 3.1.5.6 to 3.1.5.8, in an order that loses nothing.
 
-    1. an acknowledgement for us: it changes what we have sent
+    1. an acknowledgement for us: it updates the messages that we sent
     2. for another queue manager: passed on, if we are a router
-    3. for us: `engine.arrivals` drops duplicates, and refuses or takes the rest
+    3. for us: `engine.arrivals` drops duplicates, and refuses or accepts the rest
 
-Whatever became of a message, the session counts it, so that the peer stops sending it. Only a message that
-could not be kept for want of room ends the session, before anything was said of it.
+The session counts a message whatever became of it, so that the peer stops sending it. Only a message that
+could not be stored for lack of space ends the session, before it is acknowledged.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ from tiercel.wire.queue_names import DirectQueueFormatName
 from tiercel.wire.structure import encode_guid, encode_tx_sequence_id
 from tiercel.wire.user_message import UserMessage
 
-# A newer one says the same and more: those that cannot go out must end. Days, for clocks differ.
+# An OrderAck that cannot be delivered expires, because newer ones supersede it. Days, because clocks differ.
 _ROUTED_ORDER_ACK_S = TIME_TO_REACH_QUEUE_DEFAULT_S
 _NAMES_KEPT = 10_000
 
@@ -49,7 +49,7 @@ class Incoming:
         self.outgoing_streams: dict[QueueState, OutgoingStream] = {}
 
     def flush(self) -> None:
-        """Starts the MessageIDHistory Cleanup Timer, while there is anything to clean up."""
+        """Start the MessageIDHistory Cleanup Timer while there is anything to clean up."""
         if len(self._history) and not self._context.timers.is_set(self.clean_history):
             lifetime_ms = self._context.settings.history_lifetime_ms
             self._context.timers.set(self.clean_history, self._context.after_ms(lifetime_ms))
@@ -64,7 +64,7 @@ class Incoming:
     # A run of packets.
 
     def arrived(self, session: Session, run: Sequence[Arrived]) -> Iterator[Arrived]:
-        """Gives back each packet when it is dealt with; a ProtocolError when one could not be kept."""
+        """Yields each packet once it is processed; a ProtocolError if one could not be stored."""
         for part in self._parts(run):
             if isinstance(part, list):
                 yield from self._deliver(session, part)
@@ -73,7 +73,7 @@ class Incoming:
                 yield part
 
     def _parts(self, run: Sequence[Arrived]) -> Iterator[Arrived | list[UserMessage]]:
-        """Messages for us that follow one another, together; everything else, one by one."""
+        """Consecutive messages for us as a list; all other packets one by one."""
         for_us: list[UserMessage] = []
         for packet in run:
             if isinstance(packet, UserMessage) and packet.is_addressed_to(self._own):
@@ -95,7 +95,7 @@ class Incoming:
                 self._order_acked(packet)
             elif isinstance(packet, FinalAck):
                 self._final_acked(packet)
-        except (InsufficientResourcesError, StoreFullError) as problem:  # its sender shall keep it (MQQB-127)
+        except (InsufficientResourcesError, StoreFullError) as problem:  # the sender keeps it (MQQB-127)
             raise ProtocolError(f"there is no room for the message: {problem}") from problem
 
     def _deliver(self, session: Session, run: list[UserMessage]) -> Iterator[UserMessage]:
@@ -119,7 +119,7 @@ class Incoming:
         """Receiving an OrderAck Packet: [MS-MQQB] 3.1.5.6."""
         body = packet.body
         sequence = encode_tx_sequence_id(body.tx_sequence_id)
-        queue = self._engine.outgoing.queue_of(sequence)  # none for a sequence that is over (MQQB T05)
+        queue = self._engine.outgoing.queue_of(sequence)  # None for a sequence that is over (MQQB T05)
         stream = None if queue is None else self.outgoing_streams.get(queue)
         if stream is not None:
             stream.order_acked(body.tx_sequence_number)
@@ -134,7 +134,7 @@ class Incoming:
     # Passing on.
 
     def _pass_on(self, session: Session, packet: UserMessage) -> None:
-        """The only thing that changes on the way through is the hop count (MQQB-193, MQQB-194)."""
+        """Forward a message; only its hop count changes (MQQB-193, MQQB-194)."""
         if packet.is_transactional:
             self._engine.quotas.check_room(ROOM_FOR_AN_ANSWER)
         reason = self._try_to_pass_on(packet)
@@ -143,7 +143,7 @@ class Incoming:
             self._engine.final_acks.rejected(packet, reason)
 
     def _try_to_pass_on(self, packet: UserMessage) -> MessageClass | None:
-        """Gives the class that refuses the message, if any does."""
+        """The class that refuses the message, or None."""
         queue, reason = self._way(packet), MessageClass.NACK_BAD_DST_Q
         if packet.hop_count >= ROUTING_HOPS_MAX:
             reason = MessageClass.NACK_HOP_COUNT_EXCEEDED
@@ -164,14 +164,14 @@ class Incoming:
         is_router = self._context.settings.routing_server or self._engine.queue_manager.routing_server
         if not is_router or name is None:
             return None
-        self._engine.quotas.check_room(NEW_QUEUE_BYTES)  # or the message stays with its sender
+        self._engine.quotas.check_room(NEW_QUEUE_BYTES)  # if there is none, the message stays with its sender
         try:
             queue = self._engine.queues.destination(name)
         except MqError:
             return None
-        if not queue.is_outgoing:  # a name of ours with the address of somebody else
+        if not queue.is_outgoing:  # a local name with the address of another queue manager
             return None
-        if len(self._ways) >= _NAMES_KEPT:  # strangers can invent names, and must not fill memory
+        if len(self._ways) >= _NAMES_KEPT:  # peers can invent names, which must not fill the memory
             self._ways.clear()
         self._ways[key] = queue
         return queue
@@ -180,13 +180,13 @@ class Incoming:
         if packet.base_flags & TRACING:
             report_trace(self._engine, packet)
 
-    # Telling the senders of transactional messages.
+    # Acknowledging transactional messages.
 
     def _send_order_ack(self, session: Session, stream: IncomingStream) -> None:
         """Send Transactional Acknowledgment: [MS-MQQB] 3.1.7.17."""
         engine, sender = self._engine, stream.sender
         if sender == engine.queue_manager.identifier:
-            return  # somebody says that he is us; there is nothing that we would tell ourselves
+            return  # a peer claims to be us: nothing to acknowledge
         is_from_peer = session.remote_guid == sender
         packet = build_order_ack(
             engine.numbering.new_message_id(),
@@ -199,7 +199,7 @@ class Incoming:
         if is_from_peer:
             is_direct = session.saw_direct_name
             session.say(stream.key, with_direct_name(packet, session.address) if is_direct else packet)
-        else:  # it came through a router, and goes back to its source (MQQB T16)
+        else:  # received through a router: sent back to its source (MQQB T16)
             engine.sending.post(packet, PrivateFormatName(sender, ORDER_QUEUE_NUMBER))
 
 

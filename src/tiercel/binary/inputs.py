@@ -1,6 +1,6 @@
-"""What happens on the network, as the holder of the sockets tells it to the protocol; always inside a batch.
+"""Network events, reported to the protocol by the owner of the sockets; always inside a batch.
 
-The counterpart of `actions`: connections go by the numbers that `accepted` and `Dial` give them.
+The counterpart of `actions`: connections are identified by the numbers from `accepted` and `Dial`.
 """
 
 from typing import Protocol
@@ -10,7 +10,7 @@ from tiercel.model.codes import ConnectionStatus
 
 class Inputs(Protocol):
     def accepted(self, address: str) -> int:
-        """A peer connected; gives the number of the connection."""
+        """A peer connected; returns the number of the connection."""
 
     def connected(self, connection: int) -> None:
         """A `Dial` succeeded."""
@@ -21,10 +21,10 @@ class Inputs(Protocol):
     def received(self, connection: int, data: bytes) -> None: ...
 
     def disconnected(self, connection: int, error: int = 0) -> None:
-        """The connection ended, and not by a `Close`; `error` if it ended out of order."""
+        """The connection ended, but not by a `Close`; `error` if it was not closed in order."""
 
     def writable(self, connection: int, *, is_writable: bool) -> None:
-        """Whether the connection takes more bytes."""
+        """Whether the connection accepts more bytes."""
 
     def resolved(self, host: str, addresses: list[str]) -> None:
         """The answer to `Resolve`; no addresses for an unknown host."""

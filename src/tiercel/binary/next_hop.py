@@ -1,4 +1,4 @@
-"""The way to one next hop: the outgoing queues that take it, and the attempts to connect. [MS-MQQB] 3.1.5.2.
+"""One next hop: the outgoing queues that use it, and the attempts to connect. [MS-MQQB] 3.1.5.2.
 
 The specification ties a session to one outgoing queue. Here all queues with the same next hop share one, as
 peers expect; their states and their connection histories are kept in step.
@@ -28,17 +28,17 @@ class NextHop:
         *,
         guid: UUID | None = None,
     ) -> None:
-        self.guid = guid  # None for a direct name: whoever answers is the right one
-        self.is_final = True  # whether the hop is the destination itself, and not a router on the way to it
-        self.hosts: Callable[[], list[str]]  # names or addresses, the best first
+        self.guid = guid  # None for a direct name: any queue manager that answers is accepted
+        self.is_final = True  # whether the hop is the destination itself, not a router
+        self.hosts: Callable[[], list[str]]  # names or addresses, the preferred one first
         self.rested: Callable[[NextHop], None] = lambda _next_hop: (
             None
-        )  # nobody has anything to send any more
+        )  # called when no queue has anything to send
         self.queues: dict[QueueState, None] = {}
-        self.ready: dict[QueueState, None] = {}  # those with something to send
+        self.ready: dict[QueueState, None] = {}  # queues with something to send
         self.session: Session | None = None
-        self.connection: int | None = None  # of the attempt that is under way
-        self.state: State | None = None  # None while nobody wants to connect
+        self.connection: int | None = None  # of the current attempt
+        self.state: State | None = None  # None when not connecting
         self.address = ""
         self._context = context
         self._carried = carried
@@ -47,7 +47,7 @@ class NextHop:
         self._host_index = 0
         self._host = ""
         self._addresses: list[str] = []
-        self._rounds = 0  # of attempts, since a session was open
+        self._rounds = 0  # rounds of attempts since the last open session
         self.is_pinged = False
         self._is_retry = False
 
@@ -61,7 +61,7 @@ class NextHop:
     # Connecting.
 
     def connect(self) -> None:
-        """Begins to connect, unless a session is there or being made."""
+        """Start connecting, unless a session exists or is being set up."""
         if self.state is None and self.session is None and self.has_work:
             self._is_retry = False
             self._resolve()
@@ -139,9 +139,9 @@ class NextHop:
         self._context.timers.set(self.retry, self._context.after_ms(delay))
 
     def retry(self) -> None:
-        """Session Retry Connect Timer: the next address if there is one, else everything anew (MQQB-096).
+        """Session Retry Connect Timer: try the next address, or start over after the last (MQQB-096).
 
-        Without a ping, which may be what did not get through (MQQB-031).
+        Without a ping, because the ping may be what was lost (MQQB-031).
         """
         if self.state is not State.WAITING_RECONNECT:
             return
@@ -163,7 +163,7 @@ class NextHop:
     # The session.
 
     def opened(self, session: Session) -> None:
-        """Its own session is open, or one that the peer has made and that leads there as well."""
+        """A session to this hop is open: ours, or one that the peer initiated."""
         self._context.timers.cancel(self.retry)
         self.session, self.state = session, State.OPEN
         self._rounds = self._host_index = 0
@@ -187,10 +187,10 @@ class NextHop:
         self._context.timers.cancel(self.retry)
         self.state = None
 
-    # What outgoing queues show of it.
+    # The state that outgoing queues show.
 
     def adopt(self, queue: QueueState) -> None:
-        """A queue that takes this way from now on."""
+        """Add a queue that uses this hop from now on."""
         self.queues[queue] = None
         if self.state is State.OPEN and not is_held(queue):
             assert isinstance(queue.queue, OutgoingQueue)
@@ -206,7 +206,7 @@ class NextHop:
             self._carried.note(queue, status, error, self.address)
 
     def next_ready(self) -> QueueState:
-        """Takes out the queue whose turn it is; who has more to send puts it back, at the end."""
+        """Remove and return the queue whose turn it is; the caller puts it back if it has more to send."""
         queue = next(iter(self.ready))
         if len(self.ready) > 1:
             queue = max(self.ready, key=lambda each: each.queue.base_priority)
@@ -223,5 +223,5 @@ class NextHop:
 
 
 def _next_hop(address: str) -> str:
-    """As management shows it ([MS-MQMQ] 2.3.12.12)."""
+    """The form that management shows ([MS-MQMQ] 2.3.12.12)."""
     return f"{'IPv6' if address.count(':') > 1 else 'IP'}={address}"

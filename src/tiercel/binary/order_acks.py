@@ -1,7 +1,7 @@
-"""When the senders of transactional messages are told how far they were taken: [MS-MQQB] 3.1.1.6.2, 3.1.6.9.
+"""When to acknowledge transactional messages to their senders: [MS-MQQB] 3.1.1.6.2, 3.1.6.9.
 
-One OrderAck speaks for all messages of a stream so far. It waits half a second for more of them, though never
-longer than ten, and goes out at once when many have come: their sender keeps each until it hears of it.
+One OrderAck covers all messages of a stream so far. It waits half a second for more of them, but at most
+ten seconds, and goes out at once after many: their sender keeps each one until it is acknowledged.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ class OrderAcks:
         self._pending: dict[Session, dict[bytes, _Pending]] = {}
 
     def arrived(self, session: Session, stream: IncomingStream) -> None:
-        """A message of the stream came, whether it was taken or not (MQQB-157)."""
+        """A message of the stream arrived, whether it was accepted or not (MQQB-157)."""
         of_session = self._pending.setdefault(session, {})
         pending = of_session.get(stream.key)
         if pending is None:
@@ -30,7 +30,7 @@ class OrderAcks:
         pending.arrived(stream)
 
     def closed(self, session: Session) -> None:
-        """What was not said on the session is said when the messages come again (MQQB-159)."""
+        """Drop pending OrderAcks; they are sent when the messages arrive again (MQQB-159)."""
         for pending in self._pending.pop(session, {}).values():
             pending.cancel()
 
@@ -60,7 +60,7 @@ class _Pending:
         """Order Ack Send Timer."""
         assert self._stream is not None
         self._sent_at, self._count = self._context.now, 0
-        if self._stream.sequence:  # nothing was ever taken: there is nothing to confirm
+        if self._stream.sequence:  # otherwise none was accepted, and there is nothing to confirm
             self._send(self._session, self._stream)
 
     def cancel(self) -> None:

@@ -1,4 +1,4 @@
-"""The transactional messages of an outgoing queue that are on their way: [MS-MQQB] 3.1.5.6, 3.1.6.5."""
+"""The transactional messages of an outgoing queue that are in flight: [MS-MQQB] 3.1.5.6, 3.1.6.5."""
 
 from collections import deque
 
@@ -22,15 +22,15 @@ class OutgoingStream:
         self._outgoing = outgoing
         self._queue = queue
         self._entries: deque[Entry] = deque()
-        self._resends = 0  # without an answer, since the last one came
+        self._resends = 0  # since the last OrderAck
 
     @property
     def room(self) -> int:
-        """How many more may be on their way: each is kept in memory until its order ack comes."""
+        """How many more may be in flight: each is kept in memory until its OrderAck arrives."""
         return _ENTRIES_MAX - len(self._entries)
 
     def add(self, entry: Entry, taken: Taken) -> bytes:
-        """The packet as it goes out: with the number of the message before it that is still on its way.
+        """The packet to send, with the number of the previous message that is still in flight.
 
         Not the number less one: a message that expired leaves a gap, which this bridges (MQQB-113, MQQB T27).
         """
@@ -50,11 +50,11 @@ class OutgoingStream:
             self._outgoing.ordered((taken,))
 
     def order_acked(self, number: int) -> None:
-        """Of the present sequence; the caller has compared it (MQQB T05)."""
+        """`number` is of the current sequence; the caller has checked that (MQQB T05)."""
         before = self._outgoing.stream(self._queue).acked
         self._outgoing.order_acked(self._queue, number)
         if self._outgoing.stream(self._queue).acked > before:
-            self._resends = 0  # a busy stream is never wholly through, but it moves
+            self._resends = 0  # a busy stream is never complete, but it makes progress
         kept: list[Entry] = []
         through: list[Taken] = []
         while self._entries:
@@ -67,7 +67,7 @@ class OutgoingStream:
             entry.is_order_acked = True
             if entry.is_session_acked:
                 through.append(taken)
-            else:  # its session ack will come, or it is sent again (MQQB T06)
+            else:  # its session ack will arrive, or it is sent again (MQQB T06)
                 kept.append(entry)
         self._outgoing.ordered(through)
         self._outgoing.wake(self._queue)
@@ -80,13 +80,13 @@ class OutgoingStream:
             self._start_timer()
 
     def no_order_ack_came(self) -> None:
-        """Transactional Ack Wait Timer: everything once more, later each time (MQQB T07)."""
+        """Transactional Ack Wait Timer: send everything again, at growing intervals (MQQB T07)."""
         self._resends += 1
         self.give_back()
         self._start_timer()
 
     def give_back(self) -> None:
-        """Ends all flights of the stream; the messages keep their numbers."""
+        """End the flight of all messages of the stream; they keep their numbers."""
         for entry in self._entries:
             entry.is_over = True
         self._outgoing.give_back(entry.taken for entry in self._entries if entry.taken is not None)
@@ -110,7 +110,7 @@ class OutgoingStream:
         return table[min(self._resends, len(table) - 1)]
 
     def _publish(self, resend_time: int) -> None:
-        """What management sees of it (MQQB-146)."""
+        """Update the state that management shows (MQQB-146)."""
         assert isinstance(self._queue.queue, OutgoingQueue)
         info = self._queue.queue.transfer_info
         info.eod_resend_count, info.eod_resend_interval_s = self._resends, self._interval_s

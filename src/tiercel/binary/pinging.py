@@ -1,4 +1,4 @@
-"""Asking by UDP whether a queue manager would take a session, and answering: [MS-MQQB] 3.1.7.6 to 3.1.7.8."""
+"""Pings over UDP: would a queue manager accept a session? [MS-MQQB] 3.1.7.6 to 3.1.7.8."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +12,7 @@ _PATIENCE_MS = 1_000
 
 
 class Pinging:
-    """The cookie counts all requests of the queue manager (MQQB T40); old answers are nothing."""
+    """The cookie counts all requests of the queue manager (MQQB T40); old answers are ignored."""
 
     def __init__(self, context: Context, is_full: Callable[[], bool]) -> None:
         self._context = context
@@ -35,7 +35,7 @@ class Pinging:
         answered(is_welcome)
 
     def answered(self, data: bytes) -> None:
-        """A datagram came to the port that we ask from."""
+        """A datagram arrived on the port that we send pings from."""
         try:
             ping = Ping.decode(data)
         except DecodeError:
@@ -44,7 +44,7 @@ class Pinging:
             self._end(ping.cookie, not ping.is_refused)
 
     def asked(self, address: str, port: int, data: bytes) -> None:
-        """A datagram came to the port of the ping service."""
+        """A datagram arrived on the port of the ping service."""
         if not self._context.settings.ping:
             return
         try:

@@ -1,7 +1,7 @@
-"""The protocol of one queue manager: all its sessions, and what they share. [MS-MQQB] 3.1.
+"""The protocol of one queue manager: all its sessions, and their shared state. [MS-MQQB] 3.1.
 
-Every input comes between `begin` and `flush`, inside a batch of the engine; what is to be done outside comes
-out of `take_actions`, after the commit.
+All inputs come between `begin` and `flush`, inside a batch of the engine; the resulting actions are returned
+by `take_actions`, after the commit.
 """
 
 from collections.abc import Iterator, Sequence
@@ -59,13 +59,13 @@ class BinaryProtocol:
     # The batch.
 
     def begin(self, now: float) -> None:
-        """`now` is a clock that never goes back, in seconds."""
+        """`now` is monotonic, in seconds."""
         self._context.now = max(now, self._context.now)
 
     def flush(self) -> None:
-        """Before the commit: runs the timers, sends what has become ready, and stores what must be stored.
+        """Before the commit: run the timers, send what is ready, and store what must be durable.
 
-        The timers come after the inputs: a session that was silent only because we were must not end.
+        Timers run after the inputs: a session must not end because we were too busy to read from it.
         """
         self._context.timers.run(self._context.now)
         while ready := self._queues.take_ready():
@@ -86,7 +86,7 @@ class BinaryProtocol:
 
     @property
     def next_deadline(self) -> float | None:
-        """When a timer is due, on the clock of `begin`; now, while there is something to send."""
+        """When a timer is due, on the clock of `begin`; at once while there is something to send."""
         if self._queues.has_ready:
             return self._context.now
         return self._context.timers.next_deadline
@@ -96,18 +96,18 @@ class BinaryProtocol:
         return list(self._sessions.values())
 
     def transfer_infos(self, queue: QueueState) -> list[IncomingTransactionalTransferInfo]:
-        """How far the streams into a queue have come, for management; inside a batch."""
+        """The progress of the streams into a queue, for management; call it inside a batch."""
         return self._engine.arrivals.streams.infos(queue)
 
     # Inputs.
 
     def start(self) -> None:
-        """Once, in the first batch: outgoing queues that hold messages are connected (MQQB-098)."""
+        """Once, in the first batch: connect the outgoing queues that hold messages (MQQB-098)."""
         self._engine.arrivals.streams.forget_old()
         self._engine.outgoing.start()
 
     def stop(self) -> None:
-        """Closes every session; nothing is dialled any more."""
+        """Close every session; no new connections are made."""
         for next_hop in self._next_hops.values():
             next_hop.queues.clear()
             next_hop.stop()
@@ -118,16 +118,16 @@ class BinaryProtocol:
         self._context.settings = settings
 
     def accepted(self, address: str) -> int:
-        """Somebody connected to us; gives the number by which the connection is known from now on."""
+        """A peer connected to us; returns the number of the connection."""
         connection = next(self._numbers)
         self._sessions[connection] = Session(self._context, self, connection, address)
         self._context.do(SessionEvent(connection, "accepted", address))
         return connection
 
     def connected(self, connection: int) -> None:
-        """What `Dial` asked for has succeeded."""
+        """A `Dial` has succeeded."""
         next_hop = self._dialled.pop(connection, None)
-        if next_hop is None or next_hop.state is not State.CONNECTING:  # meanwhile the peer came to us
+        if next_hop is None or next_hop.state is not State.CONNECTING:  # the peer connected to us first
             self._context.do(Close(connection))
             return
         session = self._sessions[connection] = Session(
@@ -154,9 +154,9 @@ class BinaryProtocol:
             session.receive(data)
 
     def disconnected(self, connection: int, error: int = 0) -> None:
-        """The connection is gone, whoever ended it; not called for those that we closed.
+        """The connection has ended; not called for connections that we closed.
 
-        The error is there when it did not end in order: then what we sent may have gone nowhere.
+        `error` is set if it was not closed in order: the last messages we sent may then be lost.
         """
         if connection in self._dialled:
             self.connect_failed(connection, ConnectionStatus.SOCKET_CONNECT_FAILURE, error)
@@ -167,7 +167,7 @@ class BinaryProtocol:
             session.close("the peer closed the connection")
 
     def writable(self, connection: int, *, is_writable: bool) -> None:
-        """Whether the connection takes more just now: a peer that does not read gets no messages."""
+        """Whether the connection accepts more now: a peer that does not read gets no messages."""
         session = self._sessions.get(connection)
         if session is not None:
             session.is_writable = is_writable
@@ -178,18 +178,18 @@ class BinaryProtocol:
             next_hop.resolved(host, addresses)
 
     def datagram(self, address: str, port: int, data: bytes, *, is_reply: bool) -> None:
-        """A packet came by UDP: to the socket that our requests go out from, or to the ping service."""
+        """A UDP packet: to the socket of our own requests (`is_reply`), or to the ping service."""
         if is_reply:
             self._pinging.answered(data)
         else:
             self._pinging.asked(address, port, data)
 
-    # What sessions tell.
+    # Called by sessions.
 
     def is_full(self, session: Session | None = None) -> bool:
-        """Whether this session, or another one, would be too many, or the queue manager is offline.
+        """Whether this session, or a new one, would exceed the limit, or the queue manager is offline.
 
-        Only those that got an answer count, and several of one peer as one (MQQB-049).
+        Only sessions that were answered count, and all sessions of one peer count as one (MQQB-049).
         """
         if not self._engine.queue_manager.connection_active:
             return True
@@ -254,10 +254,10 @@ class BinaryProtocol:
             next_hop.closed(session)
         session.next_hops.clear()
 
-    # Ways.
+    # Next hops.
 
     def _retire(self, next_hop: NextHop) -> None:
-        """Lets go of the outgoing queues that have nothing to send, and of a way that none takes any more."""
+        """Release outgoing queues that have nothing to send, and the next hop once no queue uses it."""
         for queue in list(next_hop.queues):
             if queue.is_deleted or self._engine.outgoing.retire(queue):
                 next_hop.queues.pop(queue)
@@ -293,7 +293,7 @@ class BinaryProtocol:
         return next_hop
 
     def _hosts_of(self, next_hop: NextHop, guid: UUID) -> list[str]:
-        """Where a queue manager may be found: configured, seen, or behind the routing servers ([MS-MQBR])."""
+        """Where to find a queue manager: configured, seen, or behind the routing servers ([MS-MQBR])."""
         settings = self._context.settings
         hosts = list(settings.machines.get(guid, ()))
         if not hosts and (address := self._engine.peers.address(guid)) is not None:
@@ -329,18 +329,18 @@ class BinaryProtocol:
             self._pump(next_hop)
 
     def _pump(self, next_hop: NextHop) -> None:
-        """Sends while the window lets it: the queues in turn, those with a higher base priority first."""
+        """Send while the window allows: the queues take turns, higher base priorities first."""
         session = next_hop.session
         if session is None or not session.is_open:
             return
         while next_hop.ready and session.room > 0:
             queue = next_hop.next_ready()
-            limit = 1 if next_hop.ready else session.room  # one queue has its turn after another
+            limit = 1 if next_hop.ready else session.room  # several queues take turns
             stream = self._streams.get(queue)
             if stream is not None and stream.room < limit:
                 limit = stream.room
                 if not limit:
-                    continue  # its order acks wake it
+                    continue  # its OrderAcks wake it
             run = self._engine.outgoing.take(queue, limit)
             for taken in run:
                 self._send(session, taken)
@@ -360,25 +360,25 @@ class BinaryProtocol:
         report_trace(self._engine, taken.packet, session.address)
 
     def _addressed(self, session: Session, packet: UserMessage) -> UserMessage:
-        """A final ack takes the form of the messages that it answers, but only without a router between.
+        """Give a final ack the address form of the messages that it acknowledges, unless a router is between.
 
-        A direct name is local to whoever reads it (MQQB-169, MQQB T01).
+        A direct name is relative to its reader (MQQB-169, MQQB T01).
         """
         if packet.message_class < FINAL_ACK_CLASSES_FROM or not packet.comes_from(self._own):
             return packet
         if not isinstance(recognise(packet), FinalAck) or not is_plain_ack(packet):
-            return packet  # an application may write what it likes
+            return packet  # sent by an application: leave it unchanged
         peer = packet.queue_manager_address
         address = self._engine.peers.direct_address(peer) if peer == session.remote_guid else None
         return packet if address is None else with_direct_name(packet, address)
 
-    # What the engine tells a carrier.
+    # Called by the engine, as a carrier.
 
     kinds = ("DIRECT=OS", "DIRECT=TCP", "PRIVATE")
 
     @staticmethod
     def carries(name: FormatName) -> bool:
-        """SPX and IPX are history (MQQB-003)."""
+        """Whether this protocol carries messages to the name; SPX and IPX are not supported (MQQB-003)."""
         if isinstance(name, DirectFormatName):
             return name.protocol in _BY_TCP
         return isinstance(name, PrivateFormatName)

@@ -1,7 +1,7 @@
-"""What came in on a session, and what of it the peer was told: [MS-MQQB] 3.1.5.8.7, 3.1.6.4.
+"""The messages received on a session, and how many of them are acknowledged: [MS-MQQB] 3.1.5.8.7, 3.1.6.4.
 
-Every batch is durable before its acknowledgements leave, so a message that was counted is a message that is
-stored, and its bit may be set at once (MQQB T12).
+Every batch is durable before its acknowledgements leave, so a counted message is a stored message, and its
+bit may be set at once (MQQB T12).
 """
 
 from tiercel.wire.session_header import SessionHeader
@@ -22,7 +22,7 @@ class Receipts:
 
     @property
     def is_full(self) -> bool:
-        """Whether another recoverable message would have no bit any more (MQQB-077)."""
+        """Whether there is no bit left for another recoverable message (MQQB-077)."""
         room = FLAGS - 1 if self._starts_at_wrap else FLAGS
         return self.recoverable_received - self._acked >= room
 
@@ -38,18 +38,18 @@ class Receipts:
             self.recoverable_received += 1
 
     def agree(self, header: SessionHeader) -> bool:
-        """Whether the peer has sent as much as we have received (MQQB-088)."""
+        """Whether the peer has sent as many messages as we have received (MQQB-088)."""
         return (
             header.user_msg_sequence_number == self.received & _WRAP
             and header.recoverable_msg_seq_number == self.recoverable_received & _WRAP
         )
 
     def acknowledge(self, sent: int, recoverable_sent: int, window: int) -> SessionHeader:
-        """The header that tells the peer everything so far; what comes now is news again (MQQB T11)."""
+        """A header that acknowledges everything so far, and resets the flags (MQQB T11)."""
         first, flags = (self._acked + 1) & _WRAP, self._flags
         if not flags:
             first = 0
-        elif self._starts_at_wrap:  # 0 would mean "nothing": begin one lower, which is known (MQQB T60)
+        elif self._starts_at_wrap:  # 0 would mean "nothing": start one lower, acknowledged already (MQQB T60)
             first, flags = _WRAP, flags << 1 | 1
         self._flags = self.unacked = 0
         self._acked = self.recoverable_received

@@ -1,4 +1,4 @@
-"""Reports of traced messages, on their way in and out: [MS-MQQB] 3.1.5.8.9, 3.1.7.1.7."""
+"""Reports of traced messages, incoming and outgoing: [MS-MQQB] 3.1.5.8.9, 3.1.7.1.7."""
 
 from datetime import UTC, datetime
 
@@ -14,7 +14,7 @@ from tiercel.wire.user_message import UserMessage
 
 
 def report_trace(engine: Engine, packet: UserMessage, next_hop: str | None = None) -> None:
-    """Sends a report if the message is traced; a report that has no queue leaves a line in the ledger."""
+    """Send a report if the message is traced; a report without a queue is recorded in the ledger."""
     if not packet.base_flags & TRACING:
         return
     debug = packet.other(DebugHeader)
@@ -39,7 +39,7 @@ def report_trace(engine: Engine, packet: UserMessage, next_hop: str | None = Non
 
 
 def _label(packet: UserMessage, seconds: int) -> str:
-    # Always "received by", also of what is sent: both sections print the same rule.
+    # "received by" even for sent messages: both sections print the same rule.
     moment = datetime.fromtimestamp(seconds, UTC).strftime("%I:%M:%S %p %a,%b %d %y")
     source = str(packet.source_queue_manager).upper()
     number, hops = packet.id.uniquifier, packet.hop_count

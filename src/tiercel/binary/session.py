@@ -1,7 +1,7 @@
-"""One connection with another queue manager: how it is set up, kept alive and ended. [MS-MQQB] 3.1.1.3.1.
+"""One connection with another queue manager: set-up, keep-alive and end. [MS-MQQB] 3.1.1.3.1.
 
-What messages mean is none of its business: it counts them in both directions, acknowledges what came, and
-holds back what the window does not allow. Whoever has it hears of everything else through `Owner`.
+It does not interpret messages: it counts them in both directions, acknowledges those received, and holds
+back those that the window does not allow. Everything else is reported to its `Owner`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,13 +41,13 @@ from tiercel.wire.user_message import UserMessage
 if TYPE_CHECKING:
     from tiercel.binary.next_hop import NextHop
 
-_OPERATING_SYSTEM = 0x0010  # RE; the other bits say what nobody needs
+_OPERATING_SYSTEM = 0x0010  # RE; the other bits are not used
 _NO_PING = 0x0100  # SE
 _INITIALIZATION_MS = 60_000
-_SETUP_PACKET_MAX = 1024  # a stranger gets no more memory than the set-up needs
+_SETUP_PACKET_MAX = 1024  # limits the memory for a peer that has not been accepted yet
 _CLEANUP_MS = 300_000
 _CLEANUP_OF_ROUTER_MS = 120_000
-_PIGGYBACK_AFTER = 0.75  # of the time after which an acknowledgement would go out by itself
+_PIGGYBACK_AFTER = 0.75  # of the delay after which an acknowledgement is sent by itself
 _DIRECT_FACTOR = 2  # QosCleanupIntervalMultiplier
 
 
@@ -56,21 +56,21 @@ Arrived = UserMessage | OrderAck | FinalAck
 
 class Owner(Protocol):
     def is_full(self, session: "Session") -> bool:
-        """Whether this session is one too many."""
+        """Whether this session exceeds the limit."""
 
     def established(self, session: "Session", status: ConnectionStatus) -> None:
-        """The set-up came a step further."""
+        """The set-up made progress."""
 
     def opened(self, session: "Session") -> None: ...
 
     def arrived(self, session: "Session", run: Sequence[Arrived]) -> Iterable[Arrived]:
-        """Messages that came together, in their order; gives back each one when it is dealt with.
+        """Messages that arrived together, in order; yields each one once it is processed.
 
-        A `ProtocolError` means that the next one could not be kept.
+        A `ProtocolError` means that the next one could not be stored.
         """
 
     def acknowledged(self, session: "Session", entries: list[Entry]) -> None:
-        """What was sent has arrived; there may be room for more now."""
+        """Sent messages were acknowledged; there may be room for more now."""
 
     def closed(self, session: "Session") -> None: ...
 
@@ -89,20 +89,20 @@ class Session:
         is_initiator: bool = False,
     ) -> None:
         self.connection = connection
-        self.address = address  # RemoteQMAddress; of an accepted session the one it came from (MQQB T23)
+        self.address = address  # RemoteQMAddress; for an accepted session, the source address (MQQB T23)
         self.remote_guid = expected_guid or NULL_GUID
         self.is_initiator = is_initiator
         self.saw_direct_name = False  # DirectFormatSession
-        self.next_hops: dict[NextHop, None] = {}  # the ways that use it
+        self.next_hops: dict[NextHop, None] = {}  # those that use this session
         self.is_writable = True
-        self.held: dict[bytes, UserMessage] = {}  # what the protocol itself has to say, by what it is about
+        self.held: dict[bytes, UserMessage] = {}  # pending acknowledgements of the protocol itself
         self.state = State.CONNECTING if is_initiator else State.WAITING_EC
         self.flight = Flight()
         self.receipts = Receipts()
         self.peer_window = context.settings.window_size
         self.failure = ConnectionStatus.UNKNOWN_FAILURE
-        self.error = 0  # an HRESULT
-        self.is_active = False  # SessionActive: messages went one way or the other
+        self.error = 0  # HRESULT
+        self.is_active = False  # SessionActive: messages were sent or received
         self._context = context
         self._owner = owner
         self._is_pinged = is_pinged
@@ -113,7 +113,7 @@ class Session:
         )
         self._recoverable_ack_timeout_ms = RECOVERABLE_ACK_TIMEOUT_MAX_MS
         self._ack_wait_factor = _DIRECT_FACTOR if is_direct else 1
-        self._has_received = False  # ReceivedAck: the peer is alive
+        self._has_received = False  # ReceivedAck: a sign of life of the peer
         self._ack_timer_length = 0.0
         timers = context.timers
         timers.set(self.clean_up, context.after_ms(self._cleanup_ms))
@@ -132,7 +132,7 @@ class Session:
 
     @property
     def room(self) -> int:
-        """How many messages may go out now: the smaller window counts, and 0 is a window of 1 (MQQB T61)."""
+        """How many messages may be sent now: the smaller window counts, and 0 is a window of 1 (MQQB T61)."""
         if self.state is not State.OPEN or not self.is_writable or self.flight.is_overdue:
             return 0
         return max(min(self._context.settings.window_size, self.peer_window), 1) - self.flight.size
@@ -150,7 +150,7 @@ class Session:
     # Set-up.
 
     def establish(self) -> None:
-        """The connection is there: the initiator speaks first."""
+        """The connection is open; the initiator sends first."""
         context = self._context
         self.state = after(self.state, Event.CONNECTED)
         context.timers.set(self.give_up, context.after_ms(self._initialization_ms))
@@ -171,7 +171,7 @@ class Session:
 
     def _answer(self, packet: EstablishConnection) -> None:
         own, header = self._context.queue_manager.identifier, packet.header
-        # A direct name does not know whom it reaches, and sends no GUID (MQQB T15).
+        # A sender with a direct name does not know the GUID, and sends none (MQQB T15).
         is_for_us = header.server_guid in {own, NULL_GUID}
         self._check_other(header.client_guid)
         self.remote_guid = header.client_guid
@@ -185,7 +185,7 @@ class Session:
         )
         reply = EstablishConnection.of(answer, refused=is_refused, reserved=RESPONSE_RESERVED)
         self._write(reply.encode())
-        if is_refused:  # and does not wait for more (MQQB T24)
+        if is_refused:  # do not wait for more (MQQB T24)
             self.failure = ConnectionStatus.CONNECTION_REFUSED
             reason = "it is meant for another queue manager" if not is_for_us else "too many sessions"
             raise ProtocolError(f"refused: {reason}")
@@ -198,7 +198,7 @@ class Session:
         if self.remote_guid not in {NULL_GUID, header.server_guid}:
             raise ProtocolError(f"{header.server_guid} answers, not {self.remote_guid}")
         self._check_other(header.server_guid)
-        self.remote_guid = header.server_guid  # learned, where it was not known (MQQB T14)
+        self.remote_guid = header.server_guid  # learned here if it was not known (MQQB T14)
         elapsed = (context.milliseconds - header.time_stamp) & 0xFFFF_FFFF
         self._recoverable_ack_timeout_ms = _within(
             8 * elapsed, RECOVERABLE_ACK_TIMEOUT_MIN_MS, RECOVERABLE_ACK_TIMEOUT_MAX_MS
@@ -207,7 +207,7 @@ class Session:
         self._owner.established(self, ConnectionStatus.ESTABLISH_PACKET_RECEIVED)
 
     def _end_if_refused(self, packet: EstablishConnection | ConnectionParameters) -> None:
-        """Both packets of a set-up may say so (MQQB-016)."""
+        """Both packets of the set-up may carry a refusal (MQQB-016)."""
         if packet.internal.is_refused:
             self.failure = ConnectionStatus.CONNECTION_REFUSED
             raise ProtocolError("the peer refused the session")
@@ -228,7 +228,7 @@ class Session:
         header = packet.header
         self.peer_window = header.window_size
         if not self.is_initiator:
-            # The initiator's times hold for both (MQQB T74); what is out of range is brought into it.
+            # The initiator's timeouts apply to both sides (MQQB T74), clamped to the valid range.
             self._ack_timeout_ms = _within(header.ack_timeout, ACK_TIMEOUT_MIN_MS, ACK_TIMEOUT_MAX_MS)
             self._recoverable_ack_timeout_ms = _within(
                 header.recoverable_ack_timeout,
@@ -246,7 +246,7 @@ class Session:
     # Packets.
 
     def receive(self, data: bytes) -> None:
-        """Receiving Any Packet: [MS-MQQB] 3.1.5.1. Messages that come together are handed on as one run."""
+        """Receiving Any Packet: [MS-MQQB] 3.1.5.1. Messages that arrive together are passed on as one run."""
         self._framer.receive(data)
         run: list[Arrived] = []
         try:
@@ -269,7 +269,7 @@ class Session:
             self._end_with(run, "")
 
     def _end_with(self, run: list[Arrived], problem: str) -> None:
-        """Messages that came before a bad packet count."""
+        """End the session; messages received before the bad packet count."""
         try:
             self._take_run(run)
         except (DecodeError, ProtocolError) as first:
@@ -305,7 +305,7 @@ class Session:
         for packet in self._owner.arrived(self, run):
             if self.state is not State.OPEN:
                 return
-            # Counted only now that it is kept, but counted whatever became of it (MQQB T08).
+            # Counted only once it is processed, whatever became of it (MQQB T08).
             message = packet if isinstance(packet, UserMessage) else packet.message
             self._count(recoverable=message.is_recoverable)
             header = message.session
@@ -314,7 +314,7 @@ class Session:
                 if self.state is not State.OPEN:
                     return
 
-    # Acknowledging what came.
+    # Acknowledging received messages.
 
     def _count(self, *, recoverable: bool) -> None:
         receipts, timers = self.receipts, self._context.timers
@@ -327,7 +327,7 @@ class Session:
             self._start_ack_timer(self._ack_timeout_ms // 2)
         receipts.count(recoverable=recoverable)
         window = max(min(self._context.settings.window_size, self.peer_window), 1)
-        if receipts.unacked >= max(window // 2, 1):  # or its sender would wait for a timer (MQQB T10)
+        if receipts.unacked >= max(window // 2, 1):  # or the sender would wait for a timer (MQQB T10)
             self.send_ack()
 
     def _start_ack_timer(self, milliseconds: float) -> None:
@@ -335,7 +335,7 @@ class Session:
         self._context.timers.set(self.ack_is_due, self._context.after_ms(milliseconds))
 
     def ack_is_due(self) -> None:
-        """Session Ack Send Timer; stopped while there is nothing to say (MQQB T35)."""
+        """Session Ack Send Timer; stopped while there is nothing to acknowledge (MQQB T35)."""
         if self.receipts.unacked:
             self.send_ack()
 
@@ -358,7 +358,7 @@ class Session:
     # Sending.
 
     def send(self, packet: UserMessage, data: bytes, entry: Entry) -> None:
-        """Sends a message; `data` is the packet, perhaps with its place in the stream renewed."""
+        """Send a message; `data` is the packet, possibly with an updated position in its stream."""
         recoverable = packet.is_recoverable
         self.flight.add(entry, recoverable=recoverable)
         if self._should_piggyback():
@@ -369,7 +369,7 @@ class Session:
         self._write(data)
 
     def say(self, about: bytes, packet: UserMessage) -> None:
-        """Sends an acknowledgement of the protocol itself; a newer one takes the place of one that waits."""
+        """Send an acknowledgement of the protocol itself; it replaces an older one that still waits."""
         self.held[about] = packet
         self.say_held()
 
@@ -389,7 +389,7 @@ class Session:
         else:
             self._start_ack_wait()
         self._owner.acknowledged(self, done)
-        # Last: what the peer counts wrong must not keep us from what it has told us (MQQB T45).
+        # Last: a wrong count must not keep us from processing the acknowledgements (MQQB T45).
         if not self.receipts.agree(header) and self._context.settings.check_counts:
             sent, stored = header.user_msg_sequence_number, header.recoverable_msg_seq_number
             counted = f"{self.receipts.received} and {self.receipts.recoverable_received}"
@@ -402,7 +402,7 @@ class Session:
         self._context.timers.set(self.no_ack_came, self._context.after_ms(length))
 
     def no_ack_came(self) -> None:
-        """Session Ack Wait Timer: any packet since the last time buys another period."""
+        """Session Ack Wait Timer: any packet since the last expiry extends it."""
         if self.flight.is_empty:
             self._has_received = False
         elif self._has_received:
@@ -412,8 +412,8 @@ class Session:
             self.close("the peer acknowledges nothing and says nothing")
 
     def clean_up(self) -> None:
-        """Session Cleanup Timer: closes what carried no message for a whole period."""
-        # What is not acknowledged is not idle, or a short interval would have it sent again for ever.
+        """Session Cleanup Timer: close a session that carried no message for a whole period."""
+        # With unacknowledged messages it is not idle, or a short interval would resend them forever.
         if self.is_active or self.receipts.unacked or not self.flight.is_empty:
             self.is_active = False
             self._context.timers.set(self.clean_up, self._context.after_ms(self._cleanup_ms))
@@ -421,7 +421,7 @@ class Session:
             self.close("idle")
 
     def close(self, reason: str) -> None:
-        """Ends the session; no packet says so (MQQB-093)."""
+        """End the session; the protocol has no packet for that (MQQB-093)."""
         if self.state is State.CLOSED:
             return
         self.state = State.CLOSED

@@ -1,4 +1,4 @@
-"""What an administrator may change about the protocol; the defaults are those of Windows."""
+"""The settings of the protocol; the defaults are those of Windows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,8 +16,8 @@ class Settings:
     window_size: int = DEFAULT_WINDOW_SIZE  # MaxUnackedPacket
     ack_timeout_ms: int = ACK_TIMEOUT_MIN_MS
     round_trip_delay_ms: int = 0
-    retry_ms: int = 5_000  # TryConnectInterval, before the first retries
-    retry_max_ms: int = 60_000  # where the back-off ends
+    retry_ms: int = 5_000  # TryConnectInterval, for the first retries
+    retry_max_ms: int = 60_000  # upper limit of the back-off
     cleanup_ms: int | None = None  # CleanupInterval; None is 300,000, or 120,000 on a routing server
     max_in_sessions: int | None = None  # MaxInSessions; None is unlimited
     ping: bool = False  # EnablePingService: whether we ping, and answer pings
@@ -27,9 +27,9 @@ class Settings:
     order_ack_delay_max_s: int = 10  # SeqMaxAckDelay
     history_size: int = 10_000  # RemoveDuplicateSize
     history_lifetime_ms: int = 1_800_000  # RemoveDuplicateCleanup
-    check_counts: bool = True  # close a session whose peer counts otherwise than we do (MQQB T45)
-    # Where a queue manager lives that is known by its GUID alone, and where messages go that are not for a
-    # neighbour: names or addresses of computers, tried in order ([MS-MQBR] without a directory).
+    check_counts: bool = True  # close a session if the peer's message counts differ from ours (MQQB T45)
+    # Hosts of queue managers that are known only by their GUID, and hosts for messages to other
+    # computers: names or addresses, tried in order ([MS-MQBR] without a directory).
     machines: Mapping[UUID, tuple[str, ...]] = field(default_factory=dict)
     out_routing_servers: tuple[str, ...] = ()
-    routing_server: bool = False  # whether messages for others are passed on
+    routing_server: bool = False  # whether to forward messages for other queue managers

@@ -1,4 +1,4 @@
-"""Timers: each is known by what it calls; set again, cancelled, and run in the order of their times."""
+"""Timers: each is identified by its callback; they can be reset or cancelled, and run in time order."""
 
 import heapq
 from collections.abc import Callable
@@ -10,7 +10,7 @@ Timer = Callable[[], None]
 class Timers:
     def __init__(self) -> None:
         self._due: dict[Timer, tuple[float, int]] = {}
-        self._heap: list[tuple[float, int, Timer]] = []  # those that were set again or cancelled are skipped
+        self._heap: list[tuple[float, int, Timer]] = []  # entries that were reset or cancelled are skipped
         self._order = count()
 
     def set(self, timer: Timer, at: float) -> None:
@@ -37,7 +37,7 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def run(self, now: float) -> None:
-        """Calls the timers whose time has come; each is stopped before it is called, and may set itself."""
+        """Call the timers that are due; each is stopped before its call, and may set itself again."""
         while (deadline := self.next_deadline) is not None and deadline <= now:
             timer = heapq.heappop(self._heap)[2]
             del self._due[timer]

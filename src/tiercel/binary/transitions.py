@@ -1,6 +1,6 @@
-"""The states of a session and what leads from one to another: [MS-MQQB] 3.1.1.1.1, figures 3 and 4.
+"""The states of a session and their transitions: [MS-MQQB] 3.1.1.1.1, figures 3 and 4.
 
-The table is the protocol: an event that is absent from a state's row is an error of the peer, and ends the
+The table is the protocol: an event that is missing from a state's row is an error of the peer, and ends the
 session without an answer. The first four states are those of an initiator that has no connection yet.
 """
 
@@ -78,7 +78,7 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
 
 
 class ProtocolError(Exception):
-    """The peer broke the rules: the session ends, and the peer is told nothing (MQQB-013)."""
+    """The peer violated the protocol: the session ends without an answer (MQQB-013)."""
 
 
 def after(state: State, event: Event) -> State:

@@ -1,4 +1,4 @@
-"""One TCP connection, with a bound on everything that it can make us keep."""
+"""One TCP connection, with a limit on everything that the peer can make us buffer."""
 
 import asyncio
 import socket
@@ -88,7 +88,7 @@ class Connection(asyncio.Protocol):
         self._owner.put(self._owner.feed_writable, self)
 
     def eof_received(self) -> bool:
-        if self.was_made and not self.is_closing:  # time for what we still have to write
+        if self.was_made and not self.is_closing:  # leaves time to write the rest
             self._call_later(self._owner.limits.close_s, self.transport.abort)
         return False
 
@@ -103,7 +103,7 @@ class Connection(asyncio.Protocol):
     # Called by the network.
 
     def write(self, data: bytes) -> None:
-        if not self.is_writable:  # acknowledgements for a peer that sends and does not read
+        if not self.is_writable:  # acknowledgements for a peer that sends without reading
             self._piled_up += len(data)
             if self._piled_up > self._owner.limits.write_buffer_bytes:
                 log.warning("peer_does_not_read", connection=self.number, address=self.address)

@@ -1,4 +1,4 @@
-r"""A queue manager on the network, on one event loop: what arrives in one turn of the loop is one batch.
+r"""A queue manager on the network, on one event loop: the input of one turn of the loop is one batch.
 
     async with Daemon(config) as daemon:
         path = PathName.parse(r".\private$\orders")
@@ -179,7 +179,7 @@ class Daemon:
         log.info("stop", address=",".join(map(str, self.endpoints)))
 
     def _attach(self, node: Node) -> None:
-        """Adds the machines: the transports, and the service of remote readers."""
+        """Add the machines: the transports, and the service for remote readers."""
         self.transports = Transports(node, self.config.settings, self.network.perform)
         self.network.protocol = self.transports.binary
         self.remote_reading = self._new_remote_reading(node, self.config)
@@ -188,7 +188,7 @@ class Daemon:
         options, engine = config.remote_read, node.engine
         if not options.enabled:
             return None
-        if engine.queue_manager.hardened_security:  # as it is at the start ([MS-MQDMPR] 3.1.1.1)
+        if engine.queue_manager.hardened_security:  # read only at the start ([MS-MQDMPR] 3.1.1.1)
             log.warning("remote_reading_off", reason="the queue manager is hardened: it answers no RPC")
             return None
         service = RemoteReadService(engine, options.settings)

@@ -1,4 +1,4 @@
-"""Drives a node, on the network or not: one batch per call, and results only after their commit."""
+"""Drives a node, on or off the network: one batch per call, and results only after their commit."""
 
 import os
 import socket
@@ -41,11 +41,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class NetworkSettings:
-    """What a queue manager on the network needs beside its store."""
+    """The network settings of a queue manager."""
 
-    attach: Callable[[Node], None]  # adds the machines of its protocols
-    failed: Callable[[BaseException], None] = lambda _problem: None  # told once, whoever ran the batch
-    names: tuple[str, ...] = ()  # names and addresses by which others know this computer
+    attach: Callable[[Node], None]  # adds the protocol machines
+    failed: Callable[[BaseException], None] = lambda _problem: None  # called once, whichever batch failed
+    names: tuple[str, ...] = ()  # names and addresses of this computer
     everyone_may_send: bool = True
     monotonic_clock: Clock = time.monotonic
 
@@ -54,7 +54,7 @@ class Driver:
     """A node on a store; without `network` settings it is off the network.
 
     After a commit, `completed` is called for every wait that has ended, and `deadline_changed` when the
-    node wants to be called earlier or later than before.
+    node's next deadline has changed.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Driver:
         self._forgotten: list[Transaction] = []
         self.lock = threading.RLock()
         self.owner = token_of_process()
-        # The program that embeds the queue manager may do everything, in its own name.
+        # A program that embeds the queue manager has every permission, under its own name.
         self.token = replace(self.owner, unrestricted=True)
         self.is_open = True
         self._process = os.getpid()
@@ -115,10 +115,10 @@ class Driver:
         return node
 
     def run(self, command: Callable[[], T]) -> T:
-        """Runs one command; what it did is durable when this returns, unless a batch is open.
+        """Run one command; its changes are durable when this returns, unless a batch is open.
 
-        An MqError means that the command did nothing. Whatever else ends it may have ended it half-way: then
-        nothing of the batch counts, and the engine takes no more commands.
+        An MqError means that the command did nothing. Any other exception may have left it half done: the
+        whole batch is discarded, and the engine accepts no more commands.
         """
         with self.lock:
             depth = self._batches
@@ -128,7 +128,7 @@ class Driver:
                     result = command()
                 except MqError as error:
                     if not isinstance(error, _FATAL):
-                        self._leave(depth)  # what the time has ended stays ended
+                        self._leave(depth)  # expirations at the start of the batch stay
                     raise
                 if not depth:
                     self._leave(depth)
@@ -141,7 +141,7 @@ class Driver:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Commits once, at the end of the outermost batch; what was done before an error stays done."""
+        """Commit once, at the end of the outermost batch; work done before an error is kept."""
         with self.lock:
             depth = self._batches
             try:
@@ -199,25 +199,23 @@ class Driver:
         for effect in self.node.commit():
             if isinstance(effect, Completed):
                 self._completed(effect.waiter)
-        if (
-            deadlines := self.node.deadlines
-        ) != self._deadlines:  # who sleeps until the old ones must hear of it
+        if (deadlines := self.node.deadlines) != self._deadlines:  # a sleeper must adjust its timer
             self._deadlines = deadlines
             self._deadline_changed()
 
     def close_later(self, opened: "dict[QueueAccess, OpenQueue]") -> None:
-        """Has handles closed with the next batch; takes no lock, for it may be called by the collector."""
+        """Close handles in the next batch; takes no lock, because the garbage collector may call this."""
         self._abandoned.extend(opened.values())
         opened.clear()
 
     def abort_later(self, transaction: Transaction) -> None:
-        """Has a transaction that nobody can end any more aborted with the next batch."""
+        """Abort an orphaned transaction in the next batch."""
         self._forgotten.append(transaction)
 
     def withdraw(self, waiter: Waiter) -> None:
-        """Ends a wait that nobody waits for any more; a message that had come to it goes back."""
+        """Cancel an abandoned wait; a message that it already received goes back to the queue."""
         reading, found, transaction = self.engine.reading, waiter.found, waiter.transaction
-        with suppress(MqError):  # closing or deleting the queue has done as much already
+        with suppress(MqError):  # closing or deleting the queue has ended it already
             if found is None:
                 error = OperationCancelledError(str(waiter.opened.format_name))
                 self.run(lambda: self.engine.waiting.stop(waiter, error))
@@ -227,7 +225,7 @@ class Driver:
                 self.run(lambda: reading.end_receive(waiter.opened, found.lookup_id, delete=False))
 
     def forget_dead_readers(self) -> None:
-        """What a process that read snapshots and was killed keeps from us is free again."""
+        """Release the snapshots of readers that were killed."""
         self._store.forget_dead_readers()
 
     @property
@@ -235,7 +233,7 @@ class Driver:
         return self._batches > 0
 
     def refuse_to_wait_in_batch(self, waiter: Waiter) -> None:
-        """Lets a read wait only where something can arrive."""
+        """Refuse to wait inside a batch, where nothing can arrive."""
         if self._batches:
             problem = "a read cannot wait inside a batch: nothing can arrive before the batch ends"
             error = IllegalOperationError("queue manager", problem=problem, fix="pass timeout=0")
@@ -243,7 +241,7 @@ class Driver:
             raise error
 
     def seconds_to_deadline(self) -> float | None:
-        """How long to sleep at the most; bounded, because no clock can count to what people may write."""
+        """The time to sleep, or None; capped, because users may configure timeouts too long for a timer."""
         seconds = self.node.seconds_to_deadline()
         return None if seconds is None else min(seconds, _LONGEST_SLEEP_S)
 
@@ -255,7 +253,7 @@ class Driver:
             if not self.is_open:
                 return
             self.is_open = False
-            if os.getpid() != self._process:  # the store is the parent's: leave it alone
+            if os.getpid() != self._process:  # after a fork: the store belongs to the parent
                 return
             try:
                 for effect in self.engine.stop():
@@ -280,4 +278,4 @@ def _check_arguments(directory: object, computer_name: object, max_bytes: object
     if not callable(clock):
         raise IllegalPropertyVariantTypeError("clock", present=type(clock).__name__, limit="a function")
     if isinstance(computer_name, str):
-        PathName(computer_name, PathKind.PUBLIC, "q")  # says what is wrong with the name
+        PathName(computer_name, PathKind.PUBLIC, "q")  # raises an error if the name is invalid

@@ -1,4 +1,4 @@
-"""The sockets: performs what the protocol wants done, and turns what happens on them into its inputs."""
+"""The sockets: performs the actions of the protocol, and turns network events into its inputs."""
 
 import asyncio
 import errno
@@ -17,8 +17,8 @@ from tiercel.server.config import Config, Endpoint, LimitOptions
 from tiercel.server.connection import Connection
 from tiercel.server.resolver import Resolver
 
-_DATAGRAM_MAX_BYTES: Final = 1024  # a ping has 24
-_REPORT_S: Final = 1.0  # a flood of connections makes a line per second, not one each
+_DATAGRAM_MAX_BYTES: Final = 1024  # a ping has 24 bytes
+_REPORT_S: Final = 1.0  # rejected connections are logged once a second
 
 _STATUS_OF_ERROR: Final = {
     errno.ECONNREFUSED: ConnectionStatus.CONNECTION_REFUSED,
@@ -29,7 +29,7 @@ _STATUS_OF_ERROR: Final = {
     errno.ENOBUFS: ConnectionStatus.LOW_RESOURCE,
 }
 
-# What Windows calls them; a history keeps HRESULTs, and 0x8007 is the facility of its own errors.
+# The Winsock numbers: a connection history keeps HRESULTs, and 0x8007 is the Win32 facility.
 _WINSOCK_OF_ERROR: Final = {
     errno.EMFILE: 10024,
     errno.ENFILE: 10024,
@@ -50,7 +50,7 @@ Put = Callable[..., None]
 
 
 def hresult(problem: BaseException | None) -> int:
-    """The code of a socket's error as a connection history has it; 0 for none."""
+    """The HRESULT of a socket error, for the connection history; 0 for none."""
     if problem is None:
         return 0
     error = errno.ETIMEDOUT if isinstance(problem, TimeoutError) else getattr(problem, "errno", None) or 0
@@ -59,7 +59,7 @@ def hresult(problem: BaseException | None) -> int:
 
 
 class Network:
-    """`put(feed, argument, size)` has `feed(argument)` called in the next batch; `protocol` is set later."""
+    """`put(feed, argument, size)` calls `feed(argument)` in the next batch; `protocol` is set later."""
 
     protocol: Inputs
 
@@ -74,16 +74,16 @@ class Network:
         self._dials: dict[int, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
-        self._pings: _Datagrams | None = None  # the service that answers
-        self._questions: _Datagrams | None = None  # where ours go out
+        self._pings: _Datagrams | None = None  # the ping service
+        self._questions: _Datagrams | None = None  # sends our pings
         self._turned_away: Counter[tuple[str, str]] = Counter()
         self._none_left = asyncio.Event()
-        self.failures: Counter[str] = Counter()  # of connections, by reason, since the start
+        self.failures: Counter[str] = Counter()  # failed connections by reason, since the start
 
     # Listening.
 
     async def listen(self, sockets: Iterable[socket.socket] = ()) -> list[Endpoint]:
-        """Takes connections on the sockets, or else where the configuration says; raises `OSError`."""
+        """Listen on the given sockets, or else on the configured address. Raises `OSError`."""
         loop, options = asyncio.get_running_loop(), self._config.listen
         for each in sockets:
             server = await loop.create_server(self._incoming, sock=each, backlog=options.backlog)
@@ -115,7 +115,7 @@ class Network:
                 each.transport.close()
 
     async def close(self, seconds: float) -> None:
-        """Waits until the connections have ended, but not for ever, and lets go of everything."""
+        """Wait until the connections have ended, but at most `seconds`; then abort the rest."""
         self.stop_listening()
         for task in self._tasks:
             task.cancel()
@@ -126,15 +126,15 @@ class Network:
                     await self._none_left.wait()
             except TimeoutError:
                 self.abort()
-        await asyncio.sleep(0)  # transports say goodbye in a turn of their own
+        await asyncio.sleep(0)  # transports close in a later turn of the loop
 
     def abort(self) -> None:
-        """Ends everything at once, unsaid what was not said."""
+        """Abort all connections; unsent data is lost."""
         self.stop_listening()
         for connection in list(self.connections):
             connection.transport.abort()
 
-    # What connections say.
+    # Called by connections.
 
     def _incoming(self) -> Connection:
         return Connection(self)
@@ -176,7 +176,7 @@ class Network:
             log.warning("connections_turned_away", address=address, count=count, reason=reason)
         self._turned_away.clear()
 
-    # What is fed to the protocol, inside a batch.
+    # Inputs of the protocol, inside a batch.
 
     def feed_start(self, connection: Connection) -> None:
         if connection.number is not None:
@@ -192,7 +192,7 @@ class Network:
 
     def unwritable(self, connection: Connection) -> None:
         assert connection.number is not None
-        # Outside a batch, for it only sets a mark: a batch that begins before the next turn must know.
+        # Outside a batch, because it only sets a flag, which a batch before the next turn must see.
         self.protocol.writable(connection.number, is_writable=False)
 
     def feed_writable(self, connection: Connection) -> None:
@@ -216,10 +216,10 @@ class Network:
         address, port, data, is_reply = arrived
         self.protocol.datagram(address, port, data, is_reply=is_reply)
 
-    # What the protocol wants done, after the commit.
+    # Actions of the protocol, after the commit.
 
     def perform(self, actions: list[Action]) -> None:
-        writes: dict[int, list[bytes]] = {}  # what goes to one connection goes in one piece
+        writes: dict[int, list[bytes]] = {}  # one write per connection
         for action in actions:
             match action:
                 case Write(number, data):
@@ -278,7 +278,7 @@ class Network:
         try:
             async with asyncio.timeout(self.limits.connect_s):
                 addresses = await self.resolver.resolve(host)
-        except (OSError, RuntimeError) as problem:  # silence, or no thread to ask in
+        except (OSError, RuntimeError) as problem:  # no answer, or no thread for the lookup
             log.debug("lookup_failed", host=host, reason=problem)
             addresses = []
         if not addresses:
@@ -299,31 +299,31 @@ class Network:
                     endpoint.port,
                     local_addr=self._local(endpoint.host),
                 )
-        except (OSError, ValueError) as problem:  # TimeoutError is one of the former
+        except (OSError, ValueError) as problem:  # OSError includes TimeoutError
             log.debug("dial_failed", connection=number, address=action.address, reason=problem)
             error = getattr(problem, "errno", None) or 0
             status = _STATUS_OF_ERROR.get(error, ConnectionStatus.SOCKET_CONNECT_FAILURE)
             self.put(self._feed_refused, (number, status, hresult(problem)))
 
     def _local(self, host: str) -> tuple[str, int] | None:
-        """The address to dial from: that where we listen, for peers know us by it."""
+        """The address to connect from: the one we listen on, because peers know us by it."""
         try:
             own, other = ipaddress.ip_address(self._config.listen.host), ipaddress.ip_address(host)
         except ValueError:
             return None
         if own.is_unspecified or own.version != other.version or own.is_loopback != other.is_loopback:
-            return None  # it may come from anywhere, or could not get there
+            return None  # any source address will do, or ours cannot reach the peer
         return str(own), 0
 
 
 class _Datagrams(asyncio.DatagramProtocol):
-    """A UDP socket; what it cannot send at once is lost, as datagrams are."""
+    """A UDP socket; a datagram that cannot be sent at once is dropped."""
 
     transport: asyncio.DatagramTransport
 
     def __init__(self, network: Network, *, is_reply: bool) -> None:
         self._network = network
-        self._is_reply = is_reply  # whether what comes here answers a question of ours
+        self._is_reply = is_reply  # whether it receives the answers to our pings
         self._is_full = False
 
     def pause_writing(self) -> None:

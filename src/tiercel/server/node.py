@@ -1,4 +1,4 @@
-"""A queue manager and its protocols as one: a batch of inputs, one commit, and only then the outputs."""
+"""A queue manager and its protocols as one unit: a batch of inputs, one commit, and only then the outputs."""
 
 import time
 from collections.abc import Callable
@@ -14,16 +14,16 @@ Action = TypeVar("Action")
 
 
 class Attached(NamedTuple):
-    """A machine, and the function that performs its actions."""
+    """A protocol machine, and the function that performs its actions."""
 
     machine: ProtocolMachine[Any]
     perform: Callable[[list[Any]], None]
 
 
 class Node:
-    """Inputs of the machines and commands of the engine belong between `begin` and `commit`.
+    """Call the inputs of the machines and the commands of the engine between `begin` and `commit`.
 
-    Two clocks: the engine lives by the time of day, the machines by a clock that nobody can set. A node
+    There are two clocks: wall-clock time for the engine, and a monotonic clock for the machines. A node
     without machines is a queue manager off the network.
     """
 
@@ -34,11 +34,11 @@ class Node:
         self._attached: list[Attached] = []
         self._wall_clock = wall_clock
         self._monotonic_clock = monotonic_clock
-        self._now = 0.0  # of the batch, on the monotonic clock
-        self.commits = Latencies()  # of those that change a queue
+        self._now = 0.0  # start of the batch, on the monotonic clock
+        self.commits = Latencies()  # only commits that change a queue
 
     def attach(self, machine: ProtocolMachine[Action], perform: Callable[[list[Action]], None]) -> None:
-        """Adds a machine; `perform` gets its actions after the commit that justifies them."""
+        """Add a machine; `perform` gets its actions after the commit that justifies them."""
         self._attached.append(Attached(machine, perform))
 
     def begin(self) -> None:
@@ -48,7 +48,7 @@ class Node:
             machine.begin(self._now)
 
     def commit(self) -> list[Effect]:
-        """Makes the batch durable, then lets its outputs go; gives the effects that concern applications."""
+        """Make the batch durable, then release its outputs; returns the effects that concern applications."""
         effects: list[Effect] = []
         while True:
             for machine, _ in self._attached:
@@ -75,11 +75,11 @@ class Node:
 
     @property
     def deadlines(self) -> tuple[float | None, float | None]:
-        """When something happens by itself: on the clock of the engine, and on that of the machines."""
+        """The next deadline of the engine, in wall-clock time, and of the machines, in monotonic time."""
         return self.engine.next_deadline, self._machine_deadline
 
     def seconds_to_deadline(self) -> float | None:
-        """How long until something happens by itself: call `begin` and `commit` then."""
+        """Seconds until the next deadline, when `begin` and `commit` are due; None without a deadline."""
         of_engine, of_machines = self.deadlines
         waits = []
         if of_engine is not None:

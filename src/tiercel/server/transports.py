@@ -12,7 +12,7 @@ from tiercel.server.node import Node
 
 class Transports:
     def __init__(self, node: Node, settings: Settings, perform: Callable[[list[Action]], None]) -> None:
-        """`perform` does what the binary protocol asks for: it holds the sockets."""
+        """`perform` executes the actions of the binary protocol, and owns the sockets."""
         self.binary = BinaryProtocol(node.engine, settings)
         node.attach(self.binary, perform)
 
@@ -29,5 +29,5 @@ class Transports:
 
 
 def expect_transports(engine: Engine) -> None:
-    """Off the network, accepts the names that a daemon would carry when it is started on the same store."""
+    """Off the network, accept the names that a daemon on the same store would carry."""
     engine.carriers.register(AbsentCarrier(BinaryProtocol.carries, BinaryProtocol.kinds))
