@@ -3,7 +3,9 @@
 import pytest
 
 from tiercel.engine.history import History
+from tiercel.model.codes import DeliveryGuarantee, QueueAccess
 from tiercel.model.identifiers import MessageId
+from tiercel.model.message import Message
 from tiercel.wire.user_message import UserMessage
 from wire.packets import frame, replaced
 
@@ -116,3 +118,12 @@ class TestCleanUp:
         assert box.bodies() == [b"1"]
         net.sleep(61 * MINUTE)
         assert len(history(here)) == 0
+
+
+def test_one_object_sent_several_times_arrives_as_often(net: Net, here: Qm) -> None:
+    there, message = net.qm(), Message(b"again", delivery=DeliveryGuarantee.RECOVERABLE)
+    box = there.create("q")
+    opened, sending = here.to(there, "q").handle(QueueAccess.SEND), here.engine.sending
+    here.run(lambda: sending.send_many(opened, [message, message, message]))
+    net.settle()
+    assert box.bodies() == [b"again"] * 3

@@ -68,6 +68,12 @@ class TestSending:
         assert [message.id for message in seen] == ids == [message.id for message in sent]
         assert len(set(ids)) == 3
 
+    def test_one_object_several_times_is_several_messages(self, box: Box) -> None:
+        message = Message(b"again", delivery=RECOVERABLE)
+        ids = send_many(box, message, message, message)
+        assert [each.id for each in box.messages()] == ids
+        assert len(set(ids)) == 3
+
     def test_none_at_all(self, box: Box) -> None:
         assert send_many(box) == []
         assert box.state.count == 0

@@ -94,9 +94,10 @@ class Sending:
         if transaction is not None:
             transaction.check_active()
         ids = self._numbering.new_message_ids(len(messages))
+        packets: list[bytes] = []
         for message, identifier in zip(messages, ids, strict=True):
             self._address(opened, message, identifier, transaction)
-        packets = [encode_message(message) for message in messages]
+            packets.append(encode_message(message))  # at once: one object may stand for several messages
         self._refuse_misfits(queue, transaction, messages, packets)
         pairs = list(zip(messages, packets, strict=True))
         stored = sum([len(packet) for message, packet in pairs if message.is_recoverable])
