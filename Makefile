@@ -15,7 +15,7 @@ DATA ?= data
 TARGET ?= test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test format faces check unit bench bench-daemon bench-pairs bench-remote-read bench-data bench-api bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate mutants fuzz interop docs docs-serve docs-test package lock clean pythons
+.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-remote-read bench-data bench-api bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate mutants fuzz interop docs docs-serve docs-test package lock clean pythons
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -60,8 +60,8 @@ format: $(VENV)/.ready ## format the code and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-faces: $(VENV)/.ready ## generate the synchronous embedded queue from the asynchronous one
-	$(BIN)/python tools/faces.py
+synchronous: $(VENV)/.ready ## generate the synchronous embedded queue from the asynchronous one
+	$(BIN)/python tools/synchronous.py
 
 bench: $(VENV)/.ready ## measure codec, store, engine, columns, claims, stages and binary XML, most against something bare
 	@$(BIN)/python bench/bench_codec.py

@@ -15,7 +15,7 @@ from tiercel.client.blocking import blocking, run_at_once
 
 from .fake_server import play
 
-FACES = Path(__file__).resolve().parents[2] / "tools" / "faces.py"
+GENERATOR = Path(__file__).resolve().parents[2] / "tools" / "synchronous.py"
 
 
 class Async:
@@ -50,10 +50,10 @@ def test_a_call_that_runs_at_once_cannot_suspend() -> None:
 
 
 def test_the_embedded_queue_is_as_generated() -> None:
-    program = f"import runpy; print(runpy.run_path({str(FACES)!r})['generated'](), end='')"
+    program = f"import runpy; print(runpy.run_path({str(GENERATOR)!r})['generated'](), end='')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603
     present = Path(embedded_sync.__file__).read_text("utf-8")
-    assert present == done.stdout, "run `make faces`"
+    assert present == done.stdout, "run `make synchronous`"
 
 
 def test_a_cursor_on_an_event_loop_refuses_to_wait(tmp_path: Path) -> None:

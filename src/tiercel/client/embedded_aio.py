@@ -1,6 +1,6 @@
 """The embedded queue manager for asyncio.
 
-`embedded_sync` is generated from this file by `make faces`: change this one only. Nothing here suspends
+`embedded_sync` is generated from this file by `make synchronous`: change this one only. Nothing here suspends
 except in `AsyncRuntime.wait`.
 """
 

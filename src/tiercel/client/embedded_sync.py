@@ -1,4 +1,4 @@
-"""The embedded queue manager. Generated from embedded_aio.py by `make faces`: do not edit."""
+"""The embedded queue manager. Generated from embedded_aio.py by `make synchronous`: do not edit."""
 
 import time
 import weakref

@@ -1,4 +1,4 @@
-"""Generates the synchronous embedded queue from the asynchronous one, as `make faces` does.
+"""Generates the synchronous embedded queue from the asynchronous one, as `make synchronous` does.
 
 Both stand in the repository, so that readers, debuggers and type checkers see ordinary code. A test compares
 them.
@@ -15,7 +15,7 @@ SOURCE: Final = CLIENT / "embedded_aio.py"
 TARGET: Final = CLIENT / "embedded_sync.py"
 
 _HEAD: Final = (
-    '"""The embedded queue manager. Generated from embedded_aio.py by `make faces`: do not edit."""'
+    '"""The embedded queue manager. Generated from embedded_aio.py by `make synchronous`: do not edit."""'
 )
 # In this order.
 _REPLACED: Final = (
