@@ -156,7 +156,7 @@ class BinaryProtocol:
     def disconnected(self, connection: int, error: int = 0) -> None:
         """The connection has ended; not called for connections that we closed.
 
-        `error` is set if it was not closed in order: the last messages we sent may then be lost.
+        `error` is set if it was not closed in order: what we sent last may not have arrived.
         """
         if connection in self._dialled:
             self.connect_failed(connection, ConnectionStatus.SOCKET_CONNECT_FAILURE, error)

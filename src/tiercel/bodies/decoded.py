@@ -23,14 +23,14 @@ class Kind(StrEnum):
     BOOLEAN = "boolean"
     DATE = "date"
     GUID = "guid"
-    ARRAY = "array"  # of the elements that its body type names
+    ARRAY = "array"  # elements of the type that the body type names
     XML = "xml"
     JSON = "json"
     WCF = "wcf"  # envelopes of NetMsmqBinding
     DOTNET = "dotnet"  # .NET's BinaryFormatter
     OBJECT = "object"  # a COM object's saved state
-    BYTES = "bytes"  # the body type says so
-    BINARY = "binary"  # nothing says what it is
+    BYTES = "bytes"  # according to the body type
+    BINARY = "binary"  # unknown format
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class Decoded:
 
     kind: Kind
     value: Value = None
-    text: str | None = None  # what a person would read; None for bytes
+    text: str | None = None  # readable text; None for bytes
     error: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)  # of WCF: action, to, message_id
 
     @property
     def json(self) -> str | None:
-        """The value as JSON text, bytes in base64; None for a body that is nothing but bytes."""
+        """The value as JSON text, bytes in base64; None if the body is only bytes."""
         if self.error is not None or isinstance(self.value, bytes) or self.kind is Kind.EMPTY:
             return None
         if self.kind is Kind.JSON:

@@ -43,7 +43,7 @@ def _guarded(kind: Kind, read: Callable[..., Decoded], *arguments: object) -> De
         return read(*arguments)
     except DecodeError as error:
         return Decoded(kind, error=str(error))
-    except RecursionError:  # a caller so deep in its stack that even few levels are too many
+    except RecursionError:  # the caller's own stack is too deep for even a few levels
         return Decoded(kind, error="body: too deeply nested for the remaining stack")
 
 
@@ -55,7 +55,7 @@ def _by_looks(body: bytes) -> Decoded:
         return Decoded(Kind.BINARY, body)
     found = _document(text)
     if found.kind is Kind.XML and found.error is None and isinstance(found.value, str | bool | int | float):
-        # XmlMessageFormatter wraps a plain string too: what its users see is the string.
+        # XmlMessageFormatter wraps plain strings too; show its users the string.
         return Decoded(Kind.XML, found.value, plain_text(found.value))
     return found
 

@@ -1,6 +1,6 @@
-"""What the classes of .NET's own library stand for, by the fields that BinaryFormatter writes of them.
+"""Plain values for classes of .NET's own library, by the fields that BinaryFormatter writes.
 
-Each function gives None when the class is another or its fields are not those: the object is shown as it is.
+Each function returns None for other classes and unexpected fields: such an object is shown as it is.
 """
 
 import struct
@@ -71,11 +71,11 @@ _SCALARS: dict[str, Callable[[Members], Value]] = {
 
 
 def scalar_of(name: str, members: Members) -> Value:
-    """The value of a structure that is one value."""
+    """The value of a structure that stands for a single value."""
     read = _SCALARS.get(name)
     try:
         return None if read is None else read(members)
-    except (KeyError, TypeError, ValueError):  # fields missing, of other types, or out of range
+    except (KeyError, TypeError, ValueError):  # fields are missing, of other types, or out of range
         return None
 
 
@@ -107,7 +107,7 @@ def pairs_of(name: str, members: Members, resolve: Resolve) -> list[tuple[Any, A
         return list(zip(keys, values, strict=True))
     if generic not in _PAIRED:
         return None
-    if "KeyValuePairs" not in members:  # an empty one writes none
+    if "KeyValuePairs" not in members:  # omitted when empty
         return []
     pairs = _items(members["KeyValuePairs"], resolve)
     return None if pairs is None else _key_value_pairs([resolve(pair) for pair in pairs])

@@ -9,7 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
-from xml.sax.saxutils import escape  # writes only
+from xml.sax.saxutils import escape  # for writing only
 
 from tiercel.bodies.times import ole_date
 from tiercel.bodies.variants import VECTOR
@@ -27,7 +27,7 @@ class Encoded(NamedTuple):
 
 
 def encode(value: Any, form: Form, *, name: str | None = None) -> Encoded:
-    """The body and body type of a value: `xml`, `activex` and `binary` as .NET's three formatters write it.
+    """The body and body type of a value; `xml`, `activex` and `binary` are the formats of .NET's formatters.
 
     `name` is the root element of a dict as `xml`: the name of the class on the other side. A value that the
     form cannot carry is an InvalidParameterError.
@@ -38,13 +38,13 @@ def encode(value: Any, form: Form, *, name: str | None = None) -> Encoded:
     try:
         body, body_type = _FORMS[form](value, name)
     except (ValueError, TypeError, struct.error, OverflowError) as problem:
-        is_range = isinstance(problem, struct.error)  # Python's own words differ by version
+        is_range = isinstance(problem, struct.error)  # Python's own text differs between versions
         raise InvalidParameterError(
             f"{type(value).__name__} as {form}",
             problem="number out of range" if is_range else str(problem),
             fix="pass another value or choose another form",
         ) from None
-    return Encoded(body, int(body_type))  # a plain number: Spark, for one, takes no other
+    return Encoded(body, int(body_type))  # a plain int: Spark accepts no other
 
 
 def _need(value: Any, kind: type) -> Any:
@@ -61,7 +61,7 @@ def _utf_16(body_type: int) -> Callable[[Any, str | None], Encoded]:
 
 
 def _lpstr(value: Any, _: str | None) -> Encoded:
-    # The reader takes its own code page, so nothing beyond ASCII is sure to arrive.
+    # The reader uses its own code page, so only ASCII is certain to survive.
     return Encoded(_need(value, str).encode("ascii"), BodyType.LPSTR)
 
 
@@ -145,7 +145,7 @@ def _xml(value: Any, name: str | None) -> Encoded:
 
 
 def _scalar(value: Any) -> tuple[str, str]:
-    """The name of the type and the text, as XmlSerializer has them."""
+    """The type name and the text, as XmlSerializer writes them."""
     match value:
         case bool():
             return "boolean", str(value).lower()

@@ -1,4 +1,4 @@
-"""JSON text to a value, with the limits that the standard parser does not have."""
+"""Reads JSON text, with limits that the standard parser does not have."""
 
 import json
 from typing import Any, NoReturn
@@ -11,13 +11,13 @@ from tiercel.model.errors import DecodeError
 def read_json(text: str) -> Value:
     """The value of one JSON document; DecodeError for anything else."""
     opened = text.count("[") + text.count("{")
-    if opened + text.count(",") > ITEMS_MAX:  # in strings too: no matter at this size
+    if opened + text.count(",") > ITEMS_MAX:  # also counts those in strings, which is harmless at this size
         raise _error(f"may have more than {ITEMS_MAX} items")
     try:
         value: Value = json.loads(text, parse_constant=_refuse)
     except json.JSONDecodeError as problem:
         raise _error(problem.msg, problem.pos) from None
-    except ValueError as problem:  # a number of more than 4300 digits
+    except ValueError as problem:  # a number with more than 4300 digits
         raise _error(str(problem)) from None
     except RecursionError:
         raise _too_deep() from None
@@ -44,7 +44,7 @@ def _refuse(name: str) -> NoReturn:
 
 
 def _valid(value: Value) -> Value:
-    """Escapes can write what no UTF-8 can carry."""
+    """Replace unpaired surrogates, which escapes can write but UTF-8 cannot encode."""
     match value:
         case str():
             return valid_text(value)

@@ -1,4 +1,4 @@
-"""Bytes of a BinaryFormatter stream to its primitive values. [MS-NRBF] 2.1.1"""
+"""Reads the primitive values of a BinaryFormatter stream. [MS-NRBF] 2.1.1"""
 
 import re
 import struct
@@ -15,7 +15,7 @@ from tiercel.model.errors import DecodeError
 _INT32 = struct.Struct("<i")
 _DECIMAL = re.compile(r"[+-]?([0-9]{1,64}(\.[0-9]{0,64})?|\.[0-9]{1,64})([eE][+-]?[0-9]{1,3})?")
 _UTC = 1  # DateTimeKind
-_TICKS = (1 << 62) - 1  # the two bits above are the kind
+_TICKS = (1 << 62) - 1  # the upper two bits are the kind
 
 _FIXED = {
     PrimitiveType.Boolean: "?",
@@ -48,7 +48,7 @@ _Enum = TypeVar("_Enum", bound=IntEnum)
 
 
 class Reader:
-    """Reads on from `at`; what does not fit, and what would take too much memory, is a DecodeError."""
+    """Reads sequentially from `at`; data that is invalid or would take too much memory is a DecodeError."""
 
     def __init__(self, data: bytes) -> None:
         self.at = 0
@@ -78,7 +78,7 @@ class Reader:
         return int(_INT32.unpack(self.take(4, field))[0])
 
     def count(self, field: str) -> int:
-        """How many values are to come; counted here, before they are read: a promise must not cost memory."""
+        """A number of values to read; charged before they are read, so that a false count costs no memory."""
         count = self.int32(field)
         self.spend(count, field)
         return count
@@ -99,7 +99,7 @@ class Reader:
             raise self.error(field, f"there is no {kind.__name__} {value}") from None
 
     def string(self, field: str) -> str:
-        """A LengthPrefixedString: its size in bytes, seven bits a byte, then UTF-8."""
+        """A LengthPrefixedString: its size in bytes, seven bits per byte, then UTF-8."""
         size = 0
         for shift in range(0, 35, 7):
             byte = self.byte(field)
@@ -115,7 +115,7 @@ class Reader:
             raise self.error(field, "is not UTF-8") from None
 
     def primitive(self, kind: PrimitiveType, field: str) -> Any:
-        """One value of a type that needs no record."""
+        """One value of a primitive type, which has no record."""
         if kind in _FIXED:
             return self._fixed(kind, 1, field)[0]
         if kind is PrimitiveType.Char:
@@ -149,8 +149,8 @@ class Reader:
         return self._text(bytes([lead]) + self.take(more, field), field)
 
     def _characters(self, count: int, field: str) -> str:
-        """So many UTF-16 units, written as UTF-8: a character beyond the first plane counts two."""
-        if count > len(self._data) - self.at:  # a unit takes a byte at least
+        """Read `count` UTF-16 units, written as UTF-8: a character outside the BMP counts as two."""
+        if count > len(self._data) - self.at:  # a unit takes at least one byte
             raise self.error(field, f"needs {count} bytes, {len(self._data) - self.at} are left")
         characters = []
         while count > 0:

@@ -1,8 +1,7 @@
-"""The stream that .NET's BinaryFormatter writes, record by record. [MS-NRBF]
+"""Reads the stream of .NET's BinaryFormatter, record by record. [MS-NRBF]
 
-Reading is all that happens: classes are names, members are values, and nothing is looked up, loaded or
-called. The result is a table of objects that refer to each other by number; `nrbf_values` makes one value of
-it.
+It only reads: classes are names, members are values, and nothing is looked up, loaded or called. The result
+is a table of objects that refer to each other by number; `nrbf_values` turns it into one value.
 """
 
 import math
@@ -48,7 +47,7 @@ _OBJECTS = {
 
 
 def has_header(body: bytes) -> bool:
-    """Whether the bytes begin like such a stream: version 1.0 after two numbers, which no text has."""
+    """Whether the bytes begin like such a stream: version 1.0 after two numbers, which text never has."""
     if len(body) < _HEADER.size:
         return False
     record, _, _, *version = _HEADER.unpack_from(body)
@@ -56,14 +55,14 @@ def has_header(body: bytes) -> bool:
 
 
 def read_stream(body: bytes) -> Stream:
-    """The objects of a stream up to its MessageEnd; DecodeError when it is not one."""
+    """The objects of a stream up to its MessageEnd; DecodeError if it is invalid."""
     return _Parser(body).parse()
 
 
 class _Parser:
     def __init__(self, data: bytes) -> None:
         self._reader = Reader(data)
-        self._layouts: dict[int, ClassLayout] = {}  # by the object that described the class first
+        self._layouts: dict[int, ClassLayout] = {}  # by the object that first described the class
         self._stream = Stream(len(data))
         self._depth = 0
 
@@ -99,7 +98,7 @@ class _Parser:
     # Members and items
 
     def _member(self) -> Any:
-        """A value that is a record: an object, a reference to one, a primitive with its type, or null."""
+        """A value with a record: an object, a reference to one, a primitive with its type, or null."""
         record = self._record_type()
         if record is RecordType.BinaryLibrary:  # the library of the class that follows
             self._library()
@@ -131,7 +130,7 @@ class _Parser:
         return items
 
     def _nulls(self) -> int:
-        """How many nulls a record says in one; 0 when the next record is another."""
+        """How many nulls the next record stands for; 0 if it is another record."""
         reader = self._reader
         record = self._record_type()
         if record is RecordType.ObjectNullMultiple256:
@@ -207,7 +206,7 @@ class _Parser:
         return tuple(self._additional_info(kind) for kind in kinds)
 
     def _additional_info(self, kind: BinaryType) -> PrimitiveType | None:
-        """The primitive type of a value that stands bare. Names of classes are in the records themselves."""
+        """The primitive type of a value without a record. Class names are in the records themselves."""
         reader = self._reader
         if kind is BinaryType.Primitive:
             return self._bare_type()
@@ -267,7 +266,7 @@ class _Parser:
             raise self._reader.error("Rank", f"{rank} is not from 1 to {_RANK_MAX}")
         lengths = tuple(self._length() for _ in range(rank))
         rows = 1
-        for length in lengths[:-1]:  # a million rows of nothing are a million rows
+        for length in lengths[:-1]:  # empty rows take memory too
             rows *= length
             self._reader.spend(rows, "Lengths")
         return lengths
@@ -318,7 +317,7 @@ class _Parser:
         return context, [self._value_with_code() for _ in range(count)]
 
     def _keep_method_array(self, found: AnyObject) -> None:
-        """The first array after a method that says so holds its arguments and results."""
+        """The first array after a method holds its arguments and results, if the method's flags say so."""
         stream = self._stream
         if stream.method is None or stream.method_array is not None or not stream.method.flags & WITH_ARRAY:
             return

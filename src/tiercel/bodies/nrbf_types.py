@@ -1,4 +1,4 @@
-"""The enumerations of [MS-NRBF], and what a stream of records holds."""
+"""The enumerations of [MS-NRBF], and the contents of a stream."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -82,7 +82,7 @@ class BinaryArrayType(IntEnum):
 
 
 class MessageFlags(IntFlag):
-    """What a method's record says of its arguments and results. [MS-NRBF] 2.2.1.1"""
+    """Where a method's record keeps its arguments and results. [MS-NRBF] 2.2.1.1"""
 
     NoArgs = 0x1
     ArgsInline = 0x2
@@ -101,7 +101,7 @@ class MessageFlags(IntFlag):
     GenericMethod = 0x8000
 
 
-# Any of these: an ArraySingleObject after the method's record holds the rest.
+# With any of these, an ArraySingleObject after the method's record holds the rest.
 WITH_ARRAY = (
     MessageFlags.ArgsIsArray
     | MessageFlags.ArgsInArray
@@ -116,14 +116,14 @@ WITH_ARRAY = (
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A use of the object with that number, which may come later in the stream."""
+    """A reference to the object with that number, which may follow later in the stream."""
 
     id: int
 
 
 @dataclass(frozen=True, slots=True)
 class ClassLayout:
-    """A class as the stream describes it. A primitive member has its type here; any other is a record."""
+    """A class as the stream describes it. Primitive members have their type here; all others are records."""
 
     name: str
     members: tuple[str, ...]
@@ -143,7 +143,7 @@ class ClassObject:
 
 @dataclass(frozen=True, slots=True)
 class ArrayObject:
-    """Items in row-major order; bytes are bytes and characters a text."""
+    """Items in row-major order; bytes are `bytes`, and characters are a `str`."""
 
     id: int
     lengths: tuple[int, ...]
@@ -161,7 +161,7 @@ AnyObject = ClassObject | ArrayObject | StringObject
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A MethodCall or a MethodReturn of .NET Remoting; `name` and `type_name` are those of a call."""
+    """A MethodCall or MethodReturn of .NET Remoting; only calls have `name` and `type_name`."""
 
     record: RecordType
     flags: MessageFlags
@@ -179,6 +179,6 @@ class Stream:
     objects: dict[int, AnyObject] = field(default_factory=dict)
     uses: Counter[int] = field(
         default_factory=Counter
-    )  # how often each object is a member, an item or the root
+    )  # how often each object is used as a member, an item or the root
     method: Method | None = None
     method_array: ArrayObject | None = None

@@ -1,8 +1,8 @@
-"""The objects of a BinaryFormatter stream as one plain value.
+"""Converts the objects of a BinaryFormatter stream to one plain value.
 
-An object is a dict with its class under `$type`; lists, dictionaries, GUIDs and the like are what they stand
-for. An object that is used more than once is written at its first use, with an `$id`, and every other use is
-`{"$ref": id}`: so cycles end, and the value grows no larger than the stream.
+An object becomes a dict with its class under `$type`; lists, dictionaries, GUIDs and the like become plain
+values. An object that is used more than once is written at its first use, with an `$id`; every other use is
+`{"$ref": id}`, so that cycles end and the value is no larger than the stream.
 """
 
 import math
@@ -30,7 +30,7 @@ _BACKING_FIELD = re.compile(r"(?:.*\+)?<(.+)>k__BackingField")
 
 
 def value_of(stream: Stream) -> Value:
-    """The value of the stream's root, or of the method that it calls; DecodeError when there is none."""
+    """The value of the stream's root, or of the method that it calls; DecodeError if there is none."""
     graph = _Graph(stream)
     if stream.method is not None:
         return graph.method(stream.method)
@@ -62,7 +62,7 @@ class _Graph:
         return value
 
     def value(self, item: Any) -> Value:
-        """A member, an item or the root as it is written."""
+        """The value of a member, an item or the root."""
         if isinstance(item, Reference):
             return self._object(self._resolve(item))
         if isinstance(item, str | bytes):
@@ -89,7 +89,7 @@ class _Graph:
         self._written.add(found.id)
         value = self._deeper(found)
         if not isinstance(value, list | dict):
-            self._written.discard(found.id)  # a plain value is written at every use
+            self._written.discard(found.id)  # plain values are repeated at every use
         elif self._stream.uses[found.id] > 1:
             return {"$id": found.id, **(value if isinstance(value, dict) else {"$values": value})}
         return value
@@ -109,7 +109,7 @@ class _Graph:
         return _rows([self.value(item) for item in array.items], array.lengths)
 
     def _class(self, found: ClassObject) -> Value:
-        """What a class of .NET's own stands for; any other class as its members."""
+        """The plain value of a known .NET class, or else its members."""
         name, members = found.layout.name, found.members
         scalar = scalar_of(name, members)
         if scalar is not None:
@@ -122,13 +122,13 @@ class _Graph:
             return _mapping([(self.value(key), self.value(item)) for key, item in pairs])
         if set(members) == {"value__"}:  # an enumeration
             return self.value(members["value__"])
-        self._spend(sum(map(len, members)))  # a class is described once, but every object shows its names
+        self._spend(sum(map(len, members)))  # repeated in every object of the class
         shown = {key: self.value(item) for key, item in _by_property(members).items()}
         return {"$type": self.value(name), **shown}
 
 
 def _rows(items: list[Value], lengths: tuple[int, ...]) -> list[Value]:
-    """A rectangular array as lists in lists."""
+    """A rectangular array as nested lists."""
     if len(lengths) == 1:
         return items
     size = math.prod(lengths[1:])
@@ -136,7 +136,7 @@ def _rows(items: list[Value], lengths: tuple[int, ...]) -> list[Value]:
 
 
 def _mapping(pairs: list[tuple[Value, Value]]) -> Value:
-    """A dictionary as a dict when its keys can be names, else as a list of pairs."""
+    """A dictionary as a dict if its keys can be names, else as a list of pairs."""
     names = {str(key) for key, _ in pairs if isinstance(key, str | int)}
     if len(names) == len(pairs):
         return {str(key): value for key, value in pairs}
@@ -144,7 +144,7 @@ def _mapping(pairs: list[tuple[Value, Value]]) -> Value:
 
 
 def _by_property(members: dict[str, Any]) -> dict[str, Any]:
-    """The members, those behind automatic properties by the names of the properties."""
+    """The members, with backing fields of automatic properties under the names of the properties."""
     matches = {name: _BACKING_FIELD.fullmatch(name) for name in members}
     names = {name: match[1] if match else name for name, match in matches.items()}
     uses = Counter(names.values())

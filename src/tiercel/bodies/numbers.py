@@ -1,11 +1,11 @@
-"""Floating point numbers as they were meant."""
+"""Floating-point numbers in their intended precision."""
 
 import math
 import struct
 
 
 def float_name(value: float) -> str:
-    """A number as .NET writes it, also the three that are no numbers."""
+    """A number as .NET writes it, including the infinities and NaN."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -14,7 +14,7 @@ def float_name(value: float) -> str:
 
 
 def nearest_short(single: float) -> float:
-    """The number that a sender of four bytes meant: 0.1 comes as 0.10000000149011612."""
+    """The number that the sender of a single meant: 0.1 arrives as 0.10000000149011612."""
     if not math.isfinite(single):
         return single
     for digits in range(6, 9):
@@ -24,4 +24,4 @@ def nearest_short(single: float) -> float:
     return float(f"{single:.9g}")
 
 
-_SINGLE_MAX = 3.4028234e38  # beyond it packing four bytes overflows
+_SINGLE_MAX = 3.4028234e38  # above it, packing four bytes overflows

@@ -3,18 +3,18 @@
 import re
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 
-# Characters that no text has, beside tab, line and page breaks; one byte each in UTF-8.
+# Control characters that text does not contain; tab, line and page breaks are allowed.
 _CONTROLS = bytes({*range(32), 127} - set(b"\t\n\v\f\r"))
 _DECLARED = re.compile(rb"""^<\?xml[^>]{0,100}?\bencoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
-# An XML declaration chooses a codec, so it may choose among these only: Python has stranger ones.
+# The codecs that an XML declaration may choose: Python has others that are not safe for this.
 _ENCODINGS = re.compile(r"us-ascii|utf-?8|iso-8859-\d\d?|windows-125\d|cp125\d", re.IGNORECASE)
 
 
 def read_text(body: bytes) -> str | None:
     """The body as text, or None if it does not look like text.
 
-    Without a byte order mark UTF-8 is tried, then UTF-16 that is mostly Latin: every other pair of bytes is a
-    Chinese character, so nothing else can be told from numbers.
+    Without a byte order mark, UTF-8 is tried, then UTF-16 of mostly Latin text: arbitrary pairs of bytes are
+    often valid Chinese characters, so other UTF-16 cannot be told from binary data.
     """
     for mark, encoding in (BOM_UTF8, "utf-8"), (BOM_UTF16_LE, "utf-16-le"), (BOM_UTF16_BE, "utf-16-be"):
         if body.startswith(mark):
@@ -39,10 +39,10 @@ def _declared(body: bytes) -> str | None:
 
 
 def _plain(body: bytes, encoding: str) -> str | None:
-    """The decoded text; None when it is none, or has control characters."""
+    """The decoded text; None if it cannot be decoded, or has control characters."""
     try:
         text = body.decode(encoding)
-    except (UnicodeDecodeError, LookupError):  # iso-8859-99 does not exist
+    except (UnicodeDecodeError, LookupError):  # the encoding may not exist, such as iso-8859-99
         return None
     utf_8 = body if encoding == "utf-8" else text.encode()
     return text if len(utf_8.translate(None, _CONTROLS)) == len(utf_8) else None

@@ -1,6 +1,6 @@
 """Bodies whose type is a VARTYPE: COM programs and .NET's ActiveXMessageFormatter. [MS-MQMQ] 2.2.12
 
-All are little-endian and without a length: the size of the body is the size of the value.
+All are little-endian and have no length: the size of the body is the size of the value.
 """
 
 import struct
@@ -42,7 +42,7 @@ def _bstr(body: bytes) -> str:
 
 
 def _lpstr(body: bytes) -> str:
-    """Text of the sender's code page, which nobody names: UTF-8 if it is that, else the western one."""
+    """Text in the sender's code page, which is not transmitted: UTF-8 if valid, else the western one."""
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
@@ -85,9 +85,9 @@ def _clsid(body: bytes) -> str:
     return str(UUID(bytes_le=body))
 
 
-# What is one value of a fixed size: the kind, its sizes, and how it is read.
+# Values of a fixed size: the kind, the valid sizes, and the reader.
 _SCALARS: dict[int, tuple[Kind, tuple[int, ...], Callable[[bytes], str | bool]]] = {
-    # COM writes a VARIANT_BOOL of two bytes, .NET one byte, a C program perhaps its BOOL of four.
+    # COM writes a VARIANT_BOOL of two bytes, .NET one byte, and C programs may write a BOOL of four.
     BodyType.BOOL: (Kind.BOOLEAN, (2, 1, 4), _bool),
     BodyType.CY: (Kind.NUMBER, (8,), _currency),
     BodyType.DATE: (Kind.DATE, (8,), _date),
@@ -102,7 +102,7 @@ def is_known(body_type: int) -> bool:
 
 
 def read_variant(body: bytes, body_type: int) -> Decoded:
-    """The body as its type says; DecodeError when it is not that. For types that `is_known`."""
+    """Decode the body by its type, which must be one that `is_known`; DecodeError if it does not fit."""
     if _is_array(body_type):
         return _array(body, body_type & ~(VECTOR | ARRAY))
     return _READERS[body_type](body, body_type)
@@ -137,7 +137,7 @@ def _bytes(body: bytes, _: int) -> Decoded:
 
 
 def _saved_object(body: bytes, body_type: int) -> Decoded:
-    """What IPersistStream or IPersistStorage of a COM object wrote; only its own class can read more."""
+    """The output of a COM object's IPersistStream or IPersistStorage; only its own class can read more."""
     if body.startswith(_OLE_STORAGE) or body_type == BodyType.STORED_OBJECT:
         return Decoded(Kind.OBJECT, {"$storage": body})
     if len(body) < 16:

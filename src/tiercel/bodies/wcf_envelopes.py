@@ -1,8 +1,8 @@
-"""Bodies of WCF's NetMsmqBinding: the SOAP body as XML and as a value, action and addresses as headers.
+"""Bodies of WCF's NetMsmqBinding: the SOAP body as XML and as a value; action and addresses as headers.
 
-[MS-NMFMB]. A session has several envelopes: their bodies stand one below the other, their values in a list,
-and the headers are those of the first. Binary XML says of numbers what they are, so a value has numbers where
-XML text would have texts.
+[MS-NMFMB]. A session has several envelopes: their bodies follow one another, their values are in a list, and
+the headers are those of the first. Binary XML has typed values, so a value has numbers where XML text would
+have strings.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ def is_wcf(body: bytes, body_type: int) -> bool:
 
 
 def read_wcf(body: bytes) -> Decoded:
-    """The envelopes of a body; DecodeError when it is not what it begins as."""
+    """The envelopes of a body; DecodeError if it is invalid."""
     framed = read_body(body)
     limit = characters_limit(len(body))
     texts, values = [], []
@@ -66,7 +66,7 @@ def _headers(root: Element) -> dict[str, str]:
 
 
 def _body_events(events: list[Event]) -> list[Event]:
-    """The content of the SOAP body by itself, with the prefixes declared that it takes from around it."""
+    """The content of the SOAP body alone, with the namespace prefixes that its ancestors declare."""
     depth, outer, inside = 0, dict[str, NbfxValue](), list[Event]()
     is_body = False
     for event in events:

@@ -1,9 +1,8 @@
-"""XML to a value, in the shapes that .NET's XmlSerializer and so XmlMessageFormatter give it.
+"""XML to a value, in the shapes that .NET's XmlSerializer, and so XmlMessageFormatter, write.
 
-`<string>`, `<int>`, ... as the root, in an `ArrayOf...` or by xsi:type are values of that type; an element
-with children is a dict, a repeated child a list, an attribute `@name`. A class's own members are texts: the
-document does not say their types. Document types are refused, so there is nothing to expand and nothing to
-fetch.
+`<string>`, `<int>`, ... as the root, in an `ArrayOf...` or with xsi:type are values of that type; an element
+with children is a dict, a repeated child a list, an attribute `@name`. Members of a class are strings: the
+document does not have their types. DTDs are refused, so there is nothing to expand and nothing to fetch.
 """
 
 import base64
@@ -25,8 +24,8 @@ _NAMESPACE_MAX = 1000
 
 
 def read_xml(text: str) -> Value:
-    """The value of the document's root; DecodeError when it is not well-formed, too deep or too large."""
-    # The text is decoded already, so what its declaration says of the encoding no longer counts.
+    """The value of the document's root; DecodeError if it is malformed, too deep or too large."""
+    # The text is already decoded, so the encoding in its declaration no longer applies.
     parser = expat.ParserCreate("utf-8", namespace_separator=" ")
     builder = _Builder(parser)
     try:
@@ -40,7 +39,7 @@ def read_xml(text: str) -> Value:
 class _Element:
     name: str
     attributes: dict[str, str]
-    is_typed: bool  # its name is the name of its type
+    is_typed: bool  # the element name is the type name
     children: list[tuple[str, Value]] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
 
@@ -92,7 +91,7 @@ class _Element:
 
 
 class _Builder:
-    """Takes what the parser finds, innermost element last."""
+    """Collects the parser's events, innermost element last."""
 
     def __init__(self, parser: expat.XMLParserType) -> None:
         self.root: Value = None
@@ -110,7 +109,7 @@ class _Builder:
         raise self._error("DOCTYPE", "document types are not read: they can name files and grow without end")
 
     def _check_namespace(self, _: str | None, uri: str | None) -> None:
-        # The parser gives the whole name of the namespace with each element in it.
+        # The parser repeats the full namespace name with each element in it.
         if len(uri or "") > _NAMESPACE_MAX:
             raise self._error("xmlns", f"the name of a namespace has more than {_NAMESPACE_MAX} characters")
 
@@ -146,7 +145,7 @@ def _local(name: str) -> str:
     return name.rpartition(" ")[2]
 
 
-# The types of XML Schema that XmlSerializer uses; all others, dates too, stay the texts that they are
+# The types of XML Schema that XmlSerializer uses; all others, including dates, stay strings
 
 
 def _scalar(type_name: str | None, text: str) -> Value:

@@ -1,11 +1,11 @@
-"""Messages on their way to other queue managers: numbered, taken to be sent, acknowledged. [MS-MQQB] 3.1.1.5.
+"""Messages in transit to other queue managers: numbered, taken for sending, acknowledged. [MS-MQQB] 3.1.1.5.
 
-Carriers take messages in runs: one or more of one queue, in their order. A message in flight is locked, like
-one that an application has taken; what its carrier learns of it decides which verb ends the flight:
+Carriers take messages in runs: one or more of one queue, in order. A message in flight is locked, like one
+that an application has received; the carrier ends the flight with one of these methods:
 
-    verb         the message                        its copy
+    method       the message                        its copy
     take         is in flight
-    give_back    is to be sent again
+    give_back    will be sent again
     delivered    left for good                      the journal, if positive journaling was asked for
     ordered      waits for its final ack, if one    none yet
                  was asked for, or left for good
@@ -45,7 +45,7 @@ _TIMESTAMP = b"tx_timestamp"
 
 
 class Taken(NamedTuple):
-    """A message in flight; `number` is its place in the stream, 0 when it is in none of ours."""
+    """A message in flight; `number` is its position in our stream, 0 if it is not in one."""
 
     queue: QueueState
     lookup_id: int
@@ -57,20 +57,20 @@ class Taken(NamedTuple):
 
 @dataclass(slots=True)
 class Stream:
-    """OutgoingTransferInfo, as far as exactly once in order needs it (DMPR T-38)."""
+    """OutgoingTransferInfo, reduced to what exactly-once in-order delivery needs (DMPR T-38)."""
 
     sequence: int = 0
-    number: int = 0  # the last that was given out
-    acked: int = 0  # the last that its receiver has confirmed
+    number: int = 0  # the last number assigned
+    acked: int = 0  # the last number that the receiver confirmed
     ack_count: int = 0
     ack_time: int = 0
-    unread: int = 0  # messages that wait for their final ack
+    unread: int = 0  # messages that await their final ack
 
     def encode(self) -> bytes:
         return STREAM.pack(self.sequence, self.number, self.acked, self.ack_count, self.ack_time, self.unread)
 
     def confirms(self, sequence: int, number: int) -> bool:
-        """Whether the receiver has the message: a new sequence begins only when the old one is through."""
+        """Whether the receiver has the message: a new sequence begins only after the old one is complete."""
         return sequence < self.sequence or (sequence == self.sequence and number <= self.acked)
 
 
@@ -101,7 +101,7 @@ class Outgoing:
         self._by_sequence: dict[int, QueueState] = {}
 
     def load(self) -> None:
-        """Reads the streams, one short record for each outgoing queue that has one."""
+        """Read the streams: one short record for each outgoing queue that has one."""
         for queue in self.queues():
             data = self._core.batch.get(Keyspace.SEQUENCES, slot_key(queue.slot))
             if data is None:
@@ -118,19 +118,19 @@ class Outgoing:
         return self._core.seconds
 
     def start(self) -> None:
-        """In the first batch, when every carrier has registered: sends what waits in the store (MQQB-098)."""
+        """In the first batch, after all carriers have registered: send the stored messages (MQQB-098)."""
         for queue in list(self.queues()):
             self.retire(queue)
         self.wake()
 
     def wake(self, queue: QueueState | None = None) -> None:
-        """Has a queue, or all of them, looked at again."""
+        """Have a queue, or all of them, checked for messages to send."""
         for each in self.queues() if queue is None else (queue,):
             if each.count:
                 self._core.ready[each] = None
 
     def pause(self, queue: QueueState) -> None:
-        """Pause Queue ([MS-MQDMPR] 3.1.4.14, 3.1.7.2.3): nothing is sent from it until it is resumed."""
+        """Pause Queue ([MS-MQDMPR] 3.1.4.14, 3.1.7.2.3): nothing is sent until it is resumed."""
         _outgoing_queue(queue).state = OutgoingQueueState.ON_HOLD
         self._carriers.paused(queue)
 
@@ -140,9 +140,9 @@ class Outgoing:
         self._carriers.resumed(queue)
 
     def retire(self, queue: QueueState) -> bool:
-        """Removes an outgoing queue that nobody needs just now; the next message to its name makes a new one.
+        """Remove an outgoing queue that is not needed now; the next message to its name creates a new one.
 
-        Its next stream will have a larger id, so nothing is lost with the old one.
+        Its next stream will have a larger id, so the old one can be forgotten.
         """
         assert isinstance(queue.queue, OutgoingQueue)
         is_held = queue.queue.state is OutgoingQueueState.ON_HOLD
@@ -158,10 +158,10 @@ class Outgoing:
     # In flight.
 
     def take(self, queue: QueueState, limit: int) -> list[Taken]:
-        """The next messages to send, as one run; less than `limit` when there are no more.
+        """The next messages to send, as one run; fewer than `limit` if there are no more.
 
-        Checking for Message Expiration ([MS-MQQB] 3.1.7.1.2): messages whose time is over end here, and so do
-        those that the destination has confirmed.
+        Checking for Message Expiration ([MS-MQQB] 3.1.7.1.2): expired messages end here, and so do those that
+        the destination has confirmed.
         """
         run: list[Taken] = []
         while len(run) < limit and (found := queue.next_undecoded(self._core)) is not None:
@@ -178,7 +178,7 @@ class Outgoing:
                 self._delivery.finish(queue, lookup_id, record, MessageClass.NACK_REACH_QUEUE_TIMEOUT, packet)
                 continue
             if packet.comes_from(self._own) and packet.is_to_be_encrypted:
-                # No keys are exchanged yet; in clear it never goes (MQQB-220).
+                # Key exchange is not implemented; the message is never sent unencrypted (MQQB-220).
                 self._delivery.finish(queue, lookup_id, record, MessageClass.NACK_COULD_NOT_ENCRYPT, packet)
                 self._carriers.message_failed(queue, MessageClass.NACK_COULD_NOT_ENCRYPT)
                 continue
@@ -188,13 +188,13 @@ class Outgoing:
                 self._finish_ordered(taken)
                 continue
             if number and queue.held_by_readers:
-                break  # an administrator holds a message: what follows it in the stream must wait
+                break  # an administrator has locked a message: the rest of the stream must wait
             queue.lock(lookup_id, Lock(None))
             run.append(taken)
         return run
 
     def give_back(self, run: Iterable[Taken]) -> None:
-        """The messages are to be sent again, unless their time ran out meanwhile."""
+        """The messages will be sent again, unless they have expired in the meantime."""
         for taken in run:
             queue, lookup_id, record = taken[:3]
             if not self._land(taken):
@@ -207,7 +207,7 @@ class Outgoing:
                 self._core.ready[queue] = None
 
     def delivered(self, run: Iterable[Taken]) -> None:
-        """The next hop has them; for messages outside of any stream of ours that is the end of them."""
+        """The next hop has the messages; those outside our streams are complete."""
         for taken in run:
             queue, lookup_id, record, packet = taken[:4]
             if self._land(taken):
@@ -216,13 +216,13 @@ class Outgoing:
                     self._delivery.copies.journal_at_source(packet, record)
 
     def ordered(self, run: Iterable[Taken]) -> None:
-        """The destination has them, in order."""
+        """The destination has the messages, in order."""
         for taken in run:
             if self._land(taken):
                 self._finish_ordered(taken)
 
     def _land(self, taken: Taken) -> bool:
-        """Whether the message is still there, at the end of its flight."""
+        """Whether the message still exists at the end of its flight."""
         queue, lookup_id = taken[:2]
         return lookup_id in queue.locks and not queue.is_deleted
 
@@ -238,12 +238,12 @@ class Outgoing:
         return self._streams.get(queue) or Stream()
 
     def queue_of(self, sequence: int) -> QueueState | None:
-        """The outgoing queue whose stream this is, if it is one that is still going on."""
+        """The outgoing queue of the stream with this sequence, if that is current."""
         queue = self._by_sequence.get(sequence)
         return None if queue is None or queue.is_deleted else queue
 
     def number(self, queue: QueueState, operations: list[Operation]) -> None:
-        """Gives messages of a transaction their places in the stream."""
+        """Assign the messages of a transaction their positions in the stream."""
         stream = self._streams.get(queue)
         if stream is None or stream.acked >= stream.number:
             stream = self._begin_sequence(queue, stream)
@@ -251,9 +251,9 @@ class Outgoing:
         self._save(queue, stream)
 
     def _begin_sequence(self, queue: QueueState, old: Stream | None) -> Stream:
-        """Larger than every one before it, for whichever queue that was (MQQB-133, MQQB-134).
+        """Start a sequence with a larger id than any before it, of any queue (MQQB-133, MQQB-134).
 
-        Its Timestamp is that of this start: a store that was restored does not know what it said since.
+        The Timestamp is that of this start: a restored store does not know the ids used since the backup.
         """
         if not self._is_timestamp_stored:
             self._core.batch.put(Keyspace.META, _TIMESTAMP, self._timestamp.to_bytes(8, "big"))
@@ -266,7 +266,7 @@ class Outgoing:
         return stream
 
     def order_acked(self, queue: QueueState, number: int) -> None:
-        """The destination has everything up to `number` of the present sequence."""
+        """The destination has everything up to `number` of the current sequence."""
         stream = self._streams[queue]
         stream.ack_count += 1
         stream.ack_time = self._core.seconds
@@ -293,7 +293,7 @@ class Outgoing:
         self._publish(queue, stream)
 
     def _publish(self, queue: QueueState, stream: Stream) -> None:
-        """What management sees of it (MQQB-146)."""
+        """Update the state that management shows (MQQB-146)."""
         assert isinstance(queue.queue, OutgoingQueue)
         info, identifier = queue.queue.transfer_info, decode_tx_sequence_id(stream.sequence)
 
@@ -308,10 +308,10 @@ class Outgoing:
         info.eod_last_ack_count, info.eod_last_ack_time = stream.ack_count, stream.ack_time
         info.eod_no_read_count = stream.unread
 
-    # Final acks. The index leads from the number of a message to its place, wherever it waits.
+    # Final acks. The index maps the number of a message to its location.
 
     def _await_final_ack(self, queue: QueueState, record: Record, packet: UserMessage) -> None:
-        """AwaitingFinalACKTable: its messages keep their room and lose their deadlines (MQQB-144)."""
+        """AwaitingFinalACKTable: its messages keep their space and lose their deadlines (MQQB-144)."""
         waiting = self._catalog.awaiting_final_ack
         lookup_id = self._numbering.new_lookup_id(0)
         waiting.insert(self._core, lookup_id, record._replace(is_copy=True), recoverable=True)
@@ -319,7 +319,7 @@ class Outgoing:
         self._count_unread(queue, 1)
 
     def final_acked(self, number: int, code: int) -> bool:
-        """What became of a message at last; False when nobody waits for it (MQQB-149)."""
+        """Complete a message with its final ack; False if none was awaited (MQQB-149)."""
         place = self._index.find(number)
         if place is None:
             return False

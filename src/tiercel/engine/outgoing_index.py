@@ -1,4 +1,4 @@
-"""What is remembered of messages in outgoing queues while they are there."""
+"""An index of messages in outgoing queues."""
 
 import struct
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from tiercel.wire.user_message import UserMessage
 
 _PLACE = struct.Struct(">IQ")
 _RECENT_MESSAGES = 512
-_RECENT_BYTES = 16 * 1024  # of one message
+_RECENT_BYTES = 16 * 1024  # per message
 
 
 class Place(NamedTuple):
@@ -20,12 +20,12 @@ class Place(NamedTuple):
 
 
 class OutgoingIndex:
-    """Where messages are that await a final ack, and those that entered an outgoing queue recently."""
+    """The locations of messages that await a final ack, and the recent arrivals in outgoing queues."""
 
     def __init__(self, core: Core, own_guid: bytes) -> None:
         self._core = core
         self._own = own_guid
-        # What came in last is usually sent next, without reading it back from the store.
+        # The latest arrivals are usually sent next, without reading them back from the store.
         self._recent: dict[tuple[int, int], tuple[Record, UserMessage]] = {}
 
     def entered(self, queue: QueueState, lookup_id: int, record: Record, packet: UserMessage) -> None:
@@ -44,7 +44,7 @@ class OutgoingIndex:
         return self._recent.pop((queue.slot, lookup_id), None)
 
     def place(self, packet: UserMessage, queue: QueueState, lookup_id: int) -> None:
-        """Remembers where a message is, by the number that its final ack will name."""
+        """Remember the location of a message, by the number that its final ack will carry."""
         self._core.batch.put(Keyspace.AWAITING, packet.number_bytes, _PLACE.pack(queue.slot, lookup_id))
 
     def find(self, number: int) -> Place | None:

@@ -98,7 +98,7 @@ def _batch(seen: Sequence[_Seen], path: str) -> pa.RecordBatch:
     queues = [None if queue is None else _queue(queue) for queue in found.column("dest_queue").to_pylist()]
     arrays = dict(zip(_NAMES, found.columns, strict=True)) | {
         "queue": pa.array(queues, pa.string()),
-        "lookup_id": pa.nulls(len(seen), pa.int64()),  # a queue gives it, and this was none
+        "lookup_id": pa.nulls(len(seen), pa.int64()),  # only queues assign one
         "arrived_time": pa.array(
             [_microseconds(each.moment) for each in seen], SCHEMA.field("arrived_time").type
         ),

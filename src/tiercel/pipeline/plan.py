@@ -90,7 +90,7 @@ def queues(options: StreamOptions, patience_s: float = _PATIENCE_S) -> Iterator[
 
 
 def _head(client: DataClient, queue: str, options: StreamOptions) -> dict[str, Any]:
-    """With what the consumer has claimed, if it was ever there."""
+    """The state of a queue, including the consumer's claims if it has ever connected."""
     try:
         return client.head(queue, options.source, consumer=options.consumer)
     except EndpointError as problem:
@@ -130,7 +130,7 @@ def _table(section: TableSection, rows: DataFrame, checkpoint: Checkpoint) -> It
 
 
 def _columns(rows: DataFrame) -> str:
-    """All of them with their types; those that every message has are not told one by one."""
+    """The columns with their types; the standard columns of a message are summarized."""
     of_message = set(columns.names())
     listed = [
         f"{each.name} {each.dataType.simpleString()}" for each in rows.schema if each.name not in of_message

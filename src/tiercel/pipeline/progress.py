@@ -16,13 +16,13 @@ from tiercel.pipeline.config import Pipeline
 from tiercel.pipeline.plan import queues
 from tiercel.pipeline.running import Summary, Watch
 
-# How often the queue manager is asked what still waits.
+# How often to ask the queue manager for the number of waiting messages.
 _ASK_S: Final = 5.0
 
 
 @contextmanager
 def watching(pipeline: Pipeline, console: Console) -> Iterator[Watch]:
-    """Something to call while the pipeline runs."""
+    """A function to call while the pipeline runs."""
     if not console.is_terminal:
         yield lambda _query, _summary: None
         return
@@ -48,7 +48,7 @@ def watching(pipeline: Pipeline, console: Console) -> Iterator[Watch]:
 
 
 class _Lag:
-    """How many messages still wait; a queue manager that does not answer is asked later."""
+    """The number of messages still waiting; if the queue manager does not answer, it is asked again later."""
 
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
@@ -68,7 +68,7 @@ class _Lag:
 
 
 def show(pipeline: Pipeline, summary: Summary, console: Console) -> None:
-    """What the run did: a table of tables."""
+    """Print the result of a run, one line per table."""
     console.print(
         f"{pipeline.pipeline.name}: {summary.messages:,} messages in {summary.batches:,}"
         f" batch{'' if summary.batches == 1 else 'es'}, {summary.seconds:.1f} s"

@@ -66,7 +66,7 @@ class Runner:
         self.problem: Exception | None = None
 
     def write_batch(self, messages: DataFrame, batch: int) -> None:
-        """Spark calls this; what it raises reaches Spark as a text, so it is kept as well."""
+        """Called by Spark, which sees only the text of an exception, so the exception is kept too."""
         try:
             self._write_batch(messages, batch)
         except Exception as problem:
@@ -79,7 +79,7 @@ class Runner:
         quarantine = self._pipeline.quarantine
         if quarantine is not None:
             rows = marked(rows, quarantine, "_bad")
-        # One table alone reads the queue once anyhow; for more, the batch is kept until all have it.
+        # A single table reads the queue only once anyway; for several, the batch is cached until all have it.
         shared = quarantine is not None or len(self._outputs) > 1
         rows = rows.persist(StorageLevel.MEMORY_AND_DISK) if shared else rows
         try:
@@ -96,7 +96,7 @@ class Runner:
             name = str(output.table.options)
             self.summary.rows[name] = self.summary.rows.get(name, 0) + written.rows
             self.summary.again += written.already
-        # Last: what no table could take may be bad by a new rule when its batch runs again.
+        # Last: if a table rejects the batch, a changed rule may quarantine more rows when it runs again.
         if self._quarantine is not None:
             self._set_apart(rows.where("_bad").drop("_bad"), self._quarantine, app, batch)
 
@@ -106,7 +106,7 @@ class Runner:
             self._send_back(bad, app, batch)
 
     def _send_back(self, bad: DataFrame, app: str, batch: int) -> None:
-        """The bad messages whose packet can be read, to a queue, once: (app, batch) is published once."""
+        """Send bad messages with a readable packet to a queue; each (app, batch) is published once."""
         quarantine = self._pipeline.quarantine
         if quarantine is None or not quarantine.queue:
             return
@@ -124,7 +124,7 @@ class Runner:
 
 
 def is_transactional(pipeline: Pipeline, queue: str) -> bool:
-    """Whether a queue takes messages in transactions only; a queue that is not there is an error."""
+    """Whether a queue is transactional; a missing queue is an error."""
     client = DataClient(read_write_options(pipeline.connection_options))
     try:
         return bool(client.head(queue)["transactional"])
@@ -134,7 +134,7 @@ def is_transactional(pipeline: Pipeline, queue: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """A table and what makes its rows."""
+    """A table, and the step that makes its rows."""
 
     table: Table
     step: Step
@@ -152,8 +152,9 @@ class _Output:
 
 
 def outputs(pipeline: Pipeline, messages: DataFrame) -> Iterator[tuple[TableSection, DataFrame]]:
-    """The rows that each table would get; nothing is read or written. Raises what is wrong with SQL or
-    functions.
+    """The rows that each table would get; nothing is read or written.
+
+    Raises errors in SQL or functions.
     """
     rows = decoded(messages, pipeline.decode)
     if pipeline.quarantine is not None:
@@ -164,14 +165,14 @@ def outputs(pipeline: Pipeline, messages: DataFrame) -> Iterator[tuple[TableSect
 
 
 def run(pipeline: Pipeline, spark: SparkSession, watch: Watch) -> Summary:
-    """Runs until the queues are empty, or until `watch`, which is called every second, raises."""
+    """Run until the queues are empty, or until `watch`, which is called every second, raises."""
     with only_one(pipeline.state):
         for path in files_of_functions(pipeline.tables, pipeline.folder):
             spark.sparkContext.addPyFile(path)
         reader = spark.readStream.format("msmq").options(**pipeline.reader_options)
         messages = reader.schema(schema.of_messages(pipeline.columns)).load()
         for _ in outputs(pipeline, messages):
-            pass  # what cannot work is told before the first message is taken
+            pass  # report errors before the first message is taken
         if pipeline.quarantine is not None and pipeline.quarantine.queue:
             is_transactional(pipeline, pipeline.quarantine.queue)
         return _run(pipeline, messages, watch)
@@ -180,7 +181,7 @@ def run(pipeline: Pipeline, spark: SparkSession, watch: Watch) -> Summary:
 def _run(pipeline: Pipeline, messages: DataFrame, watch: Watch) -> Summary:
     runner = Runner(pipeline)
     started = time.monotonic()
-    seen: set[int] = set()  # the batches that are counted
+    seen: set[int] = set()  # batches counted so far
     try:
         for attempt in count(1):
             try:
@@ -188,7 +189,7 @@ def _run(pipeline: Pipeline, messages: DataFrame, watch: Watch) -> Summary:
                 break
             except StreamingQueryException as problem:
                 if attempt < _ATTEMPTS and _BUSY in str(problem):
-                    continue  # what was done is done, and what was not comes again
+                    continue  # finished batches stay, and the rest is read again
                 raise _failure(runner.problem or problem) from problem
     finally:
         runner.summary.seconds = time.monotonic() - started
@@ -196,7 +197,7 @@ def _run(pipeline: Pipeline, messages: DataFrame, watch: Watch) -> Summary:
 
 
 def _follow(pipeline: Pipeline, messages: DataFrame, runner: Runner, seen: set[int], watch: Watch) -> None:
-    """Starts the query and stays with it to its end."""
+    """Start the query, and watch it until it ends."""
     interval = pipeline.pipeline.interval_s
     writer = messages.writeStream.foreachBatch(runner.write_batch).queryName(pipeline.pipeline.name)
     writer = writer.option("checkpointLocation", str(pipeline.state / "checkpoint"))
@@ -255,7 +256,7 @@ def only_one(state: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """How far Spark got: the batches that it planned, and that it finished; -1 for none."""
+    """Spark's progress: the last batch planned, and the last one finished; -1 for none."""
 
     query: str = ""
     planned: int = -1

@@ -14,7 +14,7 @@ import pyspark_msmq
 from tiercel.model.errors import TiercelError
 
 # Required by every job; the pipeline's options cannot change it.
-_ALWAYS: Final = {"spark.sql.session.timeZone": "UTC"}  # a date is the same everywhere
+_ALWAYS: Final = {"spark.sql.session.timeZone": "UTC"}  # dates do not depend on the machine
 _UNLESS_SAID: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -27,7 +27,7 @@ class SparkStartError(TiercelError):
 
 
 def open_session(name: str, master: str, options: Mapping[str, str], log: Path | None = None) -> SparkSession:
-    """A session whose log goes to a file or is discarded; errors have what users need."""
+    """A session whose log goes to a file or is discarded; errors contain only what users need."""
     said = {**_UNLESS_SAID, **options, **_ALWAYS}
     try:
         with _stderr_to(log or Path(os.devnull)):

@@ -15,16 +15,16 @@ from pyspark_msmq.bodies import from_msmq_body
 from tiercel.pipeline.config import DecodeOptions, QuarantineSection, TableSection
 from tiercel.server.config import ConfigError
 
-# What the decoder adds to the columns of a message.
+# The columns that the decoder adds to those of a message.
 BODY_COLUMNS: Final = {"body_kind": "kind", "body_text": "text", "body_json": "json", "body_error": "error"}
-# The name under which SQL sees the messages of a batch.
+# The name of the view with the messages of a batch, for SQL.
 VIEW: Final = "messages"
 
 Step = Callable[[DataFrame], DataFrame]
 
 
 def decoded(messages: DataFrame, options: DecodeOptions) -> DataFrame:
-    """The messages with what their bodies say, and with the time at which they were landed."""
+    """The messages with their decoded bodies, and the time at which they were landed."""
     rows = messages
     if options.bodies:
         rows = rows.withColumn("_body", from_msmq_body("body", "body_type", options.expect or None))  # type: ignore[arg-type]
@@ -34,19 +34,19 @@ def decoded(messages: DataFrame, options: DecodeOptions) -> DataFrame:
 
 
 def marked(rows: DataFrame, quarantine: QuarantineSection, mark: str) -> DataFrame:
-    """With a column that says whether nobody can read a message, or the pipeline's own rule is against it."""
+    """Add a column that marks undecodable messages, and those that match the pipeline's own rule."""
     bad = f.lit(False)  # a value, no flag
     for name in ("decode_error", "body_error"):
         if name in rows.columns:
             bad |= f.col(name).isNotNull()
     with _said(f"when = {quarantine.when!r:.60}"):
-        if quarantine.when:  # a rule that is null for a row has found nothing against it
+        if quarantine.when:  # null counts as no match
             bad |= f.coalesce(f.expr(quarantine.when), f.lit(False))
         return rows.withColumn(mark, bad)
 
 
 def step_of(table: TableSection, folder: Path) -> Step:
-    """What makes the rows of a table from the messages; wrong SQL shows when it is used first."""
+    """The step that makes the rows of a table from the messages; SQL errors appear at the first use."""
     if table.function:
         return _function(table.function, folder)
     if table.sql:
@@ -90,13 +90,13 @@ def _function(name: str, folder: Path) -> Step:
 
 
 def files_of_functions(tables: tuple[TableSection, ...], folder: Path) -> list[str]:
-    """Modules beside the pipeline's file, which executors elsewhere do not have."""
+    """Modules beside the pipeline's file, which executors on other machines do not have."""
     names = [each.function.partition(":")[0].replace(".", "/") for each in tables if each.function]
     return [str(path) for name in names if (path := folder / f"{name}.py").is_file()]
 
 
 def with_partition_columns(rows: DataFrame, partition_by: tuple[str, ...]) -> DataFrame:
-    """`date` is made where it is not there: the day, in UTC, on which a message arrived or else was sent."""
+    """Add `date` if it is missing: the day, in UTC, on which a message arrived, or else was sent."""
     if "date" in partition_by and "date" not in rows.columns:
         times = [f.col(name) for name in ("arrived_time", "sent_time") if name in rows.columns]
         if not times:

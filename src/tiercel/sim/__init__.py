@@ -1,5 +1,5 @@
-"""A simulated world: real engines and protocol machines over a disk, a network and a clock made of one seed.
+"""A simulated world: real engines and protocol machines on a disk, a network and a clock driven by one seed.
 
-`run(seed)` in `simulation` is the door; `python -m tiercel.sim --seed N --trace` replays a seed and tells
-everything that happened in it. Nothing in the product imports this package.
+The entry point is `run(seed)` in `simulation`; `python -m tiercel.sim --seed N --trace` replays a seed and
+prints every event. Nothing in the product imports this package.
 """

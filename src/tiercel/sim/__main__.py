@@ -25,7 +25,7 @@ def main() -> int:
 def _run_many(seeds: range, *, keep_going: bool) -> int:
     started, failed, messages, crashes, hours = time.monotonic(), 0, 0, 0, 0.0
     done = 0
-    for done, seed in enumerate(seeds, 1):  # noqa: B007 -- how far it came is told below
+    for done, seed in enumerate(seeds, 1):  # noqa: B007 -- the progress is printed below
         result = run(seed)
         messages, crashes = messages + result.messages, crashes + result.crashes
         hours += result.seconds / 3600

@@ -1,16 +1,16 @@
-"""What must hold when the faults are over and the world has come to rest.
+"""Invariants that must hold after the faults, when the world has come to rest.
 
-The evidence is what the applications noted, what lies in the queues, and the ledgers of the machines:
+The evidence: the records of the applications, the contents of the queues, and the ledgers of the machines.
 
 - A transactional message arrives once, in the order of its stream, or a ledger says why not.
-- A recoverable message arrives at least once, and no second time as long as the history of the receiver
-  reaches back (the worlds here stay inside it); or a ledger says why not.
-- An express message arrives at most once in each life of its receiver: a receiver that dies forgets what it
-  had before it acknowledged it. It may be lost with any machine on its way that dies, and only so.
-- Journals, dead letters and administration acknowledgements say what happened, neither more nor less.
-- A machine that ran out of room may keep no copy and send no acknowledgement, and may count what it discards
-  instead of naming it; then only what is there too often is wrong.
-- Nothing is on its way any more, no connection is left open, and every store is sound.
+- A recoverable message arrives at least once, and only once as long as the history of the receiver reaches
+  back (which it does in these worlds); or a ledger says why not.
+- An express message arrives at most once in each life of its receiver: a receiver that dies forgets the
+  messages that it had not acknowledged. It may be lost with any machine on its way that dies, but only then.
+- Journals, dead letters and administration acknowledgements report exactly what happened.
+- A machine that ran out of space may keep no copies and send no acknowledgements, and may count discarded
+  messages instead of naming them; then only surplus copies are errors.
+- Nothing is in transit, no connection is left open, and every store is sound.
 """
 
 import json
@@ -41,7 +41,7 @@ _CLASSES = {int(kind): kind for kind in MessageClass}
 
 @dataclass(slots=True)
 class Evidence:
-    """what is left of one message in the whole world."""
+    """The traces of one message in the whole world."""
 
     waiting: list[int] = field(default_factory=list)  # lookup ids in its queue
     on_its_way: list[Machine] = field(default_factory=list)  # in outgoing queues
@@ -49,7 +49,7 @@ class Evidence:
     dead: int = 0
     dead_at_target: int = 0
     ambiguous: int = 0
-    awaiting: int = 0  # waits at the sender for its final acknowledgement
+    awaiting: int = 0  # waits at the sender for a final acknowledgement
     elsewhere: list[str] = field(default_factory=list)
     lines: list[tuple[Machine, Discard]] = field(default_factory=list)
     acknowledgements: Counter[MessageClass] = field(default_factory=Counter)
@@ -99,11 +99,11 @@ class Inquest:
         for data in machine.store.spaces[Keyspace.DISCARDS].values():
             line = Discard(**json.loads(data))
             if line.label == LABEL and line.message_class == MessageClass.NACK_REACH_QUEUE_TIMEOUT:
-                continue  # an OrderAck that came too late; the next one says the same
+                continue  # an expired OrderAck; a newer one says the same
             if line.queue.endswith(";JOURNAL"):
-                continue  # a copy that went with its queue
+                continue  # a copy that was deleted with its queue
             if line.queue.startswith("stage "):
-                continue  # rows that nobody published in time
+                continue  # rows that were not published in time
             if machine.was_short and not line.label:
                 self._ledgers_name_all = self._ledgers_name_all and bool(line.message_id)
                 continue
@@ -153,7 +153,7 @@ class Inquest:
     def _judge(self, sent: SentMessage) -> None:
         evidence = self._evidence[sent.label]
         if not sent.is_sent:
-            if sent.is_refused:  # the ledger of its sender may speak of it
+            if sent.is_refused:  # the sender's ledger may mention it
                 evidence.lines.clear()
             if evidence != Evidence() or sent.receipts:
                 self._say(f"{sent}: was never sent, and yet there is {evidence}, received {sent.receipts}")
@@ -168,7 +168,7 @@ class Inquest:
         if sent.queue in {
             "nowhere",
             *sent.target.deleted,
-        }:  # nobody remembers what was refused there, nor needs to
+        }:  # repeated refusals there are not remembered, and need not be
             refused = refused[:1]
         arrivals = len(sent.receipts) + len(ended) + len(evidence.waiting)
         if evidence.elsewhere:
@@ -191,7 +191,7 @@ class Inquest:
         at_source: list[tuple[Machine, Discard]],
         at_target: list[tuple[Machine, Discard]],
     ) -> bool:
-        """A negative final acknowledgement makes a line at the sender for that of a router or receiver."""
+        """Remove the sender's ledger lines that repeat another machine's negative final acknowledgement."""
         elsewhere = [*at_target, *(each for each in at_source if each[0] is not sent.source)]
         kinds = [line.message_class for _, line in elsewhere]
         was_told = False
@@ -200,7 +200,7 @@ class Inquest:
             if sent.is_transactional and machine is sent.source and is_final:
                 if line.message_class not in kinds and self._ledgers_name_all:
                     self._say(f"{sent}: a final acknowledgement of nothing: {line}")
-                # Or it ran out of time in both places, and both have told of it.
+                # It may also have expired in both places, and both have reported it.
                 evidence.ambiguous += line.message_class == MessageClass.NACK_REACH_QUEUE_TIMEOUT
                 at_source.remove((machine, line))
                 evidence.lines.remove((machine, line))
@@ -208,7 +208,7 @@ class Inquest:
         return was_told
 
     def _judge_line(self, sent: SentMessage, line: Discard) -> None:
-        """Whether the reason of a ledger is one that can be."""
+        """Check that the reason in a ledger is possible."""
         kind = _CLASSES[line.message_class]
         is_for_transactions = sent.queue in TRANSACTIONAL_QUEUES or sent.queue == SMALL_QUEUES[1]
         limit = sent.time_to_be_received
@@ -241,7 +241,7 @@ class Inquest:
         if not count and lost:
             self._say(f"{sent}: is lost")
         if sent.queue in sent.target.deleted:
-            # The memory of its streams went with the queue; and what was refused may come again.
+            # Its stream history was deleted with the queue, and a refused message may arrive again.
             count = min(count, 1 + len(self._evidence[sent.label].lines))
             count -= bool(self._evidence[sent.label].lines) and count > 1
         if count > 1 and (sent.is_transactional or self._history_holds):
@@ -250,7 +250,7 @@ class Inquest:
     def _judge_copies(
         self, sent: SentMessage, evidence: Evidence, negative: list[Discard], *, sent_back: bool
     ) -> None:
-        """The system journal and the dead-sent queues of the sender."""
+        """Check the system journal and the dead-letter queues of the sender."""
         failures = [line for line in negative if sent.is_transactional or _is_dead_letter(sent, line)]
         dead = sent.negative_journaling and (sent_back or bool(failures))
         if not sent.positive_journaling:
@@ -258,7 +258,7 @@ class Inquest:
         elif sent.is_transactional:
             journaled = bool(sent.receipts)
         else:
-            journaled = not sent_back or sent.is_local  # where there is no way, it has arrived at once
+            journaled = not sent_back or sent.is_local  # a local message arrives at once
         if evidence.awaiting and not evidence.waiting:
             self._say(f"{sent}: no final acknowledgement has come: {evidence}, {sent.receipts}")
         is_full = any(line.message_class == MessageClass.NACK_Q_EXCEED_QUOTA for line in negative)
@@ -267,14 +267,14 @@ class Inquest:
             (evidence.dead_at_target > kept or self._is_exact)
             and evidence.dead_at_target != kept
             and not (sent.is_express and sent.target.crashes)
-            and (self._history_holds or not kept)  # what comes twice is refused twice
+            and (self._history_holds or not kept)  # a duplicate is refused twice
         ):
             self._say(f"{sent}: {evidence.dead_at_target} dead letters at the receiver instead of {kept:d}")
         found = (evidence.dead, evidence.journaled)
         wanted = (int(dead), int(journaled))
         is_exact = self._is_exact and (not sent.is_express or not sent.source.crashes)
-        late = sent.is_transactional and sent.receipts and sent_back  # the journal came too late
-        # Received, and refused when it came again after its queue was deleted: the first word counts.
+        late = sent.is_transactional and sent.receipts and sent_back  # the journal copy came too late
+        # Received, then refused as a duplicate after its queue was deleted: the first result counts.
         was_first = sent.is_transactional and sent.receipts and sent.queue in sent.target.deleted
         if found[0] > wanted[0] or (found[0] < wanted[0] and is_exact and not was_first):
             self._say(f"{sent}: {found[0]} dead letters instead of {wanted[0]}: {evidence}, {sent.receipts}")
@@ -300,9 +300,9 @@ class Inquest:
         late = MessageClass.NACK_REACH_QUEUE_TIMEOUT
         if evidence.ambiguous and found[late] == wanted[late] + evidence.ambiguous:
             wanted[late] = found[late]
-        # What an express message has caused may be known, and the message itself be lost; or the reverse.
+        # After a crash, an express message may be lost while its acknowledgement is not, or the reverse.
         is_known = not sent.is_express or not any(machine.crashes for machine in self._machines)
-        if not self._history_holds:  # an acknowledgement may come twice
+        if not self._history_holds:  # an acknowledgement may arrive twice
             found = Counter({kind: min(count, wanted[kind]) for kind, count in found.items() if wanted[kind]})
         if is_known and (found - wanted or (self._is_exact and wanted - found)):
             self._say(f"{sent}: acknowledged {_names(found)} instead of {_names(wanted)}: {evidence}")
@@ -310,7 +310,7 @@ class Inquest:
     # Streams.
 
     def _judge_order(self) -> None:
-        """Arrival numbers of a stream grow as its messages were sent."""
+        """Check that arrival numbers of a stream rise in the order of sending."""
         streams: defaultdict[tuple[Machine, str], list[SentMessage]] = defaultdict(list)
         for sent in self._sent_messages.all.values():
             if sent.is_transactional and sent.is_sent:
@@ -353,7 +353,7 @@ def _is_at_target(sent: SentMessage, machine: Machine, line: Discard) -> bool:
 
 
 def _is_dead_letter(sent: SentMessage, line: Discard) -> bool:
-    """Only the sender's own machine keeps a sent that no transaction protects."""
+    """Only the sender's own machine keeps a dead letter for a non-transactional message."""
     kind = _CLASSES[line.message_class]
     return sent.is_local and (not kind.is_receive or kind is MessageClass.NACK_RECEIVE_TIMEOUT)
 

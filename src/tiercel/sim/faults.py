@@ -1,4 +1,4 @@
-"""What goes wrong, and when it stops going wrong."""
+"""The faults, and when they end."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -20,11 +20,11 @@ _LEAPS_S = (-40_000_000.0, -700_000.0, 700_000.0)
 
 @dataclass(slots=True)
 class Menu:
-    """Which faults this seed has, and how many."""
+    """The kinds of faults of this seed, and their number."""
 
     count: int = 12
     duration: float = 120.0
-    leaps: bool = False  # whether clocks jump so far that every message is old
+    leaps: bool = False  # whether clocks jump so far that all messages expire
     weights: dict[str, int] = field(
         default_factory=lambda: {
             "cut": 10,
@@ -48,7 +48,7 @@ class Menu:
 
 
 def _without_acknowledgements(data: bytes) -> Iterator[bytes]:
-    """The packets that a peer may get twice; who forges session acknowledgements can make any message go."""
+    """The packets that may be replayed; replaying session acknowledgements could lose any message."""
     framer = Framer()
     framer.receive(data)
     for packet in framer.packets():
@@ -59,7 +59,7 @@ def _without_acknowledgements(data: bytes) -> Iterator[bytes]:
 
 
 class Stranger:
-    """A computer without a queue manager, which connects to others."""
+    """A computer without a queue manager that connects to others."""
 
     def __init__(self, address: str) -> None:
         self.name = "stranger"
@@ -70,7 +70,7 @@ class Stranger:
         self.protocol: Inputs
 
     def post(self, command: Callable[[], None]) -> None:
-        """It reads nothing."""
+        """It ignores all input."""
 
 
 class Faults:
@@ -101,7 +101,7 @@ class Faults:
             self._schedule.at(self._random.random() * self._menu.duration, self._strike)
 
     def end(self) -> None:
-        """From now on nothing goes wrong any more, and everybody is up."""
+        """End all faults, and start every machine that is down."""
         self._is_over = True
         self._trace("world", "the faults are over")
         self._network.weather = Weather()
@@ -124,7 +124,7 @@ class Faults:
         strike()
 
     def _later(self, delay: float, action: Callable[[], None]) -> None:
-        """Does it then, unless the faults are over by then."""
+        """Schedule an action, unless the faults are over by then."""
         self._schedule.after(delay, lambda: None if self._is_over else action())
 
     # The network.
@@ -153,7 +153,7 @@ class Faults:
         self._network.unblock(*pair)
 
     def _storm(self) -> None:
-        """Everything is late for a while, and some of it refused."""
+        """Delay everything for a while, and refuse some connections."""
         latency = self._random.choice((0.01, 0.3, 3.0, 30.0))
         self._trace("network", f"a storm: {latency} s late")
         self._set_weather(
@@ -161,7 +161,7 @@ class Faults:
         )
 
     def _names(self) -> None:
-        """Names are hard to look up for a while."""
+        """Make name lookups slow or unreliable for a while."""
         self._trace("network", "names are hard to look up")
         self._set_weather(
             Weather(unknown=0.6, wrong_address=0.6, slow_names=self._random.choice((0.1, 20.0)))
@@ -178,7 +178,7 @@ class Faults:
         self._later(self._random.choice((1.0, 10.0, 60.0)), clear_up)
 
     def _intruder(self) -> None:
-        """Somebody connects who is no queue manager."""
+        """Connect from a computer without a queue manager."""
         data = self._random.choice((b"", b"GET / HTTP/1.0\r\n\r\n", self._random.randbytes(600), b"\x10\x5a"))
         stranger = Stranger("10.9.9.9")
         machine = self._random.choice(self._machines)
@@ -186,7 +186,7 @@ class Faults:
         self._network.intrude(stranger, machine, data, stays=self._random.random() < 0.5)
 
     def _replay(self) -> None:
-        """The connection of a machine comes a second time: all that it wrote, from the beginning."""
+        """Replay a connection of a machine: everything that it wrote, from the beginning."""
         recorded = [end for end in self._network.recorded if end.sent and end.peer is not None]
         if not recorded:
             return
@@ -214,7 +214,7 @@ class Faults:
         self._watch(machine, machine.life)
 
     def _watch(self, machine: Machine, life: int) -> None:
-        """Starts the machine again some time after it has died of a write."""
+        """Restart the machine some time after it has crashed on a write."""
         if machine.is_up and machine.life == life:
             self._later(0.5, partial(self._watch, machine, life))
         else:
@@ -224,14 +224,14 @@ class Faults:
         self._later(self._random.choice(_DOWN_S) * (0.5 + self._random.random()), machine.start)
 
     def _stop(self) -> None:
-        """Somebody stops the queue manager as it should be, and starts it again."""
+        """Stop the queue manager properly, and start it again."""
         machine = self._random.choice(self._machines)
         life = machine.life
         machine.post(lambda: None if self._is_over else machine.stop())
         self._watch(machine, life)
 
     def _full(self) -> None:
-        """The store has hardly any room for a while."""
+        """Leave the store almost no space for a while."""
         machine = self._random.choice(self._machines)
         machine.disk.max_bytes = machine.store.size + 64 * 1024 + self._random.choice((0, 500, 20_000))
         machine.was_short = True
@@ -243,7 +243,7 @@ class Faults:
         self._later(self._random.choice((1.0, 20.0, 60.0)), recover)
 
     def _throttle(self) -> None:
-        """The queue manager takes no messages for a while."""
+        """Make the queue manager refuse messages for a while."""
         machine = self._random.choice(self._machines)
         if not machine.is_up:
             return
@@ -260,7 +260,7 @@ class Faults:
         self._later(self._random.choice((1.0, 20.0, 60.0)), recover)
 
     def _offline(self) -> None:
-        """An administrator takes the queue manager off the network for a while."""
+        """Take the queue manager offline, as an administrator would, for a while."""
         machine = self._random.choice(self._machines)
         if not machine.is_up:
             return
@@ -277,7 +277,7 @@ class Faults:
         self._later(self._random.choice((1.0, 20.0, 60.0)), recover)
 
     def _clog(self) -> None:
-        """One side of a connection takes no more bytes for a while, though it is alive."""
+        """Block one side of a live connection from sending for a while."""
         dialer = self._some_connection()
         end = dialer if dialer is None or self._random.random() < 0.5 else dialer.peer
         if end is None:

@@ -1,7 +1,7 @@
-"""A computer with one queue manager: its disk, its two clocks, its starts and its ends.
+"""A computer with one queue manager: its disk, its two clocks, its starts and stops.
 
-What arrives waits in a mailbox and is worked off in batches, as in the daemon. A batch whose commit takes
-long keeps the machine busy, and its outputs leave when the disk is done.
+Input waits in a mailbox and is processed in batches, as in the daemon. A batch with a slow commit keeps the
+machine busy, and its outputs leave when the disk is done.
 """
 
 from collections.abc import Callable
@@ -24,42 +24,42 @@ from tiercel.sim.schedule import Event, Schedule
 from tiercel.sim.trace import Trace
 from tiercel.store.memory_store import CommitFails, Crash, MemoryStore, Write
 
-START = 1_700_000_000  # the wall clock when the world begins
+START = 1_700_000_000  # wall-clock time at the start of the world
 OWNER = Token.local_system()
-_TICK = 0.0001  # seconds that one turn of the loop takes at least
-_TURNS_PER_SECOND = 2_000  # more than this is a machine that spins
+_TICK = 0.0001  # minimum seconds of one turn of the loop
+_TURNS_PER_SECOND = 2_000  # above this, the machine is spinning
 
 
 class SpinError(Exception):
-    """A machine keeps turning and nothing comes of it."""
+    """A machine keeps running turns without progress."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What a machine is built of; the tests of the simulator put broken ones in."""
+    """The components of a machine; the tests of the simulator substitute broken ones."""
 
     engine: type[Engine] = Engine
     node: type[Node] = Node
     transports: "Callable[[Machine], Transports]" = lambda machine: machine.new_transports()
-    forms: tuple[str, ...] = ()  # of the names that applications use, beside those that the seed gives
+    forms: tuple[str, ...] = ()  # extra forms of format names for the applications, besides those of the seed
 
 
 @dataclass(slots=True)
 class Note:
-    """What somebody did in a batch, and what is to be known once its fate is: True when it is durable."""
+    """A callback for the outcome of a batch: True if it became durable."""
 
     decide: Callable[[bool], None]
 
 
 @dataclass(slots=True)
 class Disk:
-    """How fast the disk is, and when the plug is pulled."""
+    """The speed and the planned failures of the disk."""
 
     commit_s: float = 0.001
     max_bytes: int | None = None
     writes_to_crash: int | None = None
-    kept: bool = False  # a crash at a commit: whether it had reached the disk
-    is_error: bool = False  # a commit that fails instead of a crash
+    kept: bool = False  # whether the commit that crashes had reached the disk
+    is_error: bool = False  # fail the commit instead of crashing
 
 
 class Machine:
@@ -84,16 +84,14 @@ class Machine:
         self.is_up = False
         self.life = 0
         self.crashes = 0
-        self.deleted: set[str] = set()  # queues that were deleted at some time, though they may be back
-        self.was_short = (
-            False  # of room: then copies and acknowledgements may be missing, and the ledger says so
-        )
+        self.deleted: set[str] = set()  # queues that were ever deleted, even if created again
+        self.was_short = False  # of space: copies and acknowledgements may be missing, and the ledger says so
         self.ends: dict[int, End] = {}
         self.node: Node
         self.engine: Engine
         self.transports: Transports
         self.protocol: Inputs
-        self.starting: list[Callable[[], None]] = []  # told after every start
+        self.starting: list[Callable[[], None]] = []  # called after every start
         self._parts = parts
         self._schedule = schedule
         self._network = network
@@ -160,7 +158,7 @@ class Machine:
             tell()
 
     def crash(self, *, kept: bool = False) -> None:
-        """The process dies; the disk keeps what was committed, and `kept` says it of the running batch."""
+        """Kill the process; committed data survives, and `kept` says whether the running batch does."""
         is_silent = self._random.random() < 0.5
         how = "the whole machine" if is_silent else "the process"
         self._trace(self.name, f"dies, {how}{'; the last commit had reached the disk' if kept else ''}")
@@ -171,7 +169,7 @@ class Machine:
     def _end(self, *, is_silent: bool) -> None:
         self.is_up = self._is_stopping = False
         self._watchers.clear()
-        self.crashes += 1  # a stop loses express messages just as well
+        self.crashes += 1  # a proper stop loses express messages as well
         self._mailbox.clear()
         for event in (self._turn, self._wake):
             if event is not None:
@@ -181,7 +179,7 @@ class Machine:
         self._network.stopped(self, is_silent=is_silent)
 
     def stop(self) -> None:
-        """Ends as the daemon does when it is told to; for a command, which is then the last of its batch."""
+        """Stop as the daemon does; call it from a command, which becomes the last one of its batch."""
         self._is_stopping = True
 
     def _shut_down(self) -> None:
@@ -195,7 +193,7 @@ class Machine:
     # Batches.
 
     def post(self, command: Callable[[], None]) -> None:
-        """Has something done in the next batch."""
+        """Run a command in the next batch."""
         if not self.is_up:
             return
         self._mailbox.append(command)
@@ -203,11 +201,11 @@ class Machine:
             self._turn = self._schedule.at(max(self._schedule.now, self._busy_until), self._work)
 
     def note(self, decide: Callable[[bool], None]) -> None:
-        """For a command: `decide` hears whether the batch that it runs in became durable."""
+        """From a command: call `decide` with whether its batch became durable."""
         self._notes.append(Note(decide))
 
     def watch(self, look: Callable[[bool], bool]) -> None:
-        """Has `look` called after every batch with its fate, until it says that it has seen enough."""
+        """Call `look` after every batch with its outcome, until it returns True."""
         self._watchers.append(look)
 
     def _work(self) -> None:
@@ -268,7 +266,7 @@ class Machine:
 
     def _meet_write(self, write: Write, _number: int) -> None:
         disk = self.disk
-        if self._has_committed:  # a batch that goes on after its commit: what was noted before is durable
+        if self._has_committed:  # the batch continues after its commit: earlier notes are durable
             self._decide(is_durable=True)
             self._has_committed = False
         if disk.writes_to_crash is not None:
@@ -289,12 +287,12 @@ class Machine:
         return Transports(self.node, self.settings, self.perform)
 
     def perform(self, actions: list[Action]) -> None:
-        """Lets the outputs go when the commit is done; a machine that dies before takes them with it."""
+        """Release the outputs when the commit is done; a machine that dies first loses them."""
         if actions:
             self.after_commit(partial(self._network.perform, self, actions))
 
     def after_commit(self, act: Callable[[], None]) -> None:
-        """Has something done when the disk is done with the batch, unless the machine dies before."""
+        """Act when the disk is done with the batch, unless the machine dies first."""
         if self._busy_until <= self._schedule.now:
             act()
             return
@@ -307,5 +305,5 @@ class Machine:
         self._schedule.at(self._busy_until, release)
 
     def poke(self) -> None:
-        """Makes a turn although nothing has come, as after a change of the clock."""
+        """Run a turn without input, for example after a clock change."""
         self.post(lambda: None)

@@ -1,8 +1,8 @@
-"""The network: byte streams that keep their order and nothing else, names, and datagrams.
+"""The network: byte streams that only guarantee order, names, and datagrams.
 
-Bytes of a stream arrive late and in pieces of any size. A stream can be cut so that both sides hear of it,
-or one, or none; what was on its way is then lost. Between two computers that cannot reach each other bytes
-wait, as TCP would send them again, and new connections fail.
+Bytes of a stream arrive late and in pieces of any size. When a stream is cut, both sides notice, or one, or
+none; data in transit is then lost. Between two computers that cannot reach each other, bytes wait, as TCP
+would retransmit them, and new connections fail.
 """
 
 from collections import deque
@@ -18,8 +18,8 @@ from tiercel.model.codes import ConnectionStatus
 from tiercel.sim.schedule import Schedule
 from tiercel.sim.trace import PacketReader, Trace
 
-NOBODY = "192.0.2.99"  # an address that no computer has
-_ASKING_PORT = 50_000  # where pings come from
+NOBODY = "192.0.2.99"  # an address without a computer
+_ASKING_PORT = 50_000  # source port of pings
 _REASONS_TO_CLOSE = (
     "idle",
     "no session after",
@@ -31,27 +31,27 @@ _REASONS_TO_CLOSE = (
     "there is no room",
     "we have reached ourselves",
 )
-_RECORDED = 8  # connections whose bytes are kept, to come a second time
+_RECORDED = 8  # connections whose bytes are kept for a replay
 _RECORDED_BYTES = 100_000
 
 
 class Host(Protocol):
-    """What the network knows of a computer."""
+    """A computer, as the network sees it."""
 
     name: str
     addresses: tuple[str, ...]
     is_up: bool
-    life: int  # counts the starts
-    ends: "dict[int, End]"  # its connections, by the numbers that its protocol has given them
+    life: int  # number of starts
+    ends: "dict[int, End]"  # its connections, by their numbers in its protocol
     protocol: Inputs
 
     def post(self, command: Callable[[], None]) -> None:
-        """Has something done in the next batch."""
+        """Run a command in the next batch."""
 
 
 @dataclass(eq=False, slots=True)
 class End:
-    """One side of a connection, and what is on its way to the other side; None is the end of the stream."""
+    """One side of a connection, and the data in transit to the other side; None is the end of the stream."""
 
     host: Host
     life: int
@@ -59,11 +59,11 @@ class End:
     peer: "End | None" = None
     is_open: bool = True  # as far as this side's operating system knows
     is_cut: bool = False
-    hears_reset: bool = True  # of a cut, as soon as it writes
+    hears_reset: bool = True  # notices a cut as soon as it writes
     flight: deque[bytes | None] = field(default_factory=deque)
-    arrives: float = 0.0  # when the last byte on its way will be there
+    arrives: float = 0.0  # when the last byte in transit arrives
     stalled: int = 0
-    sent: bytearray | None = None  # everything that was written, if somebody records it
+    sent: bytearray | None = None  # everything written, if it is recorded
     written: PacketReader | None = None
     read: PacketReader | None = None
 
@@ -74,16 +74,16 @@ class End:
 
 @dataclass(slots=True)
 class Weather:
-    """How bad the network is at present; the faults change it."""
+    """The current quality of the network; the faults change it."""
 
     latency: float = 0.001
     jitter: float = 0.002
-    split: float = 0.2  # how likely bytes that were written together arrive in pieces
-    refuse: float = 0.0  # how likely a connection is refused
-    unknown: float = 0.0  # how likely a name has no address just now
-    wrong_address: float = 0.0  # how likely a dead address comes before the right one
+    split: float = 0.2  # probability that bytes written together arrive in pieces
+    refuse: float = 0.0  # probability that a connection is refused
+    unknown: float = 0.0  # probability that a name cannot be resolved
+    wrong_address: float = 0.0  # probability that a dead address comes before the right one
     lose_datagram: float = 0.0
-    slow_names: float = 0.0  # seconds that a name may take at most
+    slow_names: float = 0.0  # maximum seconds for a name lookup
 
 
 class Network:
@@ -95,11 +95,11 @@ class Network:
         self._names: dict[str, Host] = {}
         self._blocked: dict[frozenset[str], int] = {}
         self.weather = Weather()
-        self.connections: dict[End, None] = {}  # the dialing ends of those that somebody still holds
+        self.connections: dict[End, None] = {}  # the dialing ends of connections that are still in use
         self.recorded: list[End] = []
-        self.complaints: list[str] = []  # sessions between two machines that ended for no good reason
-        self._strange: set[tuple[str, int, int]] = set()  # connections of strangers
-        self.strays = False  # whether a name may lead to another machine, which must then refuse
+        self.complaints: list[str] = []  # sessions between two machines that ended without a good reason
+        self._strange: set[tuple[str, int, int]] = set()  # connections from computers without a queue manager
+        self.strays = False  # an expired OrderAck; a newer one says the same
         self.writes = 0
         self.bytes_written = 0
         self.last_write = 0.0
@@ -110,7 +110,7 @@ class Network:
         for name in names:
             self._names[name.casefold()] = host
 
-    # What a machine wants done.
+    # Actions of a machine.
 
     def perform(self, host: Host, actions: list[Action]) -> None:
         for action in actions:
@@ -201,7 +201,7 @@ class Network:
         self._schedule.after(self._delay(), partial(self._connected, end))
 
     def _join(self, end: End, target: Host, address: str) -> None:
-        """The two ends of a new connection; the acceptor is told at once."""
+        """Create the two ends of a new connection; the acceptor is told at once."""
         peer = self._new_end(target)
         end.peer, peer.peer = peer, end
         self.connections[end] = None
@@ -228,7 +228,7 @@ class Network:
             end.host.post(lambda: end.host.protocol.connect_failed(end.number, status))
 
     def _if_wanted(self, end: End, command: Callable[[], None]) -> None:
-        """Does it, unless the process has closed the connection meanwhile."""
+        """Run a command, unless the process has closed the connection in the meantime."""
         if end.host.ends.get(end.number) is end:
             command()
 
@@ -261,7 +261,7 @@ class Network:
         self._schedule.at(end.arrives, partial(self._land, end))
 
     def _land(self, end: End) -> None:
-        """The next piece of a stream reaches the other side, or nothing."""
+        """Deliver the next piece of a stream to the other side, or drop it."""
         if not end.flight or end.peer is None:
             return
         peer = end.peer
@@ -276,7 +276,7 @@ class Network:
             self.hang_up(peer)
         elif peer.is_alive:
             peer.host.post(partial(self._receive, peer, piece))
-        elif peer.host.is_up:  # its operating system knows nothing of the connection
+        elif peer.host.is_up:  # the operating system does not know the connection
             self._schedule.after(self._delay(), partial(self.hang_up, end))
 
     def _receive(self, end: End, piece: bytes) -> None:
@@ -287,7 +287,7 @@ class Network:
             end.host.protocol.received(end.number, piece)
 
     def tell_writable(self, end: End, *, is_writable: bool) -> None:
-        """The operating system of one side takes bytes of the connection, or no more for now."""
+        """Tell one side whether its operating system accepts more bytes for the connection."""
         if end.is_alive and end.host.ends.get(end.number) is end:
             self._trace(
                 end.host.name, f"#{end.number} takes {'bytes again' if is_writable else 'no more bytes'}"
@@ -311,7 +311,7 @@ class Network:
             self._forget(end)
 
     def hang_up(self, end: End) -> None:
-        """One side's operating system learns that the connection is gone."""
+        """Tell one side that the connection is gone."""
         if not end.is_alive:
             return
         end.is_open = False
@@ -332,7 +332,7 @@ class Network:
                 self.connections.pop(peer, None)
 
     def cut(self, end: End, *, dialer_hears: bool, acceptor_hears: bool) -> None:
-        """What is on its way is lost; who does not hear of it may find out by writing, or never."""
+        """Cut a connection; data in transit is lost. A side that is not told may notice on writing."""
         assert end.peer is not None
         names = f"{end.host.name}#{end.number} and {end.peer.host.name}#{end.peer.number}"
         hearers = [each for each, hears in ((end, dialer_hears), (end.peer, acceptor_hears)) if hears]
@@ -347,7 +347,7 @@ class Network:
             self.connections.pop(end, None)
 
     def stopped(self, host: Host, *, is_silent: bool) -> None:
-        """The process is gone; its operating system says so to the others, unless it is gone as well."""
+        """Handle the end of a process: its operating system closes the connections, unless it is down too."""
         for end in host.ends.values():
             if not end.is_open:
                 continue
@@ -360,7 +360,7 @@ class Network:
             self._forget(end)
         host.ends.clear()
 
-    # Who cannot reach whom.
+    # Partitions.
 
     def is_blocked(self, one: Host, other: Host) -> bool:
         return bool(self._blocked) and frozenset((one.name, other.name)) in self._blocked
@@ -390,10 +390,10 @@ class Network:
                         self._schedule.at(end.arrives, partial(self._land, end))
                     end.stalled = 0
 
-    # Strangers.
+    # Connections from other computers.
 
     def intrude(self, stranger: Host, target: Host, data: bytes, *, stays: bool) -> None:
-        """Somebody connects, sends bytes and does not care for an answer."""
+        """Connect, send bytes and ignore any answer."""
         if not target.is_up:
             return
         end = self._new_end(stranger)

@@ -1,4 +1,4 @@
-"""Time: a list of what happens when. It jumps from one event to the next, so an idle hour costs nothing."""
+"""Simulated time: a list of events. It jumps from one event to the next, so an idle hour costs nothing."""
 
 import heapq
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from itertools import count
 
 
 class Event:
-    """Something that will happen, unless it is cancelled first."""
+    """A future event, unless it is cancelled."""
 
     __slots__ = ("action", "time")
 
@@ -19,7 +19,7 @@ class Event:
 
 
 class Schedule:
-    """What happens at the same time happens in the order in which it was planned, the same in every run."""
+    """Events at the same time run in the order in which they were scheduled, the same in every run."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -35,7 +35,7 @@ class Schedule:
         return self.at(self.now + delay, action)
 
     def run_until(self, end: float, is_done: Callable[[], bool] = lambda: False) -> None:
-        """Lets everything happen up to `end`, or until `is_done` says so after some event."""
+        """Run all events up to `end`, or until `is_done` is true after an event."""
         while self._events and self._events[0][0] <= end:
             time, _, event = heapq.heappop(self._events)
             if event.action is None:

@@ -1,4 +1,4 @@
-"""What the applications of the world know: every message that was sent, and every one that was received."""
+"""The records of the applications: every message that was sent, and every one that was received."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -16,7 +16,7 @@ class Kind(Enum):
 
 @dataclass(slots=True)
 class Receipt:
-    """One receive that counts: its transaction, if it had one, was committed."""
+    """A receive that counts: its transaction, if any, was committed."""
 
     life: int  # of the machine where it was received
     lookup_id: int
@@ -25,14 +25,14 @@ class Receipt:
 
 @dataclass(slots=True, eq=False)
 class SentMessage:
-    """One message that an application sent, and what it asked for."""
+    """A message that an application sent, with its options."""
 
     label: str
     kind: Kind
     source: Machine
     target: Machine
     queue: str
-    name: str  # the format name that it was sent to
+    name: str  # the destination format name
     time_to_reach_queue: int
     time_to_be_received: int
     acknowledgements: int
@@ -42,8 +42,8 @@ class SentMessage:
     life: int = 0  # of the sender
     id: MessageId | None = None
     sent_time: int = 0
-    order: int = 0  # of its commit among all
-    is_sent: bool = False  # and durable, if it is not express
+    order: int = 0  # position of its commit among all
+    is_sent: bool = False  # and durable, unless express
     is_refused: bool = False  # by the sender's own queue manager, with an error
     receipts: list[Receipt] = field(default_factory=list)
 
@@ -64,7 +64,7 @@ class SentMessage:
 
 
 class SentMessages:
-    """All messages, by their labels: each label is written once."""
+    """All messages by label; labels are unique."""
 
     def __init__(self) -> None:
         self.all: dict[str, SentMessage] = {}

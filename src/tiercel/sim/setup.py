@@ -1,4 +1,4 @@
-"""The computers of a world, with the queues that every one of them has."""
+"""The computers of a world, with the queues that each of them has."""
 
 from functools import cache
 from random import Random
@@ -14,7 +14,7 @@ from tiercel.store.memory_store import MemoryStore
 NAMES = ("ALPHA", "BRAVO", "CHARLIE", "DELTA")
 TRANSACTIONAL_QUEUES = ("orders", "bills")
 PLAIN_QUEUES = ("news", "notes")
-SMALL_QUEUES = ("thimble", "thimbletx")  # a small quota: what comes is soon refused
+SMALL_QUEUES = ("thimble", "thimbletx")  # a small quota: messages are soon refused
 ADMIN_QUEUE = "admin"
 QUEUES = (*TRANSACTIONAL_QUEUES, *PLAIN_QUEUES, *SMALL_QUEUES, ADMIN_QUEUE)
 _SMALL_QUOTA_KIB = 2
@@ -27,7 +27,7 @@ def addresses_of(index: int) -> tuple[str, ...]:
 
 
 def create(engine: Engine, queue: str) -> int:
-    """Makes one of the queues, and gives its number."""
+    """Create one of the queues; returns its number."""
     quota = {"quota_kib": _SMALL_QUOTA_KIB} if queue in SMALL_QUEUES else {}
     state = engine.queues.create(
         PathName.parse(rf".\private$\{queue}"),
@@ -43,7 +43,7 @@ def create(engine: Engine, queue: str) -> int:
 
 @cache
 def installed(index: int) -> tuple[UUID, dict[str, int], Contents]:
-    """A queue manager as its installation leaves it: who it is, the numbers of its queues, its disk."""
+    """A newly installed queue manager: its identifier, the numbers of its queues, its disk."""
     random = Random(f"machine {index}")  # noqa: S311 -- identifiers of a simulation
     store = MemoryStore()
     engine = Engine(

@@ -1,4 +1,4 @@
-"""One world from one seed: build it, let things go wrong, let it come to rest, look for what is not right."""
+"""One world from one seed: build it, inject faults, let it come to rest, check the invariants."""
 
 import traceback
 from collections.abc import Callable
@@ -20,8 +20,8 @@ from tiercel.sim.workload import Taste, Workload, outgoing_queues
 from tiercel.store.memory_store import MemoryStore
 
 _HOUR = 3600.0
-_PATIENCE_S = 30 * _HOUR  # after the faults: the longest pause of the resend table is six hours
-_IDLE_S = 2 * _HOUR  # after the rest: every session must have been closed by then
+_PATIENCE_S = 30 * _HOUR  # after the faults: the longest interval of the resend table is six hours
+_IDLE_S = 2 * _HOUR  # after coming to rest: all sessions must be closed by then
 _MOST_WRITES = 20_000
 
 
@@ -48,11 +48,11 @@ class Result:
 
 
 def run(seed: int, parts: Parts | None = None, listener: Callable[[str], None] | None = None) -> Result:
-    """The world of a seed, from its beginning to its end; `listener` gets the trace line by line."""
+    """Run the world of a seed from start to end; `listener` gets the trace line by line."""
     world = World(seed, parts or Parts(), listener)
     try:
         return world.run()
-    except Exception:  # noqa: BLE001 -- whatever escapes from the product is a finding
+    except Exception:  # noqa: BLE001 -- any exception of the product is a finding
         world.trace("world", "ends with an error")
         return replace(world.result(), problems=[traceback.format_exc().rstrip()])
 
@@ -97,7 +97,7 @@ class World:
         self.machines = [self._machine(index, parts) for index in range(random.choice((2, 2, 3, 3, 4)))]
         duration = random.choice((20.0, 120.0, 120.0, 600.0))
         way = self._configure(random)
-        is_focused = random.random() < 0.4  # much traffic in few streams
+        is_focused = random.random() < 0.4  # heavy traffic in few streams
         taste = Taste(
             actions=random.choice((6, 12, 20, 40)),
             duration=duration,
@@ -114,7 +114,7 @@ class World:
             self.network.strays = taste.forms == ("private",) and way is Way.KNOWN
             taste.transactional_queues, taste.plain_queues = ("orders",), ("news",)
         menu = Menu(count=random.choice((0, 3, 6, 12, 20)), duration=duration)
-        # A router whose clock is days ahead lets nothing through, and the senders try for days.
+        # A router whose clock is days ahead forwards nothing, and the senders retry for days.
         menu.leaps = way in {Way.KNOWN, Way.STRANGERS} and random.random() < 0.15
         self._duration = duration
         self._drains = random.random() < 0.7
@@ -129,7 +129,7 @@ class World:
         )
 
     def _random(self, purpose: str) -> Random:
-        """A source of its own for each part: a change in one does not turn the others over."""
+        """A separate random source per part: a change in one does not affect the others."""
         return Random(f"{self.seed} {purpose}")  # noqa: S311 -- it must be the same every time
 
     def _machine(self, index: int, parts: Parts) -> Machine:
@@ -149,7 +149,7 @@ class World:
         return machine
 
     def _configure(self, random: Random) -> Way:
-        """Settings that the seed varies, and the ways between the machines."""
+        """The settings that the seed varies, and the routes between the machines."""
         common = Settings(
             window_size=random.choice((64, 64, 2, 1)),
             ping=random.random() < 0.2,
@@ -163,7 +163,7 @@ class World:
         ways += [Way.STAR, Way.STAR] if count > 2 else []
         ways += [Way.LINE, Way.LINE] if count > 3 else []
         way = random.choice(ways)
-        if way in {Way.KNOWN, Way.STRANGERS}:  # who lets nobody in is no router
+        if way in {Way.KNOWN, Way.STRANGERS}:  # a router must accept sessions
             common = replace(common, max_in_sessions=random.choice((*[None] * 14, 1, 3)))
         for index, machine in enumerate(self.machines):
             neighbours = _NEIGHBOURS[way](index, count)
@@ -202,7 +202,7 @@ class World:
         return result
 
     def _rest(self) -> None:
-        """Waits until nothing is on its way any more, and a while longer."""
+        """Wait until nothing is in transit, and a while longer."""
         end = self.schedule.now + _PATIENCE_S
         while self.schedule.now < end:
             self.schedule.run_until(min(self.schedule.now + 600.0, end))
@@ -219,7 +219,7 @@ class World:
         )
 
     def _judge_rest(self) -> list[str]:
-        """After the last message nobody has anything to say, and every connection is closed."""
+        """Check that the machines are silent after the last message, and all connections closed."""
         problems = [f"a session ended for no good reason: {text}" for text in self.network.complaints]
         before = self.network.writes
         self.schedule.run_until(self.schedule.now + _IDLE_S)
@@ -237,10 +237,10 @@ class World:
         return problems
 
     def _history_holds(self) -> bool:
-        """Whether the receivers could remember everything: no clock has jumped far, and there was room."""
+        """Whether the receivers' histories cover everything: no clock has jumped far, and there was space."""
         return all(
             machine.settings.history_size > len(self.sent_messages.all)
-            and machine.settings.max_in_sessions is None  # who is refused may come again after an hour
+            and machine.settings.max_in_sessions is None  # a refused peer may try again after an hour
             and abs(machine.wall_offset) < 900
             and not machine.clock_has_leapt
             for machine in self.machines
@@ -257,6 +257,6 @@ class World:
 
 
 def _expires_soon(machine: Machine) -> bool:
-    """Whether a message will end by itself, and its sender will be told."""
+    """Whether a message will expire, and its sender will be notified."""
     deadline = machine.engine.next_deadline
     return deadline is not None and deadline - machine.wall_clock() < 2 * _IDLE_S

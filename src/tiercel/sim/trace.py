@@ -1,4 +1,4 @@
-"""The story of a run, one line per event: `time machine event`."""
+"""The trace of a run, one line per event: `time machine event`."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ from tiercel.wire.user_message import UserMessage
 
 
 class Trace:
-    """Costs nothing unless somebody listens: a seed that fails is run again with a listener."""
+    """Free unless there is a listener: a seed that fails is run again with one."""
 
     def __init__(self, schedule: Schedule, listener: Callable[[str], None] | None) -> None:
         self._schedule = schedule
@@ -31,7 +31,7 @@ class Trace:
 
 
 class PacketReader:
-    """Says in words what one direction of a connection carries."""
+    """Describes the packets of one direction of a connection."""
 
     def __init__(self) -> None:
         self._framer = Framer()

@@ -1,4 +1,4 @@
-"""The applications: they send, receive, purge, pause and resume as the seed says, and keep book of it."""
+"""The applications: they send, receive, purge, pause and resume as the seed says, and record it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -42,18 +42,18 @@ _RECEIVE_ADMIN = QueueAccess.RECEIVE | QueueAccess.ADMIN
 
 @dataclass(slots=True)
 class Taste:
-    """What the applications of this seed like to do."""
+    """The habits of the applications of this seed."""
 
     actions: int = 40
-    bursts: tuple[int, ...] = (1, 1, 2, 5)  # how many messages they send at once
+    bursts: tuple[int, ...] = (1, 1, 2, 5)  # number of messages sent at once
     duration: float = 120.0
     forms: tuple[str, ...] = _FORMS
-    local: float = 0.15  # how often they send to a queue of their own machine
+    local: float = 0.15  # probability of sending to a queue of the same machine
     expiring: float = 0.15
     journaling: float = 0.4
     acknowledged: float = 0.3
-    refused: float = 0.05  # how often they send to a queue that will refuse
-    misspelt: float = 0.1  # how often they write a name in capitals, which means the same queue
+    refused: float = 0.05  # probability of sending to a queue that will refuse
+    misspelt: float = 0.1  # probability of writing a name in capitals, which means the same queue
     transactional_queues: tuple[str, ...] = TRANSACTIONAL_QUEUES
     plain_queues: tuple[str, ...] = PLAIN_QUEUES
     weights: dict[str, int] = field(
@@ -79,7 +79,7 @@ def parse(name: str) -> FormatName:
 
 @dataclass(slots=True, eq=False)
 class _Decision:
-    """What a coordinator has decided about a prepared transaction."""
+    """The coordinator's decision about a prepared transaction."""
 
     id: UUID
     commits: bool
@@ -131,7 +131,7 @@ class Workload:
                 machine.note(partial(self._mark_sent, [sent]))
 
     def _transact(self, machine: Machine) -> None:
-        """Several messages to several queues; what is in one transaction goes together or not at all."""
+        """Send several messages to several queues; a transaction is sent completely or not at all."""
         transaction = machine.engine.transactions.begin()
         sent: list[SentMessage] = []
         receipts = self._receive_some(machine, transaction) if self._random.random() < 0.2 else []
@@ -148,7 +148,7 @@ class Workload:
         sent: list[SentMessage],
         receipts: list[tuple[SentMessage, Receipt]],
     ) -> None:
-        """Ends it now, or in a later batch."""
+        """End it now, or in a later batch."""
         commits, life = self._random.random() < 0.8, machine.life
 
         def end() -> None:
@@ -227,7 +227,7 @@ class Workload:
         return sent, self._message(sent)
 
     def compose_plain(self, machine: Machine) -> tuple[SentMessage, Message]:
-        """A transactional message that asks for nothing, for whoever sends it in another way."""
+        """A transactional message without special options, for callers that send it in another way."""
         random, taste = self._random, self._taste
         target, queue = random.choice(self._machines), random.choice(taste.transactional_queues)
         sent = SentMessage(
@@ -248,7 +248,7 @@ class Workload:
         return sent, self._message(sent)
 
     def number(self, sent: list[SentMessage]) -> None:
-        """Notes the order in which messages are committed."""
+        """Record the order in which messages are committed."""
         for each in sent:
             each.order = self._sent_messages.next_order()
 
@@ -286,7 +286,7 @@ class Workload:
         return parse(self._name(sent.admin, ADMIN_QUEUE, self._random.choice(self._taste.forms)))
 
     def _form(self, machine: Machine, target: Machine) -> str:
-        """The form of a name; HTTP names lead out of a machine even when they lead back to it."""
+        """The form of a name; HTTP names leave the machine even if they lead back to it."""
         form = self._random.choice(self._taste.forms)
         return "os" if form == "http" and target is machine else form
 
@@ -354,7 +354,7 @@ class Workload:
                 sent.receipts.append(receipt)
 
     def _wait(self, machine: Machine) -> None:
-        """A read that waits: whatever batch brings the message, it counts if that batch is durable."""
+        """A read that waits: it counts if the batch that brings the message is durable."""
         queue = self._random.choice((*PLAIN_QUEUES, *TRANSACTIONAL_QUEUES))
         try:
             opened = self._open(machine, rf"DIRECT=OS:.\private$\{queue}", QueueAccess.RECEIVE)
@@ -382,7 +382,7 @@ class Workload:
     # Coordinators.
 
     def _prepare(self, machine: Machine) -> None:
-        """A transaction whose outcome somebody else knows: once prepared, it outlives a crash."""
+        """A transaction with an external coordinator: once prepared, it survives a crash."""
         transaction = machine.engine.transactions.begin()
         sent: list[SentMessage] = []
         receipts = self._receive_some(machine, transaction) if self._random.random() < 0.5 else []
@@ -406,7 +406,7 @@ class Workload:
         self._schedule.after(delay, partial(machine.post, partial(self._decide, machine, decision)))
 
     def _decide(self, machine: Machine, decision: "_Decision") -> None:
-        """The coordinator says how the transaction ends, as often as it takes."""
+        """Announce the coordinator's decision, repeatedly if necessary."""
         transactions = machine.engine.transactions
         if decision.is_over or all(each.id != decision.id for each in transactions.in_doubt()):
             return
@@ -428,7 +428,7 @@ class Workload:
         machine.note(done)
 
     def settle(self) -> None:
-        """Every queue is there, and every coordinator speaks: nothing is in doubt any more."""
+        """Recreate all queues, and let all coordinators decide, so that nothing is in doubt."""
         for machine in self._machines:
             for queue in sorted(machine.deleted):
                 machine.post(partial(self._create, machine, queue))
@@ -444,7 +444,7 @@ class Workload:
             self._trace(machine.name, f"purges {queue}: {machine.engine.purging.purge(opened)}")
 
     def _delete(self, machine: Machine) -> None:
-        """A queue goes, with all that is in it, and another of the same name comes after a while."""
+        """Delete a queue with all its messages; another of the same name is created after a while."""
         queue = self._random.choice((*PLAIN_QUEUES, *TRANSACTIONAL_QUEUES))
         state = machine.engine.queues.find(parse(rf"DIRECT=OS:.\private$\{queue}"))
         if state is None:
@@ -468,7 +468,7 @@ class Workload:
     def _purge_outgoing(self, machine: Machine) -> None:
         names = {
             sent.name.casefold() for sent in self._sent_messages.all.values()
-        }  # acknowledgements are left alone
+        }  # acknowledgements are not purged
         for state in self._some_outgoing(machine):
             if state.queue.label.casefold() not in names:
                 continue
@@ -496,7 +496,7 @@ class Workload:
     # The end.
 
     def drain(self) -> None:
-        """Somebody receives everything that is still there."""
+        """Receive everything that is left."""
         for machine in self._machines:
             for queue in (*PLAIN_QUEUES, *TRANSACTIONAL_QUEUES, *SMALL_QUEUES):
                 machine.post(partial(self._drain, machine, queue))

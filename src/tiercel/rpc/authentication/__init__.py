@@ -1,12 +1,12 @@
-r"""Who calls, and how calls are signed and sealed: NTLM, SPNEGO and Kerberos for the RPC machines.
+r"""Authentication of callers, signing and sealing: NTLM, SPNEGO and Kerberos for the RPC machines.
 
-A server makes its providers once, a client makes an initiator for each connection:
+A server creates its providers once; a client creates an initiator for each connection:
 
     providers = acceptors(NtlmServer(AccountFile(path), computer_name="LINUX-HOST"))
     context = initiator(password(r"EXAMPLE\reader", "secret"), "linux-host")
 
-NTLM and SPNEGO of the server are our own and take any bytes; pyspnego makes the client's tokens and reaches
-Kerberos. docs/decisions says why.
+The server's NTLM and SPNEGO are our own and accept arbitrary bytes; pyspnego makes the client's tokens and
+provides Kerberos. docs/decisions gives the reasons.
 """
 
 from tiercel.rpc.authentication.initiator import Credentials, Initiator

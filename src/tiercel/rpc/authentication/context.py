@@ -1,4 +1,4 @@
-"""What all security contexts here have in common: tokens, then fragments, and no way back from a failure."""
+"""The common part of all security contexts: tokens first, then fragments; a failure is final."""
 
 from abc import ABC, abstractmethod
 from typing import Final, Protocol
@@ -10,7 +10,7 @@ REFUSED: Final = "the logon was refused"
 
 
 class Protector(Protocol):
-    """Signs and seals with the keys of a logon that has come to its end."""
+    """Signs and seals with the keys of a completed logon."""
 
     @property
     def signs_headers_always(self) -> bool: ...
@@ -34,9 +34,9 @@ class Protector(Protocol):
 
 
 class Context(ABC):
-    """A `SecurityContext`: `_step` sets `protector` when the peer has proved itself."""
+    """A `SecurityContext`: `_step` sets `protector` once the peer is authenticated."""
 
-    # Whether SPNEGO must have its list of mechanisms signed, even though the client's first one was taken.
+    # Whether SPNEGO must require a signed list of mechanisms, even if the client's first choice was taken.
     wants_mechanisms_signed = False
 
     def __init__(self, level: AuthenticationLevel) -> None:
@@ -51,7 +51,7 @@ class Context(ABC):
 
     @property
     def identity(self) -> Identity | None:
-        """Who the peer is; None on a client, which cannot tell."""
+        """The peer; None on a client, which cannot know it."""
         return self._identity if self.is_complete else None
 
     @property
@@ -85,7 +85,7 @@ class Context(ABC):
         try:
             return protector.unwrap(header, sealed, trailer, signature)
         except AuthenticationError:
-            self._has_failed = True  # the two sides count differently from here on
+            self._has_failed = True  # from here on the two sides count differently
             raise
 
     def sign(self, header: bytes, stub: bytes, trailer: bytes) -> bytes:

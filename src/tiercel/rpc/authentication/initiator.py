@@ -1,6 +1,6 @@
 """The client's side of every mechanism: pyspnego makes the tokens.
 
-What NTLM protects, the same code protects as on the server: it costs a fraction of pyspnego's.
+NTLM messages are protected by the same code as on the server, at a fraction of pyspnego's cost.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ Credentials = Sequence[spnego.Credential]
 
 
 class Initiator(Context):
-    """Logs on to `host` as one of `credentials`: passwords, NT hashes, keytabs or ticket caches."""
+    """Logs on to `host` with one of `credentials`: passwords, NT hashes, keytabs or ticket caches."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Initiator(Context):
                 protocol=_PROTOCOLS[kind],
                 context_req=WANTED,
             )
-        except Exception as problem:  # the libraries raise what they like
+        except Exception as problem:  # the libraries raise arbitrary exceptions
             raise AuthenticationError(f"there is no way to log on to {host}: {problem}") from problem
 
     def _step(self, token: bytes) -> bytes | None:
@@ -66,7 +66,7 @@ class Initiator(Context):
         return answer
 
     def _watch(self, token: bytes, answer: bytes | None) -> None:
-        """What was agreed stands in the tokens: flags of NTLM, and signatures of SPNEGO."""
+        """Record what the tokens negotiated: NTLM flags, and SPNEGO signatures."""
         sent = answer or b""
         if self._is_wrapped:
             received = decode_token(token) if token else None
@@ -75,7 +75,7 @@ class Initiator(Context):
             self._has_signed |= message is not None and message.mech_list_mic is not None
             sent = _inside(message)
         if sent.startswith(ntlm.SIGNATURE) and ntlm.message_type(sent) == ntlm.AUTHENTICATE:
-            self._flags = ntlm.Authenticate.decode(sent).flags  # which also sees that it is NTLMv2
+            self._flags = ntlm.Authenticate.decode(sent).flags  # also checks that it is NTLMv2
 
     def _ntlm(self) -> NtlmSession:
         wanted = _SIGNED | ntlm.SEAL if self.level.is_sealed else _SIGNED if self.level.is_signed else 0

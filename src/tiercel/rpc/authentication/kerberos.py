@@ -1,4 +1,4 @@
-"""Kerberos through GSSAPI: [MS-KILE] 3.4.5, in the three legs that DCE asks for.
+"""Kerberos through GSSAPI: [MS-KILE] 3.4.5, with the three legs of DCE style.
 
 Needs the packages gssapi and krb5 (`pip install tiercel[kerberos]`), which need the system's libraries.
 """
@@ -25,20 +25,20 @@ WANTED: Final = (
     | spnego.ContextReq.confidentiality
     | spnego.ContextReq.dce_style
 )
-# What sealing adds to a signature: a confounder, a copy of the header ([RFC4121] 4.2.4) and a filler.
-# With RC4 it is only a confounder ([RFC4757] 7.3), and the whole is smaller than anything newer.
+# Sealing adds this to a signature: a confounder, a copy of the header ([RFC4121] 4.2.4) and padding.
+# With RC4 it is only a confounder ([RFC4757] 7.3), and the total is smaller than with newer ciphers.
 _SEALING_SIZE: Final = 48
 _SEALING_SIZE_RC4: Final = 8
 _SMALLEST_NEWER: Final = 60
 
 
 def is_available() -> bool:
-    """Whether this computer has what Kerberos needs."""
+    """Whether the libraries for Kerberos are installed."""
     return find_spec("gssapi") is not None and find_spec("krb5") is not None
 
 
 class GssProtector:
-    """A `Protector` by the GSSAPI, which keeps keys and sequence numbers itself."""
+    """A `Protector` that uses GSSAPI, which keeps the keys and sequence numbers."""
 
     signs_headers_always = False
 
@@ -96,7 +96,7 @@ def _data(buffers: Iterable[IOVResBuffer]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class KerberosServer:
-    """What all logons of a server share: the keytab, or else the system's own, and who has which SID."""
+    """Shared by all logons of a server: the keytab (default: the system's), and the SIDs of principals."""
 
     accounts: Directory | None = None
     keytab: Path | None = None
@@ -126,7 +126,7 @@ class KerberosAcceptor(Context):
                 return answer
             principal = self._gss.client_principal or ""
             protector = GssProtector(self._gss, self.level)
-        except Exception as problem:  # the libraries raise what they like
+        except Exception as problem:  # the libraries raise arbitrary exceptions
             self._server.report(str(problem))
             raise AuthenticationError(REFUSED) from problem
         if not principal:

@@ -1,7 +1,7 @@
 """The server's side of NTLM: [MS-NLMP] 3.2.5.
 
-pyspnego's acceptor puts the client's answer together again from its parts, and so refuses those of Samba,
-Wine and impacket, which end it otherwise; here the proof is checked over the bytes that came.
+pyspnego's acceptor rebuilds the client's answer from its parts, and so rejects those of Samba, Wine and
+impacket, which end differently; here the proof is checked over the received bytes.
 """
 
 import hmac
@@ -33,7 +33,7 @@ _SHOWN = 120  # characters of a name
 
 @dataclass(frozen=True, slots=True)
 class NtlmServer:
-    """What all logons of a server share. `report` hears why one was refused; the client never does."""
+    """Shared by all logons of a server. `report` is told why one was refused; the client never is."""
 
     accounts: Directory
     computer_name: str
@@ -42,7 +42,7 @@ class NtlmServer:
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
     draw: Callable[[int], bytes] = secrets.token_bytes
-    # Nobody's password: who has no account costs as much work as who has one.
+    # The hash for unknown accounts, so that they take as much time as known ones.
     nobody: bytes = field(default_factory=lambda: secrets.token_bytes(KEY_SIZE), repr=False)
 
     def __call__(self, level: AuthenticationLevel) -> "NtlmAcceptor":
@@ -77,7 +77,7 @@ class NtlmAcceptor(Context):
             ntlm.AV_COMPUTER: encode_text(name),
             ntlm.AV_DNS_DOMAIN: encode_text(dns_name.partition(".")[2]),
             ntlm.AV_DNS_COMPUTER: encode_text(dns_name),
-            # A client that finds the time here sends a MIC over all three messages.
+            # The timestamp makes the client send a MIC over all three messages.
             ntlm.AV_TIMESTAMP: self._timestamp,
         }
         self._negotiate = token
@@ -91,7 +91,7 @@ class NtlmAcceptor(Context):
             self._server.report(str(problem))
             raise AuthenticationError(REFUSED) from problem
         account = self._server.accounts.find(message.user, message.domain)
-        # All is computed before anything is decided, so that the time tells nothing.
+        # Compute everything before deciding, so that the timing reveals nothing.
         nt_hash = account.nt_hash if account is not None else None
         key = ntowf_v2(nt_hash or self._server.nobody, message.user, message.domain)
         proof = hmac_md5(key, self._server_challenge + message.blob)
@@ -100,7 +100,7 @@ class NtlmAcceptor(Context):
         session_key = _session_key(hmac_md5(key, message.proof), message, flags)
         mic = hmac_md5(session_key, self._negotiate + self._challenge + message.without_mic)
         has_mic = hmac.compare_digest(mic, message.mic)
-        # Who leaves the MIC out must have seen the time that asks for it, or somebody took it away.
+        # A client without a MIC must echo our timestamp: an attacker could remove it to suppress the MIC.
         is_echo = message.av_pairs.get(ntlm.AV_TIMESTAMP) == self._timestamp
         reason = (
             "there is no such account" if account is None
@@ -111,7 +111,7 @@ class NtlmAcceptor(Context):
         )  # fmt: skip
         if account is None or reason:
             name = f"{message.domain}\\{message.user}"
-            self._server.report(f"{name[:_SHOWN]!a}: {reason}")  # a stranger chose it
+            self._server.report(f"{name[:_SHOWN]!a}: {reason}")  # chosen by the peer
             raise AuthenticationError(REFUSED)
         self._identity = _identity(account)
         self.wants_mechanisms_signed = message.has_mic

@@ -1,6 +1,6 @@
 """The three messages of NTLM: [MS-NLMP] 2.2.1 and 2.2.2.
 
-Read are the parts that a logon needs; the bytes themselves stay, for proofs and checksums are made over them.
+Only the fields that a logon needs are decoded; the bytes are kept, because proofs and checksums cover them.
 """
 
 import struct
@@ -14,7 +14,7 @@ from tiercel.wire.structure import decode_text, encode_text
 SIGNATURE: Final = b"NTLMSSP\0"
 NEGOTIATE, CHALLENGE, AUTHENTICATE = 1, 2, 3
 MIC_SIZE: Final = 16
-# What NTLMv1 and LM answer with; an answer of NTLMv2 is longer.
+# The sizes of NTLMv1 and LM responses; an NTLMv2 response is longer.
 V1_RESPONSE_SIZE: Final = 24
 
 # NegotiateFlags, 2.2.2.5
@@ -51,7 +51,7 @@ _FIELDS_OF_AUTHENTICATE = ("LmChallengeResponse", "NtChallengeResponse", "Domain
 _AUTHENTICATE_SIZE = 64
 _PROOF_SIZE = 16
 _BLOB_SIZE = 28  # of NTLMv2_CLIENT_CHALLENGE, before its AvPairs
-_OUR_VERSION = struct.pack("<BBH3xB", 6, 1, 7601, 15)  # 2.2.2.10: for debugging only, and some insist on it
+_OUR_VERSION = struct.pack("<BBH3xB", 6, 1, 7601, 15)  # 2.2.2.10: for debugging, but some require it
 
 
 def message_type(data: bytes) -> int:
@@ -115,10 +115,10 @@ class Authenticate:
     user: str
     domain: str
     proof: bytes
-    blob: bytes  # all that follows the proof, as it was received
+    blob: bytes  # everything after the proof, as received
     av_pairs: Mapping[int, bytes]
     session_key: bytes
-    mic_at: int  # 0 when there is no room for one
+    mic_at: int  # 0 if there is no room for one
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
@@ -151,13 +151,13 @@ class Authenticate:
             blob=blob,
             av_pairs=decode_av_pairs(blob[_BLOB_SIZE:]),
             session_key=fields["EncryptedRandomSessionKey"],
-            # Version may be missing, as the oldest clients leave it out, and then the MIC moves up.
+            # Version may be missing: the oldest clients omit it, and then the MIC moves up.
             mic_at=72 if payload_at >= 72 + MIC_SIZE else 64 if payload_at >= 64 + MIC_SIZE else 0,
         )
 
     @property
     def has_mic(self) -> bool:
-        """Whether the client says there is a MIC; the proof covers that, so nobody can take it away."""
+        """Whether the client announces a MIC; the proof covers this flag, so it cannot be removed."""
         return bool(int.from_bytes(self.av_pairs.get(AV_FLAGS, b""), "little") & AV_FLAG_MIC)
 
     @property
@@ -166,7 +166,7 @@ class Authenticate:
 
     @property
     def without_mic(self) -> bytes:
-        """The message that the MIC is made over: 3.1.5.1.2."""
+        """The message that the MIC covers: 3.1.5.1.2."""
         at = self.mic_at
         return self.data[:at] + bytes(MIC_SIZE) + self.data[at + MIC_SIZE :] if at else self.data
 
@@ -182,7 +182,7 @@ def encode_av_pairs(pairs: Mapping[int, bytes]) -> bytes:
 
 
 def decode_av_pairs(data: bytes) -> dict[int, bytes]:
-    """The pairs up to MsvAvEOL; what follows it, clients pad as they like."""
+    """The pairs up to MsvAvEOL; clients pad arbitrarily after it."""
     pairs: dict[int, bytes] = {}
     at = 0
     while at + _AV.size <= len(data):

@@ -29,17 +29,17 @@ def rc4(key: bytes) -> CipherContext:
 
 
 def ntowf_v2(nt_hash: bytes, user: str, domain: str) -> bytes:
-    """NTOWFv2, 3.3.2: names as the client sends them, the user's in capitals."""
+    """NTOWFv2, 3.3.2: the names as the client sends them, with the user's in upper case."""
     return hmac_md5(nt_hash, encode_text(_capitals(user) + domain))
 
 
 def _capitals(text: str) -> str:
-    # As Windows does it: a character has one capital, and the German sharp s has none.
+    # As on Windows: one character becomes one character, so the German sharp s stays.
     return "".join(capital if len(capital := each.upper()) == 1 else each for each in text)
 
 
 class _Mac:
-    """The first half of HMAC-MD5 with one key; what depends on the key alone is computed once."""
+    """The first half of HMAC-MD5 with one key; the part that depends only on the key is computed once."""
 
     __slots__ = ("_inner", "_outer")
 
@@ -91,7 +91,7 @@ class NtlmSession:
         self._number_in = self._number_in + 1 & 0xFFFF_FFFF
 
     def wrap(self, header: bytes, stub: bytes, trailer: bytes) -> tuple[bytes, bytes]:
-        """SEAL, 3.4.3: the key stream goes over the message first, then over its checksum."""
+        """SEAL, 3.4.3: the key stream encrypts the message first, then its checksum."""
         sealed = self._out.update(stub)
         return sealed, self.sign(header + stub + trailer)
 
@@ -101,9 +101,9 @@ class NtlmSession:
         return stub
 
     def sign_mechanisms(self, data: bytes) -> bytes:
-        """The mechListMIC of SPNEGO: after it the key stream begins anew and the numbers go on.
+        """The mechListMIC of SPNEGO: after it the key stream restarts, and the sequence numbers continue.
 
-        [MS-SPNG] 3.3.5.1 says so of the key stream; of the numbers, what Windows and Samba do.
+        [MS-SPNG] 3.3.5.1 specifies this for the key stream; the numbers follow Windows and Samba.
         """
         signature = self.sign(data)
         self._out = rc4(self._seal_key_out)
@@ -114,7 +114,7 @@ class NtlmSession:
         self._in = rc4(self._seal_key_in)
 
     def skip_mechanisms(self, *, sent: bool, received: bool) -> None:
-        """Somebody else has made and checked the signatures of the mechanisms."""
+        """Count the signatures of the mechanisms that pyspnego has made and checked."""
         self._number_out += sent
         self._number_in += received
 

@@ -15,7 +15,7 @@ from tiercel.rpc.security import AuthenticationLevel, AuthenticationType, Provid
 
 
 def acceptors(ntlm: NtlmServer | None = None, kerberos: KerberosServer | None = None) -> Providers:
-    """What a server accepts: each of the two alone, and either by SPNEGO."""
+    """The providers of a server: each of the two alone, and either inside SPNEGO."""
     found: dict[int, Callable[[AuthenticationLevel], SecurityContext]] = {}
     mechanisms: dict[bytes, Callable[[AuthenticationLevel], Context]] = {}
     if kerberos is not None:
@@ -33,7 +33,7 @@ def initiator(
     kind: AuthenticationType = AuthenticationType.NTLM,
     level: AuthenticationLevel = AuthenticationLevel.PRIVACY,
 ) -> Initiator:
-    """The client's side of an authentication. With Kerberos it may ask the KDC, and wait for it."""
+    """The client's side of an authentication. With Kerberos it may contact the KDC, and block."""
     return Initiator(kind, level, credentials, host)
 
 
@@ -43,5 +43,5 @@ def password(user: str, secret: str) -> Credentials:
 
 
 def keytab(path: Path, principal: str | None = None) -> Credentials:
-    """A key of Kerberos in a file; the first of it, where no principal is named."""
+    """A Kerberos key from a file; the first one if no principal is given."""
     return [spnego.KerberosKeytab(str(path), principal)]

@@ -15,7 +15,7 @@ _SAME: Final = {tokens.MS_KERBEROS_OID: tokens.KERBEROS_OID}
 
 
 class SpnegoAcceptor(Context):
-    """Takes the first mechanism of the client's list that is here, and lets it do the rest."""
+    """Chooses the first supported mechanism of the client's list, and delegates the rest to it."""
 
     def __init__(self, mechanisms: Mechanisms, level: AuthenticationLevel) -> None:
         super().__init__(level)
@@ -44,7 +44,7 @@ class SpnegoAcceptor(Context):
         return self._go_on(message)
 
     def _step_bare(self, token: bytes) -> bytes | None:
-        """NTLM without its wrapping: Wine sends it, and Windows takes it."""
+        """NTLM without SPNEGO around it: Wine sends it, and Windows accepts it."""
         if self._chosen is None:
             self._choose(tokens.NTLM_OID)
             self._is_bare = True
@@ -65,7 +65,7 @@ class SpnegoAcceptor(Context):
             raise AuthenticationError("the client and this server have no way to log on in common")
         self._choose(oid)
         self._list = message.mechanism_list
-        # The token is of the client's first choice; whoever takes another must have the list signed.
+        # The token belongs to the client's first choice; any other choice requires a signed list.
         is_first = _SAME.get(oid, oid) == _SAME.get(message.mechanisms[0], message.mechanisms[0])
         self._needs_mic = not is_first
         answer = None

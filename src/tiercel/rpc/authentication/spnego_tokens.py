@@ -1,6 +1,6 @@
 """Tokens of SPNEGO: [RFC4178] 4.2, [MS-SPNG] 2.2, in DER.
 
-Unknown reqFlags and hints are skipped; lengths must be definite, and every value must end where its own does.
+Unknown reqFlags and hints are skipped; lengths must be definite, and nested values must fit exactly.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ NTLM_OID: Final = bytes.fromhex("2b06010401823702020a")  # 1.3.6.1.4.1.311.2.2.1
 KERBEROS_OID: Final = bytes.fromhex("2a864886f712010202")  # 1.2.840.113554.1.2.2
 MS_KERBEROS_OID: Final = bytes.fromhex(
     "2a864882f712010202"
-)  # 1.2.840.48018.1.2.2: an old mistake that stayed
+)  # 1.2.840.48018.1.2.2: a historical mistake of Windows
 MAX_MECHANISMS: Final = 32
 
 _OCTETS, _OID, _ENUM, _SEQUENCE, _APPLICATION = 0x04, 0x06, 0x0A, 0x30, 0x60
@@ -31,7 +31,7 @@ class NegState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class NegTokenInit:
-    """What a client begins with. `mechanism_list` is the bytes of the whole list, which mechListMIC signs."""
+    """The client's first message. `mechanism_list` is the encoded list, which mechListMIC signs."""
 
     mechanisms: tuple[bytes, ...]
     mechanism_list: bytes
@@ -41,7 +41,7 @@ class NegTokenInit:
 
 @dataclass(frozen=True, slots=True)
 class NegTokenResp:
-    """What both sides go on with."""
+    """All further messages, in both directions."""
 
     state: int | None = None
     supported_mechanism: bytes | None = None
@@ -89,7 +89,7 @@ def _read_init(sequence: "_Der") -> NegTokenInit:
         tuple(mechanisms),
         whole,
         _octets(parts.get(_TAG_2)),
-        # In a NegTokenInit2 of [MS-SPNG] the hints have this tag, and they are a sequence.
+        # In the NegTokenInit2 of [MS-SPNG], the hints have this tag, and are a sequence.
         _octets(mic) if mic is not None and mic.bytes[:1] == bytes([_OCTETS]) else None,
     )
 
@@ -120,7 +120,7 @@ def _tlv(tag: int, value: bytes) -> bytes:
 
 
 class _Der:
-    """Values between two places of some bytes."""
+    """The DER values in a range of bytes."""
 
     def __init__(self, data: bytes, at: int, end: int) -> None:
         self._data, self._at, self._end = data, at, end
@@ -141,7 +141,7 @@ class _Der:
             yield self._next()
 
     def only(self) -> tuple[int, "_Der"]:
-        """The one value that is left."""
+        """The only remaining value."""
         tag, value = self._next()
         if self._at != self._end:
             raise self.error("length", f"{self._end - self._at} bytes are left over")
@@ -160,7 +160,7 @@ class _Der:
         return value
 
     def tagged(self) -> "dict[int, _Der]":
-        """The parts of a sequence by their tags, which must rise."""
+        """The parts of a sequence by tag; tags must be in ascending order."""
         parts: dict[int, _Der] = {}
         last = 0
         for tag, value in self:
