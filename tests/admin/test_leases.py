@@ -202,3 +202,19 @@ def test_an_extended_lease_does_not_hold_up_others() -> None:
     assert desk.leases.next_deadline == 130
     desk.pass_time(30)
     assert desk.state == (2, 1, 1)
+
+
+def test_a_lease_that_is_extended_for_long_takes_no_more_memory() -> None:
+    desk = Desk(2)
+    (first,) = desk.lease(1, 3000)
+    (second,) = desk.lease(1, 3600)
+    for _ in range(1000):
+        desk.pass_time(1)
+        desk.run(lambda: desk.leases.extend(second, 3600))
+    assert len(desk.leases._deadlines) <= 2 * desk.leases.count + SLICE + 1
+    desk.pass_time(2000)
+    assert [each.id for each in desk.leases.all()] == [second]
+    with pytest.raises(LeaseEndedError):
+        desk.run(lambda: desk.leases.acknowledge(first))
+    desk.pass_time(1600)
+    assert desk.leases.count == 0

@@ -133,11 +133,14 @@ class Leases:
     def _next_lease(self) -> _Lease | None:
         """The lease that runs out first; entries that were extended or have ended are dropped."""
         while self._deadlines:
-            until, _, lease = self._deadlines[0]
-            if lease.id in self._living and lease.until == until:
-                return lease
+            if self._is_current(self._deadlines[0]):
+                return self._deadlines[0][2]
             heapq.heappop(self._deadlines)
         return None
+
+    def _is_current(self, deadline: tuple[float, int, _Lease]) -> bool:
+        until, _, lease = deadline
+        return lease.id in self._living and lease.until == until
 
     # Receiving.
 
@@ -251,8 +254,8 @@ class Leases:
         ]
 
     def _schedule(self, lease: _Lease) -> None:
-        if len(self._deadlines) > 2 * len(self._living) + SLICE:  # mostly leases that have ended
-            self._deadlines = [each for each in self._deadlines if each[2].id in self._living]
+        if len(self._deadlines) > 2 * len(self._living) + SLICE:  # mostly leases that were extended or ended
+            self._deadlines = [each for each in self._deadlines if self._is_current(each)]
             heapq.heapify(self._deadlines)
         heapq.heappush(self._deadlines, (lease.until, next(self._order), lease))
 
