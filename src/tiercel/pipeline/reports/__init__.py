@@ -1,7 +1,7 @@
-"""Ready reports of a table of messages: each is a Spark job that gives a few numbers, and a picture of them.
+"""Ready-made reports on a table of messages: each is a Spark job that computes a few numbers, and a chart.
 
-A report is a module with NAME, TITLE, NEEDS (the columns it asks for), `job(rows)`, which runs on Spark, and
-`draw(figure, findings)`, which draws what the job found. `make` does all of it and writes a PNG and an HTML
+A report is a module with NAME, TITLE, NEEDS (the columns it requires), `job(rows)`, which runs on Spark, and
+`draw(figure, findings)`, which draws the results. `make` runs all of it and writes a PNG and an HTML
 page.
 """
 

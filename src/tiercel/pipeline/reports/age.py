@@ -1,4 +1,4 @@
-"""How long messages waited in their queues before they were taken, or wait still."""
+"""How long messages waited in their queues before they were received, or are still waiting."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ NAME = "age"
 TITLE = "Age of messages"
 NEEDS = ("queue", "arrived_time")
 
-# Each band ends below this many seconds; the last has no end.
+# Upper limit of each band in seconds; the last band has none.
 _BANDS = (1, 10, MINUTE, 10 * MINUTE, HOUR, 6 * HOUR, DAY, 7 * DAY)
 _NAMES = (
     "below 1 s",
@@ -35,7 +35,7 @@ class Ages(NamedTuple):
 
 
 def job(rows: DataFrame) -> Findings:
-    """Until a pipeline landed it (`landed_time`), or until now when the table does not say."""
+    """Ages at the time of landing (`landed_time`), or now if the table has no such column."""
     end = f.col("landed_time") if "landed_time" in rows.columns else f.current_timestamp()
     age = f.greatest(f.lit(0.0), (end.cast("double") - f.col("arrived_time").cast("double")))
     aged = rows.where("arrived_time is not null").select("queue", age.alias("age"))

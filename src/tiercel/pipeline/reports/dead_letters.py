@@ -1,4 +1,4 @@
-"""Messages that ended badly, why, and when: dead letters and negative acknowledgements."""
+"""Failed messages, with reason and time: dead letters and negative acknowledgements."""
 
 from typing import NamedTuple
 

@@ -1,8 +1,8 @@
-"""How long traced messages took from the first computer on their way to the last.
+"""The time that traced messages took from the first computer on their route to the last.
 
-A traced message makes every computer that it passes send a report [MS-MQQB 3.1.5.8.9]: its label names the
-message and how many computers it had passed, its body the queue it is for. The reports of one message, put in
-order of time, are its journey.
+Every computer that a traced message passes sends a report [MS-MQQB 3.1.5.8.9]: the label names the message
+and its hop count, the body names its destination queue. The reports of one message, in order of time, are its
+journey.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,7 @@ NAME = "end-to-end"
 TITLE = "End-to-end time of traced messages"
 NEEDS = ("class", "label", "body", "sent_time")
 
-# `3C5F:0000002A:01 received by ...`: whose message, which one, how many hops.
+# `3C5F:0000002A:01 received by ...`: source, message number and hop count.
 _LABEL = r"^([0-9A-Fa-f]{4}:[0-9A-Fa-f]{1,8}):([0-9A-Fa-f]{1,4}) "
 _TARGET = r"<TARGET QUEUE>([^<]*)</TARGET QUEUE>"
 _SHOWN = 7
@@ -83,7 +83,7 @@ def job(rows: DataFrame) -> Findings:
 
 
 def _journeys(rows: DataFrame) -> DataFrame:
-    """One row for each traced message that two computers reported."""
+    """One row for each traced message that at least two computers reported."""
     reports = rows.where(f.col("class") == int(MessageClass.REPORT)).select(
         f.regexp_extract("label", _LABEL, 1).alias("message"),
         f.conv(f.regexp_extract("label", _LABEL, 2), 16, 10).cast("int").alias("hop"),

@@ -1,4 +1,4 @@
-"""What a job hands to a picture and a page."""
+"""The result of a job, for the chart and the page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """`data` is what the report's own picture needs; everything else is for people."""
+    """`data` is for the report's own chart; everything else is for people."""
 
     headline: str
     facts: Sequence[tuple[str, str]] = ()

@@ -1,4 +1,4 @@
-"""A report from a table: the job, the picture, the page."""
+"""Makes a report from a table: the job, the chart, the page."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ from tiercel.pipeline.reports.page import page
 
 
 class Report(Protocol):
-    """What each module of a report has."""
+    """The interface of a report module."""
 
     NAME: str
     TITLE: str
@@ -33,7 +33,7 @@ REPORTS: Mapping[str, Report] = {
 
 
 class ReportError(TiercelError):
-    """A table that a report cannot be made of; the text is one line."""
+    """A report cannot be made from the table; the text is one line."""
 
 
 class Made(NamedTuple):
@@ -43,7 +43,7 @@ class Made(NamedTuple):
 
 
 def make(name: str, rows: DataFrame, folder: Path) -> Made:
-    """Runs the report on the rows; writes FOLDER/NAME.png and FOLDER/NAME.html."""
+    """Run the report on the rows; writes FOLDER/NAME.png and FOLDER/NAME.html."""
     report = REPORTS[name]
     missing = [each for each in report.NEEDS if each not in rows.columns]
     if missing:

@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs nothing else."""
+"""A report as one self-contained HTML file."""
 
 from html import escape
 
@@ -32,7 +32,7 @@ tr:last-child td { border-bottom: 0 }
 
 
 def page(title: str, findings: Findings, svg: str) -> str:
-    picture = svg[svg.index("<svg") :]  # without the XML declaration, which HTML has not
+    picture = svg[svg.index("<svg") :]  # without the XML declaration, which HTML does not have
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -72,5 +72,5 @@ def _cell(kind: str, value: str, is_text: bool) -> str:
 
 
 def _is_number(text: str) -> bool:
-    """Whether it begins like one: `12 s` and `1,204` are set to the right."""
+    """Whether it begins with a number: `12 s` and `1,204` are aligned to the right."""
     return text[:1].isdigit() or not text

@@ -1,4 +1,4 @@
-"""Who sends most."""
+"""The busiest senders."""
 
 from typing import NamedTuple
 

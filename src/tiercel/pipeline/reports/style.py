@@ -1,4 +1,4 @@
-"""How every picture looks: quiet axes, colours that everyone can tell apart, words where they belong."""
+"""The style of all charts: quiet axes, distinguishable colours, labels near the data."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from tiercel.pipeline.reports.times import Axis, duration, moments
 INK: Final = "#22303c"
 SOFT: Final = "#66737f"
 FAINT: Final = "#dde3e8"
-# Okabe and Ito's colours, which stay apart for every kind of colour blindness.
+# Okabe and Ito's colours, which are distinct for every kind of colour blindness.
 COLOURS: Final = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c7fb8", "#9aa5ae")
 OTHERS: Final = "#b9c2ca"
 _PAPER: Final = {
@@ -30,7 +30,7 @@ AGES: Final = (
     "#d9f0e3", "#b5e0cf", "#8accbd", "#5cb5ad", "#38979b", "#2b7788", "#2b5873", "#2d3b59", "#2b2440",
 )  # fmt: skip
 
-# Median, 95 of 100, longest: in seconds.
+# Median, 95th percentile and longest, in seconds.
 Span = tuple[float, float, float]
 _PARTS: Final = ("p50", "p95", "max")
 _SHORTEST: Final = 0.5
@@ -61,7 +61,7 @@ _SETTINGS: Final[dict[Any, Any]] = {
     "ytick.major.size": 0,
     "xtick.minor.size": 0,
     "ytick.minor.size": 0,
-    "svg.hashsalt": "tiercel",  # the same numbers give the same file
+    "svg.hashsalt": "tiercel",  # reproducible files
     "timezone": "UTC",
 }
 
@@ -73,7 +73,7 @@ def styled() -> Iterator[None]:
 
 
 def headed(figure: Figure, title: str, headline: str) -> None:
-    """The title and what the picture says, above everything."""
+    """Draw the title and the headline above everything."""
     figure.text(0.03, 0.955, title, fontsize=16, fontweight="bold", color=INK, va="center")
     figure.text(0.03, 0.905, headline, fontsize=10.5, color=SOFT, va="center")
 
@@ -86,7 +86,7 @@ def colours(names: Sequence[str], others: str | None = None) -> Mapping[str, str
 def stacked_columns(
     axes: Axes, axis: Axis, series: Mapping[str, Sequence[float]], palette: Mapping[str, str]
 ) -> None:
-    """One column for each piece of time, the series on top of each other."""
+    """Draw stacked columns, one per time interval."""
     starts: Any = moments(axis.starts)  # numpy's types accept dates from 2.5 on
     width = axis.width / 86400 * 0.86
     bottom = [0.0] * len(starts)
@@ -106,7 +106,7 @@ def dated(axes: Axes, axis: Axis) -> None:
 
 
 def _times(locator: mdates.AutoDateLocator) -> mdates.ConciseDateFormatter:
-    """The day stands where one begins; which year it is, the headline says."""
+    """Show the day where it begins; the headline has the year."""
     formats = ["%Y", "%b %Y", "%d %b", "%H:%M", "%H:%M", "%H:%M:%S"]
     zeros = ["", "%Y", "%d %b", "%d %b", "%H:%M", "%H:%M"]
     return mdates.ConciseDateFormatter(  # type: ignore[no-untyped-call]
@@ -122,7 +122,7 @@ def counted(axes: Axes) -> None:
 
 
 def legend(axes: Axes, columns: int = 4) -> None:
-    """Above the axes at the right, where no data is."""
+    """Place the legend above the axes on the right, where there is no data."""
     axes.legend(
         loc="lower right",
         bbox_to_anchor=(1.0, 1.0),
@@ -135,7 +135,7 @@ def legend(axes: Axes, columns: int = 4) -> None:
 
 
 def spans(axes: Axes, names: Sequence[str], values: Sequence[Span], colour: Mapping[str, str]) -> None:
-    """For each name a line from the median to the longest, a mark at each of the three, and the words."""
+    """Draw a line per name from the median to the longest, with a mark at each value and labels."""
     longest = max((each[2] for each in values), default=1.0)
     low, high = _SHORTEST * 0.8, max(longest, 1.0) * 20
     axes.set_xscale("log")
@@ -152,7 +152,7 @@ def spans(axes: Axes, names: Sequence[str], values: Sequence[Span], colour: Mapp
 
 
 def _span(axes: Axes, place: int, span: Span, colour: str, *, is_right: bool) -> None:
-    # MSMQ counts whole seconds: what took less is shown at half a second.
+    # MSMQ counts whole seconds: shorter times are shown as half a second.
     low, middle, high = (max(each, _SHORTEST) for each in span)
     axes.plot([low, high], [place, place], color=colour, linewidth=5, alpha=0.28, solid_capstyle="round")
     axes.plot([low], [place], "o", color=colour, markersize=9)
@@ -173,7 +173,7 @@ def _span(axes: Axes, place: int, span: Span, colour: str, *, is_right: bool) ->
 
 
 def _log_ticks(low: float, last: float, high: float) -> list[float]:
-    """Round times, none so near to another that their names would touch."""
+    """Round times, far enough apart for their labels."""
     found: list[float] = []
     for each in (0.5, 1, 5, 15, 60, 300, 1800, 7200, 43200, 172800, 1209600, 7776000, 31536000, 315360000):
         if each <= last and (not found or log(each / found[-1]) > log(high / low) * 0.075):

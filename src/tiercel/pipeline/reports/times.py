@@ -1,4 +1,4 @@
-"""Times on an axis and in words."""
+"""Times on an axis and as text."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
-# How wide a column of a picture may be; the narrowest that gives no more than BUCKETS of them is taken.
+# Possible widths of a column; the narrowest that needs at most BUCKETS columns is used.
 _WIDTHS = (1, 5, 10, 30, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, DAY, 7 * DAY, 28 * DAY)
 _BUCKETS = 72
-# Three messages within a second are no three broad towers: there are at least so many columns.
+# The minimum number of columns, so that a few messages do not become a few very wide bars.
 _LEAST = 12
 
 
@@ -22,24 +22,24 @@ class Axis:
     first: int
     last: int
     width: int
-    until: int  # where the last column with something in it ends
+    until: int  # end of the last column that is not empty
 
     @property
     def starts(self) -> list[int]:
         return list(range(self.first, self.last + 1, self.width))
 
     def bucket(self, time: Column) -> Column:
-        """The start of the column that a time falls into."""
+        """The start of the column of a time."""
         return f.floor(f.unix_seconds(time) / self.width).cast("long") * self.width
 
     @property
     def unit(self) -> str:
-        """`hour`, or `15 min`: what a column stands for."""
+        """The width of a column as text: `hour` or `15 min`."""
         return {1: "second", MINUTE: "minute", HOUR: "hour", DAY: "day"}.get(self.width, duration(self.width))
 
 
 def axis(rows: DataFrame, time: Column) -> Axis | None:
-    """The axis that holds every time there is; None when there is none."""
+    """The axis for all the times; None if there are none."""
     found = rows.select(
         f.min(f.unix_seconds(time)).alias("first"), f.max(f.unix_seconds(time)).alias("last")
     ).first()

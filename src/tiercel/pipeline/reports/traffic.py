@@ -1,4 +1,4 @@
-"""How many messages came to which queue when, and how long they were on their way."""
+"""The number of messages per queue over time, and their transit times."""
 
 from typing import NamedTuple
 
@@ -54,8 +54,8 @@ def job(rows: DataFrame) -> Findings:
 def _queues(rows: DataFrame) -> list[Row]:
     """Each queue, the busiest first.
 
-    Clocks of two computers differ, but no message arrives before it was sent. When a dead letter came to the
-    queue of dead letters says nothing about the way it had.
+    Clocks of two computers differ, but no message arrives before it was sent. The arrival time of a dead
+    letter in a dead-letter queue says nothing about its transit time.
     """
     between = f.unix_seconds("arrived_time") - f.unix_seconds("sent_time")
     seconds = f.when(f.col("class") == 0, f.greatest(f.lit(0), between))

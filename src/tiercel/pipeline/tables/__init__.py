@@ -1,9 +1,9 @@
-"""Tables that take a batch exactly once, whatever is killed and however often it is tried again.
+"""Tables that take each batch exactly once, whatever crashes and however often it is retried.
 
-Every kind works in the same two steps. Executors write the rows where no reader looks; then the driver makes
-them part of the table together with the marks `{application: batch}` in one atomic step. A batch whose marks
-the table already has is left out. So a batch that Spark runs again, because it died before its own log said
-"done", changes nothing.
+Every format works in the same two steps. Executors write the rows where no reader looks; then the driver adds
+them to the table together with the marks `{application: batch}`, in one atomic step. A batch whose marks the
+table already has is skipped. So a batch that Spark repeats, because it died before its own log said "done",
+changes nothing.
 """
 
 from tiercel.pipeline.tables.table import Compacted, Table, TableError, TableOptions, Written, open_table

@@ -1,8 +1,8 @@
-"""Rows to Parquet files, written by the executors; nothing here makes them part of a table.
+"""Parquet files, written by the executors; adding them to a table is done elsewhere.
 
-Each attempt of a task writes files of its own, under names that no other attempt has. The driver learns only
-of the attempt that Spark counts, so what a failed or speculative one leaves is never in a table: it is an
-orphan that compaction removes.
+Each attempt of a task writes its own files, with unique names. The driver learns only of the attempt that
+Spark counts, so the files of failed or speculative attempts are never in a table: they are orphans, which
+compaction removes.
 """
 
 import functools
@@ -26,11 +26,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from tiercel.pipeline.tables.table import MIB
 
-# How much a task holds in memory before it writes a row group, over all the files it has open.
+# Memory of a task before it writes a row group, over all its open files.
 BUFFER_BYTES: Final = 64 * MIB
-# A task with messages of more days and queues than this closes the file it has not used for longest.
+# Open files of a task; above this, it closes the least recently used one.
 OPEN_FILES: Final = 64
-# What Hive, Spark and DuckDB read as "no value" in the name of a folder.
+# The folder name that Hive, Spark and DuckDB read as null.
 NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 
 Key = tuple[str | None, ...]
@@ -38,7 +38,7 @@ Key = tuple[str | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    path: str  # within the folder
+    path: str  # relative to the folder
     size: int
     rows: int
     partition: Mapping[str, str | None] = field(default_factory=dict)
@@ -46,19 +46,19 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How files are named and what is in them."""
+    """The names and the contents of files."""
 
     folder: str
     prefix: str
     suffix: str = ".parquet"
     partition_by: tuple[str, ...] = ()
     keep_partition_columns: bool = False
-    # Whether the names of folders say the values, as in a table that has no log: then they must be exact.
+    # Whether folder names are the only record of the values, as in a table without a log: they must be exact.
     are_folders_read: bool = False
 
 
 def write_files(rows: DataFrame, layout: Layout) -> list[DataFile]:
-    """Writes all rows and tells which files hold them."""
+    """Write all rows; returns the files that hold them."""
     Path(layout.folder).mkdir(parents=True, exist_ok=True)
     write = functools.partial(_write_partition, layout)
     found = rows.mapInArrow(write, "file string").toArrow().column("file").to_pylist()
@@ -105,7 +105,7 @@ class Writer:
                 if len(self._open) >= OPEN_FILES:
                     self._close(next(iter(self._open)))
             else:
-                self._open[key] = self._open.pop(key)  # the last used stands last
+                self._open[key] = self._open.pop(key)  # move it to the end: most recently used
             table = pa.Table.from_batches(parts)
             table = table.cast(nullable(table.schema))
             if not self._layout.keep_partition_columns:
@@ -127,7 +127,7 @@ class _File:
         self._name = str(Path(folder) / name)
         self._path = Path(layout.folder) / self._name
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        # Spark wants microseconds; nanoseconds would be read back as another type.
+        # Spark needs microseconds; nanoseconds would be read back as another type.
         self._writer = pq.ParquetWriter(self._path, schema, compression="zstd", coerce_timestamps="us")
         self._rows = 0
 
@@ -143,7 +143,7 @@ class _File:
 
 
 def schema_of(rows: DataFrame) -> pa.Schema:
-    """The columns as they are in the files."""
+    """The columns as stored in the files."""
     return nullable(to_arrow_schema(rows.schema, timezone="UTC"))
 
 
@@ -166,7 +166,7 @@ def _nullable(kind: pa.DataType) -> pa.DataType:
 
 
 def _split(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[Key, pa.RecordBatch]]:
-    """The rows by their values in the partition columns, each part in its old order."""
+    """Split the rows by their values in the partition columns, keeping their order."""
     if batch.num_rows == 0:
         return
     if not columns:
@@ -197,7 +197,7 @@ def _text(value: Any) -> str | None:
 def partition_folder(partition: Mapping[str, str | None], *, exact: bool) -> str:
     r"""`date=2026-08-01/queue=.%5Cprivate$%5Corders`, as Hive, Spark and DuckDB read it.
 
-    Where a log holds the values, a folder is for the eyes only and is spared the percent signs.
+    If a log holds the values, the folder name is only informative, and is not percent-encoded.
     """
     return "/".join(f"{name}={_folder_value(value, exact)}" for name, value in partition.items())
 
@@ -217,7 +217,7 @@ def file_prefix(marks: Mapping[str, int]) -> str:
 
 
 def sync(path: Path) -> None:
-    """Makes a file, or the entries of a folder, last through a power cut."""
+    """Make a file, or the entries of a folder, survive a power failure."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -226,7 +226,7 @@ def sync(path: Path) -> None:
 
 
 def join_files(sources: Sequence[Path], target: Path) -> int:
-    """One file with the rows of many, never all of them in memory; columns that some lack are null there."""
+    """Merge many files into one without loading all of them; columns that a file lacks are null."""
     schema = pa.unify_schemas([pq.read_schema(each) for each in sources])
     rows = 0
     with pq.ParquetWriter(target, schema, compression="zstd", coerce_timestamps="us") as writer:
@@ -258,7 +258,7 @@ def _widened(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def joinable(sizes: Mapping[str, int], target: int) -> Iterator[list[str]]:
-    """Groups of small files that fit into one; a file of half the target is large enough to be left alone."""
+    """Groups of small files to merge into one; files of at least half the target size are left alone."""
     group: list[str] = []
     total = 0
     for name in sorted(sizes):

@@ -30,7 +30,7 @@ from tiercel.pipeline.tables.table import (
     other_type,
 )
 
-# How long a file that the table no longer names is kept, for readers and tasks at work.
+# How long files are kept after the table has dropped them, for active readers and tasks.
 KEEP_HOURS: Final = 24
 
 
@@ -51,10 +51,10 @@ class DeltaLakeTable:
         files = write_files(rows, layout)
         if not files:
             return Written()  # nothing to record either: a repeated empty batch is empty again
-        # Of the very version that the commit builds on: Delta refuses what conflicts with later ones.
+        # From the version that the commit builds on: Delta refuses conflicts with later versions.
         table = self._open()
         if are_there(self.options, marks, functools.partial(_applied, table)):
-            return Written(already=True)  # another driver was faster and wrote the same rows
+            return Written(already=True)  # another driver has written the same rows
         transactions = [Transaction(app, batch) for app, batch in marks.items()]
         try:
             table.create_write_transaction(
@@ -88,7 +88,7 @@ class DeltaLakeTable:
             retention_hours=KEEP_HOURS,
             dry_run=False,
             enforce_retention_duration=False,
-            full=True,  # the files of failed attempts as well, which no version of the table ever named
+            full=True,  # includes the files of failed attempts, which no version of the table has named
         )
         return Compacted(done["numFilesRemoved"], done["numFilesAdded"], len(removed))
 

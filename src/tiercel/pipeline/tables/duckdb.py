@@ -1,7 +1,7 @@
-"""A DuckDB file. Executors write Parquet beside it, the driver takes that in, with the marks, in one
+"""A DuckDB file. Executors write Parquet files beside it; the driver loads them, with the marks, in one
 transaction.
 
-DuckDB lets one process write at a time; whoever holds the file open keeps the pipeline out, and is named.
+DuckDB allows one writing process at a time; if another process has the file open, the error names it.
 """
 
 import shutil
@@ -72,9 +72,9 @@ class DuckDbTable:
             shutil.rmtree(staging, ignore_errors=True)
 
     def _remove_abandoned(self) -> None:
-        """What drivers left that were killed; one that is a day old belongs to nobody who still works."""
+        """Remove the files of killed drivers: after a day, no running driver needs them."""
         for folder in self._path.parent.glob(f".{self._path.name}-*/"):
-            with suppress(FileNotFoundError):  # another driver was faster
+            with suppress(FileNotFoundError):  # another driver has removed it
                 if folder.stat().st_mtime < time.time() - _ABANDONED_S:
                     shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,8 +1,8 @@
-"""Apache Iceberg by `pyiceberg`: executors write the files, the driver adds them in one snapshot.
+"""Apache Iceberg with `pyiceberg`: executors write the files, the driver adds them in one snapshot.
 
-The catalog is a SQLite file in the table's folder unless another is named. The mark of an application is a
-property of the table, set in the same commit as the snapshot: properties stay when old snapshots are expired.
-The snapshot tells its batch as well, for whoever reads the history.
+The catalog is a SQLite file in the table's folder by default. The mark of an application is a property of the
+table, set in the same commit as the snapshot: properties survive when old snapshots expire. The snapshot
+records its batch too, for readers of the history.
 """
 
 import functools
@@ -48,13 +48,13 @@ from tiercel.pipeline.tables.table import (
 )
 
 _MARK: Final = "tiercel.applied."
-# Metadata files are one a commit; pyiceberg removes the oldest when told so.
+# Each commit writes a metadata file; pyiceberg removes the oldest only if configured to.
 _PROPERTIES: Final = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
 }
 ORPHAN_AGE_S: Final = 24 * 3600
-_TRIES: Final = 10  # of a commit, beside others who write to the table
+_TRIES: Final = 10  # attempts to commit, besides other writers
 
 
 class IcebergTable:
@@ -81,19 +81,19 @@ class IcebergTable:
             for tries_left in reversed(range(_TRIES)):
                 table = self._load_to_commit(catalog)
                 if are_there(self.options, marks, functools.partial(_applied, table)):
-                    return Written(already=True)  # another driver was faster and wrote the same rows
+                    return Written(already=True)  # another driver has written the same rows
                 try:
                     self._commit(table, files, marks)
                     break
-                except CommitFailedException as problem:  # perhaps by a driver with this very batch: look
+                except CommitFailedException as problem:  # perhaps another driver committed this batch: check
                     if not tries_left:
                         raise TableError(f"{self.options}: the commit failed ({problem})") from problem
         return Written(sum(each.rows for each in files), len(files))
 
     def _load_to_commit(self, catalog: SqlCatalog) -> Iceberg:
-        """The table; a commit to it fails when anyone has changed it since.
+        """The table; a commit to it fails if it has changed since.
 
-        pyiceberg by itself would try again on top of that change, without a look at the marks.
+        By default, pyiceberg would retry on top of that change, without checking the marks.
         """
         table = catalog.load_table(self._identifier)
         table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
@@ -134,7 +134,7 @@ class IcebergTable:
         return Compacted(before, after, removed)
 
     def _remove_orphans(self, table: Iceberg) -> int:
-        """Files that no snapshot names: what failed attempts left."""
+        """Files that no snapshot names: leftovers of failed attempts."""
         known = {_local(each) for each in table.inspect.all_files().column("file_path").to_pylist()}
         oldest = time.time() - ORPHAN_AGE_S
         data = Path(_local(table.location())) / "data"
@@ -217,7 +217,7 @@ def _by_partition(table: Iceberg) -> list[list[IcebergFile]]:
 
 
 def _join(table: Iceberg, files: list[IcebergFile]) -> None:
-    """Many files of one partition to one, in a snapshot of its own."""
+    """Merge many files of one partition into one, in a separate snapshot."""
     paths = [Path(_local(each.file_path)) for each in files]
     target = paths[0].with_name(f"joined-{time.time_ns()}-{paths[0].name}")
     join_files(paths, target)
@@ -233,6 +233,6 @@ def _local(location: str) -> str:
 
 
 def _with_wide_integers(rows: DataFrame) -> DataFrame:
-    """Iceberg knows integers of 32 and of 64 bits only."""
+    """Widen integers: Iceberg only has 32 and 64 bits."""
     narrow = {each.name for each in rows.schema if isinstance(each.dataType, ByteType | ShortType)}
     return rows.withColumns({name: rows[name].cast("int") for name in narrow}) if narrow else rows

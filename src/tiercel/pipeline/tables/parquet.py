@@ -1,11 +1,11 @@
-"""A folder of Parquet files that every reader may take as it is: `**/*.parquet` are exactly the rows of the
+"""A folder of Parquet files for any reader: `**/*.parquet` are exactly the rows of the
 table.
 
-Spark's own file sink leaves files of failed attempts beside the good ones, which only readers of its
-`_spark_metadata` tell apart. Here a file gets the name `*.parquet` after the commit only. One small file,
-`_tiercel/state.json`, is replaced atomically and is the commit: it holds the marks, and the renames and
-removals that follow from them. Whoever dies between the two is completed by the next writer, who begins with
-them.
+Spark's own file sink leaves files of failed attempts beside the good ones, and only readers of its
+`_spark_metadata` can tell them apart. Here a file is renamed to `*.parquet` only after the commit. The commit
+is the atomic replacement of one small file, `_tiercel/state.json`, with the marks, and the renames and
+removals that follow from them. If a writer dies between the two, the next writer completes its renames and
+removals first.
 """
 
 import fcntl
@@ -43,7 +43,7 @@ from tiercel.pipeline.tables.table import (
 )
 
 _PENDING: Final = ".pending"
-# What the names of folders are turned to: Arrow's names to Spark's.
+# The types of values in folder names: Arrow's names to Spark's.
 _SPARK_TYPES: Final = {
     "date32[day]": "date",
     "bool": "boolean",
@@ -53,13 +53,13 @@ _SPARK_TYPES: Final = {
     "int64": "bigint",
     "timestamp[us, tz=UTC]": "timestamp",
 }
-# A task that still runs writes to its file; one that has not for so long is dead.
+# Running tasks write to their files; one that has not written for this long is dead.
 ORPHAN_AGE_S: Final = 24 * 3600
 
 
 @dataclass(slots=True)
 class _State:
-    """What `state.json` holds."""
+    """The content of `state.json`."""
 
     applied: dict[str, int] = field(default_factory=dict)
     columns: dict[str, str] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class ParquetTable:
         if not files:
             return Written()  # nothing to record either: a repeated empty batch is empty again
         with self._locked() as state:
-            if self._has(state, marks):  # another driver was faster and wrote the same rows
+            if self._has(state, marks):  # another driver has written the same rows
                 return Written(already=True)
             self._check_columns(state, rows)
             state.applied |= marks
@@ -104,9 +104,9 @@ class ParquetTable:
     def read(self, spark: SparkSession) -> DataFrame:
         if not self._state_file.exists() and not any(self._folder.glob("**/*.parquet")):
             raise TableError(f"{self.options}: the table does not exist yet")
-        if not self._state_file.exists():  # somebody else's folder
+        if not self._state_file.exists():  # not our folder
             return spark.read.option("mergeSchema", "true").parquet(str(self._folder))
-        with self._locked() as state:  # and a commit that was cut off is completed
+        with self._locked() as state:  # also completes an interrupted commit
             known = state.columns
         with _no_guessing(spark):
             rows = spark.read.option("mergeSchema", "true").parquet(str(self._folder))
@@ -129,7 +129,7 @@ class ParquetTable:
         pending = self._own / "files" / f"joined-{names[0]}{_PENDING}"
         join_files([folder / name for name in names], pending)
         with self._locked() as state:
-            # The first name is used again: whoever reads in the order of names finds the rows in theirs.
+            # Reuse the first name, so that readers in the order of names get the rows in order.
             target = (folder / names[0]).relative_to(self._folder)
             state.renames = [(str(pending.relative_to(self._folder)), str(target))]
             state.removals = [str((folder / name).relative_to(self._folder)) for name in names[1:]]
@@ -143,7 +143,7 @@ class ParquetTable:
 
     def _remove_orphans(self) -> int:
         oldest = time.time() - ORPHAN_AGE_S
-        with self._locked():  # what is committed has its name now, so nobody waits for what is left
+        with self._locked():  # committed files have their final names now, so the rest is not needed
             found = [each for each in self._own.glob(f"**/*{_PENDING}") if each.stat().st_mtime < oldest]
             for path in found:
                 path.unlink()
@@ -153,7 +153,7 @@ class ParquetTable:
         return are_there(self.options, marks, lambda app: state.applied.get(app, -1))
 
     def _check_columns(self, state: _State, rows: DataFrame) -> None:
-        """Columns may be added and left out, but one name has one type for ever."""
+        """Columns may be added or missing, but a column never changes its type."""
         partition_by = list(self.options.partition_by)
         if state.partition_by is not None and state.partition_by != partition_by:
             raise other_partitions(self.options, state.partition_by)
@@ -165,19 +165,19 @@ class ParquetTable:
 
     @contextmanager
     def _compacting(self) -> Iterator[None]:
-        """Nobody else compacts: two would join the same files, and remove them from under each other."""
+        """Allow one compaction at a time: two would merge and remove the same files."""
         with (self._own / "compaction").open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise TableError(f"{self.options}: another process is compacting it") from None
             with self._locked():
-                pass  # a commit that was cut off is completed before anybody looks at the files
+                pass  # completes an interrupted commit before the files are listed
             yield
 
     @contextmanager
     def _locked(self) -> Iterator[_State]:
-        """The state, with what an earlier commit left to do done, and nobody else at it."""
+        """Lock the state, and complete an earlier commit if it was interrupted."""
         self._own.mkdir(parents=True, exist_ok=True)
         with (self._own / "lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -196,7 +196,7 @@ class ParquetTable:
             raise TableError(f"{self._state_file}: damaged ({problem})") from problem
 
     def _commit(self, state: _State) -> None:
-        self._save(state)  # from here on the batch is in the table, whatever happens
+        self._save(state)  # this is the commit
         self._complete(state)
 
     def _save(self, state: _State) -> None:
@@ -209,10 +209,10 @@ class ParquetTable:
         sync(self._own)
 
     def _complete(self, state: _State) -> None:
-        """Does what the state says is to be done; doing it twice is doing it once."""
+        """Perform the pending renames and removals of the state; idempotent."""
         if not state.renames and not state.removals:
             return
-        # Removals first: a plain reader then misses rows for a moment, but none ever counts one twice.
+        # Removals first: readers may miss rows for a moment, but never count one twice.
         for name in state.removals:
             (self._folder / name).unlink(missing_ok=True)
         folders = set()
@@ -232,7 +232,7 @@ class ParquetTable:
 
 @contextmanager
 def _no_guessing(spark: SparkSession) -> Iterator[None]:
-    """Spark would take a queue that is called 007 for the number 7."""
+    """Turn off type inference: Spark would read a queue named 007 as the number 7."""
     option = "spark.sql.sources.partitionColumnTypeInference.enabled"
     before = spark.conf.get(option) or "true"
     spark.conf.set(option, "false")

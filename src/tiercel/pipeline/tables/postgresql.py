@@ -1,6 +1,6 @@
-"""A table in PostgreSQL. Executors COPY into tables of their own, the driver moves those rows, with the
-marks, in one transaction. Nothing passes through the driver, and no jar is needed; Spark's JDBC writer would
-append twice.
+"""A table in PostgreSQL. Executors COPY into staging tables; the driver moves those rows, with the marks, in
+one transaction. No rows pass through the driver, and no jar is needed; Spark's JDBC writer could append a
+batch twice.
 """
 
 import functools
@@ -47,9 +47,9 @@ _TYPES: Final = (
     (pa.types.is_nested, "jsonb"),
 )
 _STAGE: Final = "tiercel_stage_"
-# A task that still runs is not so old.
+# Running tasks are never this old.
 ORPHAN_AGE_S: Final = 24 * 3600
-# Rows read at once when a table is read.
+# Rows per fetch when reading a table.
 _PAGE: Final = 10_000
 
 
@@ -95,7 +95,7 @@ class PostgreSqlTable:
         self, stages: Sequence[str], columns: Mapping[str, str], count: int, marks: Mapping[str, int]
     ) -> bool:
         with self._connect() as connection:
-            # Whoever makes or changes tables for this one waits here until the first has committed.
+            # Other writers that create or change this table wait here until we have committed.
             connection.execute(
                 "select pg_advisory_xact_lock(hashtext(%s))", (f"tiercel {self.options.name}",)
             )
@@ -111,7 +111,7 @@ class PostgreSqlTable:
                 moved += connection.execute(
                     move.format(self._table, names, names, sql.Identifier(stage))
                 ).rowcount
-            if moved != count:  # a server that has crashed meanwhile has emptied its unlogged tables
+            if moved != count:  # a server crash empties unlogged tables
                 raise TableError(
                     f"{self.options.name}: {count} rows were staged, and {moved} are left; run it again"
                 )
@@ -141,7 +141,7 @@ class PostgreSqlTable:
                 raise other_type(self.options, name, known[name], kind)
 
     def _drop_stages(self, prefix: str, older_than_s: int = 0) -> int:
-        """Those of failed attempts too; their names end in when they were made."""
+        """Drop staging tables, also those of failed attempts; their names contain the time of creation."""
         query = "select relname from pg_class where relkind = 'r' and starts_with(relname, %s)"
         oldest = time.time() - older_than_s
         with self._connect() as connection:
@@ -212,7 +212,7 @@ def _known_columns(connection: psycopg.Connection[Any], name: str) -> dict[str, 
 def _copy_partition(
     place: str, prefix: str, columns: Mapping[str, str], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """One attempt of one task: its rows to a table that no other attempt has."""
+    """One attempt of one task: writes its rows to a staging table of its own."""
     stage = f"{prefix}{int(time.time()):x}_{uuid4().hex[:12]}"
     listed = sql.SQL(", ").join(
         sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind)) for name, kind in columns.items()
@@ -241,7 +241,7 @@ def _values(column: pa.Array) -> list[Any]:
 
 
 def _clean(value: Any) -> Any:
-    """The same without NUL, which PostgreSQL has in neither text nor JSON, and a label may have."""
+    """The text without NUL, which a label may contain, but PostgreSQL's text and JSON may not."""
     match value:
         case str():
             return value.replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -19,7 +19,7 @@ class Fragment(NamedTuple):
 
 
 def read_fragments(spark: SparkSession, fragments: Sequence[Fragment], schema: pa.Schema) -> DataFrame:
-    """All rows of the files, in the columns of `schema`: from the file, from its partition, or null."""
+    """All rows of the files, in the columns of `schema`: from the file, its partition, or null."""
     shown = from_arrow_schema(schema)
     if not fragments:
         return spark.createDataFrame([], shown)

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tiercel.model.errors import TiercelError
 
-# Format to module and class. Only the one that is used is imported: each has a heavy package of its own.
+# Format to module and class. Only the format in use is imported: each needs a heavy package.
 FORMATS: Final[Mapping[str, tuple[str, str]]] = {
     "parquet": ("tiercel.pipeline.tables.parquet", "ParquetTable"),
     "delta": ("tiercel.pipeline.tables.delta", "DeltaLakeTable"),
@@ -18,7 +18,7 @@ FORMATS: Final[Mapping[str, tuple[str, str]]] = {
     "postgresql": ("tiercel.pipeline.tables.postgresql", "PostgreSqlTable"),
     "duckdb": ("tiercel.pipeline.tables.duckdb", "DuckDbTable"),
 }
-# The formats whose place holds many tables, so that one needs a name.
+# Formats whose place holds many tables, so that a name is required.
 NAMED: Final = frozenset({"iceberg", "postgresql", "duckdb"})
 
 MIB: Final = 1 << 20
@@ -30,7 +30,7 @@ class TableError(TiercelError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
-    """Where a table is and how it is laid out.
+    """The place and layout of a table.
 
     `place` is a folder (parquet, delta, iceberg), a file (duckdb) or a URL (postgresql).
     """
@@ -38,7 +38,7 @@ class TableOptions:
     format: str
     place: str
     name: str = ""
-    catalog: str = ""  # iceberg: the URI of its SQL catalog, a SQLite file in the folder if it is left out
+    catalog: str = ""  # iceberg: the URI of its SQL catalog (default: a SQLite file in the folder)
     partition_by: tuple[str, ...] = ()
     target_file_mib: int = 128
 
@@ -47,7 +47,7 @@ class TableOptions:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """`FORMAT:PLACE[#NAME]`, or a place alone, whose kind is then looked up; raises `TableError`."""
+        """`FORMAT:PLACE[#NAME]`, or a place alone, whose format is then detected; raises `TableError`."""
         kind, colon, rest = text.partition(":")
         if kind not in FORMATS or not colon:
             kind, rest = _kind_of(text.partition("#")[0]), text
@@ -61,7 +61,7 @@ class TableOptions:
         return cls(format=kind, place=place, name=name)
 
     def under(self, folder: Path) -> Self:
-        """The same with a place that does not depend on where the program runs."""
+        """The same options with an absolute place."""
         return self if self.format == "postgresql" else replace(self, place=str(folder / self.place))
 
 
@@ -84,7 +84,7 @@ def _listed() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What one batch did to a table; `already` when it had been there before."""
+    """The effect of one batch on a table; `already` if the table had it."""
 
     rows: int = 0
     files: int = 0
@@ -93,7 +93,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """How many files were joined to how many, and how many that nobody owned were removed."""
+    """The numbers of files before and after merging, and of removed orphans."""
 
     before: int = 0
     after: int = 0
@@ -104,20 +104,20 @@ class Table(Protocol):
     options: TableOptions
 
     def applied(self, app: str) -> int:
-        """The last batch of an application that is in the table; -1 when there is none."""
+        """The last batch of an application in the table; -1 for none."""
 
     def write(self, rows: DataFrame, marks: Mapping[str, int]) -> Written:
-        """Adds the rows and the marks in one step, or nothing when all marks are there."""
+        """Add the rows and the marks in one step, or nothing if all marks are there."""
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """All rows that are in the table now."""
+        """All rows currently in the table."""
 
     def compact(self) -> Compacted:
         """Merge small files and remove leftovers of failed attempts."""
 
 
 def open_table(options: TableOptions) -> Table:
-    """The table that the options name; nothing is made before the first batch."""
+    """The table of the options; nothing is created before the first batch."""
     module, name = FORMATS[options.format]
     try:
         kind = getattr(importlib.import_module(module), name)
@@ -134,7 +134,7 @@ def is_applied(table: Table, marks: Mapping[str, int]) -> bool:
 
 
 def are_there(options: TableOptions, marks: Mapping[str, int], applied: Callable[[str], int]) -> bool:
-    """Whether a table has the rows of these marks already: all of them, or none."""
+    """Whether a table already has the rows of these marks; a `TableError` if it has only some."""
     found = {applied(app) >= batch for app, batch in marks.items()}
     if len(found) > 1:
         raise TableError(f"{options}: another run has added some of these rows; run it again for the rest")
@@ -142,7 +142,7 @@ def are_there(options: TableOptions, marks: Mapping[str, int], applied: Callable
 
 
 def other_type(options: TableOptions, column: str, known: object, new: object) -> TableError:
-    """A column keeps its type."""
+    """The error for a column that would change its type."""
     return TableError(
         f"{options}: column {column} is {known} in the table and {new} in the batch;"
         " cast it, or write to a new table"

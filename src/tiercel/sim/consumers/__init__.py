@@ -1,11 +1,11 @@
-"""Consumers beside the workload: they lease, claim, stage and read remotely, and lose answers or die.
+"""Consumers in addition to the workload: they lease, claim, stage and read remotely, and lose answers or die.
 
-Each is a client that may crash or never hear an answer. Three things must hold, whatever fails:
+Each is a client that may crash or miss an answer. Three invariants must hold, whatever fails:
 
-- What was acknowledged is never handed out again, and acknowledging it twice changes nothing.
-- A client of an earlier time (an ended lease, a consumer that was taken over) changes nothing.
-- What is acknowledged counts as received, and what is published as sent: the checkers of the world find what
-  is lost or doubled.
+- An acknowledged message is never handed out again, and acknowledging it twice changes nothing.
+- A stale client (an expired lease, a consumer that was taken over) changes nothing.
+- Acknowledged messages count as received, and published ones as sent: the checkers of the world find lost
+  and doubled ones.
 """
 
 from functools import partial
@@ -31,7 +31,7 @@ _REQUESTS = (3, 10, 30)
 
 
 class Consumers:
-    """Some of the kinds, on every machine; in many worlds there are none."""
+    """Some kinds of consumers, on every machine; in many worlds there are none."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Consumers:
                 self._surroundings.schedule.at(time, partial(client.machine.post, client.act))
 
     def settle(self) -> None:
-        """The faults are over: no answer is lost any more, and what is held goes back."""
+        """The faults are over: no more answers are lost, and all held messages are given back."""
         self._surroundings.is_over = True
         for client in self._clients:
             client.machine.post(client.settle)

@@ -10,17 +10,17 @@ from tiercel.wire.user_message import UserMessage
 
 
 class ClaimClient:
-    """One consumer of one queue, of which several instances may believe that they are it."""
+    """One consumer of one queue; several instances may believe that they are the current one."""
 
     def __init__(self, machine: Machine, surroundings: Surroundings, _workload: Workload) -> None:
         self.machine = machine
         self._around = surroundings
         self._queue = surroundings.random.choice(QUEUES)
         self._name = f"consumer-{self._queue}"
-        self._epoch: int | None = None  # of the instance that works
-        self._hi = 0  # the last number that it knows of
+        self._epoch: int | None = None  # of the current instance
+        self._hi = 0  # the last number that it knows
         self._old_epochs: list[int] = []
-        self._numbers: dict[tuple[object, int], Held] = {}  # what every number was, once it was durable
+        self._numbers: dict[tuple[object, int], Held] = {}  # the message of each number, once durable
 
     def act(self) -> None:
         state = queue_of(self.machine, self._queue)
@@ -29,7 +29,7 @@ class ClaimClient:
         draw = self._around.random.random()
         try:
             if self._epoch is None or draw < 0.1:
-                self._attach(state)  # the first instance, or one that takes over from one that crashed
+                self._attach(state)  # the first instance, or one that takes over after a crash
             elif draw < 0.6:
                 self._claim(state, self._epoch)
             elif draw < 0.9:
@@ -40,7 +40,7 @@ class ClaimClient:
                 self._disturb(state)
         except MqError as error:
             self._around.trace(self.machine.name, f"{self._name}: {error}")
-            self._epoch = None  # it starts again, as a program does
+            self._epoch = None  # restarted
         self._around.later(self.machine, self.act)
 
     def _attach(self, state: QueueState) -> None:
@@ -96,7 +96,7 @@ class ClaimClient:
         self.machine.note(lambda is_durable: self._end(ended) if is_durable else None)
 
     def _held(self, state: QueueState, up_to: int) -> list[tuple[object, int]]:
-        """The numbers that an acknowledgement would end."""
+        """The numbers that an acknowledgement would cover."""
         claims = self.machine.engine.claims
         if not up_to:
             return []
@@ -109,7 +109,7 @@ class ClaimClient:
             self._around.book.acknowledged(self._numbers[number])
 
     def _disturb(self, state: QueueState) -> None:
-        """An instance that was taken over wakes up and acknowledges what it had."""
+        """An instance that was taken over wakes up and acknowledges its old messages."""
         for epoch in self._old_epochs[-2:]:
             try:
                 self.machine.engine.claims.acknowledge(self._name, epoch, state, self._hi)
@@ -127,4 +127,4 @@ class ClaimClient:
     def settle(self) -> None:
         if any(each.consumer == self._name for each in self.machine.engine.claims.all()):
             self.machine.engine.claims.release(self._name, limit=1_000_000)
-        self._queue = "nowhere"  # it does nothing more
+        self._queue = "nowhere"  # it stops working

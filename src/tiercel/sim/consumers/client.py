@@ -1,4 +1,4 @@
-"""What all consumers share: the book of what was handed out and acknowledged, and the ways to be unlucky."""
+"""Shared by all consumers: the record of messages handed out and acknowledged, and the faults of clients."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,15 +22,15 @@ class Client(Protocol):
     machine: Machine
 
     def act(self) -> None:
-        """Makes a request; runs inside a batch."""
+        """Make a request; runs inside a batch."""
 
     def settle(self) -> None:
-        """Gives back what it holds; runs inside a batch, after the faults."""
+        """Give back all held messages; runs inside a batch, after the faults."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A message in the hands of a client."""
+    """A message held by a client."""
 
     sent: SentMessage
     machine: Machine
@@ -51,7 +51,7 @@ class Book:
         self._acknowledged: set[tuple[str, object, int]] = set()
 
     def handed(self, machine: Machine, state: QueueState, lookup_id: int, label: str) -> Held:
-        """A queue manager gives a message to a client."""
+        """Record that a queue manager handed a message to a client."""
         held = Held(self._sent_messages.all[label], machine, machine.life, state, lookup_id)
         self._trace(machine.name, f"hands out {label} of {state}")
         if held.key in self._acknowledged:
@@ -59,7 +59,7 @@ class Book:
         return held
 
     def acknowledged(self, held: Held) -> None:
-        """An acknowledgement is durable."""
+        """Record a durable acknowledgement."""
         self._trace(held.machine.name, f"acknowledged {held.sent.label}")
         self._acknowledged.add(held.key)
         held.sent.receipts.append(Receipt(held.life, held.lookup_id, held.state))
@@ -74,7 +74,7 @@ class Surroundings:
     random: Random
     trace: Trace
     book: Book
-    is_over: bool = False  # from then on nothing goes wrong
+    is_over: bool = False  # from then on there are no faults
 
     def loses_answer(self) -> bool:
         return not self.is_over and self.random.random() < 0.2

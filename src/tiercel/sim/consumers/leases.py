@@ -1,4 +1,4 @@
-"""Clients of the API: they acknowledge, give back, extend or forget what they are leased."""
+"""Clients of the API: they acknowledge, give back, extend or forget their leases."""
 
 from contextlib import suppress
 from functools import partial
@@ -47,7 +47,7 @@ class LeaseClient:
                 return False
             if waiter.found is not None:
                 receipt.taken.append(waiter.found)
-            is_gone = self._around.loses_answer()  # the client has given up meanwhile
+            is_gone = self._around.loses_answer()  # the client has given up
             self.machine.post(partial(self._leases.abandon if is_gone else self._lease, receipt))
             return True
 
@@ -62,7 +62,7 @@ class LeaseClient:
         leases = self._leases.lease(receipt, around.random.choice(_SECONDS), "client")
 
         def answered(is_durable: bool) -> None:
-            if is_durable and not around.loses_answer():  # else the leases run out
+            if is_durable and not around.loses_answer():  # otherwise the leases expire
                 for lease, each in zip(leases, held, strict=True):
                     around.later(machine, partial(self._decide, lease, each))
 
@@ -81,7 +81,7 @@ class LeaseClient:
                 self._around.later(self.machine, partial(self._decide, lease, held))
 
     def _acknowledge(self, lease: str, held: Held) -> None:
-        """As often as it takes to hear the answer."""
+        """Repeat until the answer is received."""
         machine, book = self.machine, self._around.book
         is_of_this_life = held.life == machine.life
         try:
@@ -105,4 +105,4 @@ class LeaseClient:
         machine.note(done)
 
     def settle(self) -> None:
-        """Nothing to do: leases run out by themselves."""
+        """Nothing to do: leases expire by themselves."""

@@ -1,4 +1,4 @@
-"""Remote readers: the reader's machine and the service, with a line between them that breaks."""
+"""Remote readers: the reader's machine and the service, with an unreliable connection between them."""
 
 from collections.abc import Callable
 from functools import partial
@@ -38,7 +38,7 @@ Answer = Callable[[object], None]
 
 
 class _Service(RemoteReadService):
-    """Tells which messages count as received, in the moment when the engine ends them."""
+    """Reports which messages count as received, at the moment when the engine removes them."""
 
     told: Callable[[QueueState, int], None]
 
@@ -54,7 +54,7 @@ class _Service(RemoteReadService):
 
 
 class RemoteReader:
-    """One reader with one connection at a time; when that breaks, it connects again."""
+    """One reader with one connection at a time; it reconnects after a failure."""
 
     def __init__(self, machine: Machine, surroundings: Surroundings, _workload: Workload) -> None:
         self.machine = machine
@@ -79,7 +79,7 @@ class RemoteReader:
         self._lost()
         machine.node.attach(self._service, self._perform)
 
-    # The line.
+    # The connection.
 
     def _call(self, request: Request, answer: Answer) -> None:
         assert self._caller is not None
@@ -106,7 +106,7 @@ class RemoteReader:
             self._around.schedule.after(_LATENCY_S, partial(self.machine.post, arrive))
 
     def _cut(self) -> None:
-        """The service hears that the connection is gone, and gives back what it had handed out."""
+        """Tell the service that the connection is lost; it gives back the messages that it had handed out."""
         if self._caller is not None:
             self._around.trace(self.machine.name, "a remote reader loses its connection")
             for rundown in self._associations.leave(self._caller.association):
@@ -151,7 +151,7 @@ class RemoteReader:
             return
         try:
             message = handle.answered(read, response)
-        except MqError:  # nothing came in time
+        except MqError:  # nothing arrived in time
             return
         packet, state = message.packet, queue_of(self.machine, self._queue)
         if state is None:
@@ -164,7 +164,7 @@ class RemoteReader:
             end = partial(self._end, handle, read, held, RR_ACK if draw < 0.7 else RR_NACK)
             self._around.later(self.machine, end)
         elif draw < 0.95:
-            self.machine.post(self._cut)  # else it is silent, until the service gives up
+            self.machine.post(self._cut)  # otherwise it stays silent, until the service gives up
 
     def _end(self, handle: ReaderHandle, read: Read, held: Held, ack: int) -> None:
         if not handle.is_open or not read.is_delivered or held.life != self.machine.life:

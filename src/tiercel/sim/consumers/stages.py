@@ -1,4 +1,4 @@
-"""Writers of the data endpoint: they stage rows, and publish them until they hear that it is done."""
+"""Writers of the data endpoint: they stage rows, and publish them until the answer confirms it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -25,7 +25,7 @@ class _Batch:
     chosen: list[StageId]  # one attempt of each partition
     staged: set[StageId] = field(default_factory=set)
     is_published: bool = False
-    is_refused: bool = False  # there was no room, and the ledger says so
+    is_refused: bool = False  # there was no space, and the ledger says so
     is_discarded: bool = False
     tries: int = 0
 
@@ -43,7 +43,7 @@ class StageClient:
         self._batches = 0
 
     def act(self) -> None:
-        """Begins a batch of one or two partitions, some of which are staged by two attempts."""
+        """Begin a batch of one or two partitions, some of which are staged by two attempts."""
         random = self._around.random
         self._batches += 1
         name = f"batch-{self._batches}"
@@ -64,7 +64,7 @@ class StageClient:
         return sent, message
 
     def _step(self, batch: _Batch) -> None:
-        """The next thing to do for a batch, again and again until it is known to be done."""
+        """Do the next step of a batch, repeatedly until it is known to be done."""
         batch.tries += 1
         if batch.tries > _TRIES * (1 + len(batch.stages)):
             return
@@ -134,7 +134,7 @@ class StageClient:
             sent.is_refused = True
 
     def _discard(self, batch: _Batch) -> None:
-        """For good: nobody can publish it afterwards."""
+        """Discard a batch for good: it cannot be published afterwards."""
         stages = self.machine.engine.stages
         stages.discard("app", batch.name)
 
