@@ -110,7 +110,7 @@ class TestAccepting:
             sender.send(*(sender.transactional(name, number) for number in (1, 2, 2)))
         for end in (net.settle, here.kill):
             end()
-            infos = here.run(lambda: here.protocol.transfer_infos(box.state))
+            infos = here.run(lambda: here.engine.arrivals.streams.infos(box.state))
             assert {each.format_name for each in infos} == {*names[:2]}
             for each in infos:
                 assert (each.queue, each.sender_identifier) == (box.state.queue, sender.guid)

@@ -59,7 +59,7 @@ class Flight:
             self._unstored.append(entry)
 
     def acknowledge(self, header: SessionHeader) -> list[Entry]:
-        """The entries that this header completes, in order."""
+        """Mark Acknowledged Messages ([MS-MQQB] 3.1.5.5.1): returns the completed entries, in order."""
         done: list[Entry] = []
         newly = (header.ack_sequence_number - self._acked) & _WRAP
         if newly <= len(self._uncounted):  # otherwise the number is stale or invalid

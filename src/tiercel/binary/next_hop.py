@@ -67,6 +67,7 @@ class NextHop:
             self._resolve()
 
     def _resolve(self) -> None:
+        """Resolve Host Address: [MS-MQQB] 3.1.5.2.1."""
         self.state = State.RESOLVING
         hosts = self.hosts()
         if not hosts:
@@ -97,6 +98,7 @@ class NextHop:
             self._dial()
 
     def _pinged(self, is_welcome: bool) -> None:
+        """Ping Response Processed: [MS-MQQB] 3.1.7.9."""
         if self.state is not State.PINGING:
             return
         if is_welcome:
@@ -139,7 +141,9 @@ class NextHop:
         self._context.timers.set(self.retry, self._context.after_ms(delay))
 
     def retry(self) -> None:
-        """Session Retry Connect Timer: try the next address, or start over after the last (MQQB-096).
+        """Session Retry Connect Timer Event: [MS-MQQB] 3.1.6.1.
+
+        Try the next address, or start over after the last (MQQB-096).
 
         Without a ping, because the ping may be what was lost (MQQB-031).
         """

@@ -57,7 +57,7 @@ class _Pending:
             context.timers.set(self.is_due, context.after_ms(settings.order_ack_delay_ms))
 
     def is_due(self) -> None:
-        """Order Ack Send Timer."""
+        """Order Ack Send Timer Event ([MS-MQQB] 3.1.6.9)."""
         assert self._stream is not None
         self._sent_at, self._count = self._context.now, 0
         if self._stream.sequence:  # otherwise none was accepted, and there is nothing to confirm

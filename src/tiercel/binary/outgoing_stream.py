@@ -50,7 +50,10 @@ class OutgoingStream:
             self._outgoing.ordered((taken,))
 
     def order_acked(self, number: int) -> None:
-        """`number` is of the current sequence; the caller has checked that (MQQB T05)."""
+        """Receiving an OrderAck Packet: [MS-MQQB] 3.1.5.6.
+
+        `number` is of the current sequence; the caller has checked that (MQQB T05).
+        """
         before = self._outgoing.stream(self._queue).acked
         self._outgoing.order_acked(self._queue, number)
         if self._outgoing.stream(self._queue).acked > before:
@@ -80,7 +83,10 @@ class OutgoingStream:
             self._start_timer()
 
     def no_order_ack_came(self) -> None:
-        """Transactional Ack Wait Timer: send everything again, at growing intervals (MQQB T07)."""
+        """Transactional Ack Wait Timer Event: [MS-MQQB] 3.1.6.5.
+
+        Send everything again, at growing intervals (MQQB T07).
+        """
         self._resends += 1
         self.give_back()
         self._start_timer()

@@ -21,6 +21,7 @@ class Pinging:
         self._asked: dict[int, tuple[Callable[[bool], None], Callable[[], None]]] = {}
 
     def ask(self, address: str, answered: Callable[[bool], None]) -> None:
+        """Send Ping Request: [MS-MQQB] 3.1.7.6."""
         self._cookie = (self._cookie + 1) & 0xFFFF_FFFF
         ping = Ping(REQUESTED_BY_CLIENT, cookie=self._cookie, qm_guid=self._context.queue_manager.identifier)
         port = self._context.settings.ping_port
@@ -30,12 +31,13 @@ class Pinging:
         self._context.timers.set(give_up, self._context.after_ms(_PATIENCE_MS))
 
     def _end(self, cookie: int, is_welcome: bool) -> None:  # for partial
+        """The answer, or the Ping Response Timer Event ([MS-MQQB] 3.1.6.8)."""
         answered, give_up = self._asked.pop(cookie)
         self._context.timers.cancel(give_up)
         answered(is_welcome)
 
     def answered(self, data: bytes) -> None:
-        """A datagram arrived on the port that we send pings from."""
+        """Receive Ping Response ([MS-MQQB] 3.1.7.8), on the port that we send pings from."""
         try:
             ping = Ping.decode(data)
         except DecodeError:
@@ -44,7 +46,7 @@ class Pinging:
             self._end(ping.cookie, not ping.is_refused)
 
     def asked(self, address: str, port: int, data: bytes) -> None:
-        """A datagram arrived on the port of the ping service."""
+        """Receive Ping Request ([MS-MQQB] 3.1.7.7), on the port of the ping service."""
         if not self._context.settings.ping:
             return
         try:

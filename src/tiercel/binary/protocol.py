@@ -26,7 +26,7 @@ from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import ConnectionStatus, MessageClass, OutgoingQueueState
 from tiercel.model.errors import ComputerDoesNotSupportEncryptionError
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName, PrivateFormatName
-from tiercel.model.queue import IncomingTransactionalTransferInfo, OutgoingQueue
+from tiercel.model.queue import OutgoingQueue
 from tiercel.wire.order_ack import (
     FINAL_ACK_CLASSES_FROM,
     FinalAck,
@@ -63,7 +63,9 @@ class BinaryProtocol:
         self._context.now = max(now, self._context.now)
 
     def flush(self) -> None:
-        """Before the commit: run the timers, send what is ready, and store what must be durable.
+        """Message Position Available Event: [MS-MQQB] 3.1.7.12.
+
+        Before the commit: run the timers, send what is ready, and store what must be durable.
 
         Timers run after the inputs: a session must not end because we were too busy to read from it.
         """
@@ -95,19 +97,18 @@ class BinaryProtocol:
     def sessions(self) -> list[Session]:
         return list(self._sessions.values())
 
-    def transfer_infos(self, queue: QueueState) -> list[IncomingTransactionalTransferInfo]:
-        """The progress of the streams into a queue, for management; call it inside a batch."""
-        return self._engine.arrivals.streams.infos(queue)
-
     # Inputs.
 
     def start(self) -> None:
-        """Once, in the first batch: connect the outgoing queues that hold messages (MQQB-098)."""
+        """Queue Manager Started Event: [MS-MQQB] 3.1.4.1.
+
+        Once, in the first batch: connect the outgoing queues that hold messages (MQQB-098).
+        """
         self._engine.arrivals.streams.forget_old()
         self._engine.outgoing.start()
 
     def stop(self) -> None:
-        """Close every session; no new connections are made."""
+        """Queue Manager Stopped Event ([MS-MQQB] 3.1.4.2): close every session, and dial no more."""
         for next_hop in self._next_hops.values():
             next_hop.queues.clear()
             next_hop.stop()
@@ -118,7 +119,10 @@ class BinaryProtocol:
         self._context.settings = settings
 
     def accepted(self, address: str) -> int:
-        """A peer connected to us; returns the number of the connection."""
+        """Handling an Incoming Transport Connection: [MS-MQQB] 3.1.5.10.
+
+        A peer connected to us; returns the number of the connection.
+        """
         connection = next(self._numbers)
         self._sessions[connection] = Session(self._context, self, connection, address)
         self._context.do(SessionEvent(connection, "accepted", address))
@@ -154,7 +158,9 @@ class BinaryProtocol:
             session.receive(data)
 
     def disconnected(self, connection: int, error: int = 0) -> None:
-        """The connection has ended; not called for connections that we closed.
+        """Handling a Network Disconnect: [MS-MQQB] 3.1.7.3.
+
+        The connection has ended; not called for connections that we closed.
 
         `error` is set if it was not closed in order: what we sent last may not have arrived.
         """
@@ -225,6 +231,7 @@ class BinaryProtocol:
         return self._incoming.arrived(session, run)
 
     def acknowledged(self, session: Session, entries: list[Entry]) -> None:
+        """Deletes acknowledged messages: [MS-MQQB] 3.1.5.5.2, 3.1.5.5.3."""
         run: list[Taken] = []
         for entry in entries:
             taken = entry.taken
@@ -239,6 +246,7 @@ class BinaryProtocol:
         self._serve_all(session)
 
     def closed(self, session: Session) -> None:
+        """Gives back what was on its way: [MS-MQQB] 3.1.5.9."""
         self._sessions.pop(session.connection, None)
         if self._by_guid.get(session.remote_guid) is session:
             del self._by_guid[session.remote_guid]
@@ -268,6 +276,7 @@ class BinaryProtocol:
             self._next_hops = {key: each for key, each in self._next_hops.items() if each is not next_hop}
 
     def _find_next_hop(self, queue: QueueState) -> NextHop:
+        """Get Destination Info: [MS-MQQB] 3.1.7.4."""
         next_hop = self._next_hop_of.get(queue)
         if next_hop is None:
             assert isinstance(queue.queue, OutgoingQueue)
@@ -293,7 +302,10 @@ class BinaryProtocol:
         return next_hop
 
     def _hosts_of(self, next_hop: NextHop, guid: UUID) -> list[str]:
-        """Where to find a queue manager: configured, seen, or behind the routing servers ([MS-MQBR])."""
+        """Get Next Hops: [MS-MQQB] 3.1.7.5.
+
+        Where to find a queue manager: configured, seen, or behind the routing servers ([MS-MQBR]).
+        """
         settings = self._context.settings
         hosts = list(settings.machines.get(guid, ()))
         if not hosts and (address := self._engine.peers.address(guid)) is not None:
@@ -329,7 +341,10 @@ class BinaryProtocol:
             self._pump(next_hop)
 
     def _pump(self, next_hop: NextHop) -> None:
-        """Send while the window allows: the queues take turns, higher base priorities first."""
+        """Send User Message Event: [MS-MQQB] 3.1.7.1.
+
+        Send while the window allows: the queues take turns, higher base priorities first.
+        """
         session = next_hop.session
         if session is None or not session.is_open:
             return
@@ -348,6 +363,7 @@ class BinaryProtocol:
                 next_hop.ready[queue] = None
 
     def _send(self, session: Session, taken: Taken) -> None:
+        """Sending the Packet: [MS-MQQB] 3.1.7.1.6."""
         entry, data = Entry(taken), self._addressed(session, taken.packet).data
         if taken.number:
             stream = self._streams.get(taken.queue)

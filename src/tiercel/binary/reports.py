@@ -14,7 +14,10 @@ from tiercel.wire.user_message import UserMessage
 
 
 def report_trace(engine: Engine, packet: UserMessage, next_hop: str | None = None) -> None:
-    """Send a report if the message is traced; a report without a queue is recorded in the ledger."""
+    """Sending a Trace Message: [MS-MQQB] 3.1.5.8.9, 3.1.7.1.7.
+
+    Send a report if the message is traced; a report without a queue is recorded in the ledger.
+    """
     if not packet.base_flags & TRACING:
         return
     debug = packet.other(DebugHeader)

@@ -150,7 +150,10 @@ class Session:
     # Set-up.
 
     def establish(self) -> None:
-        """The connection is open; the initiator sends first."""
+        """Sending an EstablishConnection Request Packet: [MS-MQQB] 3.1.5.2.3.
+
+        The connection is open; the initiator sends first.
+        """
         context = self._context
         self.state = after(self.state, Event.CONNECTED)
         context.timers.set(self.give_up, context.after_ms(self._initialization_ms))
@@ -170,6 +173,7 @@ class Session:
             self._answer(packet)
 
     def _answer(self, packet: EstablishConnection) -> None:
+        """Receiving an EstablishConnection request: [MS-MQQB] 3.1.5.3.1."""
         own, header = self._context.queue_manager.identifier, packet.header
         # A sender with a direct name does not know the GUID, and sends none (MQQB T15).
         is_for_us = header.server_guid in {own, NULL_GUID}
@@ -191,6 +195,7 @@ class Session:
             raise ProtocolError(f"refused: {reason}")
 
     def _take_answer(self, packet: EstablishConnection) -> None:
+        """Receiving an EstablishConnection response: [MS-MQQB] 3.1.5.3.2."""
         header, context = packet.header, self._context
         self._end_if_refused(packet)
         if header.client_guid != context.queue_manager.identifier:
@@ -224,6 +229,7 @@ class Session:
         self._write(ConnectionParameters.of(header).encode())
 
     def _connection_parameters(self, packet: ConnectionParameters) -> None:
+        """Receiving a ConnectionParameters Packet: [MS-MQQB] 3.1.5.4."""
         self._end_if_refused(packet)
         header = packet.header
         self.peer_window = header.window_size
@@ -240,7 +246,7 @@ class Session:
         self._owner.opened(self)
 
     def give_up(self) -> None:
-        """Session Initialization Timer."""
+        """Session Initialization Timer Event ([MS-MQQB] 3.1.6.6)."""
         self.close(f"no session after {self._initialization_ms} ms")
 
     # Packets.
@@ -282,6 +288,7 @@ class Session:
             raise ProtocolError(f"a packet of {self._framer.wanted} bytes while {self.state.value}")
 
     def _take(self, data: bytes) -> None:
+        """Identifying Packet Type: [MS-MQQB] 3.1.5.1.1."""
         packet = decode_packet(data)
         self.state = after(self.state, EVENT_OF_PACKET[type(packet)])
         match packet:
@@ -317,6 +324,7 @@ class Session:
     # Acknowledging received messages.
 
     def _count(self, *, recoverable: bool) -> None:
+        """Recoverable Message Processing: [MS-MQQB] 3.1.5.8.7."""
         receipts, timers = self.receipts, self._context.timers
         if recoverable:
             if receipts.is_full:
@@ -335,7 +343,10 @@ class Session:
         self._context.timers.set(self.ack_is_due, self._context.after_ms(milliseconds))
 
     def ack_is_due(self) -> None:
-        """Session Ack Send Timer; stopped while there is nothing to acknowledge (MQQB T35)."""
+        """Session Ack Send Timer Event: [MS-MQQB] 3.1.6.4.
+
+        Stopped while there is nothing to acknowledge (MQQB T35).
+        """
         if self.receipts.unacked:
             self.send_ack()
 
@@ -358,7 +369,10 @@ class Session:
     # Sending.
 
     def send(self, packet: UserMessage, data: bytes, entry: Entry) -> None:
-        """Send a message; `data` is the packet, possibly with an updated position in its stream."""
+        """Updating the UserMessage Packet: [MS-MQQB] 3.1.7.1.3.
+
+        Send a message; `data` is the packet, possibly with an updated position in its stream.
+        """
         recoverable = packet.is_recoverable
         self.flight.add(entry, recoverable=recoverable)
         if self._should_piggyback():
@@ -382,6 +396,7 @@ class Session:
         self._context.write(self.connection, data)
 
     def _session_header(self, header: SessionHeader) -> None:
+        """Receiving a SessionAck Packet, or a SessionHeader on a message: [MS-MQQB] 3.1.5.5, 3.1.5.8.4."""
         self.peer_window = header.window_size
         done = self.flight.acknowledge(header)
         if self.flight.is_empty:
@@ -402,7 +417,7 @@ class Session:
         self._context.timers.set(self.no_ack_came, self._context.after_ms(length))
 
     def no_ack_came(self) -> None:
-        """Session Ack Wait Timer: any packet since the last expiry extends it."""
+        """Session Ack Wait Timer Event ([MS-MQQB] 3.1.6.3): any packet since the last expiry extends it."""
         if self.flight.is_empty:
             self._has_received = False
         elif self._has_received:
@@ -412,7 +427,10 @@ class Session:
             self.close("the peer acknowledges nothing and says nothing")
 
     def clean_up(self) -> None:
-        """Session Cleanup Timer: close a session that carried no message for a whole period."""
+        """Session Cleanup Timer Event: [MS-MQQB] 3.1.6.2.
+
+        Close a session that carried no message for a whole period.
+        """
         # With unacknowledged messages it is not idle, or a short interval would resend them forever.
         if self.is_active or self.receipts.unacked or not self.flight.is_empty:
             self.is_active = False
@@ -421,7 +439,10 @@ class Session:
             self.close("idle")
 
     def close(self, reason: str) -> None:
-        """End the session; the protocol has no packet for that (MQQB-093)."""
+        """Closing a Session: [MS-MQQB] 3.1.5.9.
+
+        End the session; the protocol has no packet for that (MQQB-093).
+        """
         if self.state is State.CLOSED:
             return
         self.state = State.CLOSED

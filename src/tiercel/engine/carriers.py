@@ -147,7 +147,7 @@ class Carriers:
         return None
 
     def _wait_for_a_carrier(self, queue: QueueState) -> None:
-        """A store holds messages to a name that nobody carries (MQQB-003)."""
+        """The store holds messages to a name that no carrier takes (MQQB-003)."""
         outgoing = queue.queue
         assert isinstance(outgoing, OutgoingQueue)
         if outgoing.state not in _HELD:

@@ -1,4 +1,4 @@
-"""FinalAcks: what became of transactional messages, told to their senders. [MS-MQQB] 3.1.7.2.2, 3.1.7.17.
+"""FinalAcks: tell senders what became of transactional messages. [MS-MQQB] 3.1.7.2.2, 3.1.7.17.
 
 Made in the batch in which the message ends, so that neither happens without the other.
 """

@@ -5,7 +5,7 @@ A node runs any number of them beside its engine and knows none by name. Each ba
     begin(now)       the batch starts; inputs and commands follow
     flush()          before the commit: what became due or ready, and everything that must be durable
     finish(effects)  after the commit: takes the effects that concern the machine, returns the others
-    take_actions()   what may leave now that it is durable, for whoever holds the sockets
+    take_actions()   what may leave now that it is durable, for the holder of the sockets
 """
 
 from typing import Protocol, TypeVar

@@ -319,7 +319,7 @@ class Outgoing:
         self._count_unread(queue, 1)
 
     def final_acked(self, number: int, code: int) -> bool:
-        """Complete a message with its final ack; False if none was awaited (MQQB-149)."""
+        """Receiving a FinalAck Packet ([MS-MQQB] 3.1.5.7); False if none was awaited (MQQB-149)."""
         place = self._index.find(number)
         if place is None:
             return False

@@ -1,4 +1,4 @@
-"""Where senders of transactional messages were last seen: what they are to hear may be due much later."""
+"""The last known addresses of the senders of transactional messages, for acknowledgements much later."""
 
 from uuid import UUID
 
@@ -22,9 +22,9 @@ class Peers:
         """
         known = self._find(peer)
         if not address and known is not None:
-            return  # where it was seen itself is worth more than that others speak for it
+            return  # an address that the sender itself used is better than none
         if known is None and not address and self._core.batch.count(Keyspace.PEERS) >= _STRANGERS_KEPT:
-            return  # a sender that nobody has seen, and there are many of those already
+            return  # there are too many senders without an address already
         if known != (address, is_direct):
             self._known[peer] = (address, is_direct)
             value = (_DIRECT if is_direct else _ROUTED) + address.encode()
@@ -38,7 +38,7 @@ class Peers:
         return None if found is None else found[0] or None
 
     def seen(self, peer: UUID) -> str | None:
-        """The same without asking the store: none for a peer of whom nothing was heard since the start."""
+        """The same without reading the store: None for a peer that was silent since the start."""
         found = self._known.get(peer)
         return None if found is None else found[0] or None
 

@@ -1,7 +1,7 @@
 """The queue manager, its enterprise, sites, routing links, networks and users ([MS-MQDMPR] 3.1.1).
 
 Only attributes, their defaults and the rules that the model itself sets; the engine acts on them. The
-transactions and the dispatch entries are the engine's own and stand there.
+transactions are the engine's own and stand there.
 """
 
 from collections.abc import Iterable
