@@ -179,8 +179,15 @@ def test_an_answer_starts_the_next_post_even_if_it_is_unknown(here: Side, there:
 
 def test_a_receiver_without_room_takes_a_part_of_the_run(here: Side, there: Side) -> None:
     there.set(queue_manager_quota_kib=1)
-    here.to("q").send_all(b"1", b"2", b"3" * 2000, delivery=0)
-    here.hear(here.deliver(here.posts.pop(0), there))
+    box = here.to("q")
+    here.run(lambda: here.engine.opening.open(box.name, QueueAccess.SEND, token=SYSTEM))
+    here.run(lambda: here.engine.outgoing.pause(box.state))
+    box.send_all(b"1", b"2", b"3" * 2000, delivery=0)
+    here.run(lambda: here.engine.outgoing.resume(box.state))
+    answer = here.deliver(here.posts.pop(0), there)
+    assert answer.count == 2
+    here.hear(answer)
+    assert box.state.count == 1
     there.set(queue_manager_quota_kib=100)
     here.settle(there)
     assert [body[:1] for body in there.box("q").bodies()] == [b"1", b"2", b"3"]

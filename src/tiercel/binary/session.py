@@ -275,7 +275,7 @@ class Session:
             self._end_with(run, "")
 
     def _end_with(self, run: list[Arrived], problem: str) -> None:
-        """End the session; messages received before the bad packet count."""
+        """Take the last run, then close if there was a problem: messages before a bad packet count."""
         try:
             self._take_run(run)
         except (DecodeError, ProtocolError) as first:
