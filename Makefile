@@ -64,6 +64,7 @@ synchronous: $(VENV)/.ready ## generate the synchronous embedded queue from the 
 	$(BIN)/python tools/synchronous.py
 
 bench: $(VENV)/.ready ## measure codec, store, engine, columns, claims, stages and binary XML, most against something bare
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/bench.lock
 	@$(BIN)/python bench/bench_codec.py
 	@echo
 	@$(BIN)/python bench/bench_store.py
@@ -161,7 +162,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 
 lock: $(VENV)/.ready ## make the lock files anew (names, versions and hashes only)
 	$(BIN)/pip install --quiet --disable-pip-version-check uv
-	for name in dev interop spark42; do $(COMPILE) --output-file requirements/$$name.lock requirements/$$name.in || exit 1; done
+	for name in dev bench interop spark42; do $(COMPILE) --output-file requirements/$$name.lock requirements/$$name.in || exit 1; done
 
 clean: ## remove .venv and everything built
 	rm -rf $(VENV) .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
