@@ -55,7 +55,7 @@ def test_add_list_change_remove(run: Run) -> None:
         (["add", "b"], "", "missing password; nothing was changed"),
         (["add", "b"], "\n", "missing password"),
         (["add", "b", "--sid", "S-1"], "x\n", "--sid: "),
-        (["add", "b:c"], "x\n", "is no name"),
+        (["add", "b:c"], "x\n", "is not a valid account or domain name"),
         (["remove", "b"], "", "no such account"),
         (["passwd", "b"], "x\n", "no such account"),
     ],
