@@ -45,7 +45,7 @@ class Incoming:
         self._history = engine.arrivals.history
         self._history.limit(context.settings.history_size)
         self._order_acks = OrderAcks(context, self._send_order_ack)
-        self._ways: dict[bytes, QueueState] = {}
+        self._routes: dict[bytes, QueueState] = {}
         self.outgoing_streams: dict[QueueState, OutgoingStream] = {}
 
     def flush(self) -> None:
@@ -144,7 +144,7 @@ class Incoming:
 
     def _try_to_pass_on(self, packet: UserMessage) -> MessageClass | None:
         """The class that refuses the message, or None."""
-        queue, reason = self._way(packet), MessageClass.NACK_BAD_DST_Q
+        queue, reason = self._route(packet), MessageClass.NACK_BAD_DST_Q
         if packet.hop_count >= ROUTING_HOPS_MAX:
             reason = MessageClass.NACK_HOP_COUNT_EXCEEDED
         elif queue is not None:
@@ -154,10 +154,10 @@ class Incoming:
         self._engine.delivery.refuse(packet, reason, str(decode_destination(packet)))
         return reason
 
-    def _way(self, packet: UserMessage) -> QueueState | None:
+    def _route(self, packet: UserMessage) -> QueueState | None:
         """The outgoing queue for a message to another queue manager, if we are a router."""
         key = packet.address_bytes
-        queue = self._ways.get(key)
+        queue = self._routes.get(key)
         if queue is not None and not queue.is_deleted:
             return queue
         name = decode_destination(packet)
@@ -171,9 +171,9 @@ class Incoming:
             return None
         if not queue.is_outgoing:  # a local name with the address of another queue manager
             return None
-        if len(self._ways) >= _NAMES_KEPT:  # peers can invent names, which must not fill the memory
-            self._ways.clear()
-        self._ways[key] = queue
+        if len(self._routes) >= _NAMES_KEPT:  # peers can invent names, which must not fill the memory
+            self._routes.clear()
+        self._routes[key] = queue
         return queue
 
     def _trace(self, packet: UserMessage) -> None:
@@ -198,7 +198,9 @@ class Incoming:
         )
         if is_from_peer:
             is_direct = session.saw_direct_name
-            session.say(stream.key, with_direct_name(packet, session.address) if is_direct else packet)
+            session.send_or_hold(
+                stream.key, with_direct_name(packet, session.address) if is_direct else packet
+            )
         else:  # received through a router: sent back to its source (MQQB T16)
             engine.sending.post(packet, PrivateFormatName(sender, ORDER_QUEUE_NUMBER))
 

@@ -336,7 +336,7 @@ class BinaryProtocol:
             self._pump(next_hop)
 
     def _serve_all(self, session: Session) -> None:
-        session.say_held()
+        session.send_held()
         for next_hop in session.next_hops:
             self._pump(next_hop)
 

@@ -382,12 +382,12 @@ class Session:
             self._start_ack_wait()
         self._write(data)
 
-    def say(self, about: bytes, packet: UserMessage) -> None:
+    def send_or_hold(self, about: bytes, packet: UserMessage) -> None:
         """Send an acknowledgement of the protocol itself; it replaces an older one that still waits."""
         self.held[about] = packet
-        self.say_held()
+        self.send_held()
 
-    def say_held(self) -> None:
+    def send_held(self) -> None:
         while self.held and self.room > 0:
             packet = self.held.pop(next(iter(self.held)))
             self.send(packet, packet.data, Entry(None))

@@ -47,7 +47,7 @@ def serve(
         first = read()
         shown = faces(first)
     except ConfigError as problem:
-        service.say(str(problem))
+        service.print_error(str(problem))
         return service.WRONG_CONFIGURATION
     return service.run(first, read, shown)
 

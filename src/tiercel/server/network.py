@@ -143,11 +143,11 @@ class Network:
         address = connection.address
         if not connection.is_ours:
             if len(self.connections) >= self.limits.connections:
-                self._turn_away("", f"{self.limits.connections} connections are the limit")
+                self._turn_away("", f"the limit of {self.limits.connections} connections is reached")
                 return False
             if self._per_address[address] >= self.limits.connections_per_address:
                 limit = self.limits.connections_per_address
-                self._turn_away(address, f"{limit} connections of one address are the limit")
+                self._turn_away(address, f"the limit of {limit} connections per address is reached")
                 return False
             self._per_address[address] += 1
         if connection.number is not None:
@@ -228,7 +228,7 @@ class Network:
                     self._write(number, writes.pop(number, []))
                     self._close(number)
                 case SessionEvent():
-                    self._tell(action)
+                    self._log_event(action)
                 case Resolve(host):
                     self._start(self._resolve(host))
                 case Dial(number):
@@ -251,11 +251,11 @@ class Network:
         if connection is not None:
             connection.close()
 
-    def _tell(self, event: SessionEvent) -> None:
+    def _log_event(self, event: SessionEvent) -> None:
         if event.event == "opened" and event.connection in self._by_number:
             self._by_number[event.connection].established()
-        say = log.warning if event.event == "refused" else log.info
-        say(
+        write = log.warning if event.event == "refused" else log.info
+        write(
             f"session_{event.event}",
             connection=event.connection,
             address=event.address,

@@ -32,7 +32,7 @@ def run(config: Config, reread: Reread, faces: Iterable[Face] = ()) -> int:
     try:
         handler = log.configure(level=options.level, format_name=options.format, file=options.file)
     except OSError as problem:
-        return _say(f"[log] file = {options.file!r}: {problem.strerror}", WRONG_CONFIGURATION)
+        return _fail(f"[log] file = {options.file!r}: {problem.strerror}", WRONG_CONFIGURATION)
     _allow_files(config)
     try:
         return asyncio.run(_Service(config, reread, faces).run())
@@ -40,13 +40,13 @@ def run(config: Config, reread: Reread, faces: Iterable[Face] = ()) -> int:
         log.end(handler)
 
 
-def say(problem: str) -> None:
+def print_error(problem: str) -> None:
     """Print one line to stderr."""
     print(f"tiercel serve: {problem}", file=sys.stderr, flush=True)  # noqa: T201  # the log may not exist yet
 
 
-def _say(problem: str, code: int) -> int:
-    say(problem)
+def _fail(problem: str, code: int) -> int:
+    print_error(problem)
     return code
 
 
@@ -66,14 +66,14 @@ class _Service:
         try:
             self._daemon = Daemon(self._config, faces=self._faces)
         except MqError as problem:
-            return _say(str(problem), NO_STORE)
+            return _fail(str(problem), NO_STORE)
         inherited = systemd.inherited_sockets()
         try:
             await self._daemon.start(inherited)
         except OSError as problem:
-            return _say(explain(self._config, problem), NO_ADDRESS)
+            return _fail(explain(self._config, problem), NO_ADDRESS)
         except MqError as problem:
-            return _say(str(problem), NO_STORE)
+            return _fail(str(problem), NO_STORE)
         process_tuning.leave_out_pandas()
         process_tuning.collect_garbage_rarely()
         loop.add_signal_handler(signal.SIGHUP, self._reload)
@@ -86,7 +86,7 @@ class _Service:
             systemd.notify("STOPPING=1")
             await self._daemon.stop()
         if self._daemon.failure is not None:
-            return _say(f"stopped after a failure: {self._daemon.failure}", FAILED)
+            return _fail(f"stopped after a failure: {self._daemon.failure}", FAILED)
         return FINE
 
     def _listens_on(self) -> str:

@@ -55,7 +55,7 @@ class Evidence:
     acknowledgements: Counter[MessageClass] = field(default_factory=Counter)
 
 
-class Inquest:
+class Invariants:
     def __init__(
         self, machines: list[Machine], sent_messages: SentMessages, *, history_holds: bool = True
     ) -> None:
@@ -75,14 +75,14 @@ class Inquest:
         for sent in self._sent_messages.all.values():
             self._judge(sent)
         for label in self._evidence.keys() - self._sent_messages.all.keys():
-            self._say(f"{label or 'a message without a label'}: nobody has sent it: {self._evidence[label]}")
+            self._report(f"{label or 'a message without a label'}: was never sent: {self._evidence[label]}")
         self._judge_order()
         for machine in self._machines:
             with machine.store.snapshot() as view:
                 self._problems += [f"{machine}: {problem}" for problem in Checker(view).problems()]
         return self._problems
 
-    def _say(self, problem: str) -> None:
+    def _report(self, problem: str) -> None:
         self._problems.append(problem)
 
     # Evidence.
@@ -93,7 +93,7 @@ class Inquest:
                 continue
             key = encode_guid(sent.id.lineage) + sent.id.uniquifier.to_bytes(4, "little")
             if (other := self._by_id.setdefault(key, sent)) is not sent:
-                self._say(f"{sent.label}: has the same message id as {other.label}")
+                self._report(f"{sent.label}: has the same message id as {other.label}")
 
     def _collect(self, machine: Machine) -> None:
         for data in machine.store.spaces[Keyspace.DISCARDS].values():
@@ -142,9 +142,9 @@ class Inquest:
         sent = self._by_id.get(decode_message(packet).correlation_id)
         where = f"{machine} {local_name(state)}"
         if sent is None:
-            self._say(f"an acknowledgement {kind.name} in {where} speaks of no message")
+            self._report(f"an acknowledgement {kind.name} in {where} speaks of no message")
         elif machine is not sent.admin or local_name(state) != f"private$\\{ADMIN_QUEUE}":
-            self._say(f"{sent}: its acknowledgement {kind.name} is in {where}")
+            self._report(f"{sent}: its acknowledgement {kind.name} is in {where}")
         else:
             self._evidence[sent.label].acknowledgements[kind] += 1
 
@@ -156,7 +156,7 @@ class Inquest:
             if sent.is_refused:  # the sender's ledger may mention it
                 evidence.lines.clear()
             if evidence != Evidence() or sent.receipts:
-                self._say(f"{sent}: was never sent, and yet there is {evidence}, received {sent.receipts}")
+                self._report(f"{sent}: was never sent, and yet there is {evidence}, received {sent.receipts}")
             return
         at_target = [
             (machine, line) for machine, line in evidence.lines if _is_at_target(sent, machine, line)
@@ -172,9 +172,9 @@ class Inquest:
             refused = refused[:1]
         arrivals = len(sent.receipts) + len(ended) + len(evidence.waiting)
         if evidence.elsewhere:
-            self._say(f"{sent}: is in {', '.join(evidence.elsewhere)}")
+            self._report(f"{sent}: is in {', '.join(evidence.elsewhere)}")
         if evidence.on_its_way:
-            self._say(f"{sent}: is still on its way at {', '.join(map(str, evidence.on_its_way))}")
+            self._report(f"{sent}: is still on its way at {', '.join(map(str, evidence.on_its_way))}")
         for _, line in evidence.lines if self._ledgers_name_all else ():
             self._judge_line(sent, line)
         self._judge_count(sent, arrivals + len(refused), lost=not at_source and not evidence.on_its_way)
@@ -199,7 +199,7 @@ class Inquest:
             is_final = line.queue.endswith(_AWAITING) or line.message_class in kinds
             if sent.is_transactional and machine is sent.source and is_final:
                 if line.message_class not in kinds and self._ledgers_name_all:
-                    self._say(f"{sent}: a final acknowledgement of nothing: {line}")
+                    self._report(f"{sent}: a final acknowledgement of nothing: {line}")
                 # It may also have expired in both places, and both have reported it.
                 evidence.ambiguous += line.message_class == MessageClass.NACK_REACH_QUEUE_TIMEOUT
                 at_source.remove((machine, line))
@@ -226,7 +226,7 @@ class Inquest:
             MessageClass.NACK_DELETED: line.queue.startswith("outgoing queue"),
         }
         if not possible.get(kind, False):
-            self._say(f"{sent}, sent at {sent.sent_time}: ended without a reason: {line}")
+            self._report(f"{sent}, sent at {sent.sent_time}: ended without a reason: {line}")
 
     def _judge_count(self, sent: SentMessage, count: int, *, lost: bool) -> None:
         lost = lost and self._ledgers_name_all
@@ -234,18 +234,18 @@ class Inquest:
             lives = Counter(receipt.life for receipt in sent.receipts)
             is_twice = (count > 1 and not sent.target.crashes) or any(each > 1 for each in lives.values())
             if is_twice and self._history_holds:
-                self._say(f"{sent}: came {count} times: {self._evidence[sent.label]}, {sent.receipts}")
+                self._report(f"{sent}: came {count} times: {self._evidence[sent.label]}, {sent.receipts}")
             if not count and lost and not any(machine.crashes for machine in self._machines):
-                self._say(f"{sent}: is lost, and no machine died")
+                self._report(f"{sent}: is lost, and no machine died")
             return
         if not count and lost:
-            self._say(f"{sent}: is lost")
+            self._report(f"{sent}: is lost")
         if sent.queue in sent.target.deleted:
             # Its stream history was deleted with the queue, and a refused message may arrive again.
             count = min(count, 1 + len(self._evidence[sent.label].lines))
             count -= bool(self._evidence[sent.label].lines) and count > 1
         if count > 1 and (sent.is_transactional or self._history_holds):
-            self._say(f"{sent}: came {count} times: {self._evidence[sent.label]}, {sent.receipts}")
+            self._report(f"{sent}: came {count} times: {self._evidence[sent.label]}, {sent.receipts}")
 
     def _judge_copies(
         self, sent: SentMessage, evidence: Evidence, negative: list[Discard], *, sent_back: bool
@@ -260,7 +260,7 @@ class Inquest:
         else:
             journaled = not sent_back or sent.is_local  # a local message arrives at once
         if evidence.awaiting and not evidence.waiting:
-            self._say(f"{sent}: no final acknowledgement has come: {evidence}, {sent.receipts}")
+            self._report(f"{sent}: no final acknowledgement has come: {evidence}, {sent.receipts}")
         is_full = any(line.message_class == MessageClass.NACK_Q_EXCEED_QUOTA for line in negative)
         kept = sent.negative_journaling and is_full and not sent.is_transactional and not sent.is_local
         if (
@@ -269,7 +269,9 @@ class Inquest:
             and not (sent.is_express and sent.target.crashes)
             and (self._history_holds or not kept)  # a duplicate is refused twice
         ):
-            self._say(f"{sent}: {evidence.dead_at_target} dead letters at the receiver instead of {kept:d}")
+            self._report(
+                f"{sent}: {evidence.dead_at_target} dead letters at the receiver instead of {kept:d}"
+            )
         found = (evidence.dead, evidence.journaled)
         wanted = (int(dead), int(journaled))
         is_exact = self._is_exact and (not sent.is_express or not sent.source.crashes)
@@ -277,9 +279,11 @@ class Inquest:
         # Received, then refused as a duplicate after its queue was deleted: the first result counts.
         was_first = sent.is_transactional and sent.receipts and sent.queue in sent.target.deleted
         if found[0] > wanted[0] or (found[0] < wanted[0] and is_exact and not was_first):
-            self._say(f"{sent}: {found[0]} dead letters instead of {wanted[0]}: {evidence}, {sent.receipts}")
+            self._report(
+                f"{sent}: {found[0]} dead letters instead of {wanted[0]}: {evidence}, {sent.receipts}"
+            )
         if found[1] > wanted[1] or (found[1] < wanted[1] and is_exact and not late):
-            self._say(
+            self._report(
                 f"{sent}: {found[1]} in the journal instead of {wanted[1]}: {evidence}, {sent.receipts}"
             )
 
@@ -305,7 +309,7 @@ class Inquest:
         if not self._history_holds:  # an acknowledgement may arrive twice
             found = Counter({kind: min(count, wanted[kind]) for kind, count in found.items() if wanted[kind]})
         if is_known and (found - wanted or (self._is_exact and wanted - found)):
-            self._say(f"{sent}: acknowledged {_names(found)} instead of {_names(wanted)}: {evidence}")
+            self._report(f"{sent}: acknowledged {_names(found)} instead of {_names(wanted)}: {evidence}")
 
     # Streams.
 
@@ -323,7 +327,7 @@ class Inquest:
                 places = [receipt.lookup_id for receipt in sent.receipts] + evidence.waiting
                 for place in sorted(places):
                     if place < last[0]:
-                        self._say(f"{sent}: arrived before {last[1]}, which was sent before it")
+                        self._report(f"{sent}: arrived before {last[1]}, which was sent before it")
                     last = max(last, (place, sent.label))
 
 

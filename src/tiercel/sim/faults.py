@@ -19,7 +19,7 @@ _LEAPS_S = (-40_000_000.0, -700_000.0, 700_000.0)
 
 
 @dataclass(slots=True)
-class Menu:
+class FaultOptions:
     """The kinds of faults of this seed, and their number."""
 
     count: int = 12
@@ -81,14 +81,14 @@ class Faults:
         network: Network,
         random: Random,
         trace: Trace,
-        menu: Menu,
+        options: FaultOptions,
     ) -> None:
         self._machines = machines
         self._schedule = schedule
         self._network = network
         self._random = random
         self._trace = trace
-        self._menu = menu
+        self._options = options
         self._is_over = False
         self._calm = Weather()
         self._blocked: list[tuple[Machine, Machine]] = []
@@ -97,8 +97,8 @@ class Faults:
 
     def plan(self) -> None:
         self._calm = self._network.weather
-        for _ in range(self._menu.count):
-            self._schedule.at(self._random.random() * self._menu.duration, self._strike)
+        for _ in range(self._options.count):
+            self._schedule.at(self._random.random() * self._options.duration, self._strike)
 
     def end(self) -> None:
         """End all faults, and start every machine that is down."""
@@ -118,7 +118,7 @@ class Faults:
             machine.start()
 
     def _strike(self) -> None:
-        weights = self._menu.weights
+        weights = self._options.weights
         fault = self._random.choices(list(weights), list(weights.values()))[0]
         strike: Callable[[], None] = getattr(self, f"_{fault}")
         strike()
@@ -300,9 +300,9 @@ class Faults:
 
     def _clock(self) -> None:
         machine = self._random.choice(self._machines)
-        jump = self._random.choice(_LEAPS_S if self._menu.leaps else _JUMPS_S) * self._random.random()
+        jump = self._random.choice(_LEAPS_S if self._options.leaps else _JUMPS_S) * self._random.random()
         machine.wall_offset += jump
-        machine.clock_has_leapt = machine.clock_has_leapt or self._menu.leaps
+        machine.clock_has_leapt = machine.clock_has_leapt or self._options.leaps
         self._trace(machine.name, f"its clock jumps by {jump:.1f} s")
         if self._random.random() < 0.5:
             machine.poke()

@@ -127,9 +127,9 @@ class Network:
                 case SendDatagram():
                     self._send_datagram(host, action)
                 case SessionEvent():
-                    self._tell(host, action)
+                    self._trace_event(host, action)
 
-    def _tell(self, host: Host, event: SessionEvent) -> None:
+    def _trace_event(self, host: Host, event: SessionEvent) -> None:
         peer = "" if event.peer is None else f" peer {str(event.peer)[:8]}"
         text = f"#{event.connection} {event.event} {event.address}{peer} {event.reason}"
         self._trace(host.name, text.rstrip())

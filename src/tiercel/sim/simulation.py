@@ -7,16 +7,16 @@ from enum import Enum
 from random import Random
 
 from tiercel.binary.settings import RESEND_TABLE_S, Settings
-from tiercel.sim.checkers import Inquest
+from tiercel.sim.checkers import Invariants
 from tiercel.sim.consumers import Consumers
-from tiercel.sim.faults import Faults, Menu
+from tiercel.sim.faults import FaultOptions, Faults
 from tiercel.sim.machine import Machine, Parts
 from tiercel.sim.network import Network
 from tiercel.sim.schedule import Schedule
 from tiercel.sim.sent_messages import SentMessages
 from tiercel.sim.setup import NAMES, addresses_of, installed
 from tiercel.sim.trace import Trace
-from tiercel.sim.workload import Taste, Workload, outgoing_queues
+from tiercel.sim.workload import Workload, WorkloadOptions, outgoing_queues
 from tiercel.store.memory_store import MemoryStore
 
 _HOUR = 3600.0
@@ -57,32 +57,34 @@ def run(seed: int, parts: Parts | None = None, listener: Callable[[str], None] |
         return replace(world.result(), problems=[traceback.format_exc().rstrip()])
 
 
-class Way(Enum):
+class Topology(Enum):
     """How the machines of a world know of each other."""
 
-    KNOWN = "everybody knows everybody"
-    STRANGERS = "nobody knows anybody: direct names only"
+    KNOWN = "every machine knows every other"
+    STRANGERS = "no machine knows another: direct names only"
     STAR = "all messages by GUID go through BRAVO"
     LINE = "ALPHA, BRAVO, CHARLIE and DELTA know their neighbours; those in the middle are routers"
 
 
 _FORMS = {
-    Way.KNOWN: ("tcp", "os", "private"),
-    Way.STRANGERS: ("tcp", "os"),
-    Way.STAR: ("private", "private", "os"),
-    Way.LINE: ("private", "private", "os"),
+    Topology.KNOWN: ("tcp", "os", "private"),
+    Topology.STRANGERS: ("tcp", "os"),
+    Topology.STAR: ("private", "private", "os"),
+    Topology.LINE: ("private", "private", "os"),
 }
-_NEIGHBOURS: dict[Way, Callable[[int, int], list[int]]] = {
-    Way.KNOWN: lambda index, count: [each for each in range(count) if each != index],
-    Way.STRANGERS: lambda _index, _count: [],
-    Way.STAR: lambda index, count: [each for each in range(count) if each != index and 1 in {index, each}],
-    Way.LINE: lambda index, count: [each for each in (index - 1, index + 1) if 0 <= each < count],
+_NEIGHBOURS: dict[Topology, Callable[[int, int], list[int]]] = {
+    Topology.KNOWN: lambda index, count: [each for each in range(count) if each != index],
+    Topology.STRANGERS: lambda _index, _count: [],
+    Topology.STAR: lambda index, count: [
+        each for each in range(count) if each != index and 1 in {index, each}
+    ],
+    Topology.LINE: lambda index, count: [each for each in (index - 1, index + 1) if 0 <= each < count],
 }
-_ROUTERS: dict[Way, Callable[[int, int], bool]] = {
-    Way.KNOWN: lambda _index, _count: False,
-    Way.STRANGERS: lambda _index, _count: False,
-    Way.STAR: lambda index, _count: index == 1,
-    Way.LINE: lambda index, count: 0 < index < count - 1,
+_ROUTERS: dict[Topology, Callable[[int, int], bool]] = {
+    Topology.KNOWN: lambda _index, _count: False,
+    Topology.STRANGERS: lambda _index, _count: False,
+    Topology.STAR: lambda index, _count: index == 1,
+    Topology.LINE: lambda index, count: 0 < index < count - 1,
 }
 
 
@@ -96,33 +98,33 @@ class World:
         self.network = Network(self.schedule, self._random("network"), self.trace)
         self.machines = [self._machine(index, parts) for index in range(random.choice((2, 2, 3, 3, 4)))]
         duration = random.choice((20.0, 120.0, 120.0, 600.0))
-        way = self._configure(random)
+        topology = self._configure(random)
         is_focused = random.random() < 0.4  # heavy traffic in few streams
-        taste = Taste(
+        workload = WorkloadOptions(
             actions=random.choice((6, 12, 20, 40)),
             duration=duration,
-            forms=(*_FORMS[way], *parts.forms),
+            forms=(*_FORMS[topology], *parts.forms),
             expiring=random.choice((0.0, 0.0, 0.2)),
             refused=0.0 if is_focused else random.choice((0.0, 0.05, 0.2)),
             misspelt=random.choice((0.0, 0.0, 0.3)),
         )
         if is_focused:
-            taste.forms = (random.choice(taste.forms),)
-            taste.local = 0.0
+            workload.forms = (random.choice(workload.forms),)
+            workload.local = 0.0
             if random.random() < 0.25:
-                taste.actions, taste.bursts = 8, (1, 10, 40)
-            self.network.strays = taste.forms == ("private",) and way is Way.KNOWN
-            taste.transactional_queues, taste.plain_queues = ("orders",), ("news",)
-        menu = Menu(count=random.choice((0, 3, 6, 12, 20)), duration=duration)
+                workload.actions, workload.bursts = 8, (1, 10, 40)
+            self.network.strays = workload.forms == ("private",) and topology is Topology.KNOWN
+            workload.transactional_queues, workload.plain_queues = ("orders",), ("news",)
+        faults = FaultOptions(count=random.choice((0, 3, 6, 12, 20)), duration=duration)
         # A router whose clock is days ahead forwards nothing, and the senders retry for days.
-        menu.leaps = way in {Way.KNOWN, Way.STRANGERS} and random.random() < 0.15
+        faults.leaps = topology in {Topology.KNOWN, Topology.STRANGERS} and random.random() < 0.15
         self._duration = duration
         self._drains = random.random() < 0.7
         self.workload = Workload(
-            self.machines, self.schedule, self._random("workload"), self.trace, self.sent_messages, taste
+            self.machines, self.schedule, self._random("workload"), self.trace, self.sent_messages, workload
         )
         self.faults = Faults(
-            self.machines, self.schedule, self.network, self._random("faults"), self.trace, menu
+            self.machines, self.schedule, self.network, self._random("faults"), self.trace, faults
         )
         self.consumers = Consumers(
             self.machines, self.schedule, self._random("consumers"), self.trace, self.workload, duration
@@ -148,7 +150,7 @@ class World:
         self.network.add(machine, name, f"{name}.example")
         return machine
 
-    def _configure(self, random: Random) -> Way:
+    def _configure(self, random: Random) -> Topology:
         """The settings that the seed varies, and the routes between the machines."""
         common = Settings(
             window_size=random.choice((64, 64, 2, 1)),
@@ -159,22 +161,22 @@ class World:
             history_size=random.choice((10_000, 10_000, 10_000, 5)),
         )
         count = len(self.machines)
-        ways = [Way.KNOWN, Way.KNOWN, Way.STRANGERS]
-        ways += [Way.STAR, Way.STAR] if count > 2 else []
-        ways += [Way.LINE, Way.LINE] if count > 3 else []
-        way = random.choice(ways)
-        if way in {Way.KNOWN, Way.STRANGERS}:  # a router must accept sessions
+        topologies = [Topology.KNOWN, Topology.KNOWN, Topology.STRANGERS]
+        topologies += [Topology.STAR, Topology.STAR] if count > 2 else []
+        topologies += [Topology.LINE, Topology.LINE] if count > 3 else []
+        topology = random.choice(topologies)
+        if topology in {Topology.KNOWN, Topology.STRANGERS}:  # a router must accept sessions
             common = replace(common, max_in_sessions=random.choice((*[None] * 14, 1, 3)))
         for index, machine in enumerate(self.machines):
-            neighbours = _NEIGHBOURS[way](index, count)
-            routers = tuple(NAMES[each].lower() for each in neighbours if _ROUTERS[way](each, count))
+            neighbours = _NEIGHBOURS[topology](index, count)
+            routers = tuple(NAMES[each].lower() for each in neighbours if _ROUTERS[topology](each, count))
             machine.settings = replace(
                 common,
                 machines={installed(each)[0]: (NAMES[each].lower(),) for each in neighbours},
                 out_routing_servers=routers,
-                routing_server=_ROUTERS[way](index, count),
+                routing_server=_ROUTERS[topology](index, count),
             )
-        return way
+        return topology
 
     # The run.
 
@@ -195,7 +197,9 @@ class World:
             self._rest()
         problems = self._judge_rest()
         self.trace("world", "ends")
-        problems += Inquest(self.machines, self.sent_messages, history_holds=self._history_holds()).problems()
+        problems += Invariants(
+            self.machines, self.sent_messages, history_holds=self._history_holds()
+        ).problems()
         problems += self.consumers.problems
         result = self.result()
         result.problems = problems

@@ -41,8 +41,8 @@ _RECEIVE_ADMIN = QueueAccess.RECEIVE | QueueAccess.ADMIN
 
 
 @dataclass(slots=True)
-class Taste:
-    """The habits of the applications of this seed."""
+class WorkloadOptions:
+    """How the applications of this seed behave."""
 
     actions: int = 40
     bursts: tuple[int, ...] = (1, 1, 2, 5)  # number of messages sent at once
@@ -96,25 +96,25 @@ class Workload:
         random: Random,
         trace: Trace,
         sent_messages: SentMessages,
-        taste: Taste,
+        options: WorkloadOptions,
     ) -> None:
         self._machines = machines
         self._schedule = schedule
         self._random = random
         self._trace = trace
         self.sent_messages = self._sent_messages = sent_messages
-        self._taste = taste
+        self._options = options
         self._handles: dict[Machine, tuple[int, dict[tuple[str, QueueAccess], OpenQueue]]] = {}
         self._in_doubt: list[tuple[Machine, _Decision]] = []
 
     def plan(self) -> None:
-        for _ in range(self._taste.actions):
-            time = self._random.random() * self._taste.duration
+        for _ in range(self._options.actions):
+            time = self._random.random() * self._options.duration
             self._schedule.at(time, self._act)
 
     def _act(self) -> None:
         machine = self._random.choice(self._machines)
-        weights = self._taste.weights
+        weights = self._options.weights
         action = self._random.choices(list(weights), list(weights.values()))[0]
         command: Callable[[Machine], None] = getattr(self, f"_{action}")
         machine.post(partial(command, machine))
@@ -122,7 +122,7 @@ class Workload:
     # Sending.
 
     def _send(self, machine: Machine) -> None:
-        for _ in range(self._random.choice(self._taste.bursts)):
+        for _ in range(self._random.choice(self._options.bursts)):
             recoverable = self._random.random() < 0.6
             kind = Kind.RECOVERABLE if recoverable else Kind.EXPRESS
             sent, message = self._compose(machine, kind)
@@ -135,7 +135,7 @@ class Workload:
         transaction = machine.engine.transactions.begin()
         sent: list[SentMessage] = []
         receipts = self._receive_some(machine, transaction) if self._random.random() < 0.2 else []
-        for _ in range(self._random.choice(self._taste.bursts)):
+        for _ in range(self._random.choice(self._options.bursts)):
             each, message = self._compose(machine, Kind.TRANSACTIONAL)
             if self._try_to_send(each, message, transaction):
                 sent.append(each)
@@ -200,16 +200,16 @@ class Workload:
                 self._trace(each.source.name, f"{each.label} was never sent")
 
     def _compose(self, machine: Machine, kind: Kind) -> tuple[SentMessage, Message]:
-        random, taste = self._random, self._taste
+        random, options = self._random, self._options
         target = machine
-        if random.random() >= taste.local:
+        if random.random() >= options.local:
             target = random.choice([each for each in self._machines if each is not machine])
         queue = self._choose_queue(kind)
         admin: Machine | None = None
-        if random.random() < taste.acknowledged:
+        if random.random() < options.acknowledged:
             admin = random.choice((machine, machine, machine, *self._machines))
         acknowledgements = random.randrange(1, 16) if admin is not None else 0
-        is_expiring = random.random() < taste.expiring
+        is_expiring = random.random() < options.expiring
         sent = SentMessage(
             self._sent_messages.new_label(machine),
             kind,
@@ -218,18 +218,18 @@ class Workload:
             queue,
             self._name(target, queue, self._form(machine, target)),
             random.choice((1, 10, 60)) if is_expiring else TIME_TO_REACH_QUEUE_DEFAULT_S,
-            random.choice((10, 100)) if random.random() < taste.expiring else INFINITE,
+            random.choice((10, 100)) if random.random() < options.expiring else INFINITE,
             acknowledgements,
             admin,
-            positive_journaling=random.random() < taste.journaling,
-            negative_journaling=random.random() < taste.journaling,
+            positive_journaling=random.random() < options.journaling,
+            negative_journaling=random.random() < options.journaling,
         )
         return sent, self._message(sent)
 
     def compose_plain(self, machine: Machine) -> tuple[SentMessage, Message]:
         """A transactional message without special options, for callers that send it in another way."""
-        random, taste = self._random, self._taste
-        target, queue = random.choice(self._machines), random.choice(taste.transactional_queues)
+        random, options = self._random, self._options
+        target, queue = random.choice(self._machines), random.choice(options.transactional_queues)
         sent = SentMessage(
             self._sent_messages.new_label(machine),
             Kind.TRANSACTIONAL,
@@ -255,14 +255,14 @@ class Workload:
     def _choose_queue(self, kind: Kind) -> str:
         draw = self._random.random()
         transactional = kind is Kind.TRANSACTIONAL
-        if draw < self._taste.refused / 2:
+        if draw < self._options.refused / 2:
             return self._random.choice(
                 ("nowhere", *(PLAIN_QUEUES if transactional else TRANSACTIONAL_QUEUES))
             )
-        if draw < self._taste.refused:
+        if draw < self._options.refused:
             return SMALL_QUEUES[transactional]
         return self._random.choice(
-            self._taste.transactional_queues if transactional else self._taste.plain_queues
+            self._options.transactional_queues if transactional else self._options.plain_queues
         )
 
     def _message(self, sent: SentMessage) -> Message:
@@ -283,11 +283,11 @@ class Workload:
 
     def _admin_name(self, sent: SentMessage) -> FormatName:
         assert sent.admin is not None
-        return parse(self._name(sent.admin, ADMIN_QUEUE, self._random.choice(self._taste.forms)))
+        return parse(self._name(sent.admin, ADMIN_QUEUE, self._random.choice(self._options.forms)))
 
     def _form(self, machine: Machine, target: Machine) -> str:
         """The form of a name; HTTP names leave the machine even if they lead back to it."""
-        form = self._random.choice(self._taste.forms)
+        form = self._random.choice(self._options.forms)
         return "os" if form == "http" and target is machine else form
 
     def _name(self, target: Machine, queue: str, form: str) -> str:
@@ -297,7 +297,7 @@ class Workload:
         if form == "private":
             return f"PRIVATE={identifier}\\{numbers.get(queue, 0xFFFF):08x}"
         host = self._random.choice(target.addresses) if form == "tcp" else target.name.lower()
-        if self._random.random() < self._taste.misspelt:
+        if self._random.random() < self._options.misspelt:
             host, queue = host.upper(), queue.upper()
         return rf"DIRECT={form.upper()}:{host}\private$\{queue}"
 

@@ -88,7 +88,7 @@ class ClaimClient:
         held = book.handed(self.machine, state, claimed.lookup_id, label)
         before = self._numbers.setdefault(key, held)
         if before.sent is not held.sent:
-            book.say(f"{held.sent}: has the number {claimed.claim_seq} of {before.sent.label}")
+            book.report(f"{held.sent}: has the number {claimed.claim_seq} of {before.sent.label}")
 
     def _acknowledge(self, state: QueueState, epoch: int) -> None:
         ended = self._held(state, self._hi)
@@ -117,7 +117,7 @@ class ClaimClient:
                 continue
             except MqError:
                 return
-            self._around.book.say(f"{self._name} of {self.machine}: epoch {epoch} is not fenced")
+            self._around.book.report(f"{self._name} of {self.machine}: epoch {epoch} is not fenced")
 
     def _release(self) -> None:
         while self.machine.engine.claims.release(self._name):

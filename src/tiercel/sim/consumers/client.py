@@ -55,7 +55,7 @@ class Book:
         held = Held(self._sent_messages.all[label], machine, machine.life, state, lookup_id)
         self._trace(machine.name, f"hands out {label} of {state}")
         if held.key in self._acknowledged:
-            self.say(f"{held.sent}: was acknowledged, and is handed out again")
+            self.report(f"{held.sent}: was acknowledged, and is handed out again")
         return held
 
     def acknowledged(self, held: Held) -> None:
@@ -64,7 +64,7 @@ class Book:
         self._acknowledged.add(held.key)
         held.sent.receipts.append(Receipt(held.life, held.lookup_id, held.state))
 
-    def say(self, problem: str) -> None:
+    def report(self, problem: str) -> None:
         self.problems.append(problem)
 
 

@@ -88,12 +88,12 @@ class LeaseClient:
             is_first = self._leases.acknowledge(lease)
         except LeaseEndedError:
             if lease in self._acknowledged and is_of_this_life:
-                book.say(f"{held.sent}: its lease was acknowledged, and the second time refused")
+                book.report(f"{held.sent}: its lease was acknowledged, and the second time refused")
             return
         if not is_of_this_life:
-            book.say(f"{held.sent}: a lease outlived the queue manager that gave it")
+            book.report(f"{held.sent}: a lease outlived the queue manager that gave it")
         if is_first and lease in self._acknowledged:
-            book.say(f"{held.sent}: its lease was acknowledged twice")
+            book.report(f"{held.sent}: its lease was acknowledged twice")
 
         def done(is_durable: bool) -> None:
             if is_durable and is_first:

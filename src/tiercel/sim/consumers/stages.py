@@ -108,7 +108,7 @@ class StageClient:
             raise
         if published.already != batch.is_published:
             word = "again" if batch.is_published else "before anybody had asked"
-            self._around.book.say(f"{batch.name} of {machine}: published {word}")
+            self._around.book.report(f"{batch.name} of {machine}: published {word}")
         if published.already:
             return
         labels = [sent.label for sent, _ in batch.rows]
@@ -128,7 +128,7 @@ class StageClient:
     def _refused(self, batch: _Batch, error: MqError) -> None:
         if batch.is_published:
             problem = f"published, and the second time refused: {error}"
-            self._around.book.say(f"{batch.name} of {self.machine}: {problem}")
+            self._around.book.report(f"{batch.name} of {self.machine}: {problem}")
         batch.is_refused = True
         for sent, _ in batch.rows:
             sent.is_refused = True
@@ -146,7 +146,7 @@ class StageClient:
             stages.publish("app", batch.name, batch.chosen, lambda _payload: (), OWNER)
         except StageRefusedError:
             return
-        self._around.book.say(f"{batch.name} of {self.machine}: published after it was discarded")
+        self._around.book.report(f"{batch.name} of {self.machine}: published after it was discarded")
 
     def settle(self) -> None:
         """Nothing to do: a batch that is not published stays unsent."""
