@@ -100,6 +100,27 @@ class TestMove:
         assert served.labels(queue) == ["x"]
         assert served.labels(";deadletter") == []  # it lives
 
+    @pytest.mark.parametrize("how", ["move", "copy"])
+    @pytest.mark.parametrize("transactional", [True, False])
+    def test_another_computer_gets_what_the_message_is(
+        self, served: Asked, how: str, transactional: bool
+    ) -> None:
+        source, far = (
+            f"{how}-{transactional}-near",
+            rf"DIRECT=TCP:{own_address(7)}\private$\{how}-{transactional}",
+        )
+        served.create(source, transactional=transactional)
+        served.send(source, {"label": "a"}, {"label": "b"})
+        assert carry(served, how, source, far).json()["count"] == 2
+        assert ["transaction_id" in each for each in messages(served, far)] == [transactional] * 2
+
+    def test_another_computer_gets_what_is_asked_for(self, served: Asked, queue: str) -> None:
+        far = rf"DIRECT=TCP:{own_address(7)}\private$\asked"
+        served.send(queue, {"label": "a"})
+        assert carry(served, "move", queue, far, transactional=True).json()["count"] == 1
+        (found,) = messages(served, far)
+        assert "transaction_id" in found
+
     def test_leaves_what_others_hold(self, served: Asked, queue: str, goal: str) -> None:
         served.send(queue, {"label": "held"}, {"label": "free"})
         (held,) = served.receive(queue)
@@ -124,6 +145,65 @@ class TestMove:
         assert carry(served, how, "nowhere", queue).status_code == 404
         assert carry(served, how, queue, "other;sub").status_code in {400, 404}
         assert served.count(queue) == 1
+
+
+class TestReplay:
+    def replay(self, served: Asked, queue: str, **more: Any) -> Any:
+        return served.post(f"{at(queue)}/replay", more)
+
+    def test_each_goes_to_its_own_destination(self, served: Asked) -> None:
+        far = [rf"DIRECT=TCP:{own_address(6)}\private$\{name}" for name in ("a", "b")]
+        for name in far:
+            served.send(name, {"label": name, "negative_journaling": True, "application_tag": 7})
+            served.post(f"{at(name)}/purge")
+        assert served.labels(";deadletter") == far
+        assert self.replay(served, ";deadletter", dry_run=True).json()["count"] == 2
+        assert self.replay(served, ";deadletter").json()["count"] == 2
+        for name in far:
+            (found,) = messages(served, name)
+            assert (found["label"], found["application_tag"]) == (name, 7)
+        assert served.labels(";deadletter") == []
+
+    def test_nothing_is_changed_in_transactional_ones(self, served: Asked) -> None:
+        far = rf"DIRECT=TCP:{own_address(6)}\private$\transactional"
+        sent = {"label": "t", "negative_journaling": True, "priority": 0}
+        assert served.post(f"{at(far)}/messages", sent, transactional=True).status_code == 201
+        served.post(f"{at(far)}/purge")
+        assert served.labels(";deadxact") == ["t"]
+        assert self.replay(served, ";deadxact").json()["count"] == 1
+        (found,) = messages(served, far)
+        assert (found["label"], "transaction_id" in found) == ("t", True)
+        assert served.labels(";deadxact") == []
+
+    def test_the_originals_may_stay(self, served: Asked) -> None:
+        served.create("replay-journal", journaling=True)
+        (identifier,) = served.send("replay-journal", {"label": "again"})
+        (held,) = served.receive("replay-journal")
+        served.post(f"/leases/{held['lease']}/acknowledge")
+        assert served.labels("replay-journal;journal") == ["again"]
+        assert self.replay(served, "replay-journal;journal", keep=True).json()["count"] == 1
+        (found,) = messages(served, "replay-journal")
+        assert (found["label"], found["id"] != identifier) == ("again", True)
+        assert served.labels("replay-journal;journal") == ["again"]
+
+    def test_out_of_a_subqueue(self, served: Asked, queue: str) -> None:
+        ids = served.send(queue, {"label": "a"}, {"label": "b"})
+        carry(served, "move", queue, f"{queue};poison")
+        assert self.replay(served, f"{queue};poison").json()["count"] == 2
+        assert [each["id"] for each in messages(served, queue)] == ids
+
+    def test_what_has_no_place_to_go_stays(self, served: Asked, queue: str) -> None:
+        served.send(queue, {"label": "a"})
+        answer = self.replay(served, queue)
+        assert (answer.status_code, "source queue itself" in answer.json()["detail"]) == (400, True)
+        served.create("replay-other")
+        carry(served, "move", queue, "replay-other")
+        served.ask("DELETE", at(queue))
+        answer = self.replay(served, "replay-other")
+        assert (answer.status_code, "was sent to it" in answer.json()["detail"]) == (404, True)
+        assert served.labels("replay-other") == ["a"]
+        served.create("replay-goal")
+        assert self.replay(served, "replay-other", to="replay-goal").json()["count"] == 1
 
 
 class TestCopy:

@@ -70,3 +70,16 @@ def test_into_a_transactional_queue(run: Run, filled: str, new_queue: Callable[.
     messages = run.fine("peek", target, "-n", "999", "--json").records
     assert len(messages) == 25
     assert all("transaction_id" in each for each in messages)
+
+
+def test_replay(run: Run, filled: str) -> None:
+    run.fine("mv", filled, f"{filled};poison")
+    poison = f"{filled};poison"
+    said = run.fine("replay", "-n", poison, "--limit", "5").out
+    assert said == f"5 messages of {poison} would be replayed to their destinations\n"
+    assert run.fine("replay", poison, "--match", "body 1.").out.startswith("10 messages of")
+    assert labels(run, filled) == [f"message {number}" for number in range(10, 20)]
+    assert run.fine("replay", poison, "--keep", "--limit", "1", "--json").record["count"] == 1
+    assert run.fine("count", poison).out == "15\n"
+    assert run.fine("replay", poison, "--to", filled).out == f"15 messages of {poison} replayed to {filled}\n"
+    assert run("replay", filled, "--match", "nothing").code == 3

@@ -294,6 +294,10 @@ class Box:
         source, goal = self.receiving, target.handle(QueueAccess.MOVE)
         self.world.run(lambda: self.world.engine.moving.move(source, message.lookup_id, goal, transaction))
 
+    def hand_over(self, message: Message, target: "Box") -> None:
+        source, goal = self.receiving, target.handle(QueueAccess.SEND)
+        assert self.world.run(lambda: self.world.engine.moving.hand_over(source, message.lookup_id, goal))
+
     def purge(self) -> int:
         opened = self.receiving
         return self.world.run(lambda: self.world.engine.purging.purge(opened))

@@ -3,11 +3,13 @@
 import pytest
 
 from tiercel.model.codes import MessageClass, QueueAccess
+from tiercel.model.path_name import PathName
 from tiercel.store.interface import Keyspace
 
 from .harness import ALL_ACKNOWLEDGEMENTS, Box, World, refused, result_of
 
 UNSUPPORTED = 0xC00E006A
+MINE = PathName.parse(r".\private$\mine")
 
 
 @pytest.fixture
@@ -168,6 +170,57 @@ class TestMoveMessage:
         durable_world.kill()
         assert (box.bodies(), sub.bodies()) == ([b"2"], [b"1"])
         assert sub.messages()[0].move_count == 1
+
+
+class TestPutBack:
+    """A copy that goes from a journal or dead-letter queue to another queue is a message again."""
+
+    @pytest.fixture
+    def revived(self, world: World, admin: Box) -> Box:
+        """A queue with journaling, and in it what was a dead letter a minute ago; it lives for 10 s."""
+        world.create("lost").send(
+            b"x",
+            time_to_be_received=10,
+            negative_journaling=True,
+            acknowledgements=ALL_ACKNOWLEDGEMENTS,
+            administration_queue=admin.name,
+        )
+        world.sleep(60)
+        orders = world.create("orders", journaling=True)
+        world.dead_letters.hand_over(world.dead_letters.peek(), orders)
+        admin.drain()
+        return orders
+
+    def test_its_end_is_told_and_journaled(self, revived: Box, admin: Box) -> None:
+        assert revived.receive().body == b"x"
+        assert (revived.journal.bodies(), admin.classes()) == ([b"x"], [MessageClass.ACK_RECEIVE])
+
+    def test_its_time_starts_anew(self, world: World, revived: Box) -> None:
+        world.sleep(9)
+        assert revived.peek().sent_time == int(world.now) - 9
+        world.sleep(1)
+        assert (revived.bodies(), world.dead_letters.bodies()) == ([], [b"x"])
+
+    def test_in_the_store_too(self, durable_world: World) -> None:
+        world = durable_world
+        orders, mine = world.create("orders"), world.create("mine")
+        orders.send(b"x", time_to_be_received=10, negative_journaling=True, dead_letter_queue=MINE)
+        world.sleep(60)
+        mine.hand_over(mine.peek(), orders)
+        world.kill()
+        assert (orders.bodies(), mine.bodies()) == ([b"x"], [])
+        world.sleep(10)
+        assert (orders.bodies(), mine.bodies()) == ([], [b"x"])
+
+    def test_in_a_subqueue_of_its_own_queue_it_stays_a_copy(self, world: World) -> None:
+        world.create("orders").send(
+            b"x", time_to_be_received=10, negative_journaling=True, dead_letter_queue=MINE
+        )
+        mine = world.create("mine")
+        world.sleep(60)
+        mine.move(mine.peek(), mine.subqueue("seen"))
+        world.sleep(60)
+        assert mine.subqueue("seen").bodies() == [b"x"]
 
 
 class TestPurgeInParts:

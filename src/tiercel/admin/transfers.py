@@ -1,8 +1,12 @@
-"""Moving and copying messages between queues, in slices of one commit each.
+"""Moving, copying and replaying messages between queues, in slices of one commit each.
 
 A message that moves within this computer keeps its id, and its sender is not notified. To another computer,
 and between transactional and non-transactional queues, it is sent as a new message with every property that a
-sender may set, in the commit that removes the original.
+sender may set, in the commit that removes the original. Another computer's queue gets it as it was: a
+transactional message is sent in a transaction.
+
+A dead letter, or a copy in a journal, becomes a message again when it is moved. Replaying moves each message
+to the queue that it was sent to.
 """
 
 from collections.abc import Iterator
@@ -21,9 +25,12 @@ from tiercel.engine.handles import OpenQueue
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import QueueAccess
 from tiercel.model.errors import InvalidParameterError, MessageNotFoundError, MqError, QueueNotFoundError
-from tiercel.model.format_name import DirectFormatName
+from tiercel.model.format_name import DirectFormatName, FormatName
 from tiercel.model.message import Message
 from tiercel.model.queue_name import parse_queue_name
+from tiercel.security.access import Token
+from tiercel.wire.message import decode_destination
+from tiercel.wire.user_message import UserMessage
 
 MAX_LIMIT: Final = 10_000
 MAX_NAMED: Final = 1000  # lookup ids per request
@@ -34,10 +41,10 @@ _KEPT: Final = [each.name for each in fields(Message) if each.name not in READ_O
 
 @dataclass(frozen=True, slots=True)
 class TransferRequest:
-    """`moves`: the originals go; otherwise they stay."""
+    """`moves`: the originals go; otherwise they stay. Without `to`, each goes to its own destination."""
 
     queue: str
-    to: str
+    to: str | None
     moves: bool
     after: str = START
     limit: int = 1000
@@ -84,24 +91,22 @@ class Transfers:
         """Rejects invalid requests before anything is moved."""
         source = queue_lookup.find(engine, request.queue)
         at = start_of(engine, source, BrowseOptions(Order.QUEUE), request.after, None)
-        if engine.queues.find(parse_queue_name(request.to)) is source:
-            problem = "it is the source queue itself"
-            raise InvalidParameterError(f"to {request.to}", problem=problem, fix="name another queue")
-        with self._goal(engine, request, source):
-            return _Progress(at), engine.browsing.newest
+        if request.to is not None:
+            with self._goals(engine, request, source) as goals:
+                goals.named(parse_queue_name(request.to))
+        return _Progress(at), engine.browsing.newest
 
     def _slice(self, engine: Engine, request: TransferRequest, progress: _Progress, newest: int) -> None:
         source = queue_lookup.find(engine, request.queue)
-        with self._goal(engine, request, source) as goal, self._source(engine, source) as opened:
-            step = _Step(engine, opened, goal, request)
+        with self._goals(engine, request, source) as goals, self._source(engine, source) as opened:
+            step = _Step(engine, opened, goals, request)
             before = progress.count, progress.size_bytes
             try:
                 for seen in _chosen(engine, source, request, progress):
                     if seen.sequence > newest or seen.is_locked:
                         progress.at = seen.lookup_id
                         continue
-                    if not request.dry_run:
-                        step.carry(seen)
+                    step.carry(seen)
                     progress.done(seen)
                     is_enough = progress.count >= request.limit
                     if is_enough or progress.count - before[0] >= _SLICE:
@@ -122,56 +127,108 @@ class Transfers:
             engine.opening.close(opened)
 
     @contextmanager
-    def _goal(self, engine: Engine, request: TransferRequest, source: QueueState) -> Iterator[OpenQueue]:
-        name, token = parse_queue_name(request.to), self._runner.driver.token
-        is_subqueue = isinstance(name, DirectFormatName) and name.subqueue is not None
-        goes_home = source.is_subqueue and engine.queues.find(name) is source.parent
-        access = QueueAccess.MOVE if request.moves and (is_subqueue or goes_home) else QueueAccess.SEND
+    def _goals(self, engine: Engine, request: TransferRequest, source: QueueState) -> Iterator["_Goals"]:
+        goals = _Goals(engine, self._runner.driver.token, source, moves=request.moves)
         try:
-            opened = engine.opening.open(name, access, token=token)
+            yield goals
+        finally:
+            goals.close()
+
+
+class _Goals:
+    """The destinations of one commit, each opened once."""
+
+    def __init__(self, engine: Engine, token: Token, source: QueueState, *, moves: bool) -> None:
+        self._engine = engine
+        self._token = token
+        self._source = source
+        self._moves = moves
+        self._opened: dict[FormatName, OpenQueue] = {}
+
+    def named(self, name: FormatName) -> OpenQueue:
+        opened = self._opened.get(name)
+        if opened is None:
+            opened = self._opened[name] = self._open(name)
+        return opened
+
+    def own(self, seen: Seen) -> OpenQueue:
+        """The queue that a message was sent to."""
+        subject = f"message {seen.lookup_id} of {self._source}"
+        name = decode_destination(UserMessage(seen.record.packet))
+        if name is None:
+            problem = "it does not name the queue that it was sent to"
+            raise InvalidParameterError(subject, problem=problem, fix="name a queue")
+        try:
+            return self.named(name)
+        except MqError as problem:
+            problem.problem += f" ({subject} was sent to it)"
+            raise
+
+    def _open(self, name: FormatName) -> OpenQueue:
+        engine, found = self._engine, self._engine.queues.find(name)
+        if found is self._source:
+            problem = "it is the source queue itself"
+            raise InvalidParameterError(f"to {name}", problem=problem, fix="name another queue")
+        is_subqueue = isinstance(name, DirectFormatName) and name.subqueue is not None
+        goes_home = self._source.is_subqueue and found is self._source.parent
+        access = QueueAccess.MOVE if self._moves and (is_subqueue or goes_home) else QueueAccess.SEND
+        try:
+            return engine.opening.open(name, access, token=self._token)
         except QueueNotFoundError:
             raise queue_lookup.not_found(engine, name) from None
-        try:
-            yield opened
-        finally:
-            engine.opening.close(opened)
+
+    def close(self) -> None:
+        for opened in self._opened.values():
+            self._engine.opening.close(opened)
 
 
 class _Step:
     """The work of one commit."""
 
-    def __init__(self, engine: Engine, opened: OpenQueue, goal: OpenQueue, request: TransferRequest) -> None:
+    def __init__(self, engine: Engine, opened: OpenQueue, goals: _Goals, request: TransferRequest) -> None:
         self._engine = engine
         self._opened = opened
-        self._goal = goal
-        self._moves = request.moves
-        state = goal.state
-        knows = request.transactional is None and state is not None
-        self._is_transactional = state.queue.transactional if knows and state else bool(request.transactional)
+        self._goals = goals
+        self._request = request
+        self._to = None if request.to is None else parse_queue_name(request.to)
 
     def carry(self, seen: Seen) -> None:
-        """Moves or copies one message; raises without effect."""
+        """Moves or copies one message, or only checks its destination; raises without effect."""
+        goal = self._goals.own(seen) if self._to is None else self._goals.named(self._to)
+        if self._request.dry_run:
+            return
         engine, lookup_id = self._engine, seen.lookup_id
-        if self._goal.access is QueueAccess.MOVE:
-            engine.moving.move(self._opened, lookup_id, self._goal)
+        if goal.access is QueueAccess.MOVE:
+            engine.moving.move(self._opened, lookup_id, goal)
             return
-        if self._moves and engine.moving.hand_over(self._opened, lookup_id, self._goal):
+        if self._request.moves and engine.moving.hand_over(self._opened, lookup_id, goal):
             return
-        self._send(_anew(message_of(lookup_id, seen.record)))
-        if self._moves:
+        self._send(message_of(lookup_id, seen.record), goal)
+        if self._request.moves:
             engine.moving.take_away(self._opened, lookup_id)
 
-    def _send(self, message: Message) -> None:
-        if not self._is_transactional:
-            self._engine.sending.send(self._goal, message)
+    def _send(self, original: Message, goal: OpenQueue) -> None:
+        message, is_transactional = _anew(original), self._request.transactional
+        if is_transactional is None:
+            is_transactional = _wanted(goal, original)
+        if not is_transactional:
+            self._engine.sending.send(goal, message)
             return
         transaction = self._engine.transactions.begin()
         try:
-            self._engine.sending.send(self._goal, message, transaction)
+            self._engine.sending.send(goal, message, transaction)
             self._engine.transactions.commit(transaction.id)
         except MqError:
             self._engine.transactions.abort_if_active(transaction)
             raise
+
+
+def _wanted(goal: OpenQueue, original: Message) -> bool:
+    """Whether to send in a transaction: as the goal takes it; to another computer, as the original was."""
+    states = [each.state for each in goal.children or (goal,)]
+    if any(state is None or state.is_outgoing for state in states):
+        return original.is_transactional
+    return all(state is not None and state.queue.transactional for state in states)
 
 
 def _chosen(

@@ -215,13 +215,27 @@ class QueueManager(ResponseModel):
     totals: Totals
 
 
-class Transfer(RequestModel):
-    to: str = Field(max_length=4000, description="destination queue", examples=["orders;poison"])
+class Chosen(RequestModel):
+    """Which messages of a queue to move, copy or replay, and how."""
+
     lookup_ids: list[str] | None = Field(default=None, max_length=1000, description="only these messages")
     after: str = Field(default="start", max_length=40, description="value of `next` in the previous response")
     limit: int = Field(default=1000, ge=1, le=10_000)
-    transactional: bool | None = Field(default=None, description="only for queues of other computers")
+    transactional: bool | None = Field(
+        default=None, description="for queues of other computers; default: as each message is"
+    )
     dry_run: bool = False
+
+
+class Transfer(Chosen):
+    to: str = Field(max_length=4000, description="destination queue", examples=["orders;poison"])
+
+
+class Replay(Chosen):
+    to: str | None = Field(
+        default=None, max_length=4000, description="default: the queue that each message was sent to"
+    )
+    keep: bool = Field(default=False, description="the originals stay, and copies are sent")
 
 
 class Transferred(ResponseModel):

@@ -1,4 +1,4 @@
-"""`tiercel cp` and `tiercel mv`: copy or move messages between queues, with all properties."""
+"""`tiercel cp`, `mv` and `replay`: copy or move messages between queues, with all properties."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -30,8 +30,21 @@ LookupIds = Annotated[
     typer.Option("--lookup-id", metavar="ID", parser=lookup_id_of, help="Only this message; repeatable."),
 ]
 Transactional = Annotated[
-    bool, typer.Option("--transactional", "-t", help="For a remote transactional queue.")
+    bool,
+    typer.Option(
+        "--transactional", "-t", help="For a remote transactional queue (default: as each message is)."
+    ),
 ]
+Goal = Annotated[
+    str | None,
+    typer.Option(
+        "--to",
+        metavar="QUEUE",
+        help="Destination queue (default: the queue that each message was sent to).",
+        autocompletion=queue_names,
+    ),
+]
+Keep = Annotated[bool, typer.Option("--keep", help="Keep the originals, and send copies.")]
 Match = Annotated[
     str | None,
     typer.Option("--match", metavar="PATTERN", help="Only messages that `tiercel grep PATTERN` finds."),
@@ -53,7 +66,8 @@ def _verb(verb: str, words: str) -> Callable[..., ExitCode | None]:
         dry_run: DryRun = False,
     ) -> ExitCode | None:
         chosen = _ids(context, source, lookup_id, match)
-        return _transfer(context, _Transfer(verb, source, to, limit, chosen, transactional, dry_run))
+        how = {"to": to, "dry_run": dry_run} | ({"transactional": True} if transactional else {})
+        return _transfer(context, _Transfer(verb, source, limit, chosen, how))
 
     transfer.__doc__ = words
     return transfer
@@ -63,7 +77,8 @@ verbs.command(
     "mv",
     epilog=r"""
 Each message is received and sent in one commit, so it is always in exactly one queue, even if a process is
-killed. Within one computer it keeps its id. Messages leased by other readers are not moved.
+killed. Within one computer it keeps its id. Messages leased by other readers are not moved. A dead letter
+becomes a message again: its time to live starts anew, and its end is acknowledged and journaled.
 
 Examples:
 
@@ -93,6 +108,40 @@ exit codes: 0 success, 3 no message matched
 )(_verb("copy", "Copy messages to another queue."))
 
 
+@verbs.command(
+    "replay",
+    epilog=r"""
+Moves each message to the queue that it was sent to, with all properties and in one commit: dead letters,
+journals, and subqueues of messages that failed. To another computer it is sent with a new id.
+
+Examples:
+
+    tiercel replay ';deadxact'
+    tiercel replay ';deadletter' --match 4711
+    tiercel replay ';deadletter' --to orders --limit 10
+    tiercel replay 'orders;journal' --keep --dry-run
+
+exit codes: 0 success, 3 no message matched
+""",
+)
+@connected
+def replay(
+    context: Context,
+    source: From,
+    to: Goal = None,
+    limit: Limit = None,
+    lookup_id: LookupIds = None,
+    match: Match = None,
+    keep: Keep = False,
+    transactional: Transactional = False,
+    dry_run: DryRun = False,
+) -> ExitCode | None:
+    """Send messages again, by default to their own destination."""
+    chosen = _ids(context, source, lookup_id, match)
+    how = {"to": to, "dry_run": dry_run, "keep": keep} | ({"transactional": True} if transactional else {})
+    return _transfer(context, _Transfer("replay", source, limit, chosen, how))
+
+
 def _ids(
     context: Context, source: str, lookup_ids: list[str] | None, pattern: str | None
 ) -> list[str] | None:
@@ -106,11 +155,9 @@ def _ids(
 class _Transfer:
     verb: str
     source: str
-    to: str
     limit: int | None
     lookup_ids: list[str] | None
-    transactional: bool
-    dry_run: bool
+    how: dict[str, Any]  # the rest of each request
 
     def requests(self, context: Context) -> tuple[int, Iterator[dict[str, Any]]]:
         """The number of messages, and the requests to make."""
@@ -132,23 +179,26 @@ def _named(lookup_ids: list[str]) -> Iterator[dict[str, Any]]:
         yield {"lookup_ids": lookup_ids[start : start + _AT_ONCE]}
 
 
+_DONE: Final = {"copy": "copied", "move": "moved", "replay": "replayed"}
+
+
 def _transfer(context: Context, transfer: _Transfer) -> ExitCode | None:
-    count = _run(context, transfer)
-    done = "copied" if transfer.verb == "copy" else "moved"
+    count, to = _run(context, transfer), transfer.how["to"]
     if context.out.as_json:
-        record = {"from": transfer.source, "to": transfer.to, "count": count, "dry_run": transfer.dry_run}
+        record = {"from": transfer.source, "to": to, "count": count, "dry_run": transfer.how["dry_run"]}
         context.out.record(record)
     else:
-        what = f"would be {done}" if transfer.dry_run else done
-        context.out.say(f"{plural(count, 'message')} of {transfer.source} {what} to {transfer.to}")
+        done = _DONE[transfer.verb]
+        what = f"would be {done}" if transfer.how["dry_run"] else done
+        where = "to their destinations" if to is None else f"to {to}"
+        context.out.say(f"{plural(count, 'message')} of {transfer.source} {what} {where}")
     return ExitCode.NOTHING if transfer.lookup_ids is not None and not count else None
 
 
 def _run(context: Context, transfer: _Transfer) -> int:
     """Make the requests one by one; return the number of messages."""
     total, requests = transfer.requests(context)
-    common: dict[str, Any] = {"to": transfer.to, "dry_run": transfer.dry_run}
-    common |= {"transactional": True} if transfer.transactional else {}
+    common = dict(transfer.how)
     count = 0
     with bar(f"{transfer.verb} {transfer.source}", total) as advance:
         for request in requests:

@@ -26,6 +26,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "grep": "tail_grep",
         "cp": "copy_move",
         "mv": "copy_move",
+        "replay": "copy_move",
         "export": "exporting",
         "import": "exporting",
     },

@@ -43,9 +43,10 @@ class Moving:
         transaction.operations.append(Operation(kind, queue, record, lookup_id, goal))
 
     def hand_over(self, opened: OpenQueue, lookup_id: int, target: OpenQueue) -> bool:
-        """Moves a message to any other queue of this computer, unchanged and without telling its sender.
+        """Moves a message to any other queue of this computer without telling its sender.
 
-        False when the message would have to change: the caller then sends it anew and calls `take_away`.
+        A copy out of a journal or dead-letter queue becomes a message again. False when the message would
+        have to change in other ways: the caller then sends it anew and calls `take_away`.
         """
         queue, goal = opened.queue_for(QueueAccess.RECEIVE), target.queue_for(QueueAccess.SEND)
         record = self._available(queue, lookup_id)
@@ -56,6 +57,8 @@ class Moving:
         self._admission.check_goal(goal, packet)
         if packet.is_recoverable:
             self._core.reserve(len(record.packet))
+        if record.is_copy:
+            record = _revived(record, packet, self._core.seconds)
         self._transactions.move(queue, lookup_id, record, goal)
         return True
 
@@ -76,3 +79,8 @@ class Moving:
         if record is None:
             raise MessageNotFoundError(f"message {lookup_id} of {queue}")
         return record
+
+
+def _revived(record: Record, packet: UserMessage, now: int) -> Record:
+    """A message again, which expires, is journaled and acknowledged; its time to be received starts anew."""
+    return Record(packet.with_sent_time(now), record.arrival_time, dead_letter_queue=record.dead_letter_queue)

@@ -382,6 +382,9 @@ class UserMessage:
     def with_time_to_be_received(self, seconds: int) -> bytes:
         return b"".join((self.data[:48], seconds.to_bytes(4, "little"), self.data[52:]))
 
+    def with_sent_time(self, seconds: int) -> bytes:
+        return b"".join((self.data[:52], seconds.to_bytes(4, "little"), self.data[56:]))
+
     def with_previous(self, previous: int) -> bytes:
         at = self._transaction_at + 16
         return b"".join((self.data[:at], previous.to_bytes(4, "little"), self.data[at + 4 :]))

@@ -1,10 +1,10 @@
-"""Moving and copying messages from one queue to another."""
+"""Moving, copying and replaying messages from one queue to another."""
 
 from fastapi import Request, Response
 
 from tiercel.admin.transfers import TransferRequest
 from tiercel.api.context import Api, Context, about, answer
-from tiercel.api.models import QueueName, Transfer, Transferred
+from tiercel.api.models import QueueName, Replay, Transfer, Transferred
 from tiercel.api.routing import needs, new_router
 from tiercel.model.errors import InvalidParameterError
 from tiercel.security.tokens import Role
@@ -21,7 +21,8 @@ async def move_messages(api: Context, request: Request, queue: QueueName, wanted
     """Each message leaves one queue and enters the other in the same commit: never lost, never doubled.
 
     Within this computer a message keeps its id. To another computer, and between transactional and
-    non-transactional queues, it is sent as a new message with a new id.
+    non-transactional queues, it is sent as a new message with a new id. A dead letter or a copy of a journal
+    becomes a message again: its time to be received starts anew, and its end is acknowledged and journaled.
     """
     return await _transfer(api, request, queue, wanted, moves=True)
 
@@ -34,8 +35,23 @@ async def copy_messages(api: Context, request: Request, queue: QueueName, wanted
     return await _transfer(api, request, queue, wanted, moves=False)
 
 
-async def _transfer(api: Api, request: Request, queue: str, wanted: Transfer, *, moves: bool) -> Response:
-    about(request, to=wanted.to)
+@router.post(
+    "/queues/{queue}/replay",
+    **needs(Role.RECEIVE, Role.SEND, audit="replay messages"),
+    response_model=Transferred,
+)
+async def replay_messages(api: Context, request: Request, queue: QueueName, wanted: Replay) -> Response:
+    """Moves each message to the queue that it was sent to, with all its properties.
+
+    For dead letters, journals and subqueues. With `keep`, copies are sent and the originals stay.
+    """
+    return await _transfer(api, request, queue, wanted, moves=not wanted.keep)
+
+
+async def _transfer(
+    api: Api, request: Request, queue: str, wanted: Transfer | Replay, *, moves: bool
+) -> Response:
+    about(request, **({} if wanted.to is None else {"to": wanted.to}))
     lookup_ids = None if wanted.lookup_ids is None else tuple(map(_number, wanted.lookup_ids))
     counts = await api.transfers.run(
         TransferRequest(
