@@ -1,5 +1,7 @@
 from collections.abc import Callable
 
+import pytest
+
 from .running_verbs import Run
 
 
@@ -29,6 +31,20 @@ def test_dead_letters_and_why(run: Run, queue: str) -> None:
     line = next(line for line in run.fine("dead").lines if label in line)
     assert "the message was not received in time" in line
     assert run.fine("dead", "--full", "-n", "1").lines[0] == label
+
+
+def test_the_reason_stays_however_many_discards_follow(
+    run: Run, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tiercel.cli.dead_letters._LOOKED_AT", 1)
+    label = f"label of {queue}"
+    run.fine("send", queue, "hello", "--label", label, "--dead-letter", "--recoverable", "--ttl", "0")
+    while label not in run.fine("dead").out:
+        run.fine("peek", ";deadletter", "--wait", "1")
+    run.fine("send", queue, "later")
+    run.fine("purge", "--yes", queue)
+    letter = next(each for each in run.fine("dead", "--json").records if each["label"] == label)
+    assert letter["reason"] == "the message was not received in time"
 
 
 def test_discards(run: Run, queue: str) -> None:

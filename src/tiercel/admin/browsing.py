@@ -16,7 +16,7 @@ from tiercel.engine.handles import Found, OpenQueue, Waiter
 from tiercel.engine.messages import set_record
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import LAST_LOOKUP_ID, Record
-from tiercel.model.codes import QueueAccess
+from tiercel.model.codes import QueueAccess, class_meaning
 from tiercel.model.errors import InvalidParameterError, IoTimeoutError, MessageNotFoundError
 from tiercel.model.identifiers import lookup_id_sequence
 from tiercel.model.message import Message
@@ -55,6 +55,7 @@ class BrowseOptions:
 
     def row(self, seen: Seen) -> Json:
         row = to_json(message_of(seen.lookup_id, seen.record), body=self.bodies, decode=self.decode)
+        row |= {"reason": class_meaning(seen.record.reason)} if seen.record.reason else {}
         return row | {"locked": True} if seen.is_locked else row
 
 

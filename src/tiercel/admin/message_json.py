@@ -344,7 +344,7 @@ READ_ONLY: Final = frozenset(
     }
 )
 # Extra fields of responses.
-_BESIDE: Final = frozenset({"body_size", "decoded", "locked", "lease", "queue"})
+_BESIDE: Final = frozenset({"body_size", "decoded", "locked", "lease", "queue", "reason"})
 _WAYS_TO_SAY_A_BODY: Final = ("body", "text", "json")
 _SETTABLE: Final = [*(name for name in _KINDS if name not in READ_ONLY), "text", "json"]
 _TEXT_FORMS: Final[dict[int, bodies.encoding.Form]] = {
@@ -461,6 +461,7 @@ def schema() -> Json:
         "json": {"writeOnly": True, "description": "the body as a JSON value"},
         "body_size": {"type": "integer", "readOnly": True},
         "locked": {"type": "boolean", "readOnly": True, "description": "held by another reader"},
+        "reason": {"type": "string", "readOnly": True, "description": "why it is a dead letter"},
         "lease": {"type": "string", "readOnly": True},
         "queue": {"type": "string", "readOnly": True},
         "decoded": {

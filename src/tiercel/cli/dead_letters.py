@@ -79,21 +79,28 @@ Examples:
 
     tiercel dead
     tiercel dead --full -n 1
-    tiercel mv ';deadxact' orders --match 4711     send one again
+    tiercel replay ';deadxact' --match 4711        send one again
     tiercel purge ';deadletter'
 """,
 )
 @connected
 def dead(context: Context, count: Count = 20, full: Full = False) -> None:
     """Show dead letters: messages that were not delivered or not received in time, and why."""
-    lines = context.api.get("discards", limit=_LOOKED_AT)["discards"]
-    reasons = {line["id"]: line["reason"] for line in reversed(lines)}
     messages: list[Record] = []
     for queue in _DEAD:
-        found = newest(context, queue, count)[0]
-        messages += ({"queue": queue, "reason": reasons.get(each["id"], ""), **each} for each in found)
+        messages += ({"queue": queue, **each} for each in newest(context, queue, count)[0])
     messages.sort(key=lambda each: each.get("arrival_time", ""))
+    _add_reasons(context, messages)
     _show(context, messages[-count:], full=full, columns=_DEAD_COLUMNS, empty="There are no dead letters.")
+
+
+def _add_reasons(context: Context, messages: list[Record]) -> None:
+    """For dead letters that were stored by version 0.2 or older: as far as the ledger still has them."""
+    without = [each for each in messages if "reason" not in each]
+    lines = context.api.get("discards", limit=_LOOKED_AT)["discards"] if without else []
+    reasons = {line["id"]: line["reason"] for line in reversed(lines)}
+    for each in without:
+        each["reason"] = reasons.get(each["id"], "")
 
 
 def _show(context: Context, messages: list[Record], *, full: bool, columns: Any, empty: str) -> None:

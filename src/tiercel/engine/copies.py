@@ -71,7 +71,8 @@ class Copies:
         self, packet: UserMessage, record: Record, code: int, queue: QueueState | None
     ) -> None:
         self._core.ledger.dead_letter_counts[int(code)] += 1
-        self._file(self._dead_letter_queue(packet, record, queue), record, packet)
+        dead = record._replace(reason=int(code))
+        self._file(self._dead_letter_queue(packet, record, queue), dead, packet)
 
     def _dead_letter_queue(self, packet: UserMessage, record: Record, queue: QueueState | None) -> QueueState:
         """The application's own dead-letter queue if it fits the message, else the system's (DMPR-078)."""

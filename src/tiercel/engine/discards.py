@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from tiercel.model.codes import MessageClass
+from tiercel.model.codes import class_meaning
 from tiercel.model.errors import StoreDamagedError, StoreFullError
 from tiercel.store.interface import Keyspace
 from tiercel.wire.user_message import UserMessage
@@ -48,7 +48,6 @@ class Ledger:
 
     def add(self, queue: str, packet: UserMessage, reason: int, detail: str = "") -> None:
         self.counts[int(reason)] += 1
-        meaning = reason.meaning if isinstance(reason, MessageClass) else f"class 0x{reason:04x}"
         self._new.append(
             Discard(
                 time=self._core.seconds,
@@ -57,7 +56,7 @@ class Ledger:
                 label=packet.label,
                 size=packet.packet_size,
                 message_class=reason,
-                reason=detail or meaning,
+                reason=detail or class_meaning(reason),
             )
         )
 

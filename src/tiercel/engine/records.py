@@ -1,4 +1,10 @@
-"""Keys and records of the store: messages, deadlines, counts."""
+"""Keys and records of the store: messages, deadlines, counts.
+
+A record of a message is a head, a name and the packet. There are two versions, which differ only in the name:
+
+    1   the dead-letter queue that the sender named, mostly none
+    2   the same after two bytes: the class that says why the message is a dead letter
+"""
 
 import struct
 import zlib
@@ -16,6 +22,8 @@ _HEAD_SIZE = _HEAD.size
 _GLANCE = struct.Struct("<IBBHI")  # the same as far as the time of arrival
 _AFTER_CHECKSUM = struct.Struct("<BBHIIII")
 VERSION = 1
+_WITH_REASON = 2
+_REASON = struct.Struct("<H")
 _MESSAGE_KEY = struct.Struct(">IQ")
 _EXPIRY_KEY = struct.Struct(">QIQ")
 _SLOT = struct.Struct(">I")
@@ -32,11 +40,14 @@ class Record(NamedTuple):
     last_move_time: int = 0
     dead_letter_queue: str = ""
     is_copy: bool = False  # in a journal or dead-letter queue: the message itself has ended elsewhere
+    reason: int = 0  # the class that says why it is a dead letter; 0 if it is not one
 
     def encode(self) -> bytes:
-        packet, arrival, aborts, moves, moved, queue, is_copy = self
-        name = queue.encode()
-        head = _AFTER_CHECKSUM.pack(VERSION, is_copy, len(name), arrival, aborts, moves, moved) + name
+        packet, arrival, aborts, moves, moved, queue, is_copy, reason = self
+        version, name = VERSION, queue.encode()
+        if reason:
+            version, name = _WITH_REASON, _REASON.pack(reason) + name
+        head = _AFTER_CHECKSUM.pack(version, is_copy, len(name), arrival, aborts, moves, moved) + name
         checksum = zlib.crc32(packet, zlib.crc32(head))
         return b"".join((checksum.to_bytes(4, "little"), head, packet))
 
@@ -58,10 +69,13 @@ def decode_record(data: bytes) -> Record:
     packet = data[start:]
     if zlib.crc32(packet, zlib.crc32(data[4:start])) != checksum:
         raise StoreDamagedError("message record", problem="its checksum is wrong")
-    if version != VERSION:
-        raise StoreDamagedError("message record", problem="its version is unknown", present=version)
-    name = data[_HEAD_SIZE:start].decode() if name_size else ""
-    return Record(packet, arrival, aborts, moves, moved, name, bool(is_copy))
+    if version == VERSION:
+        name = data[_HEAD_SIZE:start].decode() if name_size else ""
+        return Record(packet, arrival, aborts, moves, moved, name, bool(is_copy))
+    _check_version(version)
+    (reason,) = _REASON.unpack_from(data, _HEAD_SIZE)
+    name = data[_HEAD_SIZE + _REASON.size : start].decode()
+    return Record(packet, arrival, aborts, moves, moved, name, bool(is_copy), reason)
 
 
 def glance(data: bytes, at: int = 0) -> tuple[int, int, int | None, int]:
@@ -75,7 +89,7 @@ def glance(data: bytes, at: int = 0) -> tuple[int, int, int | None, int]:
     if zlib.crc32(data[at + 4 :]) != checksum:
         raise StoreDamagedError("message record", problem="its checksum is wrong")
     if version != VERSION:
-        raise StoreDamagedError("message record", problem="its version is unknown", present=version)
+        _check_version(version)
     start = at + _HEAD_SIZE + name_size
     limit, sent, flags = packet_summary(data, start + SUMMARY_AT)
     # A dead letter never expires.
@@ -87,6 +101,11 @@ def stored_packet_size(data: bytes) -> int:
     rest = max(len(data) - _HEAD.size, 0)
     name_size: int = _HEAD.unpack_from(data)[3] if rest else 0
     return rest - name_size if name_size <= rest else rest
+
+
+def _check_version(version: int) -> None:
+    if version not in {VERSION, _WITH_REASON}:
+        raise StoreDamagedError("message record", problem="its version is unknown", present=version)
 
 
 def _too_short(size: int) -> StoreDamagedError:

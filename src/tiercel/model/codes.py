@@ -68,6 +68,12 @@ def message_class(value: int) -> int:
     return _MESSAGE_CLASSES.get(value, value)
 
 
+def class_meaning(value: int) -> str:
+    """What a class says, as a phrase."""
+    known = _MESSAGE_CLASSES.get(value)
+    return f"class 0x{value:04x}" if known is None else known.meaning
+
+
 # Message properties ([MS-MQDMPR] 3.1.1.12; numbers of [MS-MQMQ] 2.2.18 to 2.2.20)
 
 

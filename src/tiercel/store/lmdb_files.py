@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import lmdb
 
@@ -12,7 +12,8 @@ from tiercel.model.errors import MqError, StoreDamagedError, StoreFailedError, S
 from tiercel.store.directory_lock import LOCK_NAME
 from tiercel.store.interface import SOCKET_NAME, Keyspace
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2  # since 2, a dead letter's record says why it is one
+_OLDEST_FORMAT: Final = 1  # raised to the present one when the store is opened to write
 FORMAT_KEY: Final = b"format version"  # in Keyspace.META; decimal digits
 DATA_NAME: Final = "data.mdb"
 
@@ -173,8 +174,15 @@ def _check_format(directory: Path, environment: lmdb.Environment) -> None:
         raise _damaged(directory, f"the data file is not a Tiercel store ({error})") from error
     if written is None or not written.isdigit():
         raise _damaged(directory, "the data file is not a Tiercel store: it has no format version")
-    if int(written) != FORMAT_VERSION:
+    if not _OLDEST_FORMAT <= int(written) <= FORMAT_VERSION:
         raise StoreVersionError(f"store {directory}", present=int(written), limit=FORMAT_VERSION)
+
+
+def raise_format(transaction: lmdb.Transaction, meta: Any) -> None:
+    """Mark an older store as one of the present format, so that older programs refuse it from now on."""
+    present = b"%d" % FORMAT_VERSION
+    if transaction.get(FORMAT_KEY, db=meta) != present:
+        transaction.put(FORMAT_KEY, present, db=meta)
 
 
 def _damaged(

@@ -385,9 +385,11 @@ class LmdbBatch(LmdbView):
 
 def _open_databases(environment: lmdb.Environment) -> Databases:
     with environment.begin(write=True) as transaction:
-        return {
+        databases = {
             space: environment.open_db(lmdb_files.database_name(space), txn=transaction) for space in Keyspace
         }
+        lmdb_files.raise_format(transaction, databases[Keyspace.META])
+        return databases
 
 
 def _mebibytes(size: int) -> str:
