@@ -13,7 +13,12 @@ from tiercel.engine.engine import Engine
 from tiercel.engine.handles import Waiter
 from tiercel.engine.identity import Identity
 from tiercel.model.codes import QueueAccess
-from tiercel.model.errors import LeaseEndedError, MessageNotFoundError
+from tiercel.model.errors import (
+    AccessDeniedError,
+    LeaseEndedError,
+    LeaseNotFoundError,
+    MessageNotFoundError,
+)
 from tiercel.model.message import Message
 from tiercel.model.queue_name import parse_new_queue_name, parse_queue_name
 from tiercel.security.access import Token
@@ -190,9 +195,32 @@ def test_after_a_restart_everything_is_back() -> None:
     desk.store = desk.store.crash()
     desk.start()
     assert desk.state == (1, 0, 0)
-    desk.leases._instance = "another "
-    with pytest.raises(LeaseEndedError, match="started again since"):
+    with pytest.raises(LeaseNotFoundError, match="ended by a restart"):
         desk.run(lambda: desk.leases.acknowledge(lease))
+
+
+@pytest.mark.parametrize("operation", ["acknowledge", "give_back", "extend"])
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_a_lease_belongs_to_the_client_that_took_it(operation: str, has_ended: bool) -> None:
+    desk = Desk(1)
+    (lease,) = desk.lease(1, 30)
+    if has_ended:
+        desk.run(lambda: desk.leases.acknowledge(lease, "tester"))
+    before = desk.state
+    arguments = (lease, 60.0) if operation == "extend" else (lease,)
+    with pytest.raises(AccessDeniedError, match="taken with another token"):
+        desk.run(lambda: getattr(desk.leases, operation)(*arguments, "stranger"))
+    assert (desk.state, desk.leases.next_deadline) == (before, None if has_ended else 130)
+
+
+@pytest.mark.parametrize("who", ["tester", None], ids=["its holder", "an administrator"])
+def test_the_holder_and_administrators_end_a_lease(who: str | None) -> None:
+    desk = Desk(1)
+    (lease,) = desk.lease(1, 30)
+    desk.run(lambda: desk.leases.extend(lease, 60, who))
+    assert desk.run(lambda: desk.leases.acknowledge(lease, who)) is True
+    assert desk.run(lambda: desk.leases.acknowledge(lease, who)) is False
+    assert desk.state == (0, 0, 0)
 
 
 def test_an_extended_lease_does_not_hold_up_others() -> None:

@@ -102,6 +102,31 @@ class TestTokens:
             assert http.get("/data/v1/claims").status_code == 404
         assert guarded.http.get("/data/v1/claims").status_code == 200
 
+    def test_a_lease_belongs_to_the_token_that_took_it(
+        self, guarded: Asked, folder: Path, tokens: dict[str, str]
+    ) -> None:
+        guarded.create("leased")
+        guarded.send("leased", {"label": "a"}, {"label": "b"})
+        names = ("receive", "both", "read", "admin")
+        taker, other, reader, boss = (client(guarded, folder, tokens[name]) for name in names)
+        with taker.http, other.http, reader.http, boss.http:
+            ids = {each["lease"] for each in taker.receive("leased", limit=2)}
+            for lease in ids:
+                for how in ("acknowledge", "return", "extend"):
+                    assert other.post(f"/leases/{lease}/{how}").status_code == 403
+            assert guarded.count("leased") == 2
+
+            def shown(who: Api) -> set[str | None]:
+                rows = who.get("/leases").json()["leases"]
+                return {each["lease"] for each in rows if each["queue"].endswith("leased")}
+
+            assert [shown(each) for each in (taker, other, reader, boss)] == [ids, {None}, {None}, ids]
+            first, second = ids
+            assert taker.post(f"/leases/{first}/acknowledge").status_code == 200
+            assert other.post(f"/leases/{first}/acknowledge").status_code == 403
+            assert boss.post(f"/leases/{second}/return").status_code == 200
+        assert guarded.count("leased") == 1
+
     def test_the_audit_log(self, guarded: Asked, folder: Path, tokens: dict[str, str]) -> None:
         before = len((folder / "audit").read_text().splitlines())
         with client(guarded, folder, tokens["admin"]).http as http:

@@ -104,7 +104,8 @@ class TestAcknowledge:
     def test_one_that_never_was(self, served: Asked) -> None:
         for lease in ("nonsense", "0" * 32, "%2F"):
             answer = served.post(f"/leases/{lease}/acknowledge")
-            assert (answer.status_code, "started again since" in answer.json()["detail"]) == (410, True)
+            assert (answer.status_code, answer.json()["code"]) == (404, "TIERCEL_ERROR_LEASE_NOT_FOUND")
+            assert "never given" in answer.json()["detail"]
 
 
 class TestReturn:
@@ -240,7 +241,7 @@ class TestDaemonsThatGo:
             assert served.labels("orders", available_only="true") == ["leased"]
             for how in ("acknowledge", "return", "extend"):
                 answer = end(served, open_one, how)
-                assert (answer.status_code, "started again since" in answer.json()["detail"]) == (410, True)
+                assert (answer.status_code, "a restart" in answer.json()["detail"]) == (404, True)
 
     def test_answer_those_who_wait(self, tmp_path: Path) -> None:
         with asked(tmp_path) as served:

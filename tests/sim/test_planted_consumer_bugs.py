@@ -24,7 +24,7 @@ def first_found() -> Result | None:
 
 def acknowledged_leases_go_back(patch: pytest.MonkeyPatch) -> None:
     def acknowledge(self: Leases, identifier: str) -> bool:
-        self._give_back(self._find(identifier), End.ACKNOWLEDGED)
+        self._give_back(self._find(identifier, None), End.ACKNOWLEDGED)
         return True
 
     patch.setattr(Leases, "acknowledge", acknowledge)
@@ -34,7 +34,7 @@ def leases_that_ran_out_can_be_acknowledged(patch: pytest.MonkeyPatch) -> None:
     acknowledge = Leases.acknowledge
 
     def forgiving(self: Leases, identifier: str) -> bool:
-        return self._ended.get(identifier) is End.EXPIRED or acknowledge(self, identifier)
+        return self._ended_as(identifier, None) is End.EXPIRED or acknowledge(self, identifier)
 
     patch.setattr(Leases, "acknowledge", forgiving)
 

@@ -4,6 +4,8 @@ A leased message is locked, as after the first phase of a two-phase read: no oth
 returns to its place when the lease ends without an acknowledgement. Leases live in memory: after a restart
 every leased message is back in its queue.
 
+A lease belongs to the client that took it (`who`): only that client and administrators can end or extend it.
+
 This is a machine of the node (`tiercel.engine.machine`): it has no clock and no tasks. Its methods are called
 inside a batch; leases that run out go back when the node flushes it.
 """
@@ -24,7 +26,14 @@ from tiercel.engine.core import Effect
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import Found, OpenQueue, Waiter
 from tiercel.model.codes import MessageSeekAction
-from tiercel.model.errors import IllegalOperationError, IoTimeoutError, LeaseEndedError, MqError
+from tiercel.model.errors import (
+    AccessDeniedError,
+    IllegalOperationError,
+    IoTimeoutError,
+    LeaseEndedError,
+    LeaseNotFoundError,
+    MqError,
+)
 from tiercel.security.access import Token
 
 MAX_LIMIT: Final = 1000  # messages of one request
@@ -82,17 +91,21 @@ class LeaseStatus(NamedTuple):
     seconds_left: float
 
 
+class _Ended(NamedTuple):
+    end: End
+    who: str
+
+
 class Leases:
-    """`new_id` makes the lease ids: at least eight characters that nobody can guess."""
+    """`new_id` makes the lease ids, which nobody can guess."""
 
     def __init__(self, engine: Engine, token: Token, new_id: Callable[[], str]) -> None:
         self._engine = engine
         self._token = token
         self._new_id = new_id
         self._now = 0.0  # of the batch
-        self._instance = new_id()[:8]  # tells leases of an earlier start apart
         self._living: dict[str, _Lease] = {}
-        self._ended: OrderedDict[str, End] = OrderedDict()
+        self._ended: OrderedDict[str, _Ended] = OrderedDict()
         self._deadlines: list[tuple[float, int, _Lease]] = []
         self._order = count()
         self._resume_at = 0.0
@@ -191,7 +204,7 @@ class Leases:
 
     def _new_lease(self, receipt: Receipt, found: Found, seconds: float, who: str) -> _Lease:
         lease = _Lease(
-            self._instance + self._new_id(),
+            self._new_id(),
             receipt,
             found.lookup_id,
             len(found.record.packet),
@@ -217,26 +230,26 @@ class Leases:
             self._give_back(self._living[identifier], End.RETURNED)
         self._close_if_idle(receipt)
 
-    # Leases.
+    # Leases. `who` is the client; None is an administrator, who may end any lease.
 
-    def acknowledge(self, identifier: str) -> bool:
+    def acknowledge(self, identifier: str, who: str | None = None) -> bool:
         """The message is received for good; False if that had been said before."""
-        if self._ended.get(identifier) is End.ACKNOWLEDGED:
+        if self._ended_as(identifier, who) is End.ACKNOWLEDGED:
             return False
-        lease = self._find(identifier)
+        lease = self._find(identifier, who)
         self._engine.reading.keep(lease.receipt.opened, lease.lookup_id)
         self._end(lease, End.ACKNOWLEDGED)
         return True
 
-    def give_back(self, identifier: str) -> bool:
+    def give_back(self, identifier: str, who: str | None = None) -> bool:
         """The message returns to its place; False if that had been said before."""
-        if self._ended.get(identifier) is End.RETURNED:
+        if self._ended_as(identifier, who) is End.RETURNED:
             return False
-        self._give_back(self._find(identifier), End.RETURNED)
+        self._give_back(self._find(identifier, who), End.RETURNED)
         return True
 
-    def extend(self, identifier: str, seconds: float) -> None:
-        lease = self._find(identifier)
+    def extend(self, identifier: str, seconds: float, who: str | None = None) -> None:
+        lease = self._find(identifier, who)
         lease.until, lease.seconds = self._now + seconds, seconds
         self._schedule(lease)
 
@@ -259,24 +272,28 @@ class Leases:
             heapq.heapify(self._deadlines)
         heapq.heappush(self._deadlines, (lease.until, next(self._order), lease))
 
-    def _find(self, identifier: str) -> _Lease:
+    def _ended_as(self, identifier: str, who: str | None) -> End | None:
+        """How a lease of this client ended, if it has ended and is still known."""
+        ended = self._ended.get(identifier)
+        if ended is None:
+            return None
+        _check_holder(identifier, ended.who, who)
+        return ended.end
+
+    def _find(self, identifier: str, who: str | None) -> _Lease:
         lease = self._living.get(identifier)
         if lease is None:
-            raise LeaseEndedError(f"lease {identifier[:60]}", problem=self._why(identifier))
+            end = self._ended_as(identifier, who)
+            if end is None:
+                raise LeaseNotFoundError(f"lease {identifier[:60]}")
+            raise LeaseEndedError(f"lease {identifier}", problem=_WHY[end])
+        _check_holder(identifier, lease.who, who)
         opened = lease.receipt.opened
         lock = None if opened.state is None else opened.state.locks.get(lease.lookup_id)
         if lock is None or lock.owner is not opened:
             self._drop(lease, End.DELETED)
             raise LeaseEndedError(f"lease {identifier}", problem=_WHY[End.DELETED])
         return lease
-
-    def _why(self, identifier: str) -> str:
-        end = self._ended.get(identifier)
-        if end is not None:
-            return _WHY[end]
-        if not identifier.startswith(self._instance):
-            return "the queue manager was started again since, and the message is back in the queue"
-        return "it ended long ago, or was never given"
 
     def _give_back(self, lease: _Lease, end: End) -> None:
         if lease.id not in self._living:
@@ -295,10 +312,19 @@ class Leases:
         del self._living[lease.id]
         self._bytes -= lease.size_bytes
         lease.receipt.leases.discard(lease.id)
-        self._ended[lease.id] = end
+        self._ended[lease.id] = _Ended(end, lease.who)
         while len(self._ended) > _REMEMBERED:
             self._ended.popitem(last=False)
 
     def _close_if_idle(self, receipt: Receipt) -> None:
         if not receipt.leases:  # closing gives back what is still held
             self._engine.opening.close(receipt.opened)
+
+
+def _check_holder(identifier: str, holder: str, who: str | None) -> None:
+    if who is not None and who != holder:
+        raise AccessDeniedError(
+            f"lease {identifier}",
+            problem="it was taken with another token",
+            fix="use the token that received the message, or one with the role admin",
+        )

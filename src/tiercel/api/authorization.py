@@ -23,6 +23,9 @@ class Authorization(Protocol):
     def check(self, request: Request, role: Role) -> None:
         """Raises an `AccessDeniedError` unless the client has the role."""
 
+    def grants(self, request: Request, role: Role) -> bool:
+        """Whether the client, which passed a `check`, has another role too."""
+
 
 class OwnerAuthorization:
     """For the Unix socket, which only the owner of the store can open: every role is granted."""
@@ -32,6 +35,9 @@ class OwnerAuthorization:
 
     def check(self, _request: Request, _role: Role) -> None:
         """The permissions of the socket are the check."""
+
+    def grants(self, _request: Request, _role: Role) -> bool:
+        return True
 
 
 class TokenAuthorization:
@@ -68,6 +74,12 @@ class TokenAuthorization:
                 present=",".join(sorted(bearer.roles)),
                 fix=f"use a token that has the role {role}",
             )
+
+    def grants(self, request: Request, role: Role) -> bool:
+        if self._tokens is None:
+            return True
+        bearer = self._bearer(self._tokens, request)
+        return bearer is not None and role in bearer.grants
 
     def _check_host(self, request: Request) -> None:
         """Rejects requests that a browser sends for a foreign page: under a rebound DNS name, or across

@@ -144,7 +144,7 @@ class Extended(ResponseModel):
 
 
 class Lease(ResponseModel):
-    lease: str
+    lease: str | None = Field(description="null if another client holds it, except for administrators")
     queue: str
     lookup_id: str
     who: str

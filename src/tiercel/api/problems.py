@@ -42,6 +42,7 @@ _STATUS: Final[dict[type[BaseException], HTTPStatus]] = {
     errors.QueueDeletedError: HTTPStatus.GONE,
     errors.QueueNotAvailableError: HTTPStatus.GONE,
     errors.LeaseEndedError: HTTPStatus.GONE,
+    errors.LeaseNotFoundError: HTTPStatus.NOT_FOUND,
     errors.MessageTooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     errors.TooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     errors.StoreInUseError: HTTPStatus.CONFLICT,

@@ -100,21 +100,24 @@ class Receiver:
         done = asyncio.ensure_future(self._call(abandon))
         done.add_done_callback(lambda call: call.cancelled() or call.exception())
 
-    # Leases.
+    # Leases. `who` is the client; None is an administrator, who may end any lease.
 
-    async def acknowledge(self, lease: str) -> Json:
-        return {"lease": lease, "already": not await self._call(lambda: self.leases.acknowledge(lease))}
+    async def acknowledge(self, lease: str, who: str | None) -> Json:
+        return {"lease": lease, "already": not await self._call(lambda: self.leases.acknowledge(lease, who))}
 
-    async def give_back(self, lease: str) -> Json:
-        return {"lease": lease, "already": not await self._call(lambda: self.leases.give_back(lease))}
+    async def give_back(self, lease: str, who: str | None) -> Json:
+        return {"lease": lease, "already": not await self._call(lambda: self.leases.give_back(lease, who))}
 
-    async def extend(self, lease: str, seconds: float) -> Json:
-        await self._call(lambda: self.leases.extend(lease, seconds))
+    async def extend(self, lease: str, seconds: float, who: str | None) -> Json:
+        await self._call(lambda: self.leases.extend(lease, seconds, who))
         return {"lease": lease, "lease_s": seconds}
 
-    async def listed(self) -> list[Json]:
+    async def listed(self, who: str | None) -> list[Json]:
+        """All leases; the ids of other clients' leases only for an administrator."""
+
         def command(engine: Engine) -> list[Json]:
-            return [_row(engine, each) for each in self.leases.all()]
+            rows = [_row(engine, each) for each in self.leases.all()]
+            return [row if who in {None, row["who"]} else row | {"lease": None} for row in rows]
 
         return await self._runner.call(command)
 

@@ -51,6 +51,7 @@ class ApiRoute(APIRoute):
             request.state.who = authorization.who(request) if roles else ""
             for role in roles:
                 authorization.check(request, role)
+            request.state.is_admin = bool(roles) and authorization.grants(request, Role.ADMIN)
             _refuse_unknown(request, known)
             if request.method not in {"POST", "PATCH"}:
                 return await handler(request)

@@ -987,6 +987,12 @@ class LeaseEndedError(MqError):
     fix = "receive again: messages not acknowledged in time are back in the queue"
 
 
+class LeaseNotFoundError(LeaseEndedError):
+    code, name = 0xE00E0032, "TIERCEL_ERROR_LEASE_NOT_FOUND"
+    meaning = "no such lease: never given, ended long ago, or ended by a restart of the queue manager"
+    fix = "check the id, or receive again: messages not acknowledged in time are back in the queue"
+
+
 class TooLargeError(IllegalPropertySizeError):
     code, name = 0xE00E0031, "TIERCEL_ERROR_TOO_LARGE"
     meaning = "the request is too large"
