@@ -2,6 +2,9 @@
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
@@ -11,14 +14,21 @@ from starlette.routing import Route
 
 from data.served import PATIENCE_S
 from tiercel.api.http_server import PunctualHttp, Serving
+from tiercel.server.connection_limits import ConnectionLimits
+
+Address = tuple[str, int]
 
 
 class Impatient(PunctualHttp):
-    silence_s = 0.2
+    headers_s = silence_s = 0.2
 
 
 async def _echo(request: Request) -> Response:
     return PlainTextResponse(await request.body())
+
+
+async def _denied(_request: Request) -> Response:
+    return PlainTextResponse("no token", 401)
 
 
 async def _slow(_request: Request) -> Response:
@@ -26,23 +36,39 @@ async def _slow(_request: Request) -> Response:
     return PlainTextResponse("slow")
 
 
+@asynccontextmanager
+async def serving(**options: Any) -> AsyncIterator[Address]:
+    app = Starlette(
+        routes=[
+            Route("/echo", _echo, methods=["POST"]),
+            Route("/slow", _slow),
+            Route("/denied", _denied, methods=["POST"]),
+        ]
+    )
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = Serving(app, listener, **{"http": Impatient, "timeout_keep_alive": 1, **options})
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            yield listener.getsockname()
+    finally:
+        await server.stop()
+        listener.close()
+
+
+async def rest(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.read()
+    except ConnectionError:
+        return b""
+
+
 async def ask(data: bytes) -> bytes:
     """What the server says to these bytes until it hangs up."""
-    app = Starlette(routes=[Route("/echo", _echo, methods=["POST"]), Route("/slow", _slow)])
-    listener = socket.create_server(("127.0.0.1", 0))
-    serving = Serving(app, listener, http=Impatient, timeout_keep_alive=1)
-    try:
-        reader, writer = await asyncio.open_connection(*listener.getsockname())
+    async with serving() as address:
+        reader, writer = await asyncio.open_connection(*address)
         writer.write(data)
-        async with asyncio.timeout(PATIENCE_S):
-            try:
-                said = await reader.read()
-            except ConnectionResetError:
-                said = b""
+        said = await rest(reader)
         writer.close()
-    finally:
-        await serving.stop()
-        listener.close()
     return said
 
 
@@ -65,3 +91,90 @@ def test_who_is_silent_is_sent_away(data: bytes) -> None:
 )
 def test_who_asks_is_answered(data: bytes, answer: bytes) -> None:
     assert asyncio.run(ask(data)).endswith(answer)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"",
+        b"POST /echo HTTP/1.1\r\nHost: x\r\nX-Drip: ",
+        b"POST /echo HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n",
+        b"POST /denied HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n",
+    ],
+    ids=["a request line", "headers", "a body", "the body of an answered request"],
+)
+def test_single_bytes_do_not_extend_the_deadline(head: bytes) -> None:
+    async def main() -> None:
+        async with serving() as address:
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(head)
+            ended = asyncio.ensure_future(rest(reader))
+            with suppress(ConnectionError):
+                while not ended.done():
+                    writer.write(b"G")
+                    await asyncio.wait([ended], timeout=Impatient.headers_s / 10)
+            await ended
+            writer.transport.abort()
+
+    asyncio.run(main())
+
+
+def test_headers_have_a_maximum_size() -> None:
+    async def main() -> bytes:
+        async with serving(http=PunctualHttp) as address:
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(b"GET /slow HTTP/1.1\r\n")
+            with suppress(ConnectionError):
+                for _ in range(100):
+                    writer.write(b"X-More: " + 1000 * b"x" + b"\r\n")
+                    await writer.drain()
+            said = await rest(reader)
+            writer.transport.abort()
+            return said
+
+    assert asyncio.run(main())[:12] in {b"HTTP/1.1 400", b""}  # the answer may be lost with unread headers
+
+
+def test_half_requests_do_not_keep_others_out() -> None:
+    async def main() -> bytes:
+        async with serving(http=PunctualHttp, limits=ConnectionLimits("test", 4, 4)) as address:
+            halves = [await asyncio.open_connection(*address) for _ in range(20)]
+            for _, writer in halves:
+                writer.write(b"GET /sl")
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(b"POST /echo HTTP/1.1\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello")
+            said = await rest(reader)
+            for _, other in [*halves, (reader, writer)]:
+                other.close()
+            return said
+
+    assert asyncio.run(main()).endswith(b"hello")
+
+
+def test_one_address_has_a_limit_of_its_own() -> None:
+    """All connections of the address are in use: the next gets 503, and another address an answer."""
+
+    async def main() -> list[bytes]:
+        class Slow(PunctualHttp):
+            silence_s = 3600
+
+        async with serving(http=Slow, limits=ConnectionLimits("test", 10, 2)) as address:
+            busy = [await asyncio.open_connection(*address) for _ in range(2)]
+            for reader, writer in busy:
+                writer.write(b"POST /echo HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+                assert (await reader.readline()).startswith(b"HTTP/1.1 100")
+            said = []
+            for own in ("127.0.0.1", "127.0.0.2"):
+                reader, writer = await asyncio.open_connection(*address, local_addr=(own, 0))
+                said.append(await reader.readline() if own == "127.0.0.1" else b"")
+                if own != "127.0.0.1":
+                    writer.write(b"POST /echo HTTP/1.1\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi")
+                    said[-1] = await rest(reader)
+                writer.close()
+            for _, writer in busy:
+                writer.close()
+            return said
+
+    refused, answered = asyncio.run(main())
+    assert refused.startswith(b"HTTP/1.1 503")
+    assert answered.endswith(b"hi")

@@ -1,8 +1,13 @@
 """The log: one line per event, whatever a peer says."""
 
+import asyncio
+import errno
 import io
 import json
 import logging
+import os
+import resource
+import socket
 from collections.abc import Iterator
 from uuid import UUID
 
@@ -108,3 +113,41 @@ def test_and_their_inventions_are_not_kept_for_ever(lines: io.StringIO) -> None:
     now = 200.0
     refused("the last")
     assert len(lines.getvalue().splitlines()) == 102
+
+
+def test_running_out_of_file_descriptors_is_one_line_a_second(lines: io.StringIO) -> None:
+    use(log.TextLines())
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        log.limit_accept_errors(loop)
+        listener = socket.create_server(("127.0.0.1", 0), backlog=100)
+        server = await loop.create_server(asyncio.Protocol, sock=listener)
+        clients = [socket.create_connection(listener.getsockname()) for _ in range(20)]
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        spare = os.open(os.devnull, os.O_RDONLY)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (spare, hard))  # no number is free
+        try:
+            os.close(spare)
+            while not lines.getvalue():  # noqa: ASYNC110  # whatever the loop logs
+                await asyncio.sleep(0.01)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        server.close()
+        for each in clients:
+            each.close()
+
+    asyncio.run(main())
+    logged = lines.getvalue().splitlines()
+    assert "level=error event=out_of_file_descriptors" in logged[0]
+    assert len(logged) == 1
+
+
+def test_other_errors_of_the_loop_are_logged_in_full(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        log.limit_accept_errors(loop)
+        loop.call_exception_handler({"message": "a bug", "exception": OSError(errno.EIO, "broken")})
+
+    asyncio.run(main())
+    assert "a bug" in caplog.text

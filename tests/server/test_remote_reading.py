@@ -76,8 +76,9 @@ class Reader:
         self.rpc = ClientConnection(interface)
         self.answers: dict[int, bytes | RpcFault] = {}
 
-    async def connect(self, port: int, host: str = HOST) -> "Reader":
-        self.stream, self.sink = await asyncio.open_connection(host, port)
+    async def connect(self, port: int, host: str = HOST, local: str = "") -> "Reader":
+        own = (local, 0) if local else None
+        self.stream, self.sink = await asyncio.open_connection(host, port, local_addr=own)
         READERS.append(self)
         self.rpc.bind()
         assert await self.events() == [Bound()]
@@ -87,7 +88,10 @@ class Reader:
         self.sink.write(self.rpc.data_to_send())
         events: list[Any] = []
         while not events:
-            events = list(self.rpc.receive(await self.stream.read(65536)))
+            data = await self.stream.read(65536)
+            if not data:
+                raise ConnectionError("the server closed the connection")
+            events = list(self.rpc.receive(data))
         self.sink.write(self.rpc.data_to_send())
         return events
 
@@ -406,3 +410,65 @@ def test_a_hardened_queue_manager_answers_no_rpc_from_its_next_start_on(play: Pl
 
     play(hardening)
     play(hardened)
+
+
+class TestStrangers:
+    """Readers that connect, and ask for nothing."""
+
+    @staticmethod
+    async def is_closed(reader: Reader) -> bool:
+        try:
+            return await reader.stream.read(1) == b""
+        except ConnectionResetError:
+            return True
+
+    def test_silent_binds_do_not_keep_others_out(self, play: Play) -> None:
+        async def scene(daemon: Daemon) -> None:
+            silent = [await Reader().connect(port_of(daemon)) for _ in range(4)]
+            late = await Reader().connect(port_of(daemon), local=own_address(1))
+            assert await late.open()
+            assert await self.is_closed(silent[0])
+            assert await silent[1].open()
+
+        play(scene, connections=4, connections_per_address=4)
+
+    def test_one_address_has_a_limit_of_its_own(self, play: Play) -> None:
+        async def scene(daemon: Daemon) -> None:
+            busy = [await Reader().connect(port_of(daemon)) for _ in range(2)]
+            for each in busy:
+                await each.open()
+            with pytest.raises((ConnectionError, AssertionError)):
+                await Reader().connect(port_of(daemon))
+            other = await Reader().connect(port_of(daemon), local=own_address(1))
+            assert await other.open()
+
+        play(scene, connections=10, connections_per_address=2)
+
+    def test_readers_with_an_open_queue_keep_their_place(self, play: Play) -> None:
+        async def scene(daemon: Daemon) -> None:
+            reader = await Reader().connect(port_of(daemon))
+            handle = await reader.open()
+            for _ in range(3):
+                await Reader().connect(port_of(daemon), local=own_address(1))
+            await put(daemon, b"kept")
+            assert body(await reader.call(calls.StartReceive(handle, request_id=1))) == b"kept"
+
+        play(scene, connections=2)
+
+    def test_a_logon_has_a_deadline(self, play: Play) -> None:
+        async def scene(daemon: Daemon) -> None:
+            reader = await Reader().connect(port_of(daemon))
+            await reader.open()
+            silent = await Reader().connect(port_of(daemon))
+            assert await self.is_closed(silent)
+            assert await reader.open()
+
+        play(scene, logon_s=1)
+
+    def test_the_endpoint_mapper_closes_silent_connections(self, play: Play) -> None:
+        async def scene(_daemon: Daemon) -> None:
+            first = await Reader(ENDPOINT_MAPPER).connect(MAPPER_PORT)
+            await Reader(ENDPOINT_MAPPER).connect(MAPPER_PORT)
+            assert await self.is_closed(first)
+
+        play(scene, endpoint_mapper=True, endpoint_mapper_port=MAPPER_PORT, connections=1, logon_s=3600)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tiercel.admin.waits import Waits
-from tiercel.api.listening import check_certificate, listen, warn_without_tls
+from tiercel.api.listening import check_certificate, connection_limits, listen, warn_without_tls
 from tiercel.api.unix_socket import UnixSocket
 from tiercel.server import log
 from tiercel.server.config import ApiOptions, Config, ConfigError, Endpoint
@@ -79,6 +79,7 @@ class ApiServer:
     ) -> None:
         self._runner = runner
         self._options = options
+        self.limits = connection_limits("api", options)
         self._data_routes = data_routes
         self._waits = Waits()
         self._started = time.time()
@@ -119,7 +120,8 @@ class ApiServer:
                 options = {
                     "ssl_certfile": self._options.tls_certificate or None,
                     "ssl_keyfile": self._options.tls_key or None,
-                    "limit_concurrency": self._options.connections,
+                    "limits": self.limits,
+                    "trusted_proxies": self._options.trusted_proxies,
                 }
             self._servings.append(Serving(local if each is self._local else public, each, **options))
 

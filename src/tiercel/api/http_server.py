@@ -3,16 +3,26 @@
 import asyncio
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from tiercel.server import log
+from tiercel.server.connection_limits import ConnectionLimits, Standing
+
 _STOP_S: Final = 2  # grace period for requests in progress
 _IDLE_S: Final = 75  # longer than clients keep idle connections, so that the client closes first
+_MAX_HEADER_BYTES: Final = 64 << 10
+_MIN_BODY_BYTES: Final = 1 << 10  # in each `silence_s`, so that single bytes cannot keep a connection
+_BUSY: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 1\r\nconnection: close\r\n\r\n"
+)
+_report_invalid: Final = log.Repeated("http_request_refused")
 _CREDENTIALS: Final = struct.Struct("3i")  # struct ucred: process, user, group
 
 
@@ -22,15 +32,24 @@ class Server(uvicorn.Server):
         yield
 
 
-def new_server(app: ASGIApp, http: type[asyncio.Protocol] | None = None, **options: Any) -> Server:
+def new_server(
+    app: ASGIApp,
+    http: "type[PunctualHttp] | None" = None,
+    *,
+    limits: ConnectionLimits | None = None,
+    trusted_proxies: Iterable[str] = (),
+    **options: Any,
+) -> Server:
+    """`trusted_proxies` may name the client's address in `X-Forwarded-For`."""
     return Server(
         uvicorn.Config(
             app,
-            http=http or PunctualHttp,
+            http=partial(http or PunctualHttp, limits),  # type: ignore[arg-type]  # it is called, as a class would be
+            forwarded_allow_ips=list(trusted_proxies),
             ws="none",
             lifespan="off",
             log_config=None,
-            log_level="warning",
+            log_level="error",  # any client can cause warnings
             access_log=False,
             server_header=False,
             date_header=False,
@@ -54,34 +73,79 @@ class Serving:
 
 
 class PunctualHttp(HttpToolsProtocol):
-    """Closes silent connections: uvicorn waits for the rest of a request forever, and idle connections would
-    use up the limit.
+    """HTTP/1.1 for untrusted clients: uvicorn waits forever for the rest of a request.
+
+    The headers have one deadline, which more bytes do not extend, and a maximum size. A body must arrive at a
+    minimum rate. `limits` decides who may connect, and who is evicted when there are too many.
     """
 
+    headers_s: ClassVar[float] = 10
     silence_s: ClassVar[float] = 60
     _hangs_up: asyncio.TimerHandle | None = None
 
+    def __init__(self, limits: ConnectionLimits | None, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._limits = limits
+        self._has_headers = False
+        self._bytes = 0  # since the timer was set
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._wait_for_more()
+        if self._limits is not None and self.client and not self._limits.enter(self, self.client[0]):
+            transport.write(_BUSY)
+            transport.close()
+            return
+        self._hang_up_after(self.headers_s)
+
+    @property
+    def standing(self) -> Standing:
+        if self.cycle is None:
+            return Standing.STRANGER
+        return Standing.IDLE if self.cycle.response_complete else Standing.BUSY
+
+    def evict(self) -> None:
+        self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        self._wait_for_more()
+        if self.transport.is_closing():
+            return
+        self._bytes += len(data)
+        if self._hangs_up is None:  # another request begins
+            self._hang_up_after(self.headers_s)
+        elif self._has_headers and self._bytes >= _MIN_BODY_BYTES:
+            self._hang_up_after(self.silence_s)
         super().data_received(data)
+        if not self._has_headers and self._bytes > _MAX_HEADER_BYTES:
+            self.send_400_response(f"The headers are larger than {_MAX_HEADER_BYTES} bytes.")
+
+    def on_headers_complete(self) -> None:
+        self._has_headers = True
+        self._hang_up_after(self.silence_s)
+        super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         self._stop_waiting()  # the request is complete
         super().on_message_complete()
 
+    def send_400_response(self, msg: str) -> None:
+        _report_invalid(msg)
+        super().send_400_response(msg)
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        if self._limits is not None:
+            self._limits.leave(self)
         super().connection_lost(exc)
 
-    def _wait_for_more(self) -> None:
-        self._stop_waiting()
-        self._hangs_up = asyncio.get_running_loop().call_later(self.silence_s, self.transport.abort)
+    def _hang_up_after(self, seconds: float) -> None:
+        if self._hangs_up is not None:
+            self._hangs_up.cancel()
+        self._bytes = 0
+        self._hangs_up = asyncio.get_running_loop().call_later(seconds, self.transport.abort)
 
     def _stop_waiting(self) -> None:
+        self._has_headers = False
+        self._bytes = 0
         if self._hangs_up is not None:
             self._hangs_up.cancel()
             self._hangs_up = None

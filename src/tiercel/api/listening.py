@@ -8,6 +8,7 @@ from typing import Final
 
 from tiercel.server import log
 from tiercel.server.config import ApiOptions, ConfigError, DataOptions, Endpoint, is_loopback
+from tiercel.server.connection_limits import ConnectionLimits
 
 _TRIES, _TRY_S = 20, 0.1  # the data process of a killed daemon may still hold the port
 _BACKLOG: Final = 128
@@ -29,6 +30,12 @@ async def listen(host: str, port: int) -> socket.socket:
                 raise OSError(problem.errno, problem.strerror, str(Endpoint(host, port))) from problem
         await asyncio.sleep(_TRY_S)
     raise AssertionError("the last try either listens or raises")
+
+
+def connection_limits(section: str, options: Options) -> ConnectionLimits:
+    return ConnectionLimits(
+        section, options.connections, options.connections_per_address, options.trusted_proxies
+    )
 
 
 def check_certificate(section: str, options: Options) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from tiercel.api.authorization import TokenAuthorization
 from tiercel.api.http_server import new_server
+from tiercel.api.listening import connection_limits
 from tiercel.api.unix_socket import UnixSocket
 from tiercel.data.app import DataApp
 from tiercel.data.daemon_client import DaemonClient
@@ -46,6 +47,7 @@ def _end_with_the_daemon() -> None:
 
 
 async def _serve(settings: dict[str, Any]) -> None:
+    log.limit_accept_errors(asyncio.get_running_loop())
     options = DataOptions(**settings["options"])
     directory = Path(settings["directory"])
     listener = socket.socket(fileno=settings["descriptor"])
@@ -59,7 +61,8 @@ async def _serve(settings: dict[str, Any]) -> None:
             app.app,
             ssl_certfile=options.tls_certificate or None,
             ssl_keyfile=options.tls_key or None,
-            limit_concurrency=options.connections,
+            limits=connection_limits("data", options),
+            trusted_proxies=options.trusted_proxies,
         )
         await server.serve([listener])
 

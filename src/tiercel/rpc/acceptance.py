@@ -35,6 +35,12 @@ class Acceptance:
         self.header_signing = False
         self.is_used = False  # whether the connection has a security context
 
+    @property
+    def is_logged_on(self) -> bool:
+        """Whether the peer has proved an identity, other than the anonymous one."""
+        contexts = [each.context for each in self._protections.values() if not each.problem]
+        return any(each.is_complete and each.identity is not None and each.identity.sid for each in contexts)
+
     def take(self, auth: Verifier, *, header_signing: bool) -> Verifier | None:
         """Take the token of a bind or alter_context; the token to answer with. [MS-RPCE] 3.3.1.5.2.1."""
         protection = self._protections.get(auth.context_id)

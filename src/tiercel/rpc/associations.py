@@ -49,6 +49,10 @@ class Association:
         self._handles[handle] = Rundown(interface, value)
         return handle
 
+    @property
+    def has_handles(self) -> bool:
+        return bool(self._handles)
+
     def find_handle(self, interface: Interface, handle: ContextHandle) -> object:
         """The value of an open handle, which must be of the same interface (strict context handles)."""
         found = self._handles.get(handle)

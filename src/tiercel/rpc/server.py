@@ -228,6 +228,11 @@ class ServerConnection:
         """The group of the connection, after its bind."""
         return self._association
 
+    @property
+    def is_logged_on(self) -> bool:
+        """Whether the client has proved an identity."""
+        return self._security.is_logged_on
+
     def receive(self, data: bytes) -> list[Event]:
         """The events of received bytes; those after a protocol error are ignored."""
         events: list[Event] = []

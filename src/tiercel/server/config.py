@@ -122,6 +122,8 @@ class RemoteReadOptions:
     host: str = ""
     port: int = 2103
     connections: int = 1000
+    connections_per_address: int = 100
+    logon_s: int = 30
     least_level: str = "privacy"
     least_level_local: str = "none"
     allow_unauthenticated: bool = False
@@ -155,6 +157,8 @@ class DataOptions:
     tokens: str = ""
     processes: int = 1
     connections: int = 256
+    connections_per_address: int = 128
+    trusted_proxies: tuple[str, ...] = ()
 
     @property
     def scheme(self) -> str:
@@ -170,6 +174,8 @@ class ApiOptions:
     tls_key: str = ""
     tokens: str = ""
     connections: int = 256
+    connections_per_address: int = 128
+    trusted_proxies: tuple[str, ...] = ()
     audit: str = ""
     audit_messages: bool = False
 
@@ -251,13 +257,17 @@ RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "binary.history_lifetime_ms": (0, 30 * _DAY_MS),
     "remote_read.port": (0, 65535),
     "remote_read.connections": (1, 1_000_000),
+    "remote_read.connections_per_address": (1, 1_000_000),
+    "remote_read.logon_s": (1, 3600),
     "remote_read.cleanup_s": (1, 86400),
     "remote_read.endpoint_mapper_port": (1, 65535),
     "data.port": (0, 65535),
     "data.processes": (1, 64),
     "data.connections": (1, 100_000),
+    "data.connections_per_address": (1, 100_000),
     "api.port": (0, 65535),
     "api.connections": (1, 100_000),
+    "api.connections_per_address": (1, 100_000),
 }
 _LEVELS: Final = ("none", "connect", "packet", "integrity", "privacy")
 CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -363,6 +373,8 @@ def _check_value(section: str, name: str, value: Any) -> None:
         raise _wrong(section, name, value, f"must be {' or '.join(CHOICES[key])}")
     elif key in _HOSTS:
         _check_host(section, name, value)
+    elif key in _NETWORKS:
+        _check_network(section, name, value)
     elif key == "node.computer_name":
         try:
             PathName(value, PathKind.PUBLIC, "q")
@@ -382,6 +394,7 @@ _HOSTS: Final = frozenset(
         "routing.out_routing_servers",
     }
 )
+_NETWORKS: Final = frozenset({"api.trusted_proxies", "data.trusted_proxies"})
 _PATHS: Final = frozenset(
     {
         "node.data",
@@ -402,6 +415,13 @@ _PATHS: Final = frozenset(
 def _check_host(section: str, name: str, value: str) -> None:
     if not _is_address(value) and not _HOST_NAME.fullmatch(value):
         raise _wrong(section, name, value, "must be a name or an address")
+
+
+def _check_network(section: str, name: str, value: str) -> None:
+    try:
+        ipaddress.ip_network(value, strict=False)
+    except ValueError as problem:
+        raise _wrong(section, name, value, "must be an address or a network, as 192.0.2.0/24") from problem
 
 
 def _hosts(table: dict[str, Any]) -> dict[str, Endpoint]:

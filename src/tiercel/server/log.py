@@ -3,6 +3,8 @@
 Events use the standard logger `tiercel`, so a program that embeds a queue manager decides where they go.
 """
 
+import asyncio
+import errno
 import json
 import logging
 import logging.handlers
@@ -11,10 +13,11 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 LOGGER: Final = logging.getLogger("tiercel")
 
+_NO_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _FIELDS: Final = "tiercel_fields"
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/+,@%{}[]$\\")
 
@@ -49,14 +52,24 @@ def error(name: str, **values: object) -> None:
 class Repeated:
     """Rate limit for an event that any peer can trigger: one line at once, then counts once a second.
 
-    Call it with the reason. Counts are logged with the next event, so no timer is needed.
+    Call it with the reason, or the value of another field. Counts are logged with the next event, so no timer
+    is needed.
     """
 
     _EVERY_S: Final = 1.0
     _REASONS: Final = 100  # counted separately
 
-    def __init__(self, name: str, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self,
+        name: str,
+        clock: Callable[[], float] = monotonic,
+        *,
+        field: str = "reason",
+        level: int = logging.INFO,
+    ) -> None:
         self._name = name
+        self._field = field
+        self._level = level
         self._clock = clock
         self._quiet_until = 0.0
         self._counts: Counter[str] = Counter()
@@ -68,10 +81,10 @@ class Repeated:
                 self._counts[reason] += 1
             return
         for earlier, count in self._counts.items():
-            info(self._name, reason=earlier, count=count)
+            event(self._level, self._name, **{self._field: earlier, "count": count})
         self._counts.clear()
         self._quiet_until = now + self._EVERY_S
-        info(self._name, reason=reason)
+        event(self._level, self._name, **{self._field: reason})
 
 
 def _entry(record: logging.LogRecord) -> dict[str, object]:
@@ -118,6 +131,20 @@ def configure(*, level: str, format_name: str, file: str) -> logging.Handler:
     root.addHandler(handler)
     set_level(level)
     return handler
+
+
+def limit_accept_errors(loop: asyncio.AbstractEventLoop) -> None:
+    """When file descriptors run out, log one line a second: asyncio logs a traceback for every attempt."""
+    out_of_files = Repeated("out_of_file_descriptors", level=logging.ERROR)
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        problem = context.get("exception")
+        if isinstance(problem, OSError) and problem.errno in _NO_FILES:
+            out_of_files(f"{problem.strerror}; connections wait. Raise the limit of open files")
+        else:
+            loop.default_exception_handler(context)
+
+    loop.set_exception_handler(handle)
 
 
 def end(handler: logging.Handler) -> None:

@@ -16,6 +16,7 @@ from tiercel.rpc.security import Providers
 from tiercel.rpc.server import Call, ServerConnection, Service
 from tiercel.server import log
 from tiercel.server.config import Endpoint, RemoteReadOptions
+from tiercel.server.connection_limits import ConnectionLimits, Standing
 
 _NEXT_PORT: Final = 11  # [MS-MQRR] note 4: the step to the next port if one is taken
 _PORTS_TRIED: Final = 50
@@ -46,6 +47,12 @@ class RemoteReading:
         self._mapper_rpc = Service((ENDPOINT_MAPPER,), Associations(os.urandom))
         self._servers: list[asyncio.Server] = []
         self._connections: set[RpcConnection] = set()
+        self.limits = ConnectionLimits("reader", options.connections, options.connections_per_address)
+        self.mapper_limits = ConnectionLimits(
+            "endpoint_mapper", options.connections, options.connections_per_address
+        )
+        self.log_connected = log.Repeated("reader_connected", field="address")
+        self.log_stranger = log.Repeated("reader_never_logged_on")
         self._by_rpc: dict[object, RpcConnection] = {}
         self._touched: dict[RpcConnection, None] = {}  # may have something to send
         self._unhurried: dict[RpcConnection, None] = {}  # have answers that no call waits for
@@ -66,7 +73,9 @@ class RemoteReading:
                 MappedEndpoint(REMOTE_READ.syntax, self.port, "Message Queuing - RemoteRead V1"),
             )
             server = await loop.create_server(
-                lambda: MapperConnection(self._mapper_rpc, self._mapper),
+                lambda: MapperConnection(
+                    self._mapper_rpc, self._mapper, self.mapper_limits, self.options.logon_s
+                ),
                 self._host,
                 self.options.endpoint_mapper_port,
             )
@@ -101,7 +110,7 @@ class RemoteReading:
     # Input of connections; the feeds run inside a batch.
 
     def opened(self, connection: "RpcConnection") -> bool:
-        if len(self._connections) >= self.options.connections:
+        if not self.limits.enter(connection, connection.address):
             return False
         self._connections.add(connection)
         self._by_rpc[connection.rpc] = connection
@@ -163,16 +172,38 @@ class RpcConnection(asyncio.Protocol):
         self._owner = owner
         self._service = service
         self._was_made = False
+        self._deadline: asyncio.TimerHandle | None = None
+        self._reason = ""  # we closed it
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)  # uvloop has classes of its own
-        self.address = transport.get_extra_info("peername")[0]
+        self.address = peer_address(transport)
         self.rpc = ServerConnection(self._service, self.address)
         if not self._owner.opened(self):
             self.transport.abort()
             return
         self._was_made = True
-        log.info("reader_connected", address=self.address)
+        seconds = self._owner.options.logon_s
+        self._deadline = asyncio.get_running_loop().call_later(seconds, self._check_logon)
+        self._owner.log_connected(self.address)
+
+    @property
+    def standing(self) -> Standing:
+        group = self.rpc.association
+        if group is not None and group.has_handles:  # a queue let it in
+            return Standing.BUSY
+        return Standing.IDLE if self.rpc.is_logged_on else Standing.STRANGER
+
+    def _check_logon(self) -> None:
+        if self.standing is Standing.STRANGER:
+            self._end(f"no logon within {self._owner.options.logon_s} s")
+
+    def evict(self) -> None:
+        self._end("its place was needed")
+
+    def _end(self, reason: str) -> None:
+        self._reason = reason
+        self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         if self._was_made:
@@ -187,9 +218,17 @@ class RpcConnection(asyncio.Protocol):
         self.transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._owner.limits.leave(self)
         if self._was_made:
-            reason = self.rpc.problem or (str(exc) if exc else "the reader closed the connection")
-            log.info("reader_disconnected", address=self.address, reason=reason)
+            reason = (
+                self._reason or self.rpc.problem or (str(exc) if exc else "the reader closed the connection")
+            )
+            if self.standing is Standing.STRANGER:
+                self._owner.log_stranger(reason)
+            else:
+                log.info("reader_disconnected", address=self.address, reason=reason)
             self._owner.put(self._owner.feed_lost, self)
 
     def flush(self) -> None:
@@ -203,18 +242,35 @@ class RpcConnection(asyncio.Protocol):
 
 
 class MapperConnection(asyncio.Protocol):
-    """The endpoint mapper needs no batch: it answers at once."""
+    """The endpoint mapper needs no batch: it answers at once. A connection lasts at most `seconds`."""
 
     transport: asyncio.Transport
+    standing = Standing.STRANGER  # nobody logs on here
 
-    def __init__(self, service: Service, mapper: EndpointMapper) -> None:
+    def __init__(
+        self, service: Service, mapper: EndpointMapper, limits: ConnectionLimits, seconds: float
+    ) -> None:
         self._service = service
         self._mapper = mapper
+        self._limits = limits
+        self._seconds = seconds
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)  # uvloop has classes of its own
-        self._rpc = ServerConnection(self._service, transport.get_extra_info("peername")[0])
+        peer = peer_address(transport)
+        self._rpc = ServerConnection(self._service, peer)
         self._address = transport.get_extra_info("sockname")[0]
+        self._deadline = asyncio.get_running_loop().call_later(self._seconds, self.transport.abort)
+        self._limits.enter(self, peer)  # never refused: there is always a stranger to evict
+
+    def evict(self) -> None:
+        self.transport.abort()
+
+    def pause_writing(self) -> None:
+        self.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self.transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
         for event in self._rpc.receive(data):
@@ -226,4 +282,11 @@ class MapperConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
+        self._deadline.cancel()
+        self._limits.leave(self)
         self._rpc.connection_lost()
+
+
+def peer_address(transport: asyncio.BaseTransport) -> str:
+    peer = transport.get_extra_info("peername")
+    return str(peer[0])

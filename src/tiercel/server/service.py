@@ -60,6 +60,7 @@ class _Service:
 
     async def run(self) -> int:
         loop = asyncio.get_running_loop()
+        log.limit_accept_errors(loop)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop, number)
         loop.add_signal_handler(signal.SIGHUP, lambda: None)  # ignored until there is something to reload
