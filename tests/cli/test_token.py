@@ -59,6 +59,19 @@ def test_refused(run: Run, words: list[str], message: str) -> None:
     assert run.path.read_bytes() == before
 
 
+def test_the_token_goes_to_a_private_file_of_its_own(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "spark.token"
+    assert run("add", "spark", "--role", "read", "--out", str(out)) == (0, "", "")
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+    assert TokenFile(run.path).find(out.read_text().strip()) is not None
+    token = out.read_text()
+    code, _, err = run("add", "other", "--role", "read", "--out", str(out))
+    assert (code, "File exists" in err, out.read_text()) == (1, True, token)
+    assert [each.name for each in read(run.path)] == ["spark"]
+    code, _, err = run("add", "spark", "--role", "read", "--out", str(tmp_path / "second"))
+    assert (code, (tmp_path / "second").exists()) == (1, False)
+
+
 def test_a_file_that_others_can_read(run: Run) -> None:
     run("add", "a", "--role", "read")
     run.path.chmod(0o640)

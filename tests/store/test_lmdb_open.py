@@ -50,6 +50,23 @@ class TestMaking:
             "tiercel.lock": 0o600,
         }
 
+    @pytest.mark.parametrize("mode", [0o777, 0o770, 0o702, 0o1777], ids=oct)
+    def test_a_directory_that_others_can_write_is_refused(self, tmp_path: Path, mode: int) -> None:
+        directory = tmp_path / "shared"
+        directory.mkdir()
+        directory.chmod(mode)
+        with pytest.raises(StoreFailedError, match=f"other users can write it.*{mode:04o}.*chmod go-w"):
+            LmdbStore.open(directory)
+        assert list(directory.iterdir()) == []
+        directory.chmod(0o755)
+        LmdbStore.open(directory).close()
+
+    def test_a_data_file_that_others_can_write_is_refused(self, tmp_path: Path) -> None:
+        LmdbStore.open(tmp_path / "store").close()
+        (tmp_path / "store" / "data.mdb").chmod(0o620)
+        with pytest.raises(StoreFailedError, match="other users can write it"):
+            LmdbStore.open(tmp_path / "store")
+
     def test_syncs_every_commit(self, lmdb_store: LmdbStore) -> None:
         flags = lmdb_store._environment.flags()
         assert (flags["sync"], flags["metasync"], flags["writemap"], flags["lock"]) == (

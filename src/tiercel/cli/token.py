@@ -1,6 +1,7 @@
 """`tiercel token`: manages tokens for the data endpoint and the API."""
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from tiercel.cli.failures import Failure
 from tiercel.cli.named_file import named_file
 from tiercel.cli.options import Json
 from tiercel.security.tokens import Bearer, Role, TokenError, Tokens, digest_of, new_token, roles_of
-from tiercel.server import token_file
+from tiercel.server import private_file, token_file
 from tiercel.server.config import Config, ConfigError
 
 verbs = typer.Typer()
@@ -22,10 +23,10 @@ token = typer.Typer(
 Clients send the token in the header `Authorization: Bearer TOKEN`. A running daemon picks up changes with the
 next request. Roles: read (browse queues and messages), send, receive (includes read), admin (everything).
 
-`add` prints the token once; the file stores only its SHA-256 digest. The file must be accessible to its owner
-only (mode 0600).
+`add` prints the token once, or writes it to a new file (--out) for --token-file; the file of tokens stores
+only its SHA-256 digest. Both files are created with mode 0600.
 
-    tiercel token add --file tokens spark --role send,receive
+    tiercel token add --file tokens spark --role send,receive --out spark.token
     tiercel token ls --file tokens
 """,
 )
@@ -47,10 +48,19 @@ def add(
     role: Annotated[str, typer.Option(metavar="ROLES", help=f"Roles, comma-separated: {','.join(Role)}.")],
     file: File = None,
     config: ConfigFile = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="New file for the token, accessible to its owner only (default: print the token).",
+        ),
+    ] = None,
 ) -> None:
     """Create a token and print it; create the file if necessary."""
     path, new = _path(file, config), new_token()
-    with _refusals():
+    with _refusals(), _written(out, new):
         bearer = Bearer(name, roles_of(role), digest_of(new))
 
         def edit(tokens: Tokens) -> Tokens:
@@ -59,7 +69,8 @@ def add(
             return tokens.with_bearer(bearer)
 
         token_file.change(path, edit, create=True)
-    print(new)
+    if out is None:
+        print(new)
 
 
 @token.command("rm")
@@ -85,6 +96,25 @@ def list_all(file: File = None, config: ConfigFile = None, as_json: Json = False
         for bearer in token_file.read(path):
             name, roles = bearer.name, sorted(bearer.roles)
             print(json.dumps({"name": name, "roles": roles}) if as_json else f"{name} {','.join(roles)}")
+
+
+@contextmanager
+def _written(out: Path | None, token: str) -> Iterator[None]:
+    """Write the token to a new private file, and remove it again if the block fails."""
+    if out is None:
+        yield
+        return
+    try:
+        descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, private_file.MODE)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(f"{token}\n")
+    except OSError as problem:
+        raise TokenError(f"{out}: cannot be created ({problem.strerror})") from problem
+    try:
+        yield
+    except BaseException:
+        out.unlink(missing_ok=True)
+        raise
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """The files of an LMDB store: created atomically, and checked before they are opened for writing."""
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -106,6 +107,22 @@ def prepare(directory: Path, *, create: bool) -> None:
             problem=f"the directory holds other things ({', '.join(foreign[:3])}) and no store",
             fix="name an empty directory, or one that does not exist",
         )
+
+
+def check_private(directory: Path) -> None:
+    """Raise if other users can change the store: then they are the queue manager."""
+    for path in (directory, directory / DATA_NAME):
+        if not path.exists():
+            continue
+        status = path.stat()
+        mode = stat.S_IMODE(status.st_mode)
+        if mode & 0o022:
+            problem, fix = "other users can write it", f"run chmod go-w {path}, or use another directory"
+        elif os.geteuid() and status.st_uid not in {0, os.geteuid()}:
+            problem, fix = "it belongs to another user", "run as that user, or use another directory"
+        else:
+            continue
+        raise StoreFailedError(f"store {path}", problem=problem, present=f"mode {mode:04o}", fix=fix)
 
 
 @contextmanager

@@ -78,6 +78,7 @@ class LmdbStore:
         directory = Path(directory)
         try:
             lmdb_files.prepare(directory, create=create)
+            lmdb_files.check_private(directory)
             lock = DirectoryLock(directory)
             try:
                 return cls._open_locked(directory, lock, max_bytes)
