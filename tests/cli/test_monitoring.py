@@ -21,7 +21,7 @@ class TestOutgoing:
             each for each in run.fine("outgoing", "--json").records if each["format_name"] == self.FAR
         )
         assert record["count"] == 1
-        assert run.fine("peek", self.FAR).lines[-1] == "hello"
+        assert run.fine("peek", self.FAR).lines[-1] == "    hello"
         run.fine("purge", "--yes", self.FAR)
 
     def test_nothing_to_show(self, run: Run) -> None:

@@ -1,11 +1,15 @@
 """What is for people: sizes, ages, and tables that fit the terminal."""
 
+import base64
+import json
 import sys
 
 import pytest
 from rich.text import Text
 
-from tiercel.cli.clean_text import clean, one_line
+from tiercel.cli import main
+from tiercel.cli.clean_text import clean, clean_json, clean_line, one_line
+from tiercel.cli.message_text import whole
 from tiercel.cli.output import Column, Output, plural, seconds, size
 
 COLUMNS = (
@@ -59,5 +63,56 @@ def test_words() -> None:
 
 def test_texts_of_strangers() -> None:
     assert clean("a\tb\nc\x1b\x00\x7f\x9b\u202e") == "a\tb\nc\\x1b\\x00\\x7f\\x9b\\u202e"
+    assert clean_line("a\tb\r\nc\u2028\x85") == r"a\tb\r\nc\u2028\x85"
     assert one_line("  a\n\n b\x07 ", 20) == r"a b\x07"
     assert one_line("x" * 30, 10) == "x" * 9 + "…"
+
+
+FORGED = "paid\n2026-11-17 12:00:00  fake  row\x1b[2J\x9b2J\u2028more\x85end"
+
+
+def lines_of(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    out = capsys.readouterr().out
+    assert not set(out) & set("\x1b\x9b\u2028\x85\r")
+    return out.splitlines()
+
+
+def test_a_line_break_makes_no_row_of_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    Output(as_json=False).table([{"name": FORGED, "text": FORGED}], COLUMNS, empty="none")
+    assert len(lines_of(capsys)) == 2
+
+
+def test_a_line_break_makes_no_line_of_what_was_done(capsys: pytest.CaptureFixture[str]) -> None:
+    Output(as_json=False).say(FORGED)
+    assert len(lines_of(capsys)) == 1
+
+
+def test_json_is_one_line_with_the_same_value(capsys: pytest.CaptureFixture[str]) -> None:
+    Output(as_json=True).record({"label": FORGED})
+    (line,) = lines_of(capsys)
+    assert json.loads(line) == {"label": FORGED}
+    assert clean_json('{"a": "é"}') == '{"a": "é"}'
+
+
+@pytest.mark.parametrize("body", [FORGED, json.dumps({"a": FORGED})], ids=["text", "JSON"])
+def test_neither_label_nor_body_passes_for_another_message(
+    capsys: pytest.CaptureFixture[str], body: str
+) -> None:
+    data = body.encode()
+    message = {
+        "label": FORGED,
+        "lookup_id": "7",
+        "body": base64.b64encode(data).decode(),
+        "body_size": len(data),
+    }
+    Output(as_json=False).show(whole(message, is_full=True))
+    heading, *rest = lines_of(capsys)
+    assert heading == r"paid\n2026-11-17 12:00:00  fake  row\x1b[2J\x9b2J\u2028more\x85end"
+    assert all(line.startswith("  ") for line in rest)
+    body_at = next(number for number, line in enumerate(rest) if line.split()[0] == "body")
+    assert all(line.startswith("    ") for line in rest[body_at + 1 :])
+
+
+def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["peek", FORGED, "--data", "/nowhere"]) != 0
+    assert len(capsys.readouterr().err.splitlines()) == 1

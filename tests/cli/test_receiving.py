@@ -19,7 +19,7 @@ class TestReceive:
         lines = run.fine("receive", queue).lines
         assert lines[0] == "order 7"
         assert any(line.split() == ["message", "class", "normal"] for line in lines)
-        assert lines[-3:] == ["{", '  "order": 7', "}"]
+        assert lines[-3:] == ["    {", '      "order": 7', "    }"]
         assert run.fine("count", queue).out == "0\n"
 
     def test_nothing(self, run: Run, queue: str) -> None:

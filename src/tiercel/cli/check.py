@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from tiercel.cli.clean_text import clean_line
 from tiercel.engine.check import Checker, Counts
 from tiercel.engine.problem import Problem
 from tiercel.model.errors import (
@@ -53,7 +54,7 @@ def check(
     try:
         for problem in found.problems():
             problems += 1
-            print(json.dumps(problem._asdict()) if as_json else problem)
+            print(json.dumps(problem._asdict()) if as_json else clean_line(str(problem)))
     except StoreFailedError as error:
         return _give_up(directory, error.problem)
     except OSError as error:

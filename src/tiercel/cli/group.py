@@ -12,6 +12,7 @@ from typer import Abort
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_group
 
+from tiercel.cli.clean_text import clean_line
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.failures import Failure, code_of
 from tiercel.model.errors import MqError
@@ -128,7 +129,7 @@ def _give_output_up() -> None:
 def _complain(ctx: Any, line: str, code: ExitCode) -> ExitCode:
     # Flush first, so that a terminal shows the error after the output.
     sys.stdout.flush()
-    print(f"tiercel {ctx.invoked_subcommand}: {line}", file=sys.stderr)
+    print(f"tiercel {ctx.invoked_subcommand}: {clean_line(line)}", file=sys.stderr)
     return code
 
 

@@ -12,7 +12,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from tiercel.bodies import Decoded, Kind, bus_headers, decode
-from tiercel.cli.clean_text import clean, one_line
+from tiercel.cli.clean_text import clean, clean_line, one_line
 from tiercel.cli.output import Column, Record, facts, moment, number, seconds, size, when
 from tiercel.model.codes import BodyType, MessageClass
 from tiercel.model.errors import DecodeError
@@ -106,17 +106,19 @@ COLUMNS: Final = (
 def whole(message: Record, *, is_full: bool = False) -> RenderableType:
     """All properties that are not at their default, and the decoded body."""
     found = decoded_body(message)
-    headers = [(clean(name), clean(value)) for name, value in headers_of(message, found).items()]
+    headers = headers_of(message, found).items()
     grid = facts([*_facts(message, is_full=is_full), *headers, ("body", _body_facts(message, found))])
-    heading = Text(clean(property_of(message, "label")) or "(no label)", style="bold")
-    return Group(heading, Padding(grid, (0, 0, 0, 2)), _body(message, found, is_full=is_full))
+    heading = Text(clean_line(property_of(message, "label")) or "(no label)", style="bold")
+    # Indented deeper than the properties, so that a body cannot pass for the next message.
+    body = Padding(_body(message, found, is_full=is_full), (0, 0, 0, 4))
+    return Group(heading, Padding(grid, (0, 0, 0, 2)), body)
 
 
 def _body_facts(message: Record, found: Decoded) -> str:
     words = [str(found.kind), f"{message['body_size']:,} bytes"]
     if "body_type" in message:
         words.append(f"type {message['body_type']}")
-    return ", ".join(words) + (f"; {clean(found.error)}" if found.error else "")
+    return ", ".join(words) + (f"; {found.error}" if found.error else "")
 
 
 def _body(message: Record, found: Decoded, *, is_full: bool) -> RenderableType:
@@ -124,12 +126,12 @@ def _body(message: Record, found: Decoded, *, is_full: bool) -> RenderableType:
         return Text()
     if found.text is None:
         return _hex(body_of(message), is_full=is_full)
-    text, language = clean(found.text), "text"
+    text, language = found.text, "text"
     if found.kind is Kind.JSON:
         text, language = _indented(text), "json"
     elif found.kind in {Kind.XML, Kind.WCF}:
         language = "xml"
-    return _cut(text, language, is_full=is_full)
+    return _cut(clean(text), language, is_full=is_full)  # cleaned last: indenting JSON unescapes
 
 
 def _indented(text: str) -> str:

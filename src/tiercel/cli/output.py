@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tiercel.cli.clean_text import clean
+from tiercel.cli.clean_text import clean_json, clean_line
 
 Record = dict[str, Any]
 
@@ -42,13 +42,12 @@ class Output:
         return Console(highlight=False, width=_WIDE, no_color=True)
 
     def record(self, record: Any) -> None:
-        text = json.dumps(record, ensure_ascii=False)
-        print(clean(text) if sys.stdout.isatty() else text)
+        print(clean_json(json.dumps(record, ensure_ascii=False)))
 
     def say(self, line: str) -> None:
         """Print what was done, unless the output is JSON."""
         if not self.as_json:
-            self.console.print(Text(clean(line)))
+            self.console.print(Text(clean_line(line)))
 
     def table(self, records: Iterable[Record], columns: Sequence[Column], *, empty: str) -> None:
         if self.as_json:
@@ -81,14 +80,14 @@ def facts(pairs: Iterable[tuple[str, str]]) -> Table:
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in pairs:
-        grid.add_row(name, Text(clean(value)))
+        grid.add_row(clean_line(name), Text(clean_line(value)))
     return grid
 
 
 def note(line: str) -> None:
     """Print a note to stderr."""
     sys.stdout.flush()
-    Console(stderr=True, highlight=False).print(Text(line, style="dim"), soft_wrap=True)
+    Console(stderr=True, highlight=False).print(Text(clean_line(line), style="dim"), soft_wrap=True)
 
 
 def _telling(columns: Sequence[Column], rows: Sequence[Record]) -> list[Column]:
@@ -134,9 +133,9 @@ def _widths(columns: Sequence[Column], natural: Sequence[int], room: int) -> lis
 
 
 def _cell(value: RenderableType) -> RenderableType:
-    if isinstance(value, Text) and clean(value.plain) == value.plain:
+    if isinstance(value, Text) and clean_line(value.plain) == value.plain:
         return value
-    return Text(clean(str(value)), style=value.style if isinstance(value, Text) else "")
+    return Text(clean_line(str(value)), style=value.style if isinstance(value, Text) else "")
 
 
 # Cells.

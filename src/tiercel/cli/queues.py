@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from tiercel.cli.clean_text import clean
+from tiercel.cli.clean_text import clean_line
 from tiercel.cli.completion import QueueName, QueueNames, queue_names
 from tiercel.cli.connection import queue_path
 from tiercel.cli.context import Context, connected
@@ -45,7 +45,7 @@ _SETTABLE: Final = (
 
 def _name(queue: Record) -> Text:
     style = {"outgoing": "cyan", "system": "magenta", "journal": "magenta", "subqueue": "blue"}
-    return Text(clean(_typed_name(queue)), style=style.get(queue["kind"], "bold"))
+    return Text(clean_line(_typed_name(queue)), style=style.get(queue["kind"], "bold"))
 
 
 def _typed_name(queue: Record) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from tiercel.cli.clean_text import clean, one_line
+from tiercel.cli.clean_text import clean_line, one_line
 from tiercel.cli.completion import QueueName, QueueNames
 from tiercel.cli.connection import queue_path
 from tiercel.cli.context import Context, connected
@@ -190,4 +190,4 @@ def _match_line(message: Record, place: Place, queue: str) -> Text:
 
 
 def _blank(text: str) -> str:
-    return clean(re.sub(r"\s+", " ", text))
+    return clean_line(re.sub(r"\s+", " ", text))
