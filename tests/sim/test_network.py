@@ -230,3 +230,24 @@ def test_datagrams_arrive_or_not() -> None:
     wire.network.weather = Weather(lose_datagram=1.0)
     wire.do(wire.one, SendDatagram("10.0.0.2", 3527, b"ping", is_reply=False))
     assert len(wire.other.ear.heard) == 1
+
+
+def test_a_host_behind_a_gateway_can_dial_and_cannot_be_dialled() -> None:
+    wire = Wire()
+    wire.network.hide(wire.one, "10.0.9.1")
+    wire.connect()
+    assert wire.other.ear.heard == [("accepted", "10.0.9.1")]
+    for number, address in enumerate(("10.0.0.1", "10.0.9.1"), 1):
+        wire.do(wire.other, Dial(number, address, 1801))
+    failed = [event[:2] for event in wire.other.ear.heard[1:]]
+    assert failed == [("failed", 1), ("failed", 2)]
+
+
+def test_nobody_answers_at_the_old_address_of_a_host() -> None:
+    wire = Wire()
+    wire.network.move(wire.other, "10.7.0.2")
+    wire.do(wire.one, Dial(CONNECTION, "10.0.0.2", 1801))
+    wire.do(wire.one, Dial(CONNECTION + 1, "10.7.0.2", 1801))
+    assert [event[0] for event in wire.one.ear.heard] == ["failed", "connected"]
+    wire.do(wire.one, Resolve("other"))
+    assert wire.one.ear.heard[-1] == ("resolved", "other", ["10.7.0.2"])

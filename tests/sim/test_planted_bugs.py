@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
+from tiercel.binary.flight import Entry
 from tiercel.binary.incoming import Incoming
+from tiercel.binary.outgoing_stream import OutgoingStream
 from tiercel.engine.core import Effect
 from tiercel.engine.engine import Engine
+from tiercel.engine.incoming_streams import IncomingStream
 from tiercel.engine.outgoing import Outgoing, Taken
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import MessageClass
@@ -121,6 +124,27 @@ def received_means_delivered(patch: pytest.MonkeyPatch) -> Parts:
     return Parts()
 
 
+def gaps_are_accepted(patch: pytest.MonkeyPatch) -> Parts:
+    """A receiver that does not look at the previous number (MQQB-150)."""
+
+    def accepts(self: IncomingStream, sequence: int, number: int, _previous: int) -> bool:
+        return (sequence, number) > (self.sequence, self.number)
+
+    patch.setattr(IncomingStream, "accepts", accepts)
+    return Parts()
+
+
+def session_acks_free_transactional_messages(patch: pytest.MonkeyPatch) -> Parts:
+    """A sender that does not wait for the OrderAck."""
+
+    def session_acked(self: OutgoingStream, entry: Entry, taken: Taken) -> None:
+        self._entries.remove(entry)
+        self._outgoing.ordered((taken,))
+
+    patch.setattr(OutgoingStream, "session_acked", session_acked)
+    return Parts()
+
+
 PLANTS: list[Plant] = [
     acknowledge_before_commit,
     renumber_on_reconnect,
@@ -130,6 +154,8 @@ PLANTS: list[Plant] = [
     duplicates_are_delivered,
     gone_is_gone,
     received_means_delivered,
+    gaps_are_accepted,
+    session_acks_free_transactional_messages,
 ]
 
 

@@ -1,32 +1,59 @@
 """`python -m tiercel.sim`: runs seeds, and replays one with everything that happened in it."""
 
 import argparse
+import multiprocessing
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
 
-from tiercel.sim.simulation import run
+from tiercel.sim.simulation import Result, run
+
+_PROGRESS_S = 5.0
+_SEEDS_AT_ONCE = 8  # handed to a process together
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tiercel.sim", description=__doc__)
     parser.add_argument("--seed", type=int, help="run this seed alone")
-    parser.add_argument("--trace", action="store_true", help="print everything that happens")
-    parser.add_argument("--seeds", type=int, default=1000, help="how many seeds to run (1000)")
-    parser.add_argument("--from", type=int, default=1, dest="first", help="the first of them (1)")
-    parser.add_argument("--keep-going", action="store_true", help="do not stop at the first seed that fails")
+    parser.add_argument("--trace", action="store_true", help="print every event of that seed")
+    parser.add_argument("--seeds", type=int, default=1000, help="number of seeds (default: 1000)")
+    parser.add_argument("--from", type=int, default=1, dest="first", help="first seed (default: 1)")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes (default: 1)")
+    parser.add_argument("--keep-going", action="store_true", help="continue after a seed that fails")
+    parser.add_argument(
+        "--enemies", action="store_true", help="put a hostile machine into half of the worlds"
+    )
     options = parser.parse_args()
     if options.seed is not None:
-        result = run(options.seed, listener=print if options.trace else None)
+        result = run(options.seed, listener=print if options.trace else None, enemies=options.enemies)
         print(result)
         return 1 if result.problems else 0
-    return _run_many(range(options.first, options.first + options.seeds), keep_going=options.keep_going)
+    seeds = range(options.first, options.first + options.seeds)
+    with _results(partial(run, enemies=options.enemies), seeds, options.jobs) as results:
+        return _report(results, keep_going=options.keep_going)
 
 
-def _run_many(seeds: range, *, keep_going: bool) -> int:
-    started, failed, messages, crashes, hours = time.monotonic(), 0, 0, 0, 0.0
-    done = 0
-    for done, seed in enumerate(seeds, 1):  # noqa: B007 -- the progress is printed below
-        result = run(seed)
+@contextmanager
+def _results(run_one: Callable[[int], Result], seeds: range, jobs: int) -> Iterator[Iterable[Result]]:
+    """Results as they come: in the order of the seeds only if there is one process."""
+    if jobs == 1:
+        yield map(run_one, seeds)
+        return
+    with multiprocessing.Pool(jobs) as pool:
+        yield pool.imap_unordered(run_one, seeds, _SEEDS_AT_ONCE)
+
+
+def _report(results: Iterable[Result], *, keep_going: bool) -> int:
+    started = told = time.monotonic()
+    done, failed, messages, crashes, hours = 0, 0, 0, 0, 0.0
+
+    def speed() -> str:
+        return f"{done / max(time.monotonic() - started, 0.001):.1f} seeds/s"
+
+    for result in results:
+        done += 1
         messages, crashes = messages + result.messages, crashes + result.crashes
         hours += result.seconds / 3600
         if result.problems:
@@ -34,10 +61,12 @@ def _run_many(seeds: range, *, keep_going: bool) -> int:
             print(result, flush=True)
             if not keep_going:
                 break
-    elapsed = time.monotonic() - started
+        if time.monotonic() - told >= _PROGRESS_S:
+            told = time.monotonic()
+            print(f"{done} seeds so far, {failed} failed, {speed()}", flush=True)
     print(
         f"{done} seeds, {failed} failed; {messages} messages, {crashes} crashes, {hours:.0f} simulated hours"
-        f" in {elapsed:.0f} s ({done / elapsed:.0f} seeds a second)"
+        f" in {time.monotonic() - started:.0f} s ({speed()})"
     )
     return 1 if failed else 0
 

@@ -2,7 +2,8 @@
 
 The evidence: the records of the applications, the contents of the queues, and the ledgers of the machines.
 
-- A transactional message arrives once, in the order of its stream, or a ledger says why not.
+- A transactional message arrives once, in the order of its stream, or the ledger of its sender or its
+  receiver says why not. What a router drops arrives all the same.
 - A recoverable message arrives at least once, and only once as long as the history of the receiver reaches
   back (which it does in these worlds); or a ledger says why not.
 - An express message arrives at most once in each life of its receiver: a receiver that dies forgets the
@@ -74,13 +75,18 @@ class Invariants:
             self._collect(machine)
         for sent in self._sent_messages.all.values():
             self._judge(sent)
-        for label in self._evidence.keys() - self._sent_messages.all.keys():
+        for label in self._evidence.keys() - self._sent_messages.all.keys() - self._foreign_labels():
             self._report(f"{label or 'a message without a label'}: was never sent: {self._evidence[label]}")
         self._judge_order()
         for machine in self._machines:
             with machine.store.snapshot() as view:
                 self._problems += [f"{machine}: {problem}" for problem in Checker(view).problems()]
         return self._problems
+
+    def _foreign_labels(self) -> set[str]:
+        """Of messages of hostile machines, and of acknowledgements that answer them."""
+        foreign = self._sent_messages.foreign
+        return {*foreign, LABEL, ""} if foreign else set()
 
     def _report(self, problem: str) -> None:
         self._problems.append(problem)
@@ -142,7 +148,8 @@ class Invariants:
         sent = self._by_id.get(decode_message(packet).correlation_id)
         where = f"{machine} {local_name(state)}"
         if sent is None:
-            self._report(f"an acknowledgement {kind.name} in {where} speaks of no message")
+            if not self._sent_messages.foreign:
+                self._report(f"an acknowledgement {kind.name} in {where} speaks of no message")
         elif machine is not sent.admin or local_name(state) != f"private$\\{ADMIN_QUEUE}":
             self._report(f"{sent}: its acknowledgement {kind.name} is in {where}")
         else:
@@ -177,8 +184,10 @@ class Invariants:
             self._report(f"{sent}: is still on its way at {', '.join(map(str, evidence.on_its_way))}")
         for _, line in evidence.lines if self._ledgers_name_all else ():
             self._judge_line(sent, line)
-        self._judge_count(sent, arrivals + len(refused), lost=not at_source and not evidence.on_its_way)
         sent_back = was_told or any(machine is sent.source for machine, _ in at_source)
+        # A router is no end of a transactional message: its sender keeps it until the receiver confirms it.
+        has_ended = sent_back if sent.is_transactional else bool(at_source)
+        self._judge_count(sent, arrivals + len(refused), lost=not has_ended and not evidence.on_its_way)
         if not self._ledgers_name_all:
             return
         self._judge_copies(sent, evidence, refused + ended, sent_back=sent_back)

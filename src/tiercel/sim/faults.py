@@ -25,6 +25,7 @@ class FaultOptions:
     count: int = 12
     duration: float = 120.0
     leaps: bool = False  # whether clocks jump so far that all messages expire
+    moves: bool = False  # whether machines get new addresses
     weights: dict[str, int] = field(
         default_factory=lambda: {
             "cut": 10,
@@ -43,6 +44,7 @@ class FaultOptions:
             "throttle": 2,
             "clog": 3,
             "offline": 2,
+            "move": 4,
         }
     )
 
@@ -229,6 +231,17 @@ class Faults:
         life = machine.life
         machine.post(lambda: None if self._is_over else machine.stop())
         self._watch(machine, life)
+
+    def _move(self) -> None:
+        """Restart a machine with a new address for its second network card."""
+        if not self._options.moves:
+            return
+        machine = self._random.choice(self._machines)
+        if machine.is_up:
+            machine.crash()
+        machine.has_moved = True
+        self._network.move(machine, f"10.{self._random.randint(1, 200)}.{machine.addresses[0][5:]}")
+        self._restart_later(machine)
 
     def _full(self) -> None:
         """Leave the store almost no space for a while."""

@@ -79,6 +79,8 @@ class Machine:
         self.store = store
         self.settings = Settings()
         self.disk = Disk()
+        self.is_hidden = False  # behind a gateway: it can dial, but not be dialled
+        self.has_moved = False  # one of its addresses has changed
         self.wall_offset = 0.0
         self.clock_has_leapt = False
         self.is_up = False

@@ -94,6 +94,7 @@ class Network:
         self._hosts: dict[str, Host] = {}
         self._names: dict[str, Host] = {}
         self._blocked: dict[frozenset[str], int] = {}
+        self._gateways: dict[str, str] = {}  # the address of the gateway, by the name of the host behind it
         self.weather = Weather()
         self.connections: dict[End, None] = {}  # the dialing ends of connections that are still in use
         self.recorded: list[End] = []
@@ -109,6 +110,27 @@ class Network:
             self._hosts[address] = host
         for name in names:
             self._names[name.casefold()] = host
+
+    def hide(self, host: Host, gateway: str) -> None:
+        """Put a host behind a gateway with network address translation: it can dial, but not be dialled."""
+        self._gateways[host.name] = gateway
+        self._hosts[gateway] = host
+
+    def move(self, host: Host, address: str) -> None:
+        """Replace the last address of a host, as DHCP does; nobody answers at the old one."""
+        self._trace(host.name, f"has the address {address} instead of {host.addresses[-1]}")
+        del self._hosts[host.addresses[-1]]
+        host.addresses = (*host.addresses[:-1], address)
+        self._hosts[address] = host
+
+    def knows(self, host: str, *, but: Host) -> bool:
+        """Whether a name or address leads to a computer other than this one."""
+        found = self._hosts.get(host) or self._names.get(host.casefold())
+        return found is not None and found is not but
+
+    def _source_address(self, host: Host) -> str:
+        """The address that the other side of a connection sees."""
+        return self._gateways.get(host.name) or self._random.choice(host.addresses)
 
     # Actions of a machine.
 
@@ -175,7 +197,7 @@ class Network:
         self._trace(
             host.name, f"#{dial.connection} dial {dial.address} {target.name if target else 'nobody'}"
         )
-        if target is None or self.is_blocked(host, target):
+        if target is None or target.name in self._gateways or self.is_blocked(host, target):
             self._schedule.after(self._random.uniform(1, 60), partial(self._fail, end))
         elif self._random.random() < self.weather.refuse:
             self._schedule.after(self._delay(), partial(self._fail, end))
@@ -194,7 +216,7 @@ class Network:
         if not target.is_up or self.is_blocked(end.host, target):
             self._schedule.after(self._delay(), partial(self._fail, end))
             return
-        self._join(end, target, self._random.choice(end.host.addresses))
+        self._join(end, target, self._source_address(end.host))
         if len(self.recorded) < _RECORDED:
             end.sent = bytearray()
             self.recorded.append(end)
@@ -416,10 +438,12 @@ class Network:
         target = self._hosts.get(sent.address)
         if target is None or self._random.random() < self.weather.lose_datagram:
             return
+        if target.name in self._gateways and not sent.is_reply:
+            return
 
         def arrive() -> None:
             if target.is_up and not self.is_blocked(host, target):
-                source, port = host.addresses[0], _ASKING_PORT
+                source, port = self._gateways.get(host.name, host.addresses[0]), _ASKING_PORT
                 target.post(lambda: target.protocol.datagram(source, port, sent.data, is_reply=sent.is_reply))
 
         self._schedule.after(self._delay(), arrive)

@@ -63,11 +63,30 @@ class SentMessage:
         return f"{self.label} ({self.kind.value}, {self.source} to {self.target}\\{self.queue}, {self.name})"
 
 
+def foreign(label: str, kind: Kind, target: Machine, queue: str) -> SentMessage:
+    """A message of a hostile machine; only its label means anything."""
+    return SentMessage(
+        label,
+        kind,
+        target,
+        target,
+        queue,
+        "",
+        0,
+        0,
+        0,
+        None,
+        positive_journaling=False,
+        negative_journaling=False,
+    )
+
+
 class SentMessages:
     """All messages by label; labels are unique."""
 
     def __init__(self) -> None:
         self.all: dict[str, SentMessage] = {}
+        self.foreign: dict[str, SentMessage] = {}  # of hostile machines: nothing is promised about them
         self._commits = 0
 
     def new_label(self, source: Machine) -> str:
@@ -75,6 +94,9 @@ class SentMessages:
 
     def add(self, sent: SentMessage) -> None:
         self.all[sent.label] = sent
+
+    def find(self, label: str) -> SentMessage:
+        return self.all.get(label) or self.foreign[label]
 
     def next_order(self) -> int:
         self._commits += 1

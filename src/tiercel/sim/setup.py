@@ -26,6 +26,10 @@ def addresses_of(index: int) -> tuple[str, ...]:
     return (f"10.0.0.{index + 1}", f"10.0.1.{index + 1}")
 
 
+def gateway_of(index: int) -> str:
+    return f"10.0.9.{index + 1}"
+
+
 def create(engine: Engine, queue: str) -> int:
     """Create one of the queues; returns its number."""
     quota = {"quota_kib": _SMALL_QUOTA_KIB} if queue in SMALL_QUEUES else {}

@@ -3,18 +3,22 @@
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from random import Random
 
 from tiercel.binary.settings import RESEND_TABLE_S, Settings
+from tiercel.engine.queue_state import QueueState
+from tiercel.model.format_name import DirectFormatName, PrivateFormatName
+from tiercel.model.queue import OutgoingQueue
 from tiercel.sim.checkers import Invariants
 from tiercel.sim.consumers import Consumers
+from tiercel.sim.enemy import Enemy, EnemyOptions
 from tiercel.sim.faults import FaultOptions, Faults
 from tiercel.sim.machine import Machine, Parts
 from tiercel.sim.network import Network
 from tiercel.sim.schedule import Schedule
 from tiercel.sim.sent_messages import SentMessages
-from tiercel.sim.setup import NAMES, addresses_of, installed
+from tiercel.sim.setup import NAMES, addresses_of, gateway_of, installed
+from tiercel.sim.topology import Topology, choose
 from tiercel.sim.trace import Trace
 from tiercel.sim.workload import Workload, WorkloadOptions, outgoing_queues
 from tiercel.store.memory_store import MemoryStore
@@ -22,6 +26,7 @@ from tiercel.store.memory_store import MemoryStore
 _HOUR = 3600.0
 _PATIENCE_S = 30 * _HOUR  # after the faults: the longest interval of the resend table is six hours
 _IDLE_S = 2 * _HOUR  # after coming to rest: all sessions must be closed by then
+_SPEAK_S = 3 * _HOUR  # between messages of machines that others cannot dial
 _MOST_WRITES = 20_000
 
 
@@ -33,10 +38,11 @@ class Result:
     writes: int = 0
     crashes: int = 0
     seconds: float = 0.0
+    enemies: bool = False
 
     @property
     def command(self) -> str:
-        return f"python -m tiercel.sim --seed {self.seed} --trace"
+        return f"python -m tiercel.sim --seed {self.seed} --trace{' --enemies' * self.enemies}"
 
     def __str__(self) -> str:
         lines = [
@@ -47,9 +53,18 @@ class Result:
         return "\n    ".join(lines)
 
 
-def run(seed: int, parts: Parts | None = None, listener: Callable[[str], None] | None = None) -> Result:
-    """Run the world of a seed from start to end; `listener` gets the trace line by line."""
-    world = World(seed, parts or Parts(), listener)
+def run(
+    seed: int,
+    parts: Parts | None = None,
+    listener: Callable[[str], None] | None = None,
+    *,
+    enemies: bool = False,
+) -> Result:
+    """Run the world of a seed from start to end; `listener` gets the trace line by line.
+
+    With `enemies`, there is a hostile machine in half of the worlds.
+    """
+    world = World(seed, parts or Parts(), listener, enemies=enemies)
     try:
         return world.run()
     except Exception:  # noqa: BLE001 -- any exception of the product is a finding
@@ -57,40 +72,12 @@ def run(seed: int, parts: Parts | None = None, listener: Callable[[str], None] |
         return replace(world.result(), problems=[traceback.format_exc().rstrip()])
 
 
-class Topology(Enum):
-    """How the machines of a world know of each other."""
-
-    KNOWN = "every machine knows every other"
-    STRANGERS = "no machine knows another: direct names only"
-    STAR = "all messages by GUID go through BRAVO"
-    LINE = "ALPHA, BRAVO, CHARLIE and DELTA know their neighbours; those in the middle are routers"
-
-
-_FORMS = {
-    Topology.KNOWN: ("tcp", "os", "private"),
-    Topology.STRANGERS: ("tcp", "os"),
-    Topology.STAR: ("private", "private", "os"),
-    Topology.LINE: ("private", "private", "os"),
-}
-_NEIGHBOURS: dict[Topology, Callable[[int, int], list[int]]] = {
-    Topology.KNOWN: lambda index, count: [each for each in range(count) if each != index],
-    Topology.STRANGERS: lambda _index, _count: [],
-    Topology.STAR: lambda index, count: [
-        each for each in range(count) if each != index and 1 in {index, each}
-    ],
-    Topology.LINE: lambda index, count: [each for each in (index - 1, index + 1) if 0 <= each < count],
-}
-_ROUTERS: dict[Topology, Callable[[int, int], bool]] = {
-    Topology.KNOWN: lambda _index, _count: False,
-    Topology.STRANGERS: lambda _index, _count: False,
-    Topology.STAR: lambda index, _count: index == 1,
-    Topology.LINE: lambda index, count: 0 < index < count - 1,
-}
-
-
 class World:
-    def __init__(self, seed: int, parts: Parts, listener: Callable[[str], None] | None) -> None:
+    def __init__(
+        self, seed: int, parts: Parts, listener: Callable[[str], None] | None, *, enemies: bool = False
+    ) -> None:
         self.seed = seed
+        self._has_enemies = enemies
         self.schedule = Schedule()
         self.trace = Trace(self.schedule, listener)
         self.sent_messages = SentMessages()
@@ -103,10 +90,11 @@ class World:
         workload = WorkloadOptions(
             actions=random.choice((6, 12, 20, 40)),
             duration=duration,
-            forms=(*_FORMS[topology], *parts.forms),
+            forms=(*topology.forms, *parts.forms),
             expiring=random.choice((0.0, 0.0, 0.2)),
             refused=0.0 if is_focused else random.choice((0.0, 0.05, 0.2)),
             misspelt=random.choice((0.0, 0.0, 0.3)),
+            router_purges=random.choice((0, 2, 5)) if topology.is_routed else 0,
         )
         if is_focused:
             workload.forms = (random.choice(workload.forms),)
@@ -117,9 +105,15 @@ class World:
             workload.transactional_queues, workload.plain_queues = ("orders",), ("news",)
         faults = FaultOptions(count=random.choice((0, 3, 6, 12, 20)), duration=duration)
         # A router whose clock is days ahead forwards nothing, and the senders retry for days.
-        faults.leaps = topology in {Topology.KNOWN, Topology.STRANGERS} and random.random() < 0.15
+        faults.leaps = not topology.is_routed and random.random() < 0.15
+        faults.moves = random.random() < 0.15
+        workload.addresses = 1 if faults.moves else 2
+        if not topology.is_routed and not parts.forms and random.random() < 0.15:
+            self._hide(random.randrange(len(self.machines)))
         self._duration = duration
         self._drains = random.random() < 0.7
+        self._drains_after_s = random.choice((0.0, 0.0, 0.0, 0.0, 3 * 86400.0))
+        self._spoke = 0.0
         self.workload = Workload(
             self.machines, self.schedule, self._random("workload"), self.trace, self.sent_messages, workload
         )
@@ -129,6 +123,7 @@ class World:
         self.consumers = Consumers(
             self.machines, self.schedule, self._random("consumers"), self.trace, self.workload, duration
         )
+        self.enemy = self._enemy(duration) if enemies else None
 
     def _random(self, purpose: str) -> Random:
         """A separate random source per part: a change in one does not affect the others."""
@@ -150,6 +145,20 @@ class World:
         self.network.add(machine, name, f"{name}.example")
         return machine
 
+    def _enemy(self, duration: float) -> Enemy | None:
+        random = self._random("enemy")
+        if random.random() < 0.5:
+            return None
+        options = EnemyOptions(count=random.choice((5, 15, 40)), duration=duration)
+        return Enemy(
+            self.machines, self.schedule, self.network, random, self.trace, self.sent_messages, options
+        )
+
+    def _hide(self, index: int) -> None:
+        machine = self.machines[index]
+        machine.is_hidden = True
+        self.network.hide(machine, gateway_of(index))
+
     def _configure(self, random: Random) -> Topology:
         """The settings that the seed varies, and the routes between the machines."""
         common = Settings(
@@ -159,23 +168,15 @@ class World:
             cleanup_ms=random.choice((None, None, 30_000)),
             resend_table_s=random.choice((RESEND_TABLE_S, RESEND_TABLE_S, (1, 5, 30))),
             history_size=random.choice((10_000, 10_000, 10_000, 5)),
+            # Longer than most readers wait: their final acknowledgements come before the OrderAck.
+            order_ack_delay_ms=random.choice((500, 500, 3_000)),
         )
         count = len(self.machines)
-        topologies = [Topology.KNOWN, Topology.KNOWN, Topology.STRANGERS]
-        topologies += [Topology.STAR, Topology.STAR] if count > 2 else []
-        topologies += [Topology.LINE, Topology.LINE] if count > 3 else []
-        topology = random.choice(topologies)
-        if topology in {Topology.KNOWN, Topology.STRANGERS}:  # a router must accept sessions
+        topology = choose(random, count)
+        if not topology.is_routed:  # a router must accept sessions
             common = replace(common, max_in_sessions=random.choice((*[None] * 14, 1, 3)))
         for index, machine in enumerate(self.machines):
-            neighbours = _NEIGHBOURS[topology](index, count)
-            routers = tuple(NAMES[each].lower() for each in neighbours if _ROUTERS[topology](each, count))
-            machine.settings = replace(
-                common,
-                machines={installed(each)[0]: (NAMES[each].lower(),) for each in neighbours},
-                out_routing_servers=routers,
-                routing_server=_ROUTERS[topology](index, count),
-            )
+            machine.settings = topology.settings(common, index, count)
         return topology
 
     # The run.
@@ -186,12 +187,17 @@ class World:
         self.workload.plan()
         self.faults.plan()
         self.consumers.plan()
+        if self.enemy is not None:
+            self.enemy.plan()
         self.schedule.run_until(self._duration)
         self.faults.end()
+        if self.enemy is not None:
+            self.enemy.end()
         self.workload.settle()
         self.consumers.settle()
         self._rest()
         if self._drains:
+            self.schedule.run_until(self.schedule.now + self._drains_after_s)
             self.trace("world", "everything is received")
             self.workload.drain()
             self._rest()
@@ -212,15 +218,36 @@ class World:
             self.schedule.run_until(min(self.schedule.now + 600.0, end))
             if self._is_quiet() or self.network.writes > _MOST_WRITES:
                 break
+            self._speak_again()
+
+    def _speak_again(self) -> None:
+        """Let machines that cannot be dialled, or not where they were, send something from time to time."""
+        if self.schedule.now < self._spoke + _SPEAK_S:
+            return
+        self._spoke = self.schedule.now
+        for machine in self.machines:
+            if machine.is_hidden or machine.has_moved:
+                self.workload.speak(machine)
 
     def _is_quiet(self) -> bool:
         if self.schedule.now - self.network.last_write < 600.0:
             return False
         return not any(
-            _expires_soon(machine) or any(state.count for state in outgoing_queues(machine))
+            _expires_soon(machine)
+            or any(state.count for state in outgoing_queues(machine) if self._leads_somewhere(state))
             for machine in self.machines
             if machine.is_up
         )
+
+    def _leads_somewhere(self, state: QueueState) -> bool:
+        """Whether an outgoing queue is for a machine of this world, not for one that an enemy invented."""
+        assert isinstance(state.queue, OutgoingQueue)
+        name = state.queue.destination_format_name
+        if self.enemy is None:
+            return True
+        if isinstance(name, PrivateFormatName):
+            return name.queue_manager in {installed(index)[0] for index in range(len(self.machines))}
+        return isinstance(name, DirectFormatName) and self.network.knows(name.host, but=self.enemy)
 
     def _judge_rest(self) -> list[str]:
         """Check that the machines are silent after the last message, and all connections closed."""
@@ -257,6 +284,7 @@ class World:
             writes=self.network.writes,
             crashes=sum(machine.crashes for machine in self.machines),
             seconds=self.schedule.now,
+            enemies=self._has_enemies,
         )
 
 

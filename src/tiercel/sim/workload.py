@@ -54,6 +54,8 @@ class WorkloadOptions:
     acknowledged: float = 0.3
     refused: float = 0.05  # probability of sending to a queue that will refuse
     misspelt: float = 0.1  # probability of writing a name in capitals, which means the same queue
+    addresses: int = 2  # how many addresses of a machine appear in names
+    router_purges: int = 0  # how often an administrator purges what waits at a router
     transactional_queues: tuple[str, ...] = TRANSACTIONAL_QUEUES
     plain_queues: tuple[str, ...] = PLAIN_QUEUES
     weights: dict[str, int] = field(
@@ -111,6 +113,9 @@ class Workload:
         for _ in range(self._options.actions):
             time = self._random.random() * self._options.duration
             self._schedule.at(time, self._act)
+        for _ in range(self._options.router_purges):
+            time = self._random.random() * self._options.duration
+            self._schedule.at(time, self._purge_router)
 
     def _act(self) -> None:
         machine = self._random.choice(self._machines)
@@ -162,14 +167,9 @@ class Workload:
             if not commits:
                 transactions.abort(transaction.id)
                 return
-            try:
-                transactions.commit(transaction.id)
-            except StoreFullError as error:
-                self._trace(machine.name, f"cannot commit: {error}")
-                transactions.abort(transaction.id)
+            if not self._commit(machine, transaction):
                 return
-            for each in sent:
-                each.order = self._sent_messages.next_order()
+            self.number(sent)
             machine.note(partial(self._mark_sent, sent))
             machine.note(partial(self._received, there))
 
@@ -203,11 +203,13 @@ class Workload:
         random, options = self._random, self._options
         target = machine
         if random.random() >= options.local:
-            target = random.choice([each for each in self._machines if each is not machine])
+            target = random.choice(self._others(machine) or [machine])
         queue = self._choose_queue(kind)
         admin: Machine | None = None
         if random.random() < options.acknowledged:
-            admin = random.choice((machine, machine, machine, *self._machines))
+            admin = random.choice(
+                [each for each in (machine, machine, machine, *self._machines) if not each.is_hidden]
+            )
         acknowledgements = random.randrange(1, 16) if admin is not None else 0
         is_expiring = random.random() < options.expiring
         sent = SentMessage(
@@ -226,10 +228,15 @@ class Workload:
         )
         return sent, self._message(sent)
 
-    def compose_plain(self, machine: Machine) -> tuple[SentMessage, Message]:
+    def _others(self, machine: Machine) -> list[Machine]:
+        """The machines that this one can send to."""
+        return [each for each in self._machines if each is not machine and not each.is_hidden]
+
+    def compose_plain(self, machine: Machine, target: Machine | None = None) -> tuple[SentMessage, Message]:
         """A transactional message without special options, for callers that send it in another way."""
         random, options = self._random, self._options
-        target, queue = random.choice(self._machines), random.choice(options.transactional_queues)
+        target = target or random.choice([machine, *self._others(machine)])
+        queue = random.choice(options.transactional_queues)
         sent = SentMessage(
             self._sent_messages.new_label(machine),
             Kind.TRANSACTIONAL,
@@ -296,7 +303,9 @@ class Workload:
             return f"DIRECT=HTTP://{target.name}/msmq/private$/{queue}"
         if form == "private":
             return f"PRIVATE={identifier}\\{numbers.get(queue, 0xFFFF):08x}"
-        host = self._random.choice(target.addresses) if form == "tcp" else target.name.lower()
+        host = target.name.lower()
+        if form == "tcp":
+            host = self._random.choice(target.addresses[: self._options.addresses])
         if self._random.random() < self._options.misspelt:
             host, queue = host.upper(), queue.upper()
         return rf"DIRECT={form.upper()}:{host}\private$\{queue}"
@@ -345,7 +354,7 @@ class Workload:
                     machine.name, f"takes {label} from {queue}{' in a transaction' * bool(transaction)}"
                 )
                 receipt = Receipt(machine.life, found.lookup_id, found.queue)
-                taken.append((self._sent_messages.all[label], receipt))
+                taken.append((self._sent_messages.find(label), receipt))
         return taken
 
     def _received(self, receipts: list[tuple[SentMessage, Receipt]], is_durable: bool) -> None:
@@ -374,7 +383,7 @@ class Workload:
                 label = UserMessage(found.record.packet).label
                 self._trace(machine.name, f"waited for {label} from {queue}")
                 receipt = Receipt(life, found.lookup_id, found.queue)
-                self._received([(self._sent_messages.all[label], receipt)], is_durable)
+                self._received([(self._sent_messages.find(label), receipt)], is_durable)
             return True
 
         machine.watch(look)
@@ -435,6 +444,15 @@ class Workload:
         for machine, decision in self._in_doubt:
             machine.post(partial(self._decide, machine, decision))
 
+    def speak(self, machine: Machine) -> None:
+        """Send something to every other machine, so that answers find the way back on its connections."""
+        for target in self._others(machine):
+            machine.post(partial(self._speak, machine, target))
+
+    def _speak(self, machine: Machine, target: Machine) -> None:
+        sent, message = self.compose_plain(machine, target)
+        self._send_alone(sent, message)
+
     # Administration.
 
     def _purge(self, machine: Machine) -> None:
@@ -475,6 +493,66 @@ class Workload:
             assert isinstance(state.queue, OutgoingQueue)
             opened = self._open(machine, str(state.queue.destination_format_name), _RECEIVE_ADMIN)
             self._trace(machine.name, f"purges {state}: {machine.engine.purging.purge(opened)}")
+
+    def _purge_router(self) -> None:
+        """Purge messages that wait at a router, while their sender goes on sending.
+
+        The sender is not told. What follows leaves a gap in its stream until it sends the stream again.
+        """
+        routers = [machine for machine in self._machines if machine.settings.routing_server and machine.is_up]
+        found = [
+            (router, state, sent)
+            for router in routers
+            for state in outgoing_queues(router)
+            for sent in self._sent_messages.all.values()
+            if sent.is_transactional and sent.source is not router and sent.name == state.queue.label
+        ]
+        if not found:
+            return
+        router, state, sent = self._random.choice(found)
+        life = router.life
+        router.post(partial(self._hold, router, life, state))
+        for delay in (1.0, 5.0, 9.0):
+            self._schedule.after(delay, partial(sent.source.post, partial(self._send_another, sent)))
+        self._schedule.after(3.0, partial(router.post, partial(self._purge_held, router, life, state)))
+        self._schedule.after(7.0, partial(router.post, partial(self._resume, router, life, state)))
+
+    def _hold(self, router: Machine, life: int, state: QueueState) -> None:
+        if router.life == life and not state.is_deleted:
+            self._trace(router.name, f"pauses {state}")
+            router.engine.outgoing.pause(state)
+
+    def _purge_held(self, router: Machine, life: int, state: QueueState) -> None:
+        if router.life == life and not state.is_deleted:
+            opened = self._open(router, state.queue.label, _RECEIVE_ADMIN)
+            self._trace(router.name, f"purges {state}: {router.engine.purging.purge(opened)}")
+
+    def _send_another(self, earlier: SentMessage) -> None:
+        """Send a message after an earlier one of the same stream."""
+        sent, message = self._compose(earlier.source, Kind.TRANSACTIONAL)
+        sent.target, sent.queue, sent.name = earlier.target, earlier.queue, earlier.name
+        self._send_alone(sent, message)
+
+    def _send_alone(self, sent: SentMessage, message: Message) -> None:
+        """Send one message in a transaction of its own."""
+        machine = sent.source
+        transaction = machine.engine.transactions.begin()
+        if self._try_to_send(sent, message, transaction) and self._commit(machine, transaction):
+            self.number([sent])
+            machine.note(partial(self._mark_sent, [sent]))
+        elif transaction.state is TransactionState.ACTIVE:
+            machine.engine.transactions.abort(transaction.id)
+
+    def _commit(self, machine: Machine, transaction: Transaction) -> bool:
+        """Commit, or abort if there is no room."""
+        transactions = machine.engine.transactions
+        try:
+            transactions.commit(transaction.id)
+        except StoreFullError as error:
+            self._trace(machine.name, f"cannot commit: {error}")
+            transactions.abort(transaction.id)
+            return False
+        return True
 
     def _pause(self, machine: Machine) -> None:
         life = machine.life

@@ -52,7 +52,7 @@ class Book:
 
     def handed(self, machine: Machine, state: QueueState, lookup_id: int, label: str) -> Held:
         """Record that a queue manager handed a message to a client."""
-        held = Held(self._sent_messages.all[label], machine, machine.life, state, lookup_id)
+        held = Held(self._sent_messages.find(label), machine, machine.life, state, lookup_id)
         self._trace(machine.name, f"hands out {label} of {state}")
         if held.key in self._acknowledged:
             self.report(f"{held.sent}: was acknowledged, and is handed out again")
