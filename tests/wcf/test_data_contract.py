@@ -16,8 +16,8 @@ from tiercel import nbfx, wcf
 from tiercel.framing.body import read_body
 from tiercel.framing.receiver import read_envelopes
 from tiercel.model.errors import DecodeError, IllegalPropertyVariantTypeError
-from tiercel.wcf.data_contract import write_wrapper
 from tiercel.wcf.data_values import from_element, from_members
+from tiercel.wcf.data_writer import write_wrapper
 from tiercel.wcf.envelope import Envelope
 
 NAMESPACE = "http://example.org/"
@@ -60,6 +60,19 @@ class PurchaseOrder:
 @dataclass
 class Express(PurchaseOrder):
     alarm: bool = False
+
+
+@wcf.data_contract(namespace="urn:garage")
+@dataclass
+class Bike(Line):
+    bell: bool = False
+
+
+@dataclass
+class Cart:
+    first: Line
+    rest: list[Line] = field(default_factory=list)
+    anything: Any = None
 
 
 def written(**parameters: Any) -> str:
@@ -136,6 +149,72 @@ def test_members_of_a_base_class_come_first() -> None:
 def test_members_at_their_default_may_be_left_out() -> None:
     assert "quiet" not in inside(o=PurchaseOrder())
     assert "quiet" in inside(o=PurchaseOrder(quiet=6))
+
+
+ORDERS = "http://schemas.datacontract.org/2004/07/Orders"
+SYSTEM = "http://schemas.datacontract.org/2004/07/System"
+DEFAULT = "http://schemas.datacontract.org/2004/07/"
+
+
+@pytest.mark.parametrize(
+    ("items", "name", "namespace"),
+    [
+        ([Color.RED], "Color", DEFAULT),
+        ([[Line()]], "ArrayOfLine", ORDERS),
+        ([[1], []], "ArrayOfint", ARRAYS),
+        ([1, None], "int", SYSTEM),
+        (["a", None], "string", ARRAYS),
+        ([Line(), Bike()], "Line", ORDERS),
+        ([Bike()], "Bike", "urn:garage"),
+        ([wcf.Long(1), 2], "long", ARRAYS),
+        ([date(2024, 2, 29)], "dateTime", ARRAYS),
+        ([1, "a"], "anyType", ARRAYS),
+    ],
+)
+def test_names_of_items(items: list[Any], name: str, namespace: str) -> None:
+    found = document(v=items).root[0]
+    assert {each.tag for each in found} == {f"{{{namespace}}}{name}"}
+
+
+def test_members_have_the_namespace_of_the_class_that_defines_them() -> None:
+    tags = [each.tag for each in document(v=Bike()).root[0]]
+    assert tags == [f"{{{ORDERS}}}Count", f"{{{ORDERS}}}Item", "{urn:garage}bell"]
+
+
+def test_derived_classes_say_their_type() -> None:
+    xml = inside(v=Cart(Line(), [Line(), Bike()], anything=7))
+    assert xml.count("i:type=") == 2
+    assert '<b:first xmlns:c="http://schemas.datacontract.org/2004/07/Orders"><c:Count>' in xml
+    assert (
+        '<c:Line xmlns:d="urn:garage" xmlns:i="http://www.w3.org/2001/XMLSchema-instance" i:type="d:Bike">'
+        in xml
+    )
+    assert 'xmlns:c="http://www.w3.org/2001/XMLSchema" i:type="c:int">7<' in xml
+
+
+@pytest.mark.parametrize(
+    "anything", [7, 2**40, "tea", True, 0.1, Decimal("1.5"), GUID, timedelta(1), b"1", None, [1, "a"]]
+)
+def test_derived_classes_and_values_of_any_type_come_back(anything: Any) -> None:
+    cart = Cart(Bike("a", 1, True), [Line(), Bike()], anything)
+    assert typed(cart, Cart) == cart
+    text = nbfx.to_elements(nbfx.from_text(written(v=cart)))
+    assert from_element(text.root[0], text, Cart) == cart
+
+
+def test_a_type_of_the_same_name_in_another_namespace() -> None:
+    """Python classes need not have the namespaces of .NET's."""
+    text = written(v=Cart(Bike())).replace("urn:garage", "urn:elsewhere")
+    found = nbfx.to_elements(nbfx.from_text(text))
+    assert from_element(found.root[0], found, Cart).first == Bike()
+
+
+def test_an_unknown_derived_class_is_refused() -> None:
+    text = written(v=Cart(Bike())).replace("d:Bike", "d:Truck")
+    found = nbfx.to_elements(nbfx.from_text(text))
+    assert "Truck" in text
+    with pytest.raises(DecodeError, match=r"'{urn:garage}Truck', which is neither Line nor derived from it"):
+        from_element(found.root[0], found, Cart)
 
 
 @pytest.mark.parametrize("value", [object(), 1j, {1: 2}, {"a": object()}])
@@ -233,6 +312,8 @@ def test_typed_values(value: Any, kind: Any) -> None:
         ("2024-02-29T12:00:00.1234567+02:00", datetime, datetime(2024, 2, 29, 10, 0, 0, 123456, tzinfo=UTC)),
         ("-P1DT2H3M4.005S", timedelta, -timedelta(days=1, hours=2, minutes=3, seconds=4, milliseconds=5)),
         ("AQ ID", bytes, b"\1\2\3"),
+        ("2024-02-29T00:00:00", date, date(2024, 2, 29)),
+        ("5", wcf.Long, 5),
         ("x", Any, "x"),
     ],
 )

@@ -198,6 +198,37 @@ def test_the_schema_of_the_parameters(qm: Any) -> None:
     assert [each.get("name") for each in wrapper] == ["order", "note"]
 
 
+@wcf.data_contract(namespace=NAMESPACE)
+@dataclass
+class Submit:
+    """A contract with the name and the namespace of the wrapper."""
+
+    counts: list[int | None]
+
+
+@wcf.data_contract(namespace="urn:express")
+@dataclass
+class Express(Submit):
+    hour: int = 0
+
+
+def test_the_schema_of_derived_contracts_and_lists(qm: Any) -> None:
+    service = wcf.Service(wcf.Endpoint(qm, ADDRESS))
+    service.operation(ACTION, namespace=NAMESPACE, parameters={"order": Submit})(print)
+    root = document(service.wsdl("Orders"))
+    xs = "{http://www.w3.org/2001/XMLSchema}"
+
+    def schema(namespace: str) -> Element:
+        return next(each for each in root.iter(f"{xs}schema") if each.get("targetNamespace") == namespace)
+
+    assert schema(NAMESPACE).find(f"{xs}element[@name='Submit']") is not None
+    (member,) = schema(NAMESPACE).iterfind(f"{xs}complexType[@name='Submit']/{xs}sequence/{xs}element")
+    assert member.get("type", "").endswith(":ArrayOfNullableOfint")
+    (extension,) = schema("urn:express").iterfind(f"{xs}complexType[@name='Express']//{xs}extension")
+    assert extension.get("base") == "tns:Submit"
+    assert [each.get("name") for each in extension.iter(f"{xs}element")] == ["hour"]
+
+
 def test_types_without_a_schema(qm: Any) -> None:
     service = wcf.Service(wcf.Endpoint(qm, ADDRESS))
     service.operation(ACTION, parameters={"x": complex})(print)

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Comment, Element, QName, SubElement
 
 from tiercel.model.errors import DecodeError
 from tiercel.nbfx.dictionary import DictionaryString
-from tiercel.nbfx.events import END, XML, XMLNS, Array, Attribute, Event, declaration
+from tiercel.nbfx.events import END, XML, XMLNS, Array, Attribute, Event, Start, declaration
 from tiercel.nbfx.limits import DEPTH_MAX, TEXT_MAX_CHARACTERS
 from tiercel.nbfx.values import Value, text_of
 
@@ -40,6 +40,7 @@ class Document:
     scopes: dict[Element, Mapping[str, str]] = field(
         default_factory=dict
     )  # of elements that declare prefixes
+    types: dict[Element, str] = field(default_factory=dict)  # "{namespace}name" of xsi:type
 
 
 _tags: dict[tuple[str, str], str] = {}  # "{namespace}name": envelopes use the same few again and again
@@ -70,12 +71,11 @@ def to_elements(events: Iterable[Event]) -> Document:
         kind = event[0]
         if kind == "start":
             _, _, name, namespace, attributes = event  # type: ignore[misc]
-            element = Element(tags.get((namespace, name)) or _tag(namespace, name))
-            parent.append(element)
             stack.append(parent)
-            parent, last = element, None
-            if attributes and (inner := _set_attributes(document, element, attributes, scope)) is not scope:
-                scopes.append((element, scope))
+            parent = SubElement(parent, tags.get((namespace, name)) or _tag(namespace, name))
+            last = None
+            if attributes and (inner := _set_attributes(document, parent, attributes, scope)) is not scope:
+                scopes.append((parent, scope))
                 scope = inner
         elif kind == "text":
             value = event[1]
@@ -119,14 +119,19 @@ def _append_array(document: Document, parent: Element, event: Array, scope: Mapp
 def _set_attributes(
     document: Document, element: Element, attributes: Iterable[Attribute], scope: Mapping[str, str]
 ) -> Mapping[str, str]:
-    declared = {}
+    declared, type_name = {}, ""
     for prefix, name, namespace, value in attributes:
         if namespace == XMLNS:
             declared[name if prefix else ""] = str(value)
         else:
             element.set(_tag(namespace, name), text_of(value))
+            if name == "type" and namespace == XSI:
+                type_name = text_of(value)
     if declared:
         scope = document.scopes[element] = {**scope, **declared}
+    if type_name:
+        prefix, _, name = type_name.strip().rpartition(":")
+        document.types[element] = _tag(scope.get(prefix, prefix), name)
     return scope
 
 
@@ -153,32 +158,28 @@ def from_elements(
 
 
 class _Scope:
-    """The prefixes around an element, and which of them its children use for a namespace."""
+    """The prefixes around an element, and the start events of its children."""
 
     def __init__(self, bound: dict[str, str]) -> None:
         self.bound = bound
         self.prefixes: dict[str, str] = {}  # of elements, as they were chosen so far
+        self.starts: dict[str, Start] = {}  # of elements without attributes, by their tags
 
 
 class _Writer:
     def __init__(self, events: list[Event], name_of: type[str]) -> None:
         self._events = events
         self._name_of = name_of
-        self._names: dict[str, tuple[str, str]] = {}  # namespace and name of each tag so far
 
     def write(self, element: Element, scope: _Scope, depth: int) -> None:
         if depth > DEPTH_MAX:
             raise ValueError(f"elements are nested deeper than {DEPTH_MAX} levels")
-        events, tag, text = self._events, element.tag, element.text
-        known = self._names.get(tag)
-        if known is None:
-            namespace, name = split_tag(tag)
-            known = self._names[tag] = (self._name_of(namespace), self._name_of(name))
-        prefix = scope.prefixes.get(known[0])
-        if prefix is not None and not element.attrib and (text is None or type(text) is str):
-            events.append(("start", prefix, known[1], known[0], ()))
+        events, text = self._events, element.text
+        start = scope.starts.get(element.tag)
+        if start is not None and not element.attrib and (text is None or type(text) is str):
+            events.append(start)
         else:
-            text, scope = self._start(element, known, scope)
+            text, scope = self._start(element, scope)
         if text:
             events.append(("text", text))
         for child in element:
@@ -190,18 +191,30 @@ class _Writer:
                 events.append(("text", child.tail))
         events.append(END)
 
-    def _start(self, element: Element, known: tuple[str, str], scope: _Scope) -> tuple[str, _Scope]:
-        """An element with attributes, a qualified name as text, or a namespace that is new here."""
+    def _start(self, element: Element, scope: _Scope) -> tuple[str, _Scope]:
+        """An element that is new here, or with attributes, or with a qualified name as text."""
+        name_of = self._name_of
+        namespace, name = map(name_of, split_tag(element.tag))
+        prefix = scope.prefixes.get(namespace)
+        if prefix is None or element.attrib or isinstance(element.text, QName):
+            return self._start_with_attributes(element, namespace, name, scope)
+        start = scope.starts[element.tag] = ("start", prefix, name, namespace, ())
+        self._events.append(start)
+        return str(element.text or ""), scope
+
+    def _start_with_attributes(
+        self, element: Element, namespace: str, name: str, scope: _Scope
+    ) -> tuple[str, _Scope]:
         maker, name_of = _Prefixes(dict(scope.bound), self._name_of), self._name_of
-        prefix = maker.of_element(known[0])
+        prefix = maker.of_element(namespace)
         attributes = [(*maker.of_attribute(key), maker.value(value)) for key, value in element.attrib.items()]
         text = maker.value(element.text)
         declared = tuple(declaration(*each) for each in maker.declared.items())
         named: tuple[Attribute, ...] = tuple((p, name_of(n), name_of(ns), v) for p, n, ns, v in attributes)
-        self._events.append(("start", prefix, known[1], known[0], (*declared, *named)))
+        self._events.append(("start", prefix, name, namespace, (*declared, *named)))
         if declared:
             scope = _Scope(maker.scope)
-        scope.prefixes[known[0]] = prefix
+        scope.prefixes[namespace] = prefix
         return text, scope
 
 

@@ -15,7 +15,7 @@
 """
 
 from tiercel.wcf import aio
-from tiercel.wcf.data_contract import Items, data_contract, member
+from tiercel.wcf.data_contract import Items, Long, data_contract, member
 from tiercel.wcf.dispatcher import UnknownActionError
 from tiercel.wcf.endpoint import Client, Endpoint
 from tiercel.wcf.envelope import Envelope
@@ -28,6 +28,7 @@ __all__ = [
     "Endpoint",
     "Envelope",
     "Items",
+    "Long",
     "Port",
     "ReceiveErrorHandling",
     "Service",

@@ -10,18 +10,18 @@ import binascii
 import re
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import is_dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from enum import Enum, Flag
-from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, TypeVar, Union, get_args, get_origin
 from uuid import UUID
 from xml.etree.ElementTree import Element
 
 from tiercel.model.errors import DecodeError
 from tiercel.nbfx import DateTime, Document, TimeSpan, UniqueId
-from tiercel.nbfx.elements import XSI, split_tag
-from tiercel.wcf.data_contract import ARRAYS, contract_of, member_name
+from tiercel.nbfx.elements import SERIALIZATION, XSI, split_tag
+from tiercel.wcf.data_contract import ARRAYS, SYSTEM, XS, Long, contract_of, derived_from, members_of
 
 T = TypeVar("T")
 _NIL: Final = f"{{{XSI}}}nil"
@@ -60,13 +60,14 @@ def plain(element: Element, document: Document) -> Any:
     if is_nil(element):
         return None
     if len(element):
-        if all(split_tag(child.tag)[0] == ARRAYS for child in element):
+        if all(split_tag(child.tag)[0] in {ARRAYS, SYSTEM} for child in element):
             return [plain(child, document) for child in element]
         return from_members(element, document)
     value = document.values.get(element)
-    if value is None:
-        return element.text or ""
-    return _python(value)
+    if value is not None:
+        return _python(value)
+    kind = _NAMED_KINDS.get(document.types.get(element, ""))
+    return element.text or "" if kind is None else _scalar(element, document, kind)
 
 
 def _python(value: Any) -> Any:
@@ -123,18 +124,39 @@ def _one_of(element: Element, document: Document, kinds: tuple[Any, ...]) -> Any
     return _convert(element, document, last)
 
 
-def _dataclass(element: Element, document: Document, kind: Any) -> Any:
-    hints = get_type_hints(kind)
-    names = {member_name(each): each for each in fields(kind)}
+def _dataclass(element: Element, document: Document, declared: Any) -> Any:
+    kind = _actual(element, document, declared)
+    members = members_of(kind)
+    names = {each.name: each for each in members}
     values = {}
     for child in element:
         each = names.get(split_tag(child.tag)[1])
         if each is not None:  # others are of a later version of the contract
-            values[each.name] = _convert(child, document, hints[each.name])
-    for each in fields(kind):
-        if each.name not in values and each.default is MISSING and each.default_factory is MISSING:
-            raise _error(element, f"has no {member_name(each)}, which {contract_of(kind).name} must have")
+            values[each.field.name] = _convert(child, document, Any if each.kind is None else each.kind)
+    for each in members:
+        if each.is_required and each.field.name not in values:
+            raise _error(element, f"has no {each.name}, which {contract_of(kind).name} must have")
     return kind(**values)
+
+
+def _actual(element: Element, document: Document, declared: Any) -> Any:
+    """The class that i:type names: the declared one, or one derived from it.
+
+    A class need not have the namespace of its contract in .NET: the name alone is enough if no other fits.
+    """
+    named = document.types.get(element)
+    if named is None:
+        return declared
+    kinds = [declared, *derived_from(declared)]
+    for full in True, False:
+        for kind in reversed(kinds):  # of two of one name, the newer
+            contract = contract_of(kind)
+            if named == f"{{{contract.namespace}}}{contract.name}" or (
+                not full and split_tag(named)[1] == contract.name
+            ):
+                return kind
+    problem = f"is of the type {named[:120]!a}, which is neither {declared.__name__} nor derived from it"
+    raise _error(element, problem)
 
 
 def _scalar(element: Element, document: Document, kind: Any) -> Any:
@@ -231,12 +253,29 @@ _READERS: Final[dict[Any, Callable[[str], Any]]] = {
     str: str,
     bool: _boolean,
     int: _integer,
+    Long: lambda text: Long(_integer(text)),
     float: _double,
     Decimal: lambda text: Decimal(text.strip()),
     datetime: _datetime,
-    date: lambda text: date.fromisoformat(text.strip()),
+    date: lambda text: date.fromisoformat(text.strip().removesuffix("T00:00:00")),
     time: lambda text: time.fromisoformat(text.strip()),
     timedelta: _timedelta,
     UUID: lambda text: UUID(text.strip().removeprefix("urn:uuid:")),
     bytes: _bytes,
+}
+
+# The types of XML Schema that i:type names where any is allowed.
+_NAMED_KINDS: Final = {
+    f"{{{namespace}}}{name}": kind
+    for namespace, name, kind in (
+        *((XS, name, int) for name in ("byte", "short", "int", "long")),
+        *((XS, f"unsigned{name}", int) for name in ("Byte", "Short", "Int", "Long")),
+        *((XS, name, float) for name in ("float", "double")),
+        (XS, "boolean", bool),
+        (XS, "decimal", Decimal),
+        (XS, "dateTime", datetime),
+        (XS, "base64Binary", bytes),
+        (SERIALIZATION, "duration", timedelta),
+        (SERIALIZATION, "guid", UUID),
+    )
 }

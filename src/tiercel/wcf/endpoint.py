@@ -13,9 +13,9 @@ from tiercel.framing.addresses import Address, TransferProtocol
 from tiercel.framing.binding import Binding
 from tiercel.framing.initiator import Initiator
 from tiercel.framing.records import Encoding
-from tiercel.model.errors import InvalidParameterError
+from tiercel.model.errors import InvalidParameterError, TransactionUsageError
 from tiercel.nbfx import Event
-from tiercel.wcf.data_contract import write_wrapper
+from tiercel.wcf.data_writer import write_wrapper
 from tiercel.wcf.envelope import Headers, write_envelope
 from tiercel.wcf.running import Directory, Runner
 from tiercel.wcf.soap import Addressing, Soap
@@ -30,6 +30,7 @@ _ENCODINGS = {
     ("text-utf-16", Soap.V11): Encoding.SOAP11_UTF16,
     ("mtom", Soap.V12): Encoding.MTOM,
 }
+_EMBED = "open a queue manager of your own with tiercel.open, or pass exactly_once=False"
 Body = Mapping[str, Any] | Element | None
 
 
@@ -63,6 +64,7 @@ class EndpointBase:
         name and gives the queue's GUID.
         """
         self.manager = manager
+        self.runner = Runner(manager, directory)
         self.address = Address.parse(address)
         self.soap = _choice("soap", Soap, soap)
         self.addressing = _choice("addressing", Addressing, addressing)
@@ -78,7 +80,6 @@ class EndpointBase:
             **self._dead_letters(dead_letter_queue),
         )
         self.new_id = new_id
-        self.runner = Runner(manager, directory)
 
     @classmethod
     def from_wsdl(cls, manager: Any, text: str | bytes, *, port: str = "", **settings: Any) -> Self:
@@ -103,7 +104,7 @@ class EndpointBase:
 
     def _dead_letters(self, name: str) -> dict[str, Any]:
         if not name:  # a remote queue manager has no dead letters of ours
-            name = "system" if hasattr(self.manager, "begin_transaction") else "none"
+            name = "system" if self.runner.has_transactions else "none"
         if name in {"system", "none"}:
             return {"dead_letters": name == "system"}
         return {"dead_letters": True, "dead_letter_queue": Address.parse(name).path_name}
@@ -113,6 +114,9 @@ class EndpointBase:
 
     def initiator(self, *, session: bool) -> Initiator:
         binding = self.binding
+        if binding.exactly_once and not self.runner.has_transactions:
+            problem = "a remote connection has no transactions to send in"
+            raise TransactionUsageError(str(self.address), problem=problem, fix=_EMBED)
         if session and not binding.session:
             binding = replace(binding, session=True)
         return Initiator(self.address, binding, computer_name=platform.node())

@@ -28,13 +28,12 @@ from tiercel.framing.requests import (
     Wait,
 )
 from tiercel.model.codes import MessageSeekAction
-from tiercel.model.errors import TransactionUsageError, UnsupportedFormatNameOperationError
+from tiercel.model.errors import UnsupportedFormatNameOperationError
 from tiercel.model.path_name import PathName
 from tiercel.wcf.calls import Invoke
 
 T = TypeVar("T")
 Directory = Callable[[PathName], UUID]
-_EMBED = "open a queue manager of your own with tiercel.open, or pass exactly_once=False"
 
 
 class Held:
@@ -75,6 +74,7 @@ class Runner:
     def __init__(self, manager: Any, directory: Directory | None = None) -> None:
         self._manager = manager
         self._directory = directory
+        self.has_transactions = hasattr(manager, "begin_transaction")
 
     def run(self, steps: Steps[T]) -> T:
         send, value = steps.send, None
@@ -109,8 +109,7 @@ class Runner:
             case ReadDirectory(path=path):
                 return self._read_directory(path)
             case CreateTransaction():
-                begin = getattr(self._manager, "begin_transaction", None)
-                return Held() if begin is None else begin()
+                return self._manager.begin_transaction() if self.has_transactions else Held()
             case Hold():
                 return Held()
             case Commit(transaction=Held() as held):
@@ -121,10 +120,6 @@ class Runner:
                 return held.end(GivenBackError())
             case Abort(transaction=transaction):
                 return transaction.abort() if transaction.is_active else None
-            case Enqueue(transaction=Held()):
-                raise TransactionUsageError(
-                    "message", problem="a remote queue manager has no transactions to send in", fix=_EMBED
-                )
             case Enqueue():
                 return request.queue.send(request.message, transaction=request.transaction)
             case Dequeue(transaction=Held() as held, lookup_id=None):

@@ -1,35 +1,27 @@
 """The XML Schema of an operation's parameters, as .NET's tools read it."""
 
-import types
 from collections.abc import Mapping
-from dataclasses import is_dataclass
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
-from enum import Enum
-from typing import Any, Final, Union, get_args, get_origin, get_type_hints
-from uuid import UUID
+from enum import Enum, Flag
+from typing import Any, Final
 from xml.etree.ElementTree import Element, QName, SubElement
 
 from tiercel.model.errors import InvalidParameterError
 from tiercel.nbfx.elements import SERIALIZATION
-from tiercel.wcf.data_contract import ARRAYS, CONTRACTS, contract_of, member_name, members_of
+from tiercel.wcf.data_contract import (
+    ANY_TYPE,
+    XS,
+    Contract,
+    Long,
+    base_of,
+    derived_from,
+    is_value_type,
+    item_kind,
+    item_name,
+    members_of,
+    name_of,
+    without_none,
+)
 
-XS: Final = "http://www.w3.org/2001/XMLSchema"
-_SCALARS: Final[dict[Any, tuple[str, str, bool]]] = {  # namespace, name, whether it can be nil
-    str: (XS, "string", True),
-    bool: (XS, "boolean", False),
-    int: (XS, "long", False),
-    float: (XS, "double", False),
-    Decimal: (XS, "decimal", False),
-    datetime: (XS, "dateTime", False),
-    date: (XS, "date", False),
-    time: (XS, "time", False),
-    bytes: (XS, "base64Binary", True),
-    timedelta: (SERIALIZATION, "duration", False),
-    UUID: (SERIALIZATION, "guid", False),
-    Any: (XS, "anyType", True),
-    object: (XS, "anyType", True),
-}
 _GUID: Final = r"[\da-fA-F]{8}-[\da-fA-F]{4}-[\da-fA-F]{4}-[\da-fA-F]{4}-[\da-fA-F]{12}"
 
 
@@ -38,7 +30,8 @@ class Schemas:
 
     def __init__(self) -> None:
         self.by_namespace: dict[str, Element] = {}
-        self._defined: set[tuple[str, str]] = set()
+        self._defined: set[Contract] = set()
+        self._wrappers: set[Contract] = set()  # elements may have the names of types
 
     def of(self, namespace: str) -> Element:
         if namespace not in self.by_namespace:
@@ -48,8 +41,10 @@ class Schemas:
 
     def wrapper(self, name: str, namespace: str, parameters: Mapping[str, Any] | None) -> None:
         """The element of an operation; without known parameters it may contain anything."""
-        if not self._is_new(namespace, name):
+        wrapper = Contract(name, namespace)
+        if wrapper in self._wrappers:
             return
+        self._wrappers.add(wrapper)
         element = SubElement(self.of(namespace), f"{{{XS}}}element", name=name)
         sequence = SubElement(SubElement(element, f"{{{XS}}}complexType"), f"{{{XS}}}sequence")
         if parameters is None:
@@ -58,19 +53,26 @@ class Schemas:
         for parameter, kind in parameters.items():
             self._member(sequence, namespace, parameter, kind)
 
-    def _is_new(self, namespace: str, name: str) -> bool:
-        if (namespace, name) in self._defined:
+    def _is_new(self, name: Contract) -> bool:
+        if name in self._defined:
             return False
-        self._defined.add((namespace, name))
+        self._defined.add(name)
         return True
 
     def _member(self, sequence: Element, home: str, name: str, kind: Any) -> None:
-        (namespace, type_name), nillable = self._type(kind)
         element = SubElement(sequence, f"{{{XS}}}element", name=name, minOccurs="0")
-        element.set("type", QName(namespace, type_name))  # type: ignore[arg-type]  # written with a prefix
-        if nillable:
+        plain, may_be_none = without_none(kind)
+        if plain is int:  # as large as Python's may become; in a list the name of the items says which it is
+            kind = Long | None if may_be_none else Long
+        self._set_type(element, home, kind)
+
+    def _set_type(self, element: Element, home: str, kind: Any) -> None:
+        plain, may_be_none = without_none(kind)
+        defined = self._define(plain)
+        _set_name(element, "type", defined)
+        if may_be_none or not is_value_type(plain):
             element.set("nillable", "true")
-        self._import(home, namespace)
+        self._import(home, defined.namespace)
 
     def _import(self, home: str, namespace: str) -> None:
         schema = self.of(home)
@@ -78,70 +80,72 @@ class Schemas:
             return
         schema.insert(0, Element(f"{{{XS}}}import", namespace=namespace))
 
-    def _type(self, kind: Any) -> tuple[tuple[str, str], bool]:
-        """The name of a type, which is defined if need be, and whether a value may be nil."""
-        origin, arguments = get_origin(kind), get_args(kind)
-        if origin in {Union, types.UnionType}:
-            others = [each for each in arguments if each is not types.NoneType]
-            found, nillable = self._type(others[0]) if len(others) == 1 else self._type(Any)
-            return found, nillable or len(others) < len(arguments)
-        if kind in _SCALARS:
-            namespace, name, nillable = _SCALARS[kind]
-            if namespace == SERIALIZATION:
+    def _define(self, kind: Any) -> Contract:
+        """The name of a type, which is defined if need be."""
+        name = name_of(kind)
+        if name == ANY_TYPE and kind not in {Any, object}:
+            limit, fix = "a type of a data contract", "use another"
+            raise InvalidParameterError("parameters", present=kind, limit=limit, fix=fix)
+        if (item := item_kind(kind)) is not None:
+            return self._array(item)
+        if name.namespace != XS and self._is_new(name):
+            if name.namespace == SERIALIZATION:
                 self._serialization(name)
-            return (namespace, name), nillable
-        if origin in {list, tuple, set, frozenset}:
-            return self._array(arguments[0] if arguments else Any), True
-        if isinstance(kind, type) and issubclass(kind, Enum):
-            return self._enumeration(kind), False
-        if isinstance(kind, type) and is_dataclass(kind):
-            return self._contract(kind), True
-        raise InvalidParameterError(
-            "parameters", present=kind, limit="a type of a data contract", fix="use another"
-        )
+            elif issubclass(kind, Enum):
+                self._enumeration(name, kind)
+            else:
+                self._contract(name, kind)
+        return name
 
-    def _serialization(self, name: str) -> None:
-        if self._is_new(SERIALIZATION, name):
-            base, pattern = ("string", _GUID) if name == "guid" else ("duration", "")
-            simple = SubElement(self.of(SERIALIZATION), f"{{{XS}}}simpleType", name=name)
-            restriction = SubElement(simple, f"{{{XS}}}restriction")
-            restriction.set("base", QName(XS, base))  # type: ignore[arg-type]
-            if pattern:
-                SubElement(restriction, f"{{{XS}}}pattern", value=pattern)
+    def _serialization(self, name: Contract) -> None:
+        is_guid = name.name == "guid"
+        restriction = self._restriction(name, "string" if is_guid else "duration")
+        if is_guid:
+            SubElement(restriction, f"{{{XS}}}pattern", value=_GUID)
 
-    def _array(self, item: Any) -> tuple[str, str]:
-        (item_namespace, item_name), nillable = self._type(item)
-        namespace = item_namespace if item_namespace not in {XS, SERIALIZATION} else ARRAYS
-        name = f"ArrayOf{item_name}"
-        if self._is_new(namespace, name):
-            sequence = self._sequence(namespace, name)
+    def _restriction(self, name: Contract, base: str, *, is_list: bool = False) -> Element:
+        simple = SubElement(self.of(name.namespace), f"{{{XS}}}simpleType", name=name.name)
+        if is_list:
+            simple = SubElement(SubElement(simple, f"{{{XS}}}list"), f"{{{XS}}}simpleType")
+        restriction = SubElement(simple, f"{{{XS}}}restriction")
+        _set_name(restriction, "base", Contract(base, XS))
+        return restriction
+
+    def _array(self, item: Any) -> Contract:
+        name, each = name_of(list[item]), item_name(item)
+        if self._is_new(name):
+            sequence = self._sequence(name)
             element = SubElement(
-                sequence, f"{{{XS}}}element", name=item_name, minOccurs="0", maxOccurs="unbounded"
+                sequence, f"{{{XS}}}element", name=each.name, minOccurs="0", maxOccurs="unbounded"
             )
-            element.set("type", QName(item_namespace, item_name))  # type: ignore[arg-type]
-            if nillable:
-                element.set("nillable", "true")
-            self._import(namespace, item_namespace)
-        return namespace, name
+            self._set_type(element, name.namespace, item)
+        return name
 
-    def _sequence(self, namespace: str, name: str) -> Element:
-        complex_type = SubElement(self.of(namespace), f"{{{XS}}}complexType", name=name)
-        return SubElement(complex_type, f"{{{XS}}}sequence")
+    def _sequence(self, name: Contract, base: Contract | None = None) -> Element:
+        content = SubElement(self.of(name.namespace), f"{{{XS}}}complexType", name=name.name)
+        if base is not None:
+            content = SubElement(SubElement(content, f"{{{XS}}}complexContent"), f"{{{XS}}}extension")
+            _set_name(content, "base", base)
+        return SubElement(content, f"{{{XS}}}sequence")
 
-    def _enumeration(self, kind: type[Enum]) -> tuple[str, str]:
-        if self._is_new(CONTRACTS, kind.__name__):
-            simple = SubElement(self.of(CONTRACTS), f"{{{XS}}}simpleType", name=kind.__name__)
-            restriction = SubElement(simple, f"{{{XS}}}restriction")
-            restriction.set("base", QName(XS, "string"))  # type: ignore[arg-type]
-            for each in kind:
-                SubElement(restriction, f"{{{XS}}}enumeration", value=each.name)
-        return CONTRACTS, kind.__name__
+    def _enumeration(self, name: Contract, kind: type[Enum]) -> None:
+        restriction = self._restriction(name, "string", is_list=issubclass(kind, Flag))
+        for each in kind:
+            SubElement(restriction, f"{{{XS}}}enumeration", value=each.name)
 
-    def _contract(self, kind: Any) -> tuple[str, str]:
-        contract = contract_of(kind)
-        if self._is_new(contract.namespace, contract.name):
-            sequence = self._sequence(contract.namespace, contract.name)
-            hints = get_type_hints(kind)
-            for each in members_of(kind):
-                self._member(sequence, contract.namespace, member_name(each), hints[each.name])
-        return contract.namespace, contract.name
+    def _contract(self, name: Contract, kind: Any) -> None:
+        """A contract, the one that it extends, and those that extend it: a value may be any of these."""
+        base = base_of(kind)
+        extended = None if base is None else self._define(base)
+        if extended is not None:
+            self._import(name.namespace, extended.namespace)
+        sequence = self._sequence(name, extended)
+        for each in members_of(kind):
+            if base is None or each.owner not in base.__mro__:
+                self._member(sequence, name.namespace, each.name, Any if each.kind is None else each.kind)
+        for derived in derived_from(kind):
+            self._define(derived)
+
+
+def _set_name(element: Element, attribute: str, name: Contract) -> None:
+    element.set(attribute, QName(name.namespace, name.name))  # type: ignore[arg-type]  # written with a prefix
