@@ -38,6 +38,8 @@ class ServiceBase:
             fix = "choose one of them"
             name = "receive_error_handling"
             raise InvalidParameterError(name, present=receive_error_handling, limit=limit, fix=fix) from None
+        if handling is ReceiveErrorHandling.REJECT:
+            _check_can_reject(endpoint)
         self.endpoint = endpoint
         self.operations: dict[str, Operation] = {}
         self._described: list[OperationDescription] = []
@@ -67,6 +69,19 @@ class ServiceBase:
     def wsdl(self, name: str) -> str:
         """The description of the service, from which svcutil makes a client in C#."""
         return write_wsdl(name, self.endpoint, self._described)
+
+
+def _check_can_reject(endpoint: EndpointBase) -> None:
+    """A message is rejected by the commit of the transaction that has received it."""
+    if not endpoint.binding.exactly_once:
+        problem = "a message that is not received in a transaction cannot be rejected"
+    elif not endpoint.runner.has_transactions:
+        problem = "a remote connection cannot reject messages: it has no transactions"
+    else:
+        return
+    fix = "choose move, drop or fault, or serve an exactly-once endpoint with a queue manager of your own"
+    name = "receive_error_handling"
+    raise InvalidParameterError(name, problem=problem, present="reject", limit="move, drop, fault", fix=fix)
 
 
 class Service(ServiceBase):
