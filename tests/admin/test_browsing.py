@@ -13,6 +13,7 @@ from tiercel.admin.message_json import from_json
 from tiercel.admin.queues import Queues
 from tiercel.admin.sending import Sender
 from tiercel.admin.waits import Waits
+from tiercel.api.body_decoder import BodyDecoder
 from tiercel.api.receiving import Receiver, ReceiveRequest
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import Found, Waiter
@@ -36,7 +37,9 @@ class Rival(LocalRunner):
 
     async def read(self, command: Callable[[Engine], Found | Waiter]) -> Found:
         found = await super().read(command)
-        (gone,) = await Receiver(self, Waits()).receive("q", ReceiveRequest(is_final=True), "rival", Client())
+        (gone,) = await Receiver(self, Waits(), BodyDecoder()).receive(
+            "q", ReceiveRequest(is_final=True), "rival", Client()
+        )
         assert gone["lookup_id"] == str(found.lookup_id)
         return found
 
@@ -53,7 +56,7 @@ async def look(folder: Path, order: Order) -> list[str]:
     runner = Sudden(folder, create=True)
     try:
         await Queues(runner).create("q", {}, transactional=False, exist_ok=False)
-        page = await Messages(runner, Waits()).page(
+        page = await Messages(runner, Waits(), BodyDecoder()).page(
             "q", BrowseOptions(order), after="start", limit=9, last=None, wait_s=PATIENCE_S, caller=Client()
         )
         return [each["label"] for each in page.messages]
@@ -71,7 +74,7 @@ async def tail(folder: Path, order: Order) -> tuple[list[str], str | None]:
     try:
         await Queues(runner).create("q", {}, transactional=False, exist_ok=False)
         after = END if order is Order.ARRIVAL else "start"
-        wait = Messages(runner, waits).page(
+        wait = Messages(runner, waits, BodyDecoder()).page(
             "q", BrowseOptions(order), after=after, limit=1, last=None, wait_s=60, caller=Client()
         )
         waiting = asyncio.ensure_future(wait)
@@ -97,7 +100,8 @@ async def receive_for(folder: Path, client: Client) -> int:
     try:
         await Queues(runner).create("q", {}, transactional=False, exist_ok=False)
         await Sender(runner).send("q", [from_json({})], None)
-        await Receiver(runner, waits).receive("q", ReceiveRequest(is_final=True), "", client)
+        receiver = Receiver(runner, waits, BodyDecoder())
+        await receiver.receive("q", ReceiveRequest(is_final=True), "", client)
         await runner.call(lambda _: None)
         count: int = (await Queues(runner).get("q"))["count"]
         return count

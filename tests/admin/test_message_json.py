@@ -98,7 +98,7 @@ _properties = st.fixed_dictionaries(
 @given(_properties)
 def test_there_and_back(properties: dict[str, Any]) -> None:
     message = Message(**properties)
-    text = dumps(to_json(message, decode=True))
+    text = dumps(to_json(message) | {"decoded": {"kind": "text", "text": "ignored"}})
     assert from_json(json.loads(text), whole=True) == message
 
 

@@ -78,6 +78,10 @@ class Doing(Generic[T]):
         except BaseException as problem:  # noqa: BLE001  # the test may have ended, and the daemon with it
             self._future.set_exception(problem)
 
+    @property
+    def is_done(self) -> bool:
+        return self._future.done()
+
     def result(self) -> T:
         return self._future.result(2 * PATIENCE_S)
 

@@ -11,7 +11,7 @@ import pytest
 
 from addresses import own_address
 from api.asked import V1, Api, Asked, Doing, at
-from data.served import until
+from data.served import PATIENCE_S, until
 from tiercel.admin.sending import MAX_MESSAGES
 
 LINES = {"content-type": "application/x-ndjson"}
@@ -81,6 +81,22 @@ class TestSend:
         (bare,) = served.get(f"{at(queue)}/messages", bodies="false").json()["messages"]
         assert "body" not in bare
         assert bare["body_size"] == found["body_size"]
+
+    def test_others_are_served_while_a_hostile_body_is_decoded(self, served: Asked, queue: str) -> None:
+        body = base64.b64encode(b"<r>" + 900_000 * b"<a/>" + b"</r>").decode()  # takes seconds
+        served.send(queue, {"body": body})
+        path = f"{at(queue)}/messages"
+        with httpx.Client(transport=httpx.HTTPTransport(uds=str(served.data / "tiercel.sock"))) as client:
+            slow = Api(client)
+            client.base_url, client.timeout = httpx.URL("http://local"), httpx.Timeout(2 * PATIENCE_S)
+            decoding = Doing(lambda: slow.get(path, bodies="false", decode="true").json())
+            answers = 0
+            while not decoding.is_done:
+                assert served.get("/queue-manager").status_code == 200
+                answers += 1
+            (message,) = decoding.result()["messages"]
+        assert answers > 5
+        assert message["decoded"]["kind"] in {"binary", "text"}  # given up, or a fast computer
 
     @pytest.mark.parametrize(
         ("message", "words"),

@@ -1,10 +1,10 @@
 """Browsing messages without taking them: page by page, or all as a stream."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from tiercel.admin import queue_lookup
 from tiercel.admin.message_json import dumps, to_json
@@ -53,10 +53,32 @@ class BrowseOptions:
         browse = engine.browsing.in_order if self.order is Order.QUEUE else engine.browsing.by_arrival
         return (each for each in browse(state, at) if not (self.available_only and each.is_locked))
 
-    def row(self, seen: Seen) -> Json:
-        row = to_json(message_of(seen.lookup_id, seen.record), body=self.bodies, decode=self.decode)
+    def row(self, seen: Seen) -> "Row":
+        message = message_of(seen.lookup_id, seen.record)
+        row = to_json(message, body=self.bodies)
         row |= {"reason": class_meaning(seen.record.reason)} if seen.record.reason else {}
-        return row | {"locked": True} if seen.is_locked else row
+        row |= {"locked": True} if seen.is_locked else {}
+        return Row(row, message if self.decode else None)
+
+
+class Decoder(Protocol):
+    async def decode(self, messages: Sequence[Message]) -> Sequence[Json | None]:
+        """A description of each body for people; None for an empty one."""
+
+
+class Row(NamedTuple):
+    json: Json
+    message: Message | None  # if its body is to be decoded
+
+
+async def with_bodies(rows: Sequence[Row], decoder: Decoder) -> list[Json]:
+    """Adds the decoded bodies; outside a batch, because it takes time."""
+    wanted = [row for row in rows if row.message is not None]
+    found = await decoder.decode([row.message for row in wanted if row.message is not None])
+    for row, decoded in zip(wanted, found, strict=True):
+        if decoded is not None:
+            row.json["decoded"] = decoded
+    return [row.json for row in rows]
 
 
 class Page(NamedTuple):
@@ -65,7 +87,7 @@ class Page(NamedTuple):
 
 
 class _Slice(NamedTuple):
-    rows: list[Json]
+    rows: list[Row]
     at: int  # where the next one begins
     size_bytes: int
     is_last: bool
@@ -79,19 +101,21 @@ def message_of(lookup_id: int, record: Record) -> Message:
 
 
 class Messages:
-    def __init__(self, runner: Runner, waits: Waits) -> None:
+    def __init__(self, runner: Runner, waits: Waits, decoder: Decoder) -> None:
         self._runner = runner
         self._waits = waits
+        self._decoder = decoder
 
     async def one(self, queue: str, lookup_id: int, options: BrowseOptions) -> Json:
-        def command(engine: Engine) -> Json:
+        def command(engine: Engine) -> Row:
             state = queue_lookup.find(engine, queue)
             seen = next(engine.browsing.in_order(state, lookup_id - 1), None)
             if seen is None or seen.lookup_id != lookup_id:
                 raise MessageNotFoundError(f"message {lookup_id} of {state}")
             return options.row(seen)
 
-        return await self._runner.call(command)
+        (row,) = await with_bodies([await self._runner.call(command)], self._decoder)
+        return row
 
     async def page(
         self,
@@ -113,14 +137,14 @@ class Messages:
         return await self._waits.until(self._news(queue, options, at, limit, wait_s), caller) or page
 
     async def _page(self, queue: str, options: BrowseOptions, at: int, limit: int) -> Page:
-        rows: list[Json] = []
+        rows: list[Row] = []
         size_bytes, is_last = 0, False
         while len(rows) < limit and size_bytes < _PAGE_BYTES and not is_last:
             part = await self._slice(queue, options, at, min(limit - len(rows), _SLICE))
             rows += part.rows
             at, size_bytes, is_last = part.at, size_bytes + part.size_bytes, part.is_last
         has_more = options.order is Order.ARRIVAL or not is_last
-        return Page(rows, str(at) if has_more else None)
+        return Page(await with_bodies(rows, self._decoder), str(at) if has_more else None)
 
     async def _news(self, queue: str, options: BrowseOptions, at: int, limit: int, wait_s: float) -> Page:
         """Waits for new messages; the first is returned even if another reader has received it meanwhile."""
@@ -143,7 +167,11 @@ class Messages:
         finally:
             self._runner.driver.close_later(opened)
         page = await self._page(queue, options, at, limit)
-        return page if page.messages else _page_of(found, options, at)
+        if page.messages:
+            return page
+        rows, at = _rows_of(found, options, at)
+        is_arrival = options.order is Order.ARRIVAL
+        return Page(await with_bodies(rows, self._decoder), str(at) if is_arrival else None)
 
     async def _slice(
         self, queue: str, options: BrowseOptions, at: int, limit: int, newest: int = LAST_SEQUENCE
@@ -179,7 +207,7 @@ class Messages:
                 part = await self._slice(queue, options, at, _SLICE, newest)
                 at, is_last = part.at, part.is_last
                 if part.rows:
-                    yield b"".join(_lines(part.rows))
+                    yield b"".join(_lines(await with_bodies(part.rows, self._decoder)))
                 if self._runner.turns - before > 1:  # other clients come first
                     await asyncio.sleep(_REST_S)
 
@@ -218,10 +246,9 @@ def _open_to_look(engine: Engine, state: QueueState, runner: Runner) -> OpenQueu
     return engine.opening.open(engine.queues.format_name(state), access, token=runner.driver.token)
 
 
-def _page_of(found: Found, options: BrowseOptions, at: int) -> Page:
+def _rows_of(found: Found, options: BrowseOptions, at: int) -> tuple[list[Row], int]:
+    """The row of a message that another reader has received, and the position after it."""
     sequence = lookup_id_sequence(found.lookup_id)
-    if options.order is Order.QUEUE:
-        return Page([], None)
-    if sequence <= at:  # a returned message, which was shown before
-        return Page([], str(at))
-    return Page([options.row(Seen(found.lookup_id, found.record, False))], str(sequence))
+    if options.order is Order.QUEUE or sequence <= at:  # the latter: returned, and shown before
+        return [], at
+    return [options.row(Seen(found.lookup_id, found.record, False))], sequence

@@ -355,28 +355,15 @@ _TEXT_FORMS: Final[dict[int, bodies.encoding.Form]] = {
 }
 
 
-def to_json(message: Message, *, body: bool = True, decode: bool = False) -> Json:
-    """Every property that differs from its default; `decode` adds the decoded body."""
+def to_json(message: Message, *, body: bool = True) -> Json:
+    """Every property that differs from its default."""
     written = {}
     for name, kind in _KINDS.items():
         value = getattr(message, name)
         if value != _DEFAULTS[name] and (body or name != "body"):
             written[name] = kind.write(value)
     written["body_size"] = len(message.body)
-    if decode and message.body:
-        written["decoded"] = _decoded(message)
     return written
-
-
-def _decoded(message: Message) -> Json:
-    if message.symmetric_key:
-        return {"kind": "encrypted", "text": None}
-    found = bodies.decode(message.body, message.body_type)
-    answer: Json = {"kind": str(found.kind), "text": found.text}
-    headers = {**found.headers, **bodies.bus_headers(message.extension, found)}
-    if headers:
-        answer["headers"] = headers
-    return answer if found.error is None else answer | {"error": found.error}
 
 
 def from_json(given: object, *, whole: bool = False) -> Message:

@@ -18,6 +18,7 @@ from tiercel.admin.stages import Stages
 from tiercel.admin.transfers import Transfers
 from tiercel.admin.waits import Waits
 from tiercel.api.audit import Audit
+from tiercel.api.body_decoder import BodyDecoder
 from tiercel.api.receiving import Receiver
 from tiercel.server.daemon import Daemon
 
@@ -33,9 +34,10 @@ class Api:
         self.waits = waits
         self.audit = audit
         self.queues = Queues(runner)
-        self.messages = Messages(runner, waits)
+        self.decoder = BodyDecoder()
+        self.messages = Messages(runner, waits, self.decoder)
         self.sender = Sender(runner)
-        self.receiver = Receiver(runner, waits)
+        self.receiver = Receiver(runner, waits, self.decoder)
         self.started = started
         self.streams = 0
         self.intake = Intake()

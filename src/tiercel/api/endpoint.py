@@ -154,6 +154,7 @@ class ApiServer:
             each.close()
         if self._api is not None:
             self._api.audit.close()
+            await self._api.decoder.close()
         self._unix_socket.remove()
         self._unix_socket.close()
 

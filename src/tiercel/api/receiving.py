@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from tiercel.admin.browsing import message_of
+from tiercel.admin.browsing import Decoder, Row, message_of, with_bodies
 from tiercel.admin.leases import SLICE, Leases, LeaseStatus, Receipt
 from tiercel.admin.message_json import Json, time_text, to_json
 from tiercel.admin.runner import Runner
@@ -34,10 +34,11 @@ class ReceiveRequest(NamedTuple):
 class Receiver:
     """Call `attach` before the first request, on the thread of the event loop."""
 
-    def __init__(self, runner: Runner, waits: Waits) -> None:
+    def __init__(self, runner: Runner, waits: Waits, decoder: Decoder) -> None:
         driver = runner.driver
         self._runner = runner
         self._waits = waits
+        self._decoder = decoder
         self.leases = Leases(driver.engine, driver.token, partial(secrets.token_hex, 12))
 
     def attach(self) -> None:
@@ -58,7 +59,7 @@ class Receiver:
         try:
             receipt = await self._call(begin)
             await self._take(receipt, request, caller)
-            rows = await _shown(receipt.taken, request)
+            rows = await with_bodies(await _shown(receipt.taken, request), self._decoder)
             if not request.is_final:
                 ids = await self._call(lambda: self.leases.lease(receipt, request.lease_s, who))
                 for row, identifier in zip(rows, ids, strict=True):
@@ -125,10 +126,11 @@ class Receiver:
         return await self._runner.call(lambda _engine: command())
 
 
-async def _shown(taken: list[Found], request: ReceiveRequest) -> list[Json]:
-    rows: list[Json] = []
+async def _shown(taken: list[Found], request: ReceiveRequest) -> list[Row]:
+    rows: list[Row] = []
     for number, (_, lookup_id, record, _) in enumerate(taken, 1):
-        rows.append(to_json(message_of(lookup_id, record), body=request.bodies, decode=request.decode))
+        message = message_of(lookup_id, record)
+        rows.append(Row(to_json(message, body=request.bodies), message if request.decode else None))
         if number % SLICE == 0:
             await asyncio.sleep(0)  # others have a turn
     return rows
