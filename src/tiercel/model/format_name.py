@@ -36,6 +36,8 @@ _GUID = r"([0-9A-F]{8}-(?:[0-9A-F]{4}-){3}[0-9A-F]{12})"
 _IPX_ADDRESS = re.compile(r"[0-9A-Fa-f]{8}[.:][0-9A-Fa-f]{12}")
 _HTTP_HOST = re.compile(r"(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<name>[^:@?#%\[\]]+))(?::(?P<port>[0-9]{0,5}))?")
 _HTTP_VALUE = re.compile(r"//([^/]*)/msmq/((?:private\$/)?[^/]*)", re.IGNORECASE)
+# What ends a name in a URL or is read as another character there.
+_NOT_IN_URL = re.compile(r"[/?]|%2[04]")
 _SYSTEM_QUEUES = {queue.casefold() for queue in SystemQueue}
 
 
@@ -122,7 +124,8 @@ class DirectProtocol(StrEnum):
 class DirectFormatName(FormatName):
     r"""A queue by the address of its computer (2.1.2): `OS:` and the like, and then a path name.
 
-    HTTP names are URLs, `HTTP://host:port/msmq/private$/queue`; the computer of their path is `host:port`.
+    HTTP names are URLs, `HTTP://host:port/msmq/private$/queue`; the computer of their path is `host:port`. They may
+    have a query, which only `wire_name` keeps, and `%24` for `$` and `%20` for a blank (SRMP-004).
     """
 
     protocol: DirectProtocol
@@ -190,10 +193,9 @@ class DirectFormatName(FormatName):
         if self.path.kind is PathKind.SYSTEM and self.path.queue.casefold() not in _SYSTEM_QUEUES:
             problem = f"there is no system queue {shown(self.path.queue)}"
             raise _illegal(self, problem, fix=f"use one of {', '.join(SystemQueue)}")
-        if self.is_http and "/" in f"{self.path.queue}{self.path.subqueue}":
-            raise _illegal(
-                self, "the queue name holds a slash, which ends a name in a URL", fix="use DIRECT=OS:"
-            )
+        if self.is_http and (bad := _NOT_IN_URL.search(f"{self.path.queue}{self.path.subqueue}")):
+            problem = f"the queue name contains {bad[0]}, which a URL cannot have in a name"
+            raise _illegal(self, problem, fix="use DIRECT=OS:")
         object.__setattr__(self, "wire_name", self.wire_name or self._canonical_value())
 
 
@@ -371,7 +373,8 @@ def _parse_direct(value: str) -> DirectFormatName:
 def _parse_direct_path(protocol: DirectProtocol, text: str) -> PathName:
     if protocol.is_http:
         # The grammar ends "/MSMQ" with backslashes; users and Windows write a URL. Both are accepted.
-        match = _HTTP_VALUE.fullmatch(text.replace("\\", "/"))
+        url = text.partition("?")[0].replace("%24", "$").replace("%20", " ").replace("\\", "/")
+        match = _HTTP_VALUE.fullmatch(url)
         if match is None:
             raise _illegal(
                 f"DIRECT={protocol}:{text}", "it is not the URL of a queue", _ADDRESS_FORMS[protocol]
