@@ -124,8 +124,8 @@ class DirectProtocol(StrEnum):
 class DirectFormatName(FormatName):
     r"""A queue by the address of its computer (2.1.2): `OS:` and the like, and then a path name.
 
-    HTTP names are URLs, `HTTP://host:port/msmq/private$/queue`; the computer of their path is `host:port`. They may
-    have a query, which only `wire_name` keeps, and `%24` for `$` and `%20` for a blank (SRMP-004).
+    HTTP names are URLs, `HTTP://host:port/msmq/private$/queue`; the computer of their path is `host:port`.
+    They may have a query, which only `wire_name` keeps, and `%24` for `$` and `%20` for a blank (SRMP-004).
     """
 
     protocol: DirectProtocol

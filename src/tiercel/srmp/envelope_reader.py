@@ -1,0 +1,434 @@
+"""SOAP envelopes to values: [MC-MQSRM] 2.2.2 to 2.2.7, 3.1.5.1.1.
+
+Elements are found by namespace and name, in any order. Unknown ones are skipped, except header elements that
+must be understood. A known element may appear once (SRMP-034).
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+from uuid import UUID
+
+from tiercel.model.codes import HashAlgorithm
+from tiercel.model.errors import DecodeError
+from tiercel.model.format_name import MAX_ELEMENTS
+from tiercel.model.limits import LABEL_MAX_UTF16_UNITS, PRIORITY_MAX
+from tiercel.model.message import CORRELATION_ID_BYTES
+from tiercel.model.path_name import utf16_length
+from tiercel.srmp.envelope import (
+    FOREIGN_ID,
+    LABEL_PREFIX,
+    MSMQ,
+    RP,
+    SE,
+    SRMP,
+    XMLDSIG,
+    CommitmentReceipt,
+    CommitmentReceiptRequest,
+    Decision,
+    DeliveryReceipt,
+    Envelope,
+    Eod,
+    Msmq,
+    Path,
+    Properties,
+    Provider,
+    Reference,
+    Services,
+    Signature,
+    Stream,
+    StreamReceipt,
+)
+from tiercel.srmp.queue_urls import read_destination, read_queue, read_url
+from tiercel.srmp.values import (
+    U16_MAX,
+    U32_MAX,
+    parse_base64,
+    parse_date,
+    parse_guid,
+    parse_message_id,
+    parse_number,
+    parse_stream_id,
+)
+from tiercel.srmp.xml_tree import Element, read_xml
+
+_T = TypeVar("_T")
+_WHITE = " \t\r\n"
+_MUST_UNDERSTAND = f"{SE} mustUnderstand"
+
+
+class Parsed(NamedTuple):
+    """An envelope, and the elements that it was read from."""
+
+    envelope: Envelope
+    root: Element
+    header: Element
+    body: Element
+
+
+def read_envelope(document: bytes, base: int = 0) -> Parsed:
+    """The envelope in a document that stands at `base` in its request."""
+    root = read_xml(document, base)
+    header, body = _frame(root)
+    known = _known(header)
+    if (path := known.get((RP, "path"))) is None:
+        raise header.error("the path is missing", "path")
+    if (properties := known.get((SRMP, "properties"))) is None:
+        raise header.error("the properties are missing", "properties")
+    msmq = known.get((MSMQ, "Msmq"))
+    stream = known.get((SRMP, "stream"))
+    if stream is not None and msmq is None:
+        raise stream.error("needs an Msmq element")
+    envelope = Envelope(
+        path=_path(path, has_msmq=msmq is not None),
+        properties=_properties(properties),
+        services=_optional(known.get((SRMP, "services")), _services),
+        stream=_optional(stream, _stream),
+        delivery_receipt=_optional(known.get((SRMP, "deliveryReceipt")), _delivery_receipt),
+        stream_receipt=_optional(known.get((SRMP, "streamReceipt")), _stream_receipt),
+        commitment_receipt=_optional(known.get((SRMP, "commitmentReceipt")), _commitment_receipt),
+        msmq=_optional(msmq, _msmq),
+        signature=_optional(known.get((XMLDSIG, "Signature")), _signature),
+    )
+    return Parsed(envelope, root, header, body)
+
+
+def _frame(root: Element) -> tuple[Element, Element]:
+    """2.2.2: a Header, and directly after it a Body."""
+    if (root.namespace, root.name) != (SE, "Envelope"):
+        raise root.error(f"must be an Envelope of {SE}, not of {root.namespace[:80]!a}")
+    for at, name in enumerate(("Header", "Body")):
+        if len(root.children) <= at:
+            raise root.error("is missing", name)
+        if (child := root.children[at]).name != name or child.namespace != SE:
+            raise child.error(f"must be the {name} of {SE}")
+    return root.children[0], root.children[1]
+
+
+_HEADERS = {
+    (RP, "path"),
+    (SRMP, "properties"),
+    (SRMP, "services"),
+    (SRMP, "stream"),
+    (SRMP, "deliveryReceipt"),
+    (SRMP, "commitmentReceipt"),
+    (SRMP, "streamReceipt"),
+    (MSMQ, "Msmq"),
+    (XMLDSIG, "Signature"),
+}
+
+
+def _known(header: Element) -> dict[tuple[str, str], Element]:
+    known: dict[tuple[str, str], Element] = {}
+    for child in header.children:
+        # The text spells stream, every example Stream (trap 18).
+        name = "stream" if child.name == "Stream" else child.name
+        if (key := (child.namespace, name)) not in _HEADERS:
+            if child.attributes.get(_MUST_UNDERSTAND, "0").strip(_WHITE) not in {"0", "false"}:
+                raise child.error(
+                    f"must be understood, but the namespace {child.namespace[:80]!a} has no such header"
+                )
+        elif key in known:
+            raise child.error("appears twice")
+        else:
+            known[key] = child
+    return known
+
+
+def _optional(element: Element | None, read: Callable[[Element], _T]) -> _T | None:
+    return None if element is None else read(element)
+
+
+class _Children:
+    """The children of an element in its namespace, by name."""
+
+    def __init__(self, element: Element, *singletons: str) -> None:
+        self._element = element
+        self._by_name: dict[str, Element] = {}
+        for child in element.children:
+            if child.namespace == element.namespace and child.name in singletons:
+                if child.name in self._by_name:
+                    raise child.error("appears twice")
+                self._by_name[child.name] = child
+
+    def has(self, name: str) -> bool:
+        return name in self._by_name
+
+    def element(self, name: str) -> Element | None:
+        return self._by_name.get(name)
+
+    def required(self, name: str) -> Element:
+        if (child := self._by_name.get(name)) is None:
+            raise self._element.error("is missing", name)
+        return child
+
+    def read(self, name: str, parse: Callable[[str], _T]) -> _T:
+        return _parse(self.required(name), parse)
+
+    def read_optional(self, name: str, parse: Callable[[str], _T], default: _T) -> _T:
+        return _parse(self._by_name[name], parse) if name in self._by_name else default
+
+
+def _parse(element: Element, parse: Callable[[str], _T]) -> _T:
+    text = _text(element).strip(_WHITE)
+    try:
+        return parse(text)
+    except ValueError as problem:
+        raise DecodeError("Envelope", element.name, element.at, str(problem)) from None
+
+
+def _text(element: Element) -> str:
+    if element.children:
+        raise element.error(f"must contain text only, not the element {element.children[0].name[:80]!a}")
+    return element.text
+
+
+def _url(text: str) -> str:
+    read_url(text)
+    return text
+
+
+def _destination(text: str) -> str:
+    read_destination(text)
+    return text
+
+
+def _u32(text: str) -> int:
+    return parse_number(text, U32_MAX)
+
+
+# Path
+
+
+def _path(element: Element, *, has_msmq: bool) -> Path:
+    """2.2.4; fwd, from, relatesTo and fault are ignored."""
+    children = _Children(element, "action", "to", "id", "rev")
+    action = _text(children.required("action"))
+    if utf16_length(action.removeprefix(LABEL_PREFIX)) > LABEL_MAX_UTF16_UNITS and action.startswith(
+        LABEL_PREFIX
+    ):
+        problem = f"the label has more than {LABEL_MAX_UTF16_UNITS} characters"
+        raise children.required("action").error(problem)
+    to = children.read("to", _destination)
+    identifier = children.required("id")
+    rev = children.element("rev")
+    return Path(
+        action=action,
+        to=to,
+        id=_parse(identifier, parse_message_id) if has_msmq else FOREIGN_ID,
+        via="" if rev is None else _via(rev),
+    )
+
+
+def _via(rev: Element) -> str:
+    """2.2.4.4: exactly one via, which may be empty."""
+    vias = [child for child in rev.children if (child.namespace, child.name) == (RP, "via")]
+    if len(vias) != 1:
+        raise rev.error(f"must contain one via, not {len(vias)}")
+    return _parse(vias[0], _response)
+
+
+def _response(text: str) -> str:
+    if text:
+        read_queue(text)
+    return text
+
+
+# SRMP header elements
+
+
+def _properties(element: Element) -> Properties:
+    """2.2.5.1"""
+    children = _Children(element, "expiresAt", "sentAt")
+    return Properties(
+        children.read("expiresAt", parse_date),
+        children.read_optional("sentAt", _sent_at, None),
+    )
+
+
+def _sent_at(text: str) -> int | None:
+    if (seconds := parse_date(text)) > U32_MAX:
+        raise ValueError(f"{text} is after 2106, which a message cannot have")
+    return seconds
+
+
+def _services(element: Element) -> Services:
+    """2.2.5.2"""
+    children = _Children(element, "durable", "deliveryReceiptRequest", "commitmentReceiptRequest")
+    return Services(
+        children.has("durable"),
+        _optional(children.element("deliveryReceiptRequest"), _delivery_receipt_request),
+        _optional(children.element("commitmentReceiptRequest"), _commitment_receipt_request),
+    )
+
+
+def _delivery_receipt_request(element: Element) -> str:
+    """2.2.5.2.2"""
+    return _Children(element, "sendTo").read("sendTo", _url)
+
+
+def _commitment_receipt_request(element: Element) -> CommitmentReceiptRequest:
+    """2.2.5.2.3"""
+    children = _Children(element, "sendTo", "positiveOnly", "negativeOnly")
+    return CommitmentReceiptRequest(
+        children.read("sendTo", _url), children.has("positiveOnly"), children.has("negativeOnly")
+    )
+
+
+def _stream(element: Element) -> Stream:
+    """2.2.5.3"""
+    children = _Children(element, "streamId", "current", "previous", "start")
+    stream = Stream(
+        children.read("streamId", parse_stream_id),
+        children.read("current", _u32),
+        children.read_optional("previous", _u32, None),
+        _optional(children.element("start"), _start),
+        element.name,
+    )
+    if not stream.current:
+        raise children.required("current").error("is 0; the first message has 1")
+    if stream.previous is not None and stream.previous >= stream.current:
+        raise children.required("previous").error(f"is {stream.previous}, current is {stream.current}")
+    return stream
+
+
+def _start(element: Element) -> str:
+    """2.2.5.3.4"""
+    return _Children(element, "sendReceiptsTo").read("sendReceiptsTo", _url)
+
+
+def _delivery_receipt(element: Element) -> DeliveryReceipt:
+    """2.2.5.4"""
+    children = _Children(element, "receivedAt", "id")
+    return DeliveryReceipt(children.read("receivedAt", parse_date), children.read("id", parse_message_id))
+
+
+def _commitment_receipt(element: Element) -> CommitmentReceipt:
+    """2.2.5.5"""
+    children = _Children(element, "decidedAt", "decision", "id")
+    return CommitmentReceipt(
+        children.read("decidedAt", parse_date),
+        children.read("decision", _decision),
+        children.read("id", parse_message_id),
+    )
+
+
+def _decision(text: str) -> Decision:
+    try:
+        return Decision(text)
+    except ValueError:
+        raise ValueError(f"must be positive or negative, not {text[:80]!a}") from None
+
+
+def _stream_receipt(element: Element) -> StreamReceipt:
+    """2.2.5.6"""
+    children = _Children(element, "streamId", "lastOrdinal")
+    return StreamReceipt(children.read("streamId", parse_stream_id), children.read("lastOrdinal", _u32))
+
+
+# Msmq
+
+
+def _msmq(element: Element) -> Msmq:
+    """2.2.6"""
+    children = _Children(element, *_MSMQ_CHILDREN)
+    return Msmq(
+        source_qm_guid=children.read("SourceQmGuid", parse_guid),
+        ttrq=children.read("TTrq", parse_date),
+        message_class=children.read("Class", lambda text: parse_number(text, U16_MAX)),
+        priority=children.read("Priority", lambda text: parse_number(text, PRIORITY_MAX)),
+        journal=children.has("Journal"),
+        dead_letter=children.has("DeadLetter"),
+        correlation=children.read_optional("Correlation", _correlation, bytes(CORRELATION_ID_BYTES)),
+        trace=children.has("Trace"),
+        connector_type=_guid(children, "ConnectorType"),
+        app=children.read_optional("App", _u32, 0),
+        body_type=children.read("BodyType", _u32),
+        hash_algorithm=children.read_optional("HashAlgorithm", _u32, int(HashAlgorithm.SHA1)),
+        eod=_optional(children.element("Eod"), _eod),
+        provider=_optional(children.element("Provider"), _provider),
+        destination_mqf=children.read_optional("DestinationMqf", _names, ()),
+        admin_mqf=children.read_optional("AdminMqf", _names, ()),
+        response_mqf=children.read_optional("ResponseMqf", _names, ()),
+    )
+
+
+_MSMQ_CHILDREN = (
+    "Class",
+    "Priority",
+    "Journal",
+    "DeadLetter",
+    "Correlation",
+    "Trace",
+    "ConnectorType",
+    "App",
+    "BodyType",
+    "HashAlgorithm",
+    "Eod",
+    "Provider",
+    "SourceQmGuid",
+    "DestinationMqf",
+    "AdminMqf",
+    "ResponseMqf",
+    "TTrq",
+)
+
+
+def _correlation(text: str) -> bytes:
+    return parse_base64(text, CORRELATION_ID_BYTES)
+
+
+def _guid(children: _Children, name: str) -> UUID | None:
+    return children.read(name, parse_guid) if children.has(name) else None
+
+
+def _eod(element: Element) -> Eod:
+    """2.2.6.11"""
+    children = _Children(element, "First", "Last", "ConnectorId")
+    return Eod(children.has("First"), children.has("Last"), _guid(children, "ConnectorId"))
+
+
+def _provider(element: Element) -> Provider:
+    """2.2.6.12"""
+    children = _Children(element, "Type", "Name")
+    return Provider(children.read("Type", _u32), _text(children.required("Name")))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """2.2.6.14 to 2.2.6.16: separated by any white space (trap 35)."""
+    names = tuple(text.split())
+    if len(names) > MAX_ELEMENTS:
+        raise ValueError(f"has {len(names)} names, the limit is {MAX_ELEMENTS}")
+    for name in names:
+        read_queue(name)
+    return names
+
+
+# Signature
+
+
+def _signature(element: Element) -> Signature:
+    """2.2.7, as far as it is there."""
+    infos, values = _all(element, "SignedInfo"), _all(element, "SignatureValue")
+    if len(infos) != 1 or len(values) != 1:
+        return Signature()
+    methods = _all(infos[0], "SignatureMethod")
+    return Signature(
+        methods[0].attributes.get("Algorithm", "") if len(methods) == 1 else "",
+        tuple(map(_reference, _all(infos[0], "Reference"))),
+        values[0].text.strip(_WHITE),
+        infos[0].raw,
+    )
+
+
+def _reference(element: Element) -> Reference:
+    """2.2.7.1.2"""
+    methods, values = _all(element, "DigestMethod"), _all(element, "DigestValue")
+    return Reference(
+        element.attributes.get("URI", ""),
+        methods[0].attributes.get("Algorithm", "") if len(methods) == 1 else "",
+        values[0].text.strip(_WHITE) if len(values) == 1 else "",
+    )
+
+
+def _all(element: Element, name: str) -> list[Element]:
+    return [child for child in element.children if (child.namespace, child.name) == (XMLDSIG, name)]

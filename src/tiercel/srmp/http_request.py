@@ -1,0 +1,146 @@
+"""HTTP requests as values. httptools parses them; nothing else here knows it.
+
+A request is kept as `head.encode() + body`: the bytes that were sent, apart from optional white space around
+header values and the framing of a chunked body.
+"""
+
+from typing import NamedTuple
+
+import httptools
+
+from tiercel.model.errors import DecodeError
+from tiercel.srmp.limits import BODY_MAX_BYTES, HEAD_MAX_BYTES, HEADERS_MAX
+
+
+class RequestHead(NamedTuple):
+    method: str
+    target: str
+    headers: tuple[tuple[str, str], ...]
+    version: str = "1.1"
+
+    def header(self, name: str) -> str | None:
+        """The first header of that name, in any case."""
+        name = name.casefold()
+        return next((value for each, value in self.headers if each.casefold() == name), None)
+
+    def encode(self) -> bytes:
+        lines = [f"{self.method} {self.target} HTTP/{self.version}"]
+        lines += [f"{name}: {value}" for name, value in self.headers]
+        return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+
+class HttpRequest(NamedTuple):
+    head: RequestHead
+    body: bytes
+
+    def encode(self) -> bytes:
+        return self.head.encode() + self.body
+
+
+class RequestParser:
+    """Takes the bytes of one connection as they arrive, and gives the requests that are complete."""
+
+    def __init__(self, *, head_max: int = HEAD_MAX_BYTES, body_max: int = BODY_MAX_BYTES) -> None:
+        self.head: RequestHead | None = None  # of the request whose body is still arriving
+        self.expects_continue = False
+        self._parser = httptools.HttpRequestParser(self)
+        self._head_max = head_max
+        self._body_max = body_max
+        self._problem: DecodeError | None = None
+        self._complete: list[HttpRequest] = []
+        self._fed = 0  # bytes of a head that is not complete
+        self.on_message_begin()
+
+    def receive(self, data: bytes) -> list[HttpRequest]:
+        """The requests that these bytes complete; after a DecodeError the connection must be closed."""
+        self._fed += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as problem:
+            raise self._problem or _malformed("head", str(problem)) from None
+        if self.head is None and self._fed > self._head_max:
+            raise _malformed("head", f"has more than {self._head_max} bytes")
+        complete, self._complete = self._complete, []
+        return complete
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request has begun to arrive."""
+        return self.head is None and not self._fed
+
+    # Called by httptools.
+
+    def on_message_begin(self) -> None:
+        self._target = b""
+        self._headers: list[tuple[str, str]] = []
+        self._head_size = 0
+        self._body: list[bytes] = []
+        self._body_size = 0
+
+    def on_url(self, url: bytes) -> None:
+        self._target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self.head is not None:
+            return  # a trailer after a chunked body
+        self._head_size += len(name) + len(value) + 4
+        if self._head_size > self._head_max:
+            self._refuse("head", f"has more than {self._head_max} bytes")
+        if len(self._headers) == HEADERS_MAX:
+            self._refuse("head", f"has more than {HEADERS_MAX} headers")
+        self._headers.append((name.decode("latin-1"), value.decode("latin-1")))
+
+    def on_headers_complete(self) -> None:
+        method = self._parser.get_method().decode("latin-1")
+        version = self._parser.get_http_version()
+        head = RequestHead(method, self._target.decode("latin-1"), tuple(self._headers), version)
+        length = head.header("Content-Length") or "0"
+        if int(length) > self._body_max:
+            self._refuse("Content-Length", f"is {length}, the limit is {self._body_max}")
+        self.head = head
+        self.expects_continue = (head.header("Expect") or "").casefold() == "100-continue"
+
+    def on_body(self, body: bytes) -> None:
+        self._body_size += len(body)
+        if self._body_size > self._body_max:
+            self._refuse("body", f"has more than {self._body_max} bytes")
+        self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        assert self.head is not None
+        self._complete.append(HttpRequest(self.head, b"".join(self._body)))
+        self.head = None
+        self.expects_continue = False
+        self._fed = 0
+
+    def _refuse(self, field: str, problem: str) -> None:
+        """Keep the error: httptools reports only that a callback failed."""
+        self._problem = _malformed(field, problem)
+        raise self._problem
+
+
+def read_http_request(data: bytes) -> HttpRequest:
+    """The one request that `data` holds."""
+    requests = RequestParser().receive(data)
+    if len(requests) != 1:
+        problem = f"{len(requests)} requests instead of one" if requests else "the request is cut short"
+        raise DecodeError("HttpRequest", "body", len(data), problem)
+    if (request := requests[0]).head.header("Content-Length") and len(request.encode()) < len(
+        data.lstrip(b"\r\n")
+    ):
+        raise DecodeError("HttpRequest", "body", len(request.encode()), "bytes follow the request")
+    return request
+
+
+def read_multicast(data: bytes) -> HttpRequest:
+    """The request in a multicast message: the target is an address and not for HTTP parsers (2.1.2)."""
+    line, _, rest = data.partition(b"\r\n")
+    words = line.split(b" ")
+    if len(words) != 3 or words[0] != b"POST" or not words[2].startswith(b"HTTP/1."):
+        raise _malformed("head", "does not begin with a request line")
+    request = read_http_request(b"POST / HTTP/1.1\r\n" + rest)
+    return request._replace(head=request.head._replace(target=words[1].decode("latin-1")))
+
+
+def _malformed(field: str, problem: str) -> DecodeError:
+    return DecodeError("HttpRequest", field, 0, problem)

@@ -1,0 +1,172 @@
+"""The MIME multipart body of a request (2.2.2, RFC 2046, RFC 2387).
+
+Queue managers write no line break between a part and the delimiter after it, and one after the last
+delimiter (trap 19):
+
+    --boundary CRLF headers CRLF CRLF content --boundary CRLF headers CRLF CRLF content --boundary-- CRLF
+
+MIME writers put a CRLF before each delimiter. Both are read. The Content-Length of a part decides where it
+ends, so that a content may contain the delimiter; only a part without it is searched for the next delimiter.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from tiercel.model.errors import DecodeError
+from tiercel.srmp.limits import BOUNDARY_MAX_CHARACTERS, PART_HEAD_MAX_BYTES, PARTS_MAX
+
+_CRLF = b"\r\n"
+_WHITE = " \t"
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105  # of RFC 2045
+_MEDIA_TYPE = re.compile(rf"({_TOKEN}/{_TOKEN})[ \t]*(?=;|$)")
+_PARAMETER = re.compile(rf';[ \t]*({_TOKEN})[ \t]*=[ \t]*(?:"([^"\\\r\n]*)"|([^;"\\ \t\r\n]+))[ \t]*(?=;|$)')
+_BOUNDARY = re.compile(rb"MSMQ - SOAP boundary, ([0-9]{1,20})")
+_IDENTITY = frozenset({"7bit", "8bit", "binary"})
+
+
+class ContentType(NamedTuple):
+    media_type: str
+    parameters: dict[str, str]
+
+    @classmethod
+    def parse(cls, text: str) -> "ContentType":
+        """A Content-Type; its type and the names of its parameters in lower case."""
+        text = text.strip(_WHITE)
+        found = _MEDIA_TYPE.match(text)
+        if found is None:
+            raise _error("Content-Type", 0, f"{text[:80]!a} is not a media type")
+        parameters: dict[str, str] = {}
+        at = found.end()
+        while at < len(text) and text[at:].strip("; \t"):
+            parameter = _PARAMETER.match(text, at)
+            if parameter is None:
+                raise _error("Content-Type", 0, f"{text[at : at + 80]!a} is not a parameter")
+            name = parameter[1].casefold()
+            if name in parameters:
+                raise _error("Content-Type", 0, f"{name} appears twice")
+            parameters[name] = parameter[3] if parameter[2] is None else parameter[2]
+            at = parameter.end()
+        return cls(found[1].casefold(), parameters)
+
+
+class Part(NamedTuple):
+    """One part; `at` is the place of its content in the request."""
+
+    headers: tuple[tuple[str, str], ...]
+    content: bytes
+    at: int = 0
+
+    def header(self, name: str) -> str | None:
+        name = name.casefold()
+        return next((value for each, value in self.headers if each.casefold() == name), None)
+
+    @property
+    def content_id(self) -> str:
+        """Without the angle brackets that RFC 2045 has and queue managers leave out."""
+        text = self.header("Content-Id") or ""
+        return text[1:-1] if text[:1] + text[-1:] == "<>" else text
+
+
+def read_multipart(body: bytes, boundary: str, at: int = 0) -> list[Part]:
+    """The parts of a body that stands at `at` in its request."""
+    if not 0 < len(boundary) <= BOUNDARY_MAX_CHARACTERS or not boundary.isascii():
+        raise _error("boundary", at, f"must have 1 to {BOUNDARY_MAX_CHARACTERS} ASCII characters")
+    return _Reader(body, b"--" + boundary.encode(), at).read()
+
+
+class _Reader:
+    def __init__(self, body: bytes, delimiter: bytes, base: int) -> None:
+        self._body = body
+        self._delimiter = delimiter
+        self._base = base
+        # "--" closes; before the line break, RFC 2046 allows white space.
+        self._bare = re.compile(re.escape(delimiter) + rb"(--|[ \t]*\r\n)")
+        self._at_line_start = re.compile(rb"\r\n" + self._bare.pattern)
+
+    def read(self) -> list[Part]:
+        found = self._bare.match(self._body) or self._at_line_start.search(self._body)
+        if found is None:
+            raise self._error("delimiter", 0, "the first delimiter is missing")
+        parts: list[Part] = []
+        while found[1] != b"--":
+            if len(parts) == PARTS_MAX:
+                raise self._error("part", found.start(), f"more than {PARTS_MAX} parts")
+            part, found = self._part(found.end())
+            parts.append(part)
+        if not parts:
+            raise self._error("part", found.start(), "the body has no parts")
+        return parts
+
+    def _part(self, at: int) -> tuple[Part, re.Match[bytes]]:
+        """The part whose headers begin at `at`, and the delimiter after it."""
+        end = self._body.find(b"\r\n\r\n", at - 2, at + PART_HEAD_MAX_BYTES)
+        if end < 0:
+            raise self._error("headers", at, f"do not end within {PART_HEAD_MAX_BYTES} bytes")
+        headers = tuple(self._headers(self._body[at:end], at)) if end > at else ()
+        start = end + 4
+        part = Part(headers, b"", self._base + start)
+        length = part.header("Content-Length")
+        found = self._search(start) if length is None else self._at(start, length)
+        content = self._body[start : found.start()]
+        self._check_encoding(part, at)
+        return part._replace(content=content), found
+
+    def _headers(self, data: bytes, at: int) -> Iterable[tuple[str, str]]:
+        for line in re.sub(rb"\r\n[ \t]+", b" ", data).split(_CRLF):
+            name, colon, value = line.decode("latin-1").partition(":")
+            if not colon or not re.fullmatch(_TOKEN, name):
+                raise self._error("headers", at, f"{line[:80]!r} is not a header")
+            yield name, value.strip(_WHITE)
+
+    def _at(self, start: int, length: str) -> re.Match[bytes]:
+        """The delimiter that Content-Length promises."""
+        if not (length.isascii() and length.isdigit()) or len(length) > 10:
+            raise self._error("Content-Length", start, f"{length[:40]!a} is not a length")
+        end = start + int(length)
+        found = self._bare.match(self._body, end) or self._at_line_start.match(self._body, end)
+        if found is None:
+            problem = f"is {length}, and no delimiter follows the content there"
+            raise self._error("Content-Length", start, problem)
+        return found
+
+    def _search(self, start: int) -> re.Match[bytes]:
+        """The next delimiter: at the start of a line if there is such a one, as MIME demands."""
+        found = (
+            self._bare.match(self._body, start)
+            or self._at_line_start.search(self._body, start)
+            or self._bare.search(self._body, start)
+        )
+        if found is None:
+            raise self._error("delimiter", start, "the closing delimiter is missing")
+        return found
+
+    def _check_encoding(self, part: Part, at: int) -> None:
+        encoding = part.header("Content-Transfer-Encoding")
+        if encoding is not None and encoding.casefold() not in _IDENTITY:
+            problem = f"{encoding[:40]!a} is not supported; use binary"
+            raise self._error("Content-Transfer-Encoding", at, problem)
+
+    def _error(self, field: str, at: int, problem: str) -> DecodeError:
+        return _error(field, self._base + at, problem)
+
+
+def _error(field: str, at: int, problem: str) -> DecodeError:
+    return DecodeError("Multipart", field, at, problem)
+
+
+def write_multipart(parts: Sequence[Part], boundary: str) -> bytes:
+    """The parts as queue managers frame them (trap 19)."""
+    pieces: list[bytes] = []
+    for part in parts:
+        headers = "".join(f"{name}: {value}\r\n" for name, value in part.headers)
+        pieces += [f"--{boundary}\r\n{headers}\r\n".encode("latin-1"), part.content]
+    return b"".join([*pieces, f"--{boundary}--\r\n".encode("latin-1")])
+
+
+def choose_boundary(contents: Iterable[bytes], number: int) -> str:
+    """The boundary with the first number from `number` that no content contains, for readers that search."""
+    used = {int(digits) for content in contents for digits in _BOUNDARY.findall(content)}
+    while number in used:
+        number += 1
+    return f"MSMQ - SOAP boundary, {number}"

@@ -1,0 +1,147 @@
+"""One SRMP message in one HTTP request: [MC-MQSRM] 2.2.2, section 4."""
+
+from typing import NamedTuple
+
+from tiercel.model.errors import DecodeError
+from tiercel.srmp.envelope import Envelope
+from tiercel.srmp.envelope_reader import Parsed, read_envelope
+from tiercel.srmp.envelope_writer import write_envelope
+from tiercel.srmp.http_request import HttpRequest, RequestHead
+from tiercel.srmp.multipart import ContentType, Part, choose_boundary, read_multipart, write_multipart
+from tiercel.srmp.queue_urls import host_of, is_url, request_target
+
+_ENVELOPE_TYPES = frozenset({"text/xml", "application/xml"})
+_BODY, _EXTENSION = "body@", "extension@"
+_MULTICAST = "MSMQ:MULTICAST="
+
+
+class SrmpRequest(NamedTuple):
+    """A request and what it contains."""
+
+    http: HttpRequest
+    envelope_part: Part
+    parsed: Parsed
+    body: Part | None = None
+    extension: Part | None = None
+
+    @property
+    def envelope(self) -> Envelope:
+        return self.parsed.envelope
+
+
+def read_srmp(http: HttpRequest) -> SrmpRequest:
+    """The message in a request; places in errors count from the start of the request."""
+    at = len(http.head.encode())
+    content_type = http.head.header("Content-Type")
+    if content_type is None:
+        raise DecodeError("HttpRequest", "Content-Type", 0, "is missing")
+    media_type, parameters = ContentType.parse(content_type)
+    if media_type in _ENVELOPE_TYPES:
+        _check_charset(parameters)
+        part = Part((), http.body, at)
+        return SrmpRequest(http, part, read_envelope(part.content, part.at))
+    if media_type != "multipart/related":
+        problem = f"must be multipart/related or text/xml, not {media_type[:80]!a}"
+        raise DecodeError("HttpRequest", "Content-Type", 0, problem)
+    parts = read_multipart(http.body, parameters.get("boundary", ""), at)
+    return _of_parts(http, parts, parameters.get("start", ""))
+
+
+def _of_parts(http: HttpRequest, parts: list[Part], start: str) -> SrmpRequest:
+    """Parts are told apart by their Content-Id; the envelope is the first, or the one that `start` names."""
+    envelope = _root(parts, start.strip("<>"))
+    media_type, parameters = ContentType.parse(envelope.header("Content-Type") or "text/xml")
+    if media_type not in _ENVELOPE_TYPES:
+        problem = f"of the envelope must be text/xml, not {media_type[:80]!a}"
+        raise DecodeError("Multipart", "Content-Type", envelope.at, problem)
+    _check_charset(parameters)
+    payload: dict[str, Part] = {}
+    for part in parts:
+        if part is envelope:
+            continue
+        kind = _kind(part)
+        if kind in payload:
+            raise DecodeError("Multipart", "Content-Id", part.at, f"a second part is named {kind}")
+        payload[kind] = part
+    parsed = read_envelope(envelope.content, envelope.at)
+    return SrmpRequest(http, envelope, parsed, payload.get(_BODY), payload.get(_EXTENSION))
+
+
+def _root(parts: list[Part], start: str) -> Part:
+    if not start:
+        return parts[0]
+    roots = [part for part in parts if part.content_id == start]
+    if len(roots) != 1:
+        raise DecodeError("Multipart", "start", 0, f"{len(roots)} parts have the Content-Id that start names")
+    return roots[0]
+
+
+def _kind(part: Part) -> str:
+    """SRMP-010. An unknown part is refused: to skip it would lose data."""
+    for kind in (_BODY, _EXTENSION):
+        if part.content_id[: len(kind)].casefold() == kind:
+            return kind
+    problem = f"must begin with body@ or extension@, not {part.content_id[:80]!a}"
+    raise DecodeError("Multipart", "Content-Id", part.at, problem)
+
+
+def _check_charset(parameters: dict[str, str]) -> None:
+    charset = parameters.get("charset", "utf-8")
+    if charset.casefold() not in {"utf-8", "us-ascii"}:
+        problem = f"the charset of the envelope must be UTF-8, not {charset[:40]!a}"
+        raise DecodeError("HttpRequest", "Content-Type", 0, problem)
+
+
+def write_srmp(
+    envelope: Envelope,
+    body: bytes | None = None,
+    extension: bytes | None = None,
+    *,
+    content_guid: object = "",
+    boundary: int = 0,
+    host: str = "",
+) -> HttpRequest:
+    """The request for a message, as queue managers write it (SRMP-003 to 012).
+
+    `content_guid` is that of the sending queue manager, `boundary` a number for the boundary. `host` is the
+    host of `to` by default.
+    """
+    document = write_envelope(envelope)
+    payload = [(_BODY, body), (_EXTENSION, extension)]
+    parts = [
+        _payload_part(f"{kind}{content_guid}", content) for kind, content in payload if content is not None
+    ]
+    if parts:
+        mark = choose_boundary((document, *(part.content for part in parts)), boundary)
+        content = write_multipart([_envelope_part(document), *parts], mark)
+        content_type = f'multipart/related; boundary="{mark}"; type=text/xml'
+    else:
+        content, content_type = document, "text/xml"
+    return HttpRequest(_head(envelope.path.to, host, content_type, len(content)), content)
+
+
+def _envelope_part(document: bytes) -> Part:
+    headers = ("Content-Type", "text/xml; charset=UTF-8"), ("Content-Length", f"{len(document)}")
+    return Part(headers, document)
+
+
+def _payload_part(content_id: str, content: bytes) -> Part:
+    headers = (
+        ("Content-Type", "application/octet-stream"),
+        ("Content-Length", f"{len(content)}"),
+        ("Content-Id", content_id),
+    )
+    return Part(headers, content)
+
+
+def _head(to: str, host: str, content_type: str, size: int) -> RequestHead:
+    address = to.removeprefix(_MULTICAST)
+    target, default = (request_target(to), host_of(to)) if is_url(to) else (address, address)
+    headers = (
+        ("Host", host or default),
+        ("Content-Type", content_type),
+        ("Content-Length", f"{size}"),
+        ("SOAPAction", '"MSMQMessage"'),
+        ("Proxy-Accept", "NonInteractiveClient"),
+    )
+    return RequestHead("POST", target, headers)

@@ -1,0 +1,145 @@
+"""XML to elements with their places, by expat: no document types, no entities, and limits on everything.
+
+Only what SRMP needs: names by namespace, attributes, text and children. Comments are skipped.
+"""
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NoReturn
+from xml.parsers import expat
+
+from tiercel.model.errors import DecodeError
+from tiercel.srmp.limits import (
+    ATTRIBUTES_MAX,
+    DEPTH_MAX,
+    ELEMENTS_MAX,
+    ENVELOPE_MAX_BYTES,
+    NAMESPACE_MAX_CHARACTERS,
+)
+
+# Of XML that expat has accepted. Group 1 is the slash of an empty element.
+_START_TAG = re.compile(rb"""<[^\s/>]+(?:\s+[^\s=]+\s*=\s*(?:"[^"]*"|'[^']*'))*\s*(/?)>""")
+_ENCODINGS = frozenset({"utf-8", "us-ascii"})
+
+
+@dataclass(eq=False)
+class Element:
+    """An element; `start` and `end_tag` are places in the document, which stands at `base` in its request."""
+
+    namespace: str
+    name: str
+    attributes: dict[str, str]  # by "namespace name", or by name alone without a namespace
+    document: bytes = field(repr=False)
+    base: int
+    start: int
+    end_tag: int = 0
+    children: list["Element"] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts)
+
+    @property
+    def at(self) -> int:
+        """The place of the element in the request."""
+        return self.base + self.start
+
+    @property
+    def raw(self) -> bytes:
+        """The element as it was sent, with its tags."""
+        return self.document[self.start : self._span[1]]
+
+    @property
+    def raw_content(self) -> bytes:
+        return self.document[self._span[0] : self.end_tag if self._span[0] < self._span[1] else self._span[1]]
+
+    @property
+    def content_at(self) -> int:
+        return self.base + self._span[0]
+
+    @cached_property
+    def _span(self) -> tuple[int, int]:
+        """Where the content begins, and where the element ends."""
+        tag = _START_TAG.match(self.document, self.start)
+        assert tag is not None
+        if tag[1]:
+            return tag.end(), tag.end()
+        return tag.end(), self.document.index(b">", self.end_tag) + 1
+
+    def error(self, problem: str, child: str = "") -> DecodeError:
+        return DecodeError("Envelope", f"{self.name}.{child}" if child else self.name, self.at, problem)
+
+
+def read_xml(document: bytes, base: int = 0) -> Element:
+    """The root of a UTF-8 document that stands at `base` in its request."""
+    if len(document) > ENVELOPE_MAX_BYTES:
+        problem = f"has {len(document)} bytes, the limit is {ENVELOPE_MAX_BYTES}"
+        raise DecodeError("Envelope", "document", base, problem)
+    return _Parser(document, base).parse()
+
+
+class _Parser:
+    def __init__(self, document: bytes, base: int) -> None:
+        self._document = document
+        self._base = base
+        self._root: Element | None = None
+        self._open: list[Element] = []
+        self._elements = 0
+        parser = self._parser = expat.ParserCreate("utf-8", namespace_separator=" ")
+        parser.buffer_text = True
+        parser.XmlDeclHandler = self._declaration
+        parser.StartDoctypeDeclHandler = self._refuse
+        parser.ProcessingInstructionHandler = self._refuse
+        parser.StartNamespaceDeclHandler = self._namespace
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self._text
+
+    def parse(self) -> Element:
+        try:
+            self._parser.Parse(self._document, True)
+        except expat.ExpatError as problem:
+            at = self._base + max(self._parser.ErrorByteIndex, 0)
+            reason = expat.ErrorString(problem.code)
+            raise DecodeError("Envelope", "document", at, f"not well-formed XML: {reason}") from None
+        assert self._root is not None
+        return self._root
+
+    def _error(self, problem: str) -> DecodeError:
+        return DecodeError("Envelope", "document", self._base + self._parser.CurrentByteIndex, problem)
+
+    def _declaration(self, _: str, encoding: str | None, __: int) -> None:
+        if encoding is not None and encoding.casefold() not in _ENCODINGS:
+            raise self._error(f"the encoding must be UTF-8, not {encoding[:40]!a}")
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise self._error("document types and processing instructions are not allowed in SOAP")
+
+    def _namespace(self, _: str | None, uri: str | None) -> None:
+        if len(uri or "") > NAMESPACE_MAX_CHARACTERS:
+            raise self._error(f"the name of a namespace has more than {NAMESPACE_MAX_CHARACTERS} characters")
+
+    def _start(self, qualified: str, attributes: dict[str, str]) -> None:
+        self._elements += 1
+        if self._elements > ELEMENTS_MAX:
+            raise self._error(f"more than {ELEMENTS_MAX} elements")
+        if len(self._open) == DEPTH_MAX:
+            raise self._error(f"elements are nested deeper than {DEPTH_MAX} levels")
+        if len(attributes) > ATTRIBUTES_MAX:
+            raise self._error(f"an element has more than {ATTRIBUTES_MAX} attributes")
+        namespace, _, name = qualified.rpartition(" ")
+        at = self._parser.CurrentByteIndex
+        element = Element(namespace, name, attributes, self._document, self._base, at)
+        if self._open:
+            self._open[-1].children.append(element)
+        else:
+            self._root = element
+        self._open.append(element)
+
+    def _end(self, _: str) -> None:
+        self._open.pop().end_tag = self._parser.CurrentByteIndex
+
+    def _text(self, text: str) -> None:
+        self._open[-1].texts.append(text)
