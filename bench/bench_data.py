@@ -29,7 +29,7 @@ from bench_daemon import folder
 import tiercel
 from tiercel.data import ranges
 from tiercel.data.ranges import Projection, StoredQueue
-from tiercel.store.lmdb_reader import LmdbReader
+from tiercel.store.factory import open_reader
 
 HOST = "127.0.0.1"
 QUEUE, INCOMING = r".\private$\q", r".\private$\in"
@@ -39,7 +39,7 @@ LAST = 2**56 - 1
 
 
 def fill(data: Path, messages: int) -> int:
-    """Gives the number by which the store knows the queue."""
+    """Fill the queue; returns the number that the store gives it."""
     with tiercel.open(data) as qm:
         queue = qm.create_queue(QUEUE)
         qm.create_queue(INCOMING)
@@ -135,8 +135,8 @@ def readers(url: str, queries: list[dict[str, object]]) -> Callable[[], float]:
 
 
 def without_http(data: Path, slot: int) -> float:
-    """The same batches made here."""
-    with LmdbReader(data) as reader:
+    """Build the same batches in this process."""
+    with open_reader(data) as reader:
         start, rows = time.perf_counter(), 0
         for batch in ranges.stored(reader, StoredQueue(QUEUE, None, slot, None), 0, LAST, Projection()):
             rows += batch.num_rows

@@ -87,7 +87,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Not for good: the query that starts again has the same name and batch. Spark does not tell what
-        failed tasks have staged; what nobody publishes the queue manager throws away in time.
+        failed tasks have staged; unpublished rows are discarded by the queue manager after a time limit.
         """
         for app in sorted({message.app for message in messages if isinstance(message, Staged)}):
             _discard(self._options, app, str(batchId), for_good=False)

@@ -96,7 +96,7 @@ class TestPrimitives:
     @pytest.mark.parametrize(
         ("kind", "data", "problem"),
         [
-            (DECIMAL, text("1e1000000"), "is no decimal"),
+            (DECIMAL, text("1e1000000"), "is not a valid decimal"),
             (DATE_TIME, b"\xff" * 8, "no moment from the year 1 to 9999"),
             (CHAR, b"\xff", "needs 3 bytes, 1 are left"),
             (STRING_TYPE, text("x")[:1] + b"\xff", "is not UTF-8"),
@@ -229,7 +229,7 @@ class TestArrays:
 
     def test_nulls_are_counted_in_arrays_only(self) -> None:
         made = system_class(1, "T", "a b", member_types(b"\2", b"\2"), b"\x0d\x02")
-        assert "this record is no value" in error(stream(made))
+        assert "this record is not a value" in error(stream(made))
 
 
 class TestMethods:

@@ -127,7 +127,7 @@ class TestWhoDoesNot:
     def test_nobody_gets_a_second_try(self, logons: Logons, kind: AuthenticationType) -> None:
         client, server = logons.pair(kind)
         seen = list(tokens(client, server))
-        with pytest.raises(AuthenticationError, match="nobody waits for"):
+        with pytest.raises(AuthenticationError, match="unexpected token"):
             server.step(seen[0])
         assert server.is_complete
         failed = logons.providers[kind](PRIVACY)
@@ -394,6 +394,6 @@ class TestTheWrongMoment:
 
     def test_no_provider(self) -> None:
         assert acceptors() == {}
-        with pytest.raises(ValueError, match="SCHANNEL is no way"):
+        with pytest.raises(ValueError, match="cannot log on with SCHANNEL"):
             initiator(password("a", "b"), "host", AuthenticationType.SCHANNEL)
         assert ACCOUNTS.find("reader", "EXAMPLE") is not None

@@ -164,7 +164,7 @@ class TestMessages:
             (20, "ffff", "outside of the message"),
             (24, "00000000", "outside of the message"),
             (24, "ffffffff", "outside of the message"),
-            (20, "1800", "NTLMv2 is wanted"),
+            (20, "1800", "not an NTLMv2 response"),
             (36, "0700", "no UTF-16"),
             (60, "34", "UTF-16 are wanted"),
             (0xB2, "ffff", "has no end"),

@@ -20,7 +20,7 @@ class LocalRunner:
     def __init__(self, directory: Path, *, create: bool = False) -> None:
         """Raises `StoreInUseError` when a daemon has it open, `StoreFailedError` when there is none."""
         self._loop = asyncio.get_running_loop()
-        self.turns = 0  # it has one client, which waits for nobody
+        self.turns = 0  # it has only one client
         self._reads = Reads()
         self._alarm = Alarm()
         self.driver = Driver(

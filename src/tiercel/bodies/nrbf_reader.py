@@ -122,7 +122,7 @@ class Reader:
             return self._character(field)
         if kind is PrimitiveType.Decimal:
             return self._decimal(field)
-        raise self.error(field, f"{kind.name} is no type of a bare value")
+        raise self.error(field, f"{kind.name} cannot be the type of a bare value")
 
     def primitives(self, kind: PrimitiveType, count: int, field: str) -> list[Any] | bytes | str:
         if kind is PrimitiveType.Byte:
@@ -161,5 +161,5 @@ class Reader:
     def _decimal(self, field: str) -> str:
         text = self.string(field)
         if not _DECIMAL.fullmatch(text):
-            raise self.error(field, f"{text[:40]!a} is no decimal")
+            raise self.error(field, f"{text[:40]!a} is not a valid decimal")
         return text

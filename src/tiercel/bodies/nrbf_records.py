@@ -111,7 +111,7 @@ class _Parser:
             return None
         if record in _OBJECTS:
             return self._use(Reference(self._object(record).id))
-        raise self._reader.error("RecordTypeEnum", "this record is no value")
+        raise self._reader.error("RecordTypeEnum", "this record is not a value")
 
     def _use(self, reference: Reference) -> Reference:
         self._stream.uses[reference.id] += 1

@@ -176,19 +176,19 @@ def _double(text: str) -> float:
 
 def _check(pattern: re.Pattern[str], text: str, noun: str) -> None:
     if not pattern.fullmatch(text):
-        raise ValueError(f"{text[:40]!a} is no {noun}")
+        raise ValueError(f"{text[:40]!a} is not a valid {noun}")
 
 
 def _boolean(text: str) -> bool:
     if text not in _BOOLEANS:
-        raise ValueError(f"{text[:40]!a} is no boolean")
+        raise ValueError(f"{text[:40]!a} is not a valid boolean")
     return _BOOLEANS[text]
 
 
 def _char(text: str) -> str:
     code = _integer(text)
     if not 0 <= code <= 0xFFFF:
-        raise ValueError(f"{code} is no character")
+        raise ValueError(f"{code} is not a valid character")
     return valid_text(chr(code))
 
 

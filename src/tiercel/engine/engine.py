@@ -153,7 +153,7 @@ class Engine:
         self._set_system_queues()
         manager.queue_manager_state = QueueManagerState.READY
         self.begin(now)
-        core.effects = self.commit()  # what ended while nobody ran: the first commit tells of it
+        core.effects = self.commit()  # reports what ended while the engine was down
 
     def _set_system_queues(self) -> None:
         manager, system = self.queue_manager, self._catalog.system

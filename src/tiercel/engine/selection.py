@@ -76,7 +76,7 @@ def _packet(data: bytes) -> UserMessage:
 
 
 class _Transactions:
-    """The transactions that began in the messages seen, by stream, and whose end is awaited."""
+    """The transactions that began in the messages seen, by stream, and have not ended."""
 
     def __init__(self, overdue: int) -> None:
         self._overdue = overdue

@@ -209,7 +209,7 @@ class UnsupportedAccessModeError(MqError):
 
 class InvalidHandleError(MqError):
     code, name = 0xC00E0007, "MQ_ERROR_INVALID_HANDLE"
-    meaning = "this is no open handle"
+    meaning = "the handle is not open"
     fix = "open the queue and use the handle that this returns"
 
 

@@ -188,7 +188,7 @@ class DirectFormatName(FormatName):
 
     def _check(self) -> None:
         if not _is_address(self.protocol, self.path.computer):
-            problem = f"{shown(self.path.computer)} is no address of the protocol {self.protocol}"
+            problem = f"{shown(self.path.computer)} is not a valid {self.protocol} address"
             raise _illegal(self, problem, fix=_ADDRESS_FORMS[self.protocol])
         if self.path.kind is PathKind.SYSTEM and self.path.queue.casefold() not in _SYSTEM_QUEUES:
             problem = f"there is no system queue {shown(self.path.queue)}"
@@ -275,7 +275,7 @@ class MulticastFormatName(FormatName):
         form = "MULTICAST=address:port, as in MULTICAST=234.1.1.1:8001"
         address, port = _match(r"([0-9.]{7,15}):(0|[1-9][0-9]{0,4})", value, form)
         if not _is_ip(address):
-            raise _illegal(f"MULTICAST={value}", f"{address} is no IPv4 address", f"write {form}")
+            raise _illegal(f"MULTICAST={value}", f"{address} is not an IPv4 address", f"write {form}")
         return cls(IPv4Address(address), int(port))
 
     def __str__(self) -> str:

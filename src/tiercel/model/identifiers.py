@@ -22,7 +22,7 @@ class MessageId(NamedTuple):
     def parse(cls, text: str) -> "MessageId":
         lineage, separator, uniquifier = text.partition("\\")
         if not (separator and uniquifier.isascii() and uniquifier.isdigit()) or len(uniquifier) > 10:
-            raise ValueError(f"{text[:80]!r} is no message id; write it as {{guid}}\\number")
+            raise ValueError(f"{text[:80]!r} is not a valid message id; write it as {{guid}}\\number")
         if (number := int(uniquifier)) > 0xFFFF_FFFF:
             raise ValueError(f"{number} is too large for a message id; the largest number is {0xFFFF_FFFF}")
         return cls(UUID(lineage), number)

@@ -1,6 +1,6 @@
 """The time that traced messages took from the first computer on their route to the last.
 
-Every computer that a traced message passes sends a report [MS-MQQB 3.1.5.8.9]: the label names the message
+Every computer that a traced message passes sends a report ([MS-MQQB] 3.1.5.8.9): the label names the message
 and its hop count, the body names its destination queue. The reports of one message, in order of time, are its
 journey.
 """

@@ -182,7 +182,7 @@ def _log_ticks(low: float, last: float, high: float) -> list[float]:
 
 
 def short_queue(name: str | None) -> str:
-    r"""`orders` of `server\private$\orders`; what has no queue is called so."""
+    r"""`orders` of `server\private$\orders`, or "(no queue)"."""
     if not name:
         return "(no queue)"
     return name.replace("/", "\\").rpartition("\\")[2] or name

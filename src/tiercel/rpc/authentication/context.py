@@ -64,7 +64,7 @@ class Context(ABC):
 
     def step(self, token: bytes) -> bytes | None:
         if self._has_failed or self.protector is not None:
-            raise AuthenticationError("a token came that nobody waits for")
+            raise AuthenticationError("unexpected token")
         try:
             return self._step(token)
         except AuthenticationError:

@@ -38,7 +38,7 @@ class Initiator(Context):
     ) -> None:
         super().__init__(level)
         if kind not in _PROTOCOLS:
-            raise ValueError(f"{kind.name} is no way to log on here")
+            raise ValueError(f"cannot log on with {kind.name}")
         self._is_wrapped = kind is AuthenticationType.SPNEGO
         self._has_signed = self._has_verified = False
         self._flags = 0
@@ -51,7 +51,7 @@ class Initiator(Context):
                 context_req=WANTED,
             )
         except Exception as problem:  # the libraries raise arbitrary exceptions
-            raise AuthenticationError(f"there is no way to log on to {host}: {problem}") from problem
+            raise AuthenticationError(f"cannot log on to {host}: {problem}") from problem
 
     def _step(self, token: bytes) -> bytes | None:
         try:

@@ -76,7 +76,7 @@ def read_flags_of_authenticate(data: bytes) -> int:
 
 def _check_type(data: bytes, wanted: int, size: int) -> None:
     if (kind := message_type(data)) != wanted:
-        raise DecodeError("NTLM", "MessageType", 8, f"is {kind}, and {wanted} is awaited")
+        raise DecodeError("NTLM", "MessageType", 8, f"must be {wanted}, not {kind}")
     if len(data) < size:
         raise DecodeError("NTLM", "NegotiateFlags", 12, f"needs {size} bytes, {len(data)} are left")
 
@@ -137,7 +137,7 @@ class Authenticate:
             fields[name] = data[offset : offset + size]
         answer = fields["NtChallengeResponse"]
         if len(answer) < _PROOF_SIZE + _BLOB_SIZE:
-            problem = "an answer of NTLMv2 is wanted; older ones and none at all are refused"
+            problem = "not an NTLMv2 response; older ones and anonymous logons are refused"
             raise DecodeError("NTLM", "NtChallengeResponse", 20, problem)
         if not flags & UNICODE:
             raise DecodeError("NTLM", "NegotiateFlags", 60, "names in UTF-16 are wanted")

@@ -150,13 +150,13 @@ class _Der:
     def only_as(self, wanted: int) -> "_Der":
         tag, value = self.only()
         if tag != wanted:
-            raise value.error("tag", f"is {tag:#04x}, and {wanted:#04x} is awaited")
+            raise value.error("tag", f"must be {wanted:#04x}, not {tag:#04x}")
         return value
 
     def expect(self, wanted: int) -> "_Der":
         tag, value = self._next()
         if tag != wanted:
-            raise value.error("tag", f"is {tag:#04x}, and {wanted:#04x} is awaited")
+            raise value.error("tag", f"must be {wanted:#04x}, not {tag:#04x}")
         return value
 
     def tagged(self) -> "dict[int, _Der]":
