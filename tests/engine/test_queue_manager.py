@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 
 import tiercel
+from tiercel.engine.arrivals import Source
 from tiercel.engine.attributes import decode_attributes, encode_attributes
 from tiercel.engine.engine import Engine
 from tiercel.engine.identity import Identity
@@ -23,13 +24,14 @@ from tiercel.model.codes import (
 )
 from tiercel.model.errors import MqError
 from tiercel.model.format_name import FormatName
+from tiercel.model.identifiers import TxSequenceId
 from tiercel.model.path_name import PathName
 from tiercel.model.queue import DirectoryObject, OutgoingQueue, durability
 from tiercel.model.queue_manager import ConnectedNetwork, QueueManager
 from tiercel.store.interface import Keyspace
 from tiercel.store.memory_store import MemoryStore, Write
 
-from .harness import ALICE, NOW, World, refused
+from .harness import ALICE, NOW, RECOVERABLE, World, foreign_packet, refused
 
 KEPT = {Durability.PERSISTENT, Durability.DIRECTORY}
 # Made by parts that are not there yet (keys, streams of sessions), or kept as a counter of the store.
@@ -297,6 +299,21 @@ class TestQueueManagerState:
         world.engine.queue_manager.queue_manager_state = state
         with refused(0xC00E000B):
             world.engine.begin(NOW)
+
+    @pytest.mark.parametrize("transactional", [False, True])
+    def test_a_message_that_came_in_the_last_batch_is_not_taken_twice(
+        self, world: World, transactional: bool
+    ) -> None:
+        box = world.create("q", transactional=transactional)
+        place = {"transaction_id": 1, "tx_sequence_id": TxSequenceId(1, 1), "tx_sequence_number": 1}
+        how: dict[str, Any] = place if transactional else {"delivery": RECOVERABLE}
+        packet = foreign_packet(b"1", destination_queue=box.name, **how)
+        source = Source(packet.source_queue_manager, "192.0.2.9", is_direct=True)
+        world.engine.begin(world.now)
+        world.engine.arrivals.arrive([packet], source)
+        world.restart()
+        world.run(lambda: world.engine.arrivals.arrive([packet], source))
+        assert box.bodies() == [b"1"]
 
 
 class TestInitialization:
