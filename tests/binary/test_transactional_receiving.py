@@ -10,6 +10,7 @@ from tiercel.engine.incoming_streams import IncomingStream
 from tiercel.model.codes import MessageClass, QueuePrivacyLevel
 from tiercel.model.format_name import PrivateFormatName
 from tiercel.model.identifiers import MessageId, TxSequenceId
+from tiercel.model.limits import INFINITE, TIME_TO_REACH_QUEUE_DEFAULT_S
 from tiercel.wire.order_ack import FinalAck, OrderAck, build_order_ack, recognise
 from tiercel.wire.queue_names import DirectQueueFormatName, PrivateQueueFormatNameId
 from tiercel.wire.structure import encode_guid
@@ -194,6 +195,29 @@ class TestOrderAcks:
         sender.call(here).send(packet)
         net.sleep(1)
         assert sender.order_acks == [(whole(), 1)]
+
+    @pytest.mark.conformance("MQQB-159")
+    @pytest.mark.usefixtures("box")
+    def test_none_for_a_routed_message_when_the_session_is_gone(
+        self, net: Net, here: Qm, sender: Hand
+    ) -> None:
+        sender.send(net.hand().transactional(here.name_of("tx"), 1))
+        sender.hang_up()
+        net.sleep(10)
+        assert list(here.engine.outgoing.queues()) == []
+
+    @pytest.mark.usefixtures("box")
+    def test_only_those_that_a_router_carries_expire(self, net: Net, here: Qm, sender: Hand) -> None:
+        """A newer one supersedes it, and it must not wait for ever for a sender that is gone."""
+        source = net.hand()
+        here.configure(machines={source.guid: (source.address,)})
+        name = here.name_of("tx")
+        sender.send(sender.transactional(name, 1), source.transactional(name, 1))
+        net.sleep(1)
+        ((_, direct),) = sender.arrivals
+        ((_, routed),) = source.arrivals
+        assert direct.time_to_reach_queue == INFINITE
+        assert routed.time_to_reach_queue == TIME_TO_REACH_QUEUE_DEFAULT_S
 
     @pytest.mark.conformance("MQQB-160")
     def test_they_never_run_ahead_of_what_is_missing(

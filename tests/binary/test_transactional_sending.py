@@ -164,8 +164,23 @@ class TestResending:
         hand.clear()
         net.sleep(30)
         assert hand.bodies == [b"1", b"2", b"3"]
+        assert [packet.previous_number for packet in hand.messages] == [0, 1, 2]
         flight = here.protocol.sessions[0].flight
         assert flight.size == 7
+
+    @pytest.mark.conformance("MQQB-139")
+    def test_a_session_ack_of_the_first_attempt_counts_for_nothing(
+        self, net: Net, hand: Hand, box: Box
+    ) -> None:
+        send(box, b"1", b"2")
+        hand.order_ack(hand.messages[0])
+        net.sleep(30)
+        assert hand.bodies == [b"1", b"2", b"2"]
+        hand.ack(stored=2)
+        hand.order_ack(hand.messages[1])
+        assert waiting(box) == 1
+        hand.ack()
+        assert waiting(box) == 0
 
     @pytest.mark.conformance("MQQB-145")
     def test_after_an_answer_it_is_patient_no_longer(self, net: Net, hand: Hand, box: Box) -> None:
@@ -267,6 +282,22 @@ class TestOrderAcks:
         assert seen() == [2, 3, 3, 4, 1, 1, 2, 0, 30, start + 70]
         hand.order_ack(hand.messages[2])
         assert seen() == [3, 0, 0, 4, 2, 0, 3, 0, 30, 0]
+
+    @pytest.mark.conformance("MQQB-146")
+    def test_management_sees_the_same_after_a_restart(self, here: Qm, hand: Hand, box: Box) -> None:
+        send(box, b"1", b"2", b"3", positive_journaling=True)
+        hand.ack()
+        hand.order_ack(hand.messages[1])
+        before = here.outgoing(box).transfer_info
+        here.kill()
+        after = here.outgoing(box).transfer_info
+        assert after is not before
+        for name in (
+            "eod_last_ack", "eod_first_non_ack", "eod_last_non_ack", "eod_next_seq",
+            "eod_last_ack_count", "eod_last_ack_time", "eod_no_ack_count", "eod_no_read_count",
+        ):  # fmt: skip
+            assert getattr(after, name) == getattr(before, name), name
+        assert (after.eod_last_ack.number, after.eod_no_ack_count) == (2, 1)
 
 
 def awaiting(here: Qm) -> list[bytes]:

@@ -10,6 +10,7 @@ from tiercel.wire.message import read_message
 from tiercel.wire.user_message import UserMessage
 
 from .harness import NOW, Box, World
+from .test_damage import damage
 
 EXPRESS = DeliveryGuarantee.EXPRESS
 
@@ -70,6 +71,14 @@ class TestTimes:
 
     def test_in_an_empty_queue(self, box: Box) -> None:
         assert at(box, NOW) == 0
+
+    @pytest.mark.parametrize("time", [0, NOW + 1])
+    def test_a_damaged_message_has_none(self, durable_world: World, time: int) -> None:
+        box = durable_world.create("q")
+        box.send(b"damaged")
+        damage(durable_world, b"damaged", lambda data: data[:3])
+        assert at(box, time) == 0
+        assert box.state.count == 0
 
 
 class TestExpress:

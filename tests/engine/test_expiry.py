@@ -2,6 +2,7 @@
 
 import pytest
 
+from tiercel.engine.handles import Found, Waiter
 from tiercel.engine.transaction import Transaction
 from tiercel.model.codes import MessageClass, QueueAccess
 from tiercel.model.message import Message
@@ -53,6 +54,19 @@ class TestTimeToBeReceivedTimer:
         box.send(b"x", delivery=delivery, time_to_be_received=0)
         assert world.removed() == [EXPIRED]
         assert (box.state.count, waiter.is_done, world.discarded()) == (0, False, [EXPIRED])
+
+    @EITHER
+    @pytest.mark.conformance("DMPR-119")
+    def test_nor_can_it_be_received_in_the_same_batch(self, world: World, box: Box, delivery: int) -> None:
+        sending, receiving = box.open(QueueAccess.SEND), box.open(QueueAccess.RECEIVE)
+
+        def send_and_receive() -> Found | Waiter:
+            message = Message(b"x", delivery=delivery, time_to_be_received=0)
+            world.engine.sending.send(sending, message)
+            return world.engine.reading.receive(receiving, 5)
+
+        assert isinstance(world.run(send_and_receive), Waiter)
+        assert world.discarded() == [EXPIRED]
 
     @EITHER
     @pytest.mark.conformance("DMPR-119", "DMPR-095")

@@ -6,7 +6,7 @@ import pytest
 
 from tiercel.model.codes import MessageClass, QueueAccess, TransactionalOperationType
 from tiercel.model.errors import MqError
-from tiercel.model.identifiers import NO_SEQUENCE
+from tiercel.model.identifiers import NO_SEQUENCE, TxSequenceId
 from tiercel.model.path_name import PathName
 
 from .harness import ALL_ACKNOWLEDGEMENTS, Box, World, refused
@@ -252,7 +252,8 @@ class TestMessagesOfATransaction:
         assert [each.tx_sequence_number for each in messages] == [first + n for n in range(4)]
         assert [each.previous_tx_sequence_number for each in messages] == [first + n - 1 for n in range(4)]
         assert len({each.tx_sequence_id for each in messages}) == 1
-        assert messages[0].tx_sequence_id != NO_SEQUENCE
+        created = world.engine.queue_manager.create_time
+        assert messages[0].tx_sequence_id == TxSequenceId(created, orders.state.slot)
         assert [each.first_in_transaction for each in messages] == [True, False, False, True]
         assert [each.last_in_transaction for each in messages] == [False, False, True, True]
         numbers = [each.transaction_id for each in messages]

@@ -41,6 +41,19 @@ def test_an_old_python_is_refused(tmp_path: Path) -> None:
 
 
 def test_pythons_finds_this_one() -> None:
+    version, folder = "{}.{}".format(*sys.version_info), Path(sys.executable).parent
+    found = subprocess.run(  # noqa: S603  # our own script
+        [sys.executable, str(ROOT / "tools" / "pythons")],
+        env=os.environ | {"PATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    listed, python = found.stdout.split()
+    assert (listed, Path(python).parent) == (version, folder)
+
+
+def test_pythons_lists_each_version_once() -> None:
     found = subprocess.run(  # noqa: S603  # our own script
         [sys.executable, str(ROOT / "tools" / "pythons")], capture_output=True, text=True, check=True
     )

@@ -92,12 +92,13 @@ class TestEnlistRemoteTransaction:
         site = Site(has_coordinator=has_coordinator)
         orders = site.create("orders", transactional=True)
         site.put(orders, b"1")
-        a, transaction = site.reader().open("orders"), uuid4()
-        with refused(0xC00E0058 if has_coordinator else 0xC00E004C):
-            a.reader.enlist(transaction, TransactionEnlistError("transaction"))
-        for how in ({}, {"timeout_ms": 1000}):
-            with refused(TRANSACTION_SEQUENCE):
-                a.receive(transaction=transaction, **how)
+        a = site.reader().open("orders")
+        for transaction in (uuid4(), site.begin().id):  # one of an application, which must not lend itself
+            with refused(0xC00E0058 if has_coordinator else 0xC00E004C):
+                a.reader.enlist(transaction, TransactionEnlistError("transaction"))
+            for how in ({}, {"timeout_ms": 1000}):
+                with refused(TRANSACTION_SEQUENCE):
+                    a.receive(transaction=transaction, **how)
         assert orders.bodies() == [b"1"]
 
     def test_one_without_an_identifier(self, a: Remote) -> None:
@@ -154,8 +155,9 @@ class TestStartTransactionalReceive:
     @pytest.mark.conformance("MQRR-120")
     def test_a_queue_that_is_not_transactional(self, site: Site, a: Remote, tx: UUID) -> None:
         site.create("q").send(b"1")
-        with refused(TRANSACTION_USAGE):
-            a.reader.open("q").receive(transaction=tx)
+        for transaction in (tx, uuid4()):  # before it is looked for
+            with refused(TRANSACTION_USAGE):
+                a.reader.open("q").receive(transaction=transaction)
 
     @pytest.mark.conformance("MQRR-120")
     @pytest.mark.parametrize("action", [PEEKING, PEEKING_NEXT, *list(LookupAction)[:3]])
@@ -163,8 +165,9 @@ class TestStartTransactionalReceive:
         site.put(site.box("orders"), b"1", b"2")
         how: dict[int, dict[str, Any]] = {PEEKING: {}, PEEKING_NEXT: {"cursor": a.cursor()}}
         by_lookup_id = {"lookup_id": a.peek().lookup_id}
-        with refused(TRANSACTION_USAGE):
-            a.start(action, transaction=tx, **how.get(action, by_lookup_id)).check()
+        for transaction in (tx, uuid4()):
+            with refused(TRANSACTION_USAGE):
+                a.start(action, transaction=transaction, **how.get(action, by_lookup_id)).check()
 
     @pytest.mark.conformance("MQRR-121")
     @pytest.mark.parametrize("way", ["first", "cursor", "current", "next", "previous", "waiting"])

@@ -102,6 +102,32 @@ class TestAFullMap:
         assert 0 < len(trials) < 60
         store.close()
 
+    def test_after_it_was_full_once_a_large_move_finds_the_freed_pages(self, directory: Path) -> None:
+        """The room that it needs is much larger than the reserve that has to be left."""
+        store, count = filled(directory)
+        for start in range(0, count, 1000):
+            batch = store.begin()
+            batch.delete_many(MESSAGES, (key(1, number) for number in range(start, start + 1000)))
+            batch.commit()
+        batch = store.begin()
+        batch.reserve_to_move(1, 4 * store.reserve_bytes)
+        batch.put(MESSAGES, key(2, 0), bytes(4 * store.reserve_bytes))
+        batch.commit()
+        store.close()
+
+    def test_refusals_alone_commit_nothing(self, directory: Path) -> None:
+        """A commit of the store itself makes freed pages available; without new ones it is not repeated."""
+        store, _ = filled(directory)
+        commits = []
+        for _ in range(5):
+            batch = store.begin()
+            with pytest.raises(StoreFullError):
+                batch.reserve(12 * MIB)
+            batch.commit()
+            commits.append(store._environment.info()["last_txnid"])
+        assert len(set(commits[1:])) == 1
+        store.close()
+
     def test_without_a_reservation_the_batch_is_lost_but_not_the_store(self, directory: Path) -> None:
         store = LmdbStore.open(directory, max_bytes=MIB)
         batch = store.begin()

@@ -60,6 +60,13 @@ def test_a_commit_that_fails_stops_the_store(kept: bool, left: dict[bytes, bytes
     assert committed(store.crash())[MESSAGES] == left
 
 
+def test_the_error_of_a_failed_commit_names_its_cause() -> None:
+    fault = CommitFails(kept=False)
+    with pytest.raises(StoreFailedError) as failed:
+        two_batches(MemoryStore(faults=stop_at(3, fault)))
+    assert failed.value.__cause__ is fault
+
+
 def test_the_hook_is_told_what_and_how_many() -> None:
     seen: list[tuple[Write, int]] = []
     store = MemoryStore(faults=lambda write, count: seen.append((write, count)))

@@ -27,23 +27,28 @@ class RecordingBatch:
         return getattr(self._batch, name)
 
     def put(self, space: Keyspace, key: bytes, value: bytes) -> None:
+        self._store.verbs.add("put")
         self._batch.put(space, key, value)
         self._changes.append((space, key, value))
 
     def put_many(self, space: Keyspace, records: Sequence[tuple[bytes, bytes]]) -> None:
+        self._store.verbs.add("put_many")
         self._batch.put_many(space, records)
         self._changes += [(space, key, value) for key, value in records]
 
     def delete(self, space: Keyspace, key: bytes) -> bool:
+        self._store.verbs.add("delete")
         self._changes.append((space, key, None))
         return self._batch.delete(space, key)
 
     def delete_many(self, space: Keyspace, keys: Iterable[bytes]) -> None:
+        self._store.verbs.add("delete_many")
         keys = list(keys)
         self._batch.delete_many(space, keys)
         self._changes += [(space, key, None) for key in keys]
 
     def take(self, space: Keyspace, at_least: bytes, below: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        self._store.verbs.add("take")
         taken = self._batch.take(space, at_least, below, limit)
         self._changes += [(space, key, None) for key, _ in taken]
         return taken
@@ -59,6 +64,7 @@ class RecordingStore:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.shipped: list[list[Change]] = []
+        self.verbs: set[str] = set()  # that have changed something
 
     def begin(self) -> Batch:
         recording: Any = RecordingBatch(self, self._store.begin())
@@ -101,5 +107,9 @@ def test_a_replica_has_every_record_of_a_queue_manager(store: Store) -> None:
         orders.receive(timeout=0)
         plain.receive(timeout=0)
         manager.queue(r".\private$\plain").purge()
+        for number in range(5):
+            plain.send(tiercel.Message(b"%d" % number, delivery=RECOVERABLE))
+        manager.consumer("reader").claim(r".\private$\plain")
+        assert recording.verbs == {"put", "put_many", "delete", "delete_many", "take"}
         assert committed(replayed(recording.shipped)) == committed(store)
         assert len(recording.shipped) > 10

@@ -87,6 +87,11 @@ class TestAlignment:
         assert header.rest == bytes.fromhex("0000cdcdcdcdcdcd")
         assert header.encode() == data
 
+    def test_padding_that_does_not_fill_the_gap_cannot_be_written(self) -> None:
+        element = MQFFormatNameElement(1, b"\xab\xcd\xef", PublicQueueFormatName(GUID_A))
+        with pytest.raises(ValueError, match="3 bytes of padding do not fill a gap of 2"):
+            MQFAddressHeader.of(0x0064, (element,))
+
 
 class TestMQFAddressHeader:
     """[MS-MQMQ] 2.2.20.2"""

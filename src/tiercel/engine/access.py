@@ -6,11 +6,10 @@ from tiercel.engine.catalog import Catalog
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import QueueAccess, QueueAccessMask, SenderIdType
 from tiercel.model.errors import AccessDeniedError, DecodeError
-from tiercel.model.sid import ADMINISTRATORS, EVERYONE, LOCAL_SYSTEM, SecurityIdentifier
+from tiercel.model.sid import ADMINISTRATORS, EVERYONE, SecurityIdentifier
 from tiercel.security.access import QUEUE_MAPPING, Token, allows
 from tiercel.security.defaults import default_queue_descriptor
 from tiercel.security.descriptor import SecurityDescriptor
-from tiercel.security.unix import is_known_owner
 from tiercel.wire.structure import encode_guid
 from tiercel.wire.user_message import UserMessage
 
@@ -35,7 +34,6 @@ class Access:
         return default_queue_descriptor(
             token.user,
             supplied=given,
-            is_domain_user=lambda sid: is_known_owner(sid) or sid == LOCAL_SYSTEM,
             # Windows lets Everyone send to a new queue; the text only where SRMP is on, and no peer could.
             srmp=self._everyone_may_send or self._catalog.queue_manager.srmp_http_support,
         ).encode()

@@ -281,7 +281,7 @@ class Response(Call):
 
 @dataclass(slots=True)
 class ServerPort(Response):
-    port: U32 = 0
+    port: U32
 
 
 @dataclass(slots=True)

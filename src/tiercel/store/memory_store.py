@@ -114,11 +114,9 @@ class MemoryStore:
     def ended(self) -> None:
         self._batch = None
 
-    def fail(self, problem: str, error: Exception) -> StoreFailedError:
+    def fail(self, problem: str) -> StoreFailedError:
         self._failure = problem
-        failure = StoreFailedError(self.name, problem=problem)
-        failure.__cause__ = error
-        return failure
+        return StoreFailedError(self.name, problem=problem)
 
     def raise_if_failed(self) -> None:
         if self._failure is not None:
@@ -237,7 +235,7 @@ class MemoryBatch(MemoryView):
             raise
         except CommitFails as failure:
             self._end(keep=failure.kept)
-            raise self._store.fail("a commit failed (a fault on demand)", failure) from failure
+            raise self._store.fail("a commit failed (a fault on demand)") from failure
         self._end(keep=True)
 
     def abort(self) -> None:
