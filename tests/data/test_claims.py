@@ -2,12 +2,13 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 
 import pytest
 
 import tiercel
-from data.served import Served, serving
+from data.served import Answer, Served, serving
 
 MESSAGES = 2500
 QUEUES = [rf".\private$\q{number}" for number in range(20)]
@@ -141,6 +142,22 @@ class TestClaim:
         assert claim["hi"] == 3
 
 
+@contextmanager
+def waiting_claim(served: Served, consumer: str, queue: str) -> Iterator[list[Answer]]:
+    """A claim that waits behind the ten messages of the queue; its answer is there after the block."""
+    epoch = served.post(f"/consumers/{consumer}/attach", queues=[queue])["epoch"]
+    served.post(f"/consumers/{consumer}/claim", epoch=epoch, queue=queue, start=0)
+    claim = {"epoch": epoch, "queue": queue, "start": 10, "wait_ms": 60_000}
+    found: list[Answer] = []
+    waiting = threading.Thread(
+        target=lambda: found.append(served.post(f"/consumers/{consumer}/claim", **claim))
+    )
+    waiting.start()
+    waiting.join(0.3)
+    yield found
+    waiting.join()
+
+
 class TestLongPoll:
     def test_ends_with_nothing(self, served: Served, new_queue: NewQueue) -> None:
         queue = new_queue()
@@ -150,39 +167,17 @@ class TestLongPoll:
         assert (claim["lo"], claim["hi"], claim["weights"]) == (10, 10, [])
 
     def test_is_woken_by_a_message(self, served: Served, new_queue: NewQueue) -> None:
-        queue, found = new_queue(), []
-        epoch = served.post("/consumers/w/attach", queues=[queue])["epoch"]
-        served.post("/consumers/w/claim", epoch=epoch, queue=queue, start=0)
-
-        def wait() -> None:
-            found.append(
-                served.post("/consumers/w/claim", epoch=epoch, queue=queue, start=10, wait_ms=60_000)
-            )
-
-        waiting = threading.Thread(target=wait)
-        waiting.start()
-        waiting.join(0.3)
-        assert not found
-        served.publish(queue, [{"body": b"new"}], transactional=False)
-        waiting.join()
+        queue = new_queue()
+        with waiting_claim(served, "w", queue) as found:
+            assert not found
+            served.publish(queue, [{"body": b"new"}], transactional=False)
         assert (found[0]["lo"], found[0]["hi"]) == (10, 11)
 
     def test_of_an_old_driver_ends_when_a_message_comes(self, served: Served, new_queue: NewQueue) -> None:
-        queue, found = new_queue(), []
-        epoch = served.post("/consumers/o/attach", queues=[queue])["epoch"]
-        served.post("/consumers/o/claim", epoch=epoch, queue=queue, start=0)
-
-        def wait() -> None:
-            found.append(
-                served.post("/consumers/o/claim", epoch=epoch, queue=queue, start=10, wait_ms=60_000)
-            )
-
-        waiting = threading.Thread(target=wait)
-        waiting.start()
-        waiting.join(0.3)
-        served.post("/consumers/o/attach", queues=[queue])
-        served.publish(queue, [{"body": b"new"}], transactional=False)
-        waiting.join()
+        queue = new_queue()
+        with waiting_claim(served, "o", queue) as found:
+            served.post("/consumers/o/attach", queues=[queue])
+            served.publish(queue, [{"body": b"new"}], transactional=False)
         assert found[0].status == 409
         assert served.get("/head", queue=queue)["count"] == 1
 

@@ -9,7 +9,14 @@ from typing import Generic, Protocol, Self, TypeVar
 from uuid import UUID
 
 from tiercel.client.interfaces import Transaction
-from tiercel.client.translate import check_exists, check_text, check_timeout, format_name_of, message_of
+from tiercel.client.translate import (
+    check_exists,
+    check_text,
+    check_timeout,
+    format_name_of,
+    message_of,
+    peek_each,
+)
 from tiercel.engine import transaction as engine_transaction
 from tiercel.engine.attributes import SETTABLE, SETTABLE_OF_MANAGER
 from tiercel.engine.claims import ClaimStatus
@@ -19,8 +26,6 @@ from tiercel.engine.queue_state import QueueState
 from tiercel.model.errors import (
     InvalidHandleError,
     InvalidParameterError,
-    IoTimeoutError,
-    MessageNotFoundError,
     MqError,
 )
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
@@ -234,14 +239,7 @@ class EmbeddedCursor:
         return message_of(self._runtime.block(result) if isinstance(result, Waiter) else result)
 
     def __iter__(self) -> Iterator[Message]:
-        read = self.peek
-        while True:
-            try:
-                message = read(0)
-            except (IoTimeoutError, MessageNotFoundError):
-                return
-            yield message
-            read = self.peek_next
+        return peek_each(self.peek, self.peek_next)
 
     def close(self) -> None:
         if self._driver.is_open:

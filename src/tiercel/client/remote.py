@@ -24,8 +24,8 @@ from tiercel.client.logon import connection, with_arguments_of
 from tiercel.client.read_ahead import AHEAD, Held, ReadAhead, Until
 from tiercel.client.remote_aio import AsyncRemoteCursor, AsyncRemoteQueue, AsyncRemoteQueueManager
 from tiercel.client.remote_message import RemoteMessage
-from tiercel.client.translate import check_timeout
-from tiercel.model.errors import IoTimeoutError, MessageNotFoundError, ServiceNotAvailableError, TiercelError
+from tiercel.client.translate import check_timeout, peek_each
+from tiercel.model.errors import ServiceNotAvailableError, TiercelError
 from tiercel.model.format_name import FormatName
 
 T = TypeVar("T")
@@ -291,11 +291,4 @@ class RemoteCursor:
         self._thread.later(lambda: self._queue.leave(message))
 
     def __iter__(self) -> Iterator[RemoteMessage]:
-        read = self.peek
-        while True:
-            try:
-                message = read(0)
-            except (IoTimeoutError, MessageNotFoundError):
-                return
-            yield message
-            read = self.peek_next
+        return peek_each(self.peek, self.peek_next)

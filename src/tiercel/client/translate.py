@@ -1,15 +1,26 @@
 """Translates between what users pass and get, and what the engine takes and returns."""
 
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
 from tiercel.engine.handles import Found
 from tiercel.engine.messages import set_record
 from tiercel.model.codes import MessageSeekAction
-from tiercel.model.errors import IllegalPropertyVariantTypeError, InvalidParameterError, QueueNotFoundError
+from tiercel.model.errors import (
+    IllegalPropertyVariantTypeError,
+    InvalidParameterError,
+    IoTimeoutError,
+    MessageNotFoundError,
+    QueueNotFoundError,
+)
 from tiercel.model.format_name import FormatName
 from tiercel.model.message import Message
 from tiercel.model.queue_name import parse_queue_name
 from tiercel.server.driver import Driver
 from tiercel.wire.message import read_message
 from tiercel.wire.user_message import UserMessage
+
+M = TypeVar("M", bound=Message)
 
 _CURRENT = MessageSeekAction.SEEK_CURRENT  # a module constant: looking up a member of an enum is slow
 _NUMBER = (int, float)
@@ -83,3 +94,15 @@ def seeks(lookup_id: int | None, seek: MessageSeekAction) -> bool:
     if lookup_id is not None or seek in {MessageSeekAction.SEEK_FIRST, MessageSeekAction.SEEK_LAST}:
         return True
     raise InvalidParameterError("seek", problem="it starts from a message", fix="pass its lookup_id")
+
+
+def peek_each(first: Callable[[float], M], following: Callable[[float], M]) -> Iterator[M]:
+    """The messages from a cursor on, with its `peek` and `peek_next`."""
+    peek = first
+    while True:
+        try:
+            message = peek(0)
+        except (IoTimeoutError, MessageNotFoundError):
+            return
+        yield message
+        peek = following
