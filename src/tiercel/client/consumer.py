@@ -6,7 +6,7 @@ r"""A consumer takes messages in batches that it can read again, and acknowledge
     spark.acknowledge("orders", message.claim_seq)
 
 Messages that were claimed and not acknowledged are given again, in the same order and with the same numbers,
-to whoever attaches the same name next. A name has one user at a time: attaching takes it over.
+to the next client that attaches the same name. A name has one user at a time: attaching takes it over.
 """
 
 from collections.abc import Iterator
@@ -163,7 +163,7 @@ class Consumer:
 
 
 def release(driver: Driver, consumer: str, queue: QueueName | None = None) -> None:
-    """Gives the messages of a consumer back, a slice at a time; whoever has it attached is refused then."""
+    """Gives back the messages of a consumer, a slice at a time; an attached client is then refused."""
     engine, name = driver.engine, None if queue is None else _name(queue)
 
     def give_back() -> int:

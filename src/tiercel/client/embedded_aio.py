@@ -315,7 +315,7 @@ class AsyncEmbeddedQueueManager(QueueManagerCore[AsyncEmbeddedQueue]):
         self.driver.run(lambda: self.driver.engine.administration.set_properties(**properties))
 
     async def consumer(self, name: str) -> AsyncConsumer:
-        """Attaches a consumer, and creates it on first use; whoever had it attached before is refused."""
+        """Attaches a consumer, and creates it on first use; a client that had it attached is refused."""
         return AsyncConsumer(self.driver, name)
 
     async def release_claims(self, consumer: str, queue: QueueName | None = None) -> None:

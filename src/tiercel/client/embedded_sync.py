@@ -309,7 +309,7 @@ class EmbeddedQueueManager(QueueManagerCore[EmbeddedQueue]):
         self.driver.run(lambda: self.driver.engine.administration.set_properties(**properties))
 
     def consumer(self, name: str) -> Consumer:
-        """Attaches a consumer, and creates it on first use; whoever had it attached before is refused."""
+        """Attaches a consumer, and creates it on first use; a client that had it attached is refused."""
         return Consumer(self.driver, name)
 
     def release_claims(self, consumer: str, queue: QueueName | None = None) -> None:

@@ -3,8 +3,8 @@
 A claim is a durable two-phase read of many messages: they leave the list of their queue, are invisible to
 others, and stay with the consumer over crashes of either side until it acknowledges them (received) or they
 are released (back to their places). Each gets a number, claim_seq:
-1, 2, 3, without gaps, for each consumer and queue, and never twice. Whoever reads the numbers lo to hi twice
-gets the same messages twice, which is what a data pipeline needs to run a batch again.
+1, 2, 3, without gaps, for each consumer and queue, and never twice. Reading the numbers lo to hi twice
+gives the same messages twice, which is what a data pipeline needs to run a batch again.
 
 A consumer has an epoch, which every attach raises: a run that was replaced by another is refused from then
 on. Claimed messages count for the quotas; their time to be received stands still; a purge leaves them alone.

@@ -154,8 +154,8 @@ class RowMarks:
     """Correlation ids for the rows of a partition, the same whenever the batch is published.
 
     A message id cannot be derived: it names the queue manager that sends, and acknowledgements go by it. So a
-    row carries its mark, in the form of a message id, where it has no correlation id of its own: whoever gets
-    the same mark twice has the same row twice.
+    row carries its mark, in the form of a message id, where it has no correlation id of its own: the same
+    mark twice is the same row twice.
     """
 
     def __init__(self, stage: StageId) -> None:

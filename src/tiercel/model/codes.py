@@ -1,7 +1,7 @@
 """The enumerations of the specifications, with the numbers that go over the wire and into the store.
 
 A codec stores the plain number, because looking an enum member up costs as much as decoding a header, and
-whoever shows it to a person asks the enum. A member of an `IntEnum` equals its number, so comparing works
+code that shows it to a person asks the enum. A member of an `IntEnum` equals its number, so comparing works
 with both. Enumerations that never leave the process have the specification's own word as value.
 """
 

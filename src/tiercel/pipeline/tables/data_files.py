@@ -148,9 +148,7 @@ def schema_of(rows: DataFrame) -> pa.Schema:
 
 
 def nullable(schema: pa.Schema) -> pa.Schema:
-    """The same with every value free to be null: whether Spark thinks that one can be changes with each
-    query.
-    """
+    """The same schema with every column nullable: what Spark infers about that varies by query."""
     return pa.schema([pa.field(each.name, _nullable(each.type)) for each in schema])
 
 
@@ -209,9 +207,7 @@ def _folder_value(value: str | None, exact: bool) -> str:
 
 
 def file_prefix(marks: Mapping[str, int]) -> str:
-    """What a file's name begins with: its batch, so that a reader of the folder can tell where rows came
-    from.
-    """
+    """The start of a file's name: the batch, which shows where the rows came from."""
     app, batch = next(iter(marks.items()))
     return f"{re.sub(r'[^A-Za-z0-9]', '', app)[:12]}-{batch:08d}"
 
