@@ -51,19 +51,46 @@ class Consumer:
 
     # Attaching.
 
-    def attach(self, *, look_again: bool = False) -> None:
-        """Take over the consumer; `look_again` only adds queues that newly match the pattern."""
+    def ends(self) -> dict[str, int]:
+        """The last number of each queue if all its messages were claimed now; attaches nobody."""
+        answer = self._client.look(self.name, claimed_names(self._client, self._options))
+        return {found["guid"]: found["hi"] + found["count"] for found in answer["queues"].values()}
+
+    def attach(self, checkpoint: Offset, *, look_again: bool = False) -> None:
+        """Take over the consumer; `look_again` only adds queues that newly match the pattern.
+
+        A checkpoint that does not fit is refused before the running driver is fenced.
+        """
         if self._epoch is not None and not (look_again and self._options.queue_pattern):
             return
         names = claimed_names(self._client, self._options)
         if self._epoch is not None and self._attached.issuperset(names):
             return
+        if self._epoch is None:
+            self._check_first(checkpoint, self._client.look(self.name, names))
         answer = self._ours(self._client.attach, self.name, names, self._epoch)
         self._epoch, self.queue_manager = answer["epoch"], answer["qm"]
         self._attached.update(names)
-        for name, found in answer["queues"].items():
-            queue = ConsumerQueue(name, found["guid"], found["e"], found["floor"], found["hi"])
+        for queue in _queues(answer):
             self.queues.setdefault(queue.guid, queue)
+
+    def confirm(self) -> None:
+        """Check that no other driver has taken over the consumer."""
+        self._ours(self._client.attach, self.name, (), self._epoch)
+
+    def _check_first(self, checkpoint: Offset, answer: dict[str, Any]) -> None:
+        checkpoint.check_belongs(answer["qm"], self.name)
+        queues = _queues(answer)
+        if not checkpoint.queues and answer["others"] and not self._options.resume_consumer:
+            raise OffsetError(
+                f"consumer {self.name} has claimed messages of {', '.join(answer['others'])} already, and "
+                "this checkpoint is new. Use a consumer of its own for each source and each query"
+            )
+        if self._options.fail_on_data_loss:
+            for guid in sorted(checkpoint.queues.keys() - {queue.guid for queue in queues}):
+                self._lose_queue(guid)
+        for queue in queues:
+            self._check_fits(queue, checkpoint)
 
     def begin(self, start: Offset) -> Offset:
         """The position to claim from: that of the checkpoint, after checking it."""
@@ -71,28 +98,26 @@ class Consumer:
         for guid in sorted(start.queues.keys() - self.queues.keys()):
             self._lose_queue(guid)
         for queue in self.queues.values():
-            offset = self._begin_queue(offset, queue)
+            offset = self._begin_queue(offset, queue, start)
         return offset
 
-    def _begin_queue(self, offset: Offset, queue: ConsumerQueue) -> Offset:
+    def _begin_queue(self, offset: Offset, queue: ConsumerQueue, start: Offset) -> Offset:
         reached = offset.queues.get(queue.guid)
         if not queue.is_begun:
-            self._check_begin(queue, reached)
+            self._check_fits(queue, start)
             queue.is_begun = True
+            if reached is not None:
+                queue.epoch = reached.epoch
         if (reached.hi if reached else 0) >= queue.floor:
             return offset
         size = reached.size_bytes if reached else 0
         return offset.with_queue(queue.guid, Reached(queue.epoch, queue.floor, size, lo=queue.floor))
 
-    def _check_begin(self, queue: ConsumerQueue, reached: Reached | None) -> None:
+    def _check_fits(self, queue: ConsumerQueue, checkpoint: Offset) -> None:
         """Check that the checkpoint fits the consumer: what it would replay must still exist."""
+        reached = checkpoint.queues.get(queue.guid)
         if reached is None:
-            if queue.floor and not self._options.resume_consumer:
-                raise OffsetError(
-                    f"{queue.name}: consumer {self.name} has read {queue.floor} messages already, and this "
-                    "checkpoint is new. If the old one is lost, set resumeConsumer=true to continue "
-                    "after them; for an independent stream, use another consumer"
-                )
+            self._check_new(queue, is_new=not checkpoint.queues)
             return
         if reached.hi > queue.hi:
             raise OffsetError(
@@ -100,13 +125,32 @@ class Consumer:
                 f"queue manager only at {queue.hi}: it was restored from an older copy. Use a new "
                 "checkpointLocation and set resumeConsumer=true"
             )
-        queue.epoch = reached.epoch
         if reached.hi < queue.floor:
             lose(
                 f"{queue.name}: the checkpoint is at message {reached.hi} of consumer {self.name}, but "
                 f"messages up to {queue.floor} were acknowledged or released: it was restored from an "
                 "older copy, or an operator released them",
                 fail=self._options.fail_on_data_loss,
+            )
+
+    def _check_new(self, queue: ConsumerQueue, *, is_new: bool) -> None:
+        """A queue that is not in the checkpoint: another query may be reading what is claimed of it.
+
+        In a checkpoint that is not new, the queue is: claims beyond it are of a run that died before its log.
+        """
+        if self._options.resume_consumer:
+            return
+        if queue.floor:
+            raise OffsetError(
+                f"{queue.name}: consumer {self.name} has read {queue.floor} messages already, and this "
+                "checkpoint is new. If the old one is lost, set resumeConsumer=true to continue "
+                "after them; for an independent stream, use another consumer"
+            )
+        if queue.hi and is_new:
+            raise OffsetError(
+                f"{queue.name}: consumer {self.name} has claimed {queue.hi} messages already, and this "
+                "checkpoint is new: another query may be reading them. For an independent stream, use "
+                "another consumer; if no other query runs, set resumeConsumer=true to read them"
             )
 
     def queue_of(self, span: Span) -> str | None:
@@ -214,3 +258,10 @@ class Consumer:
                     f"messages; this one stops ({problem})"
                 ) from problem
             raise
+
+
+def _queues(answer: dict[str, Any]) -> list[ConsumerQueue]:
+    return [
+        ConsumerQueue(name, found["guid"], found["e"], found["floor"], found["hi"])
+        for name, found in answer["queues"].items()
+    ]

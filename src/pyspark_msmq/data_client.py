@@ -86,6 +86,10 @@ class DataClient:
     def attach(self, consumer: str, queues: Sequence[str], epoch: int | None = None) -> dict[str, Any]:
         return self._post(f"/consumers/{quote(consumer)}/attach", {"queues": list(queues), "epoch": epoch})
 
+    def look(self, consumer: str, queues: Sequence[str]) -> dict[str, Any]:
+        """What attaching would find; it fences nobody."""
+        return self._post(f"/consumers/{quote(consumer)}/attach", {"queues": list(queues), "dry_run": True})
+
     def claim(self, consumer: str, **what: Any) -> dict[str, Any]:
         return self._post(f"/consumers/{quote(consumer)}/claim", what)
 

@@ -66,7 +66,7 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return default_limit(self._options)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._ends = {queue.guid: hi + visible for queue, hi, visible in self._attached().waiting()}
+        self._ends = self._made().ends()  # attaches only when the checkpoint is known
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         at, batch = Offset.of_json(start), self._prefetch.finish()
@@ -75,6 +75,8 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if batch is None or batch.begin != begin or batch.end == begin:
             self._acknowledge(consumer, at)  # first: frees space
             batch = self._claim(consumer, begin, Budget.of(limit, self._options))
+        else:
+            consumer.confirm()  # it was claimed a while ago
         if not spans(at, batch.end):
             return start
         self._last_batch = time.monotonic()
@@ -142,14 +144,17 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # Implementation.
 
-    def _attached(self, offset: Offset | None = None, *, look_again: bool = False) -> Consumer:
-        """The consumer, attached by the first call of a run; it must match the offset."""
+    def _made(self) -> Consumer:
         if self._consumer is None:
             self._consumer = Consumer(self._options, DataClient(self._options))
-        self._consumer.attach(look_again=look_again)
-        if offset is not None:
-            offset.check_belongs(self._consumer.queue_manager, self._consumer.name)
         return self._consumer
+
+    def _attached(self, offset: Offset, *, look_again: bool = False) -> Consumer:
+        """The consumer, attached by the first call of a run; it must match the offset."""
+        consumer = self._made()
+        consumer.attach(offset, look_again=look_again)
+        offset.check_belongs(consumer.queue_manager, consumer.name)
+        return consumer
 
     def _claim(self, consumer: Consumer, offset: Offset, budget: Budget) -> "_Claimed":
         """Claim new messages; wait a while if there are none."""

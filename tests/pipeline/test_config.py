@@ -98,6 +98,12 @@ def test_everything_that_can_be_said() -> None:
             'name = "orders"\ntrigger = "often"',
             r'trigger = .often.: must be once, or an interval such as "30s"',
         ),
+        (
+            'name = "orders"',
+            'name = "orders"\nstate = "s3://bucket/state"',
+            r"\[pipeline\] state = 's3://bucket/state': must be a folder",
+        ),
+        ('name = "orders"', 'name = "orders"\nstate = "dbfs:/state"', r"state = 'dbfs:/state': must be a"),
         ('name = "orders"', "name = 7", r"\[pipeline\] name = 7: must be a text in quotes"),
         ("[[table]]", "[table]", r"missing table: add a section \[\[table\]\]"),
         (

@@ -25,14 +25,14 @@ def table(tmp_path: Path) -> Table:
 
 
 @pytest.fixture
-def consuming(url: str, queue: str) -> Iterator[Callable[[str], ConsumeReader]]:
+def consuming(url: str, queue: str) -> Iterator[Callable[..., ConsumeReader]]:
     """A reader as Spark has it, by the name of its consumer; it never hears of its end, so its socket is
     closed here.
     """
     made: list[ConsumeReader] = []
 
-    def make(consumer: str) -> ConsumeReader:
-        options = read_stream_options({"url": url, "queue": queue, "consumer": consumer})
+    def make(consumer: str, **more: str) -> ConsumeReader:
+        options = read_stream_options({"url": url, "queue": queue, "consumer": consumer, **more})
         made.append(ConsumeReader(options, schema.of_messages(["claim_seq"])))
         return made[-1]
 
@@ -244,11 +244,15 @@ class TestAcknowledgements:
     def test_what_a_crash_left_claimed_comes_first(
         self, spark: SparkSession, stream: Stream, table: Table, queue: str, send: Send, daemon: Served
     ) -> None:
-        """A driver that dies between its claim and Spark's log leaves claims that are in no checkpoint."""
+        """A driver that dies between its first claim and Spark's log leaves claims in no checkpoint.
+
+        Only an operator knows that no other query is reading them.
+        """
         sent = send(3)
         daemon.claim("orphan", queue, 2)
         assert daemon.bodies(queue) == sent[2:]
-        frame = stream(queue=queue, consumer="orphan", maxMessagesPerTrigger=1).load()
+        options = {"maxMessagesPerTrigger": 1, "resumeConsumer": "true"}
+        frame = stream(queue=queue, consumer="orphan", **options).load()
         assert sizes(table.take_all(frame)) == [2, 1]
         assert table.bodies(spark) == sent
 
@@ -352,6 +356,91 @@ class TestTwo:
         new.take_all(frame)
         with pytest.raises(PySparkException, match="another driver has taken over consumer fenced"):
             end(first)
+
+
+class TestAMistakenSecondQuery:
+    """It is refused by its checkpoint, and the running one goes on."""
+
+    @staticmethod
+    def goes_on(reader: ConsumeReader, offset: dict[str, Any]) -> bool:
+        """Through the batch that it has claimed ahead, and the one after it."""
+        limit = ReadMaxRows(2)
+        end = reader.latestOffset(reader.latestOffset(offset, limit), limit)
+        return _last(end) == _last(offset) + 4
+
+    @pytest.mark.parametrize("available_now", [True, False])
+    @pytest.mark.parametrize("acknowledged", [True, False])
+    def test_with_a_new_checkpoint(
+        self, consuming: Callable[..., ConsumeReader], send: Send, available_now: bool, acknowledged: bool
+    ) -> None:
+        name, limit = f"prod.{available_now}.{acknowledged}", ReadMaxRows(2)
+        running, mistaken = consuming(name), consuming(name)
+        send(8)
+        offset = running.latestOffset(running.initialOffset(), limit)
+        if acknowledged:
+            running._prefetch.join()
+            running.commit(offset)
+        if available_now:
+            mistaken.prepareForTriggerAvailableNow()
+        with pytest.raises(OffsetError, match=r"has (read|claimed) \d messages already.*resumeConsumer=true"):
+            mistaken.latestOffset(mistaken.initialOffset(), limit)
+        assert self.goes_on(running, offset)
+
+    def test_with_the_checkpoint_of_another_consumer(
+        self, consuming: Callable[..., ConsumeReader], send: Send
+    ) -> None:
+        running, mistaken, limit = consuming("mine"), consuming("mine"), ReadMaxRows(2)
+        send(8)
+        offset = running.latestOffset(running.initialOffset(), limit)
+        with pytest.raises(OffsetError, match="the checkpoint is for consumer wrong"):
+            mistaken.latestOffset({**offset, "c": "wrong"}, limit)
+        assert self.goes_on(running, offset)
+
+    def test_with_an_old_copy_of_the_checkpoint(
+        self, consuming: Callable[..., ConsumeReader], send: Send
+    ) -> None:
+        running, mistaken, limit = consuming("copied"), consuming("copied"), ReadMaxRows(2)
+        send(10)
+        first = running.latestOffset(running.initialOffset(), limit)
+        second = running.latestOffset(first, limit)
+        third = running.latestOffset(second, limit)
+        running._prefetch.join()
+        running.commit(second)
+        with pytest.raises(RuntimeError, match="restored from an older copy"):
+            mistaken.latestOffset(first, limit)
+        assert self.goes_on(running, third)
+
+    def test_what_was_claimed_ahead_is_not_handed_out_after_a_takeover(
+        self, consuming: Callable[..., ConsumeReader], send: Send
+    ) -> None:
+        old, new, limit = consuming("replaced"), consuming("replaced"), ReadMaxRows(2)
+        send(5)
+        offset = old.latestOffset(old.initialOffset(), limit)
+        old._prefetch.join()
+        new.latestOffset(offset, limit)
+        with pytest.raises(FencedError, match="another driver has taken over consumer replaced"):
+            old.latestOffset(offset, limit)
+
+    def test_another_source_with_the_same_consumer_is_refused(
+        self, consuming: Callable[..., ConsumeReader], make_queue: MakeQueue, send: Send
+    ) -> None:
+        limit = ReadMaxRows(2)
+        one, other = consuming("shared"), consuming("shared", queue=make_queue())
+        send(5)
+        offset = one.latestOffset(one.initialOffset(), limit)
+        with pytest.raises(OffsetError, match=r"has claimed messages of .*a consumer of its own for each"):
+            other.latestOffset(other.initialOffset(), limit)
+        assert _last(one.latestOffset(offset, limit)) == 4
+
+    def test_two_sources_that_have_claimed_nothing_yet(
+        self, consuming: Callable[..., ConsumeReader], make_queue: MakeQueue
+    ) -> None:
+        quick = {"pollTimeoutMs": "1"}
+        one, other = consuming("both.new", **quick), consuming("both.new", queue=make_queue(), **quick)
+        for each in (one, other):
+            each.latestOffset(each.initialOffset(), ReadMaxRows(2))
+        with pytest.raises(FencedError, match=r"attached since for other queues.*a consumer of its own"):
+            one.latestOffset(one.initialOffset(), ReadMaxRows(2))
 
 
 class TestLosses:
@@ -471,11 +560,11 @@ class TestALostCheckpoint:
         self, consuming: Callable[[str], ConsumeReader], send: Send
     ) -> None:
         send(2)
-        first = consuming("reborn")
+        first = consuming("unclaimed")
         start = first.initialOffset()
         end = first.latestOffset(start, ReadAllAvailable())
         later = end | {"q": {guid: reached | {"hi": 3000} for guid, reached in end["q"].items()}}
-        again = consuming("reborn")
+        again = consuming("unclaimed")
         with pytest.raises(OffsetError, match="only at 2"):
             again.latestOffset(later, ReadAllAvailable())
         (piece,) = again.partitions(start, end)

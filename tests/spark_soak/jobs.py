@@ -24,6 +24,7 @@ def pipeline(folder: Path, line: str, sinks: Sequence[Sink]) -> Driver:
         f'[pipeline]\nname = "soak"\nmaster = "{LOCAL}"\nstate = "state"\ntrigger = "1s"\n'
         '[spark]\n"spark.driver.memory" = "1g"\n'
         f"[source]\nurl = '{line}'\nqueues = ['{ORDERS}']\n"
+        "resume_consumer = true\n"  # a kill after the first claim leaves no checkpoint
         'columns = ["queue", "claim_seq", "message_id", "label", "body"]\n'
         f"max_messages_per_trigger = {BATCH}\nmax_messages_per_partition = {BATCH // 2}\n"
         f"[decode]\nbodies = false\n{tables}",
@@ -48,7 +49,13 @@ def relay(
     job = {
         "master": master,
         "spark": {"spark_driver_memory": "1g", "spark_ui_enabled": "false", **(spark or {})},
-        "source": {"url": line, "queue": ORDERS, "consumer": consumer, **limits},
+        "source": {
+            "url": line,
+            "queue": ORDERS,
+            "consumer": consumer,
+            "resumeConsumer": "true",  # a kill after the first claim leaves no checkpoint
+            **limits,
+        },
         "sink": {"url": line, "queue": COPIES},
         "checkpoint": str(folder / state / "checkpoint"),
     }

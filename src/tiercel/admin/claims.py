@@ -17,7 +17,7 @@ from tiercel.engine.claims import Claim, ClaimStatus
 from tiercel.engine.engine import Engine
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import QueueAccess
-from tiercel.model.errors import ConsumerFencedError, IoTimeoutError, StoreFullError
+from tiercel.model.errors import IoTimeoutError, StoreFullError
 
 SLICE: Final = 1000  # messages per turn: about 15 ms
 _UNFINISHED_S: Final = 0.1  # how often to check whether a transaction has ended
@@ -30,22 +30,29 @@ class Claims:
         self._runner = runner
         self._waits = waits
 
-    async def attach(self, consumer: str, queues: list[str], *, create: bool, epoch: int | None) -> Json:
-        """Takes the consumer over and fences its previous owner; with the current epoch, only adds queues."""
+    async def attach(
+        self, consumer: str, queues: list[str], *, create: bool, epoch: int | None, dry_run: bool = False
+    ) -> Json:
+        """Takes the consumer over and fences its previous owner; with the current epoch, only adds queues.
+
+        A dry run changes nothing, and also tells which other queues the consumer has claimed messages of.
+        """
 
         def command(engine: Engine) -> Json:
             states = {name: sources.find(engine, name) for name in queues}  # raises before anything is done
-            current = engine.claims.attach(consumer, create=create) if epoch is None else epoch
-            found = {name: engine.claims.status(consumer, state) for name, state in states.items()}
-            for status in found.values():
-                if status.epoch != current:
-                    raise ConsumerFencedError(f"consumer {consumer}", present=status.epoch, limit=current)
-            guid = str(engine.queue_manager.identifier)
-            rows = {
-                name: sources.described(engine, states[name]) | {"floor": status.lo, "hi": status.hi}
-                for name, status in found.items()
-            }
-            return {"qm": guid, "epoch": current, "queues": rows}
+            current = None
+            if not dry_run:
+                current = engine.claims.attach(consumer, states.values(), create=create, epoch=epoch)
+            claims = [each for each in engine.claims.all() if each.consumer == consumer]
+            by_queue = {each.identifier: each for each in claims}
+            rows = {}
+            for name, state in states.items():
+                claim = by_queue.pop(state.queue.identifier, None)
+                place = {"floor": claim.lo, "hi": claim.hi} if claim else {"floor": 0, "hi": 0}
+                rows[name] = sources.described(engine, state) | place
+            answer = {"qm": str(engine.queue_manager.identifier), "epoch": current, "queues": rows}
+            others = sorted(each.queue for each in by_queue.values() if each.hi)
+            return answer | {"others": others} if dry_run else answer
 
         return await self._runner.call(command)
 

@@ -87,10 +87,11 @@ class DaemonApp:
     async def _attach(self, request: Request) -> Response:
         given = await Parameters.of_json(request)
         queues, create = given.texts("queues"), given.flag("create", default=True)
-        epoch = given.number("epoch", None, **_EPOCH)
+        epoch, dry_run = given.number("epoch", None, **_EPOCH), given.flag("dry_run", default=False)
         given.finish()
         consumer = request.path_params["consumer"]
-        return JSONResponse(await self._claims.attach(consumer, queues, create=create, epoch=epoch))
+        answer = await self._claims.attach(consumer, queues, create=create, epoch=epoch, dry_run=dry_run)
+        return JSONResponse(answer)
 
     async def _claim(self, request: Request) -> Response:
         given = await Parameters.of_json(request)

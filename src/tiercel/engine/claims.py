@@ -107,9 +107,24 @@ class Claims:
 
     # Consumers.
 
-    def attach(self, name: str, *, create: bool = True) -> int:
-        """Takes a consumer over, or creates it; the new epoch fences its previous owner."""
-        return self._consumers.attach(name, create=create).epoch
+    def attach(
+        self,
+        name: str,
+        queues: Iterable[QueueState] = (),
+        *,
+        create: bool = True,
+        epoch: int | None = None,
+    ) -> int:
+        """Takes a consumer over, or creates it; the new epoch fences its previous owner.
+
+        With the present epoch, only adds queues, which a later error may name.
+        """
+        if epoch is None:
+            consumer = self._consumers.attach(name, create=create)
+        else:
+            consumer = self._consumers.current(name, epoch)
+        consumer.attached.update(queues)
+        return consumer.epoch
 
     def check(self, name: str, epoch: int) -> None:
         """Raises unless this is the present epoch of the consumer."""
@@ -164,7 +179,7 @@ class Claims:
         are given, and nothing new is taken. The first message, or the first whole transaction, is taken
         however large it is.
         """
-        consumer = self._consumers.current(name, epoch)
+        consumer = self._consumers.current(name, epoch, queue)
         self._check_claimable(queue)
         _check_number("limit", limit, 1)
         row = consumer.claim_on(queue)
@@ -184,7 +199,7 @@ class Claims:
 
     def acknowledge(self, name: str, epoch: int, queue: QueueState, up_to: int) -> int:
         """Ends the messages up to a number as received; how many there were. A second time ends none."""
-        consumer = self._consumers.current(name, epoch)
+        consumer = self._consumers.current(name, epoch, queue)
         row = consumer.claim_on(queue)
         _check_numbers(row, up_to, None)
         consumer.last_seen = self._core.seconds

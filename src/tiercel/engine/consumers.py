@@ -37,6 +37,7 @@ class Consumer:
     epoch: int = 0
     last_seen: int = 0
     claims: dict[int, ClaimRow] = field(default_factory=dict)  # by the slot of the queue
+    attached: set[QueueState] = field(default_factory=set)  # that its present owner has named
 
     def claim_on(self, queue: QueueState) -> ClaimRow:
         """Its claim on a queue; a new one, not stored yet, when it has claimed nothing there."""
@@ -77,6 +78,7 @@ class Consumers:
     def fence(self, consumer: Consumer) -> None:
         """Begins a new epoch: callers with the old one are refused from now on. Epochs are unique."""
         consumer.epoch, consumer.last_seen = self._epochs.next(), self._core.seconds
+        consumer.attached.clear()
         row = encode_consumer(consumer.epoch, consumer.last_seen)
         self._core.batch.put(_CONSUMERS, consumer.name.encode(), row)
 
@@ -86,13 +88,22 @@ class Consumers:
             raise ConsumerNotFoundError(f"consumer {ascii(name)[:80]}")
         return consumer
 
-    def current(self, name: str, epoch: int) -> Consumer:
-        """The consumer, if it is still in this epoch."""
+    def current(self, name: str, epoch: int, queue: QueueState | None = None) -> Consumer:
+        """The consumer, if it is still in this epoch; the error says when its owner reads other queues."""
         consumer = self.find(name)
-        if epoch != consumer.epoch:
-            present, limit = f"epoch {epoch}", f"epoch {consumer.epoch}"
+        if epoch == consumer.epoch:
+            return consumer
+        present, limit = f"epoch {epoch}", f"epoch {consumer.epoch}"
+        if queue is None or not consumer.attached or queue in consumer.attached:
             raise ConsumerFencedError(f"consumer {name}", present=present, limit=limit)
-        return consumer
+        others = ", ".join(sorted(str(each.queue.pathname) for each in consumer.attached))
+        raise ConsumerFencedError(
+            f"consumer {name}",
+            problem=f"it was attached since for other queues ({others[:200]})",
+            present=present,
+            limit=limit,
+            fix="use a consumer of its own for each source, or one source for all the queues",
+        )
 
     def forget(self, name: str) -> None:
         consumer = self.find(name)

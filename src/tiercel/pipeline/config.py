@@ -25,6 +25,7 @@ ONCE: Final = "once"
 _PIPELINE_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _INTERVAL: Final = re.compile(r"(\d{1,6})\s*(s|m|h)")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")  # s3://bucket, dbfs:/folder
 _TABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 
 
@@ -270,6 +271,10 @@ def _check_together(pipeline: Pipeline) -> None:
         )
     if own.trigger != ONCE and not own.interval_s:
         raise _wrong("pipeline", "trigger", own.trigger, 'must be once, or an interval such as "30s" or "5m"')
+    if _URL.match(own.state):
+        raise _wrong(
+            "pipeline", "state", own.state, "must be a folder that all machines see under the same name"
+        )
     try:
         columns.check_names(pipeline.columns)
     except columns.UnknownColumnError as problem:
@@ -300,7 +305,7 @@ def _check_table(section: str, table: TableSection) -> None:
         raise ConfigError(f"[{section}] {place}: required for {table.format}")
     if getattr(table, other):
         raise _wrong(section, other, getattr(table, other), f"use {place} for {table.format}")
-    if "://" in table.path:
+    if _URL.match(table.path):
         raise _wrong(
             section, "path", table.path, "must be a folder that all machines see under the same name"
         )
