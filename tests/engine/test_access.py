@@ -259,9 +259,12 @@ class TestSenderIdentifier:
         ids=["granted", "another", "garbage", "none", "none with a sid", "queue manager"],
     )
     @pytest.mark.parametrize("who", ["bob", "anonymous", "everyone"])
-    def test_a_message_from_elsewhere_is_checked_as_whom_it_names(
-        self, world: World, sender: dict[str, Any], granted: set[str], who: str
+    @pytest.mark.parametrize("is_believed", [True, False])
+    def test_a_message_from_elsewhere_is_checked_as_whom_it_names_if_that_is_believed(
+        self, sender: dict[str, Any], granted: set[str], who: str, is_believed: bool
     ) -> None:
+        world = World(believe_unsigned_senders=is_believed)
+        granted = granted if is_believed else {"anonymous", "everyone"}
         sids = {"bob": BOB.user, "anonymous": ANONYMOUS, "everyone": EVERYONE}
         rights = int(QueueAccessMask.WRITE_MESSAGE)
         security = SecurityDescriptor.parse(f"O:{SYSTEM.user}D:(A;;0x{rights:x};;;{sids[who]})")

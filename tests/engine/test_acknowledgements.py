@@ -1,12 +1,15 @@
 """[MS-MQDMPR] 3.1.1.12: what the sender is told, and what journals and dead-letter queues keep."""
 
+from contextlib import nullcontext
+
 import pytest
 
 from tiercel.model.codes import Acknowledgements, MessageClass, QueuePrivacyLevel
+from tiercel.model.errors import ComputerDoesNotSupportEncryptionError
 from tiercel.model.path_name import PathName
 from tiercel.wire.structure import encode_guid
 
-from .harness import ALL_ACKNOWLEDGEMENTS, NOW, Box, World, foreign_packet
+from .harness import ALL_ACKNOWLEDGEMENTS, NOW, Box, World, foreign_packet, refused
 
 ARRIVED, RECEIVED = MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE
 FULL = MessageClass.NACK_Q_EXCEED_QUOTA
@@ -150,7 +153,19 @@ class TestPrivacyLevel:
         self, world: World, level: int, clear: bool, encrypted: bool
     ) -> None:
         box = world.create("private", privacy_level=QueuePrivacyLevel(level))
-        for is_encrypted, taken in ((False, clear), (True, encrypted)):
+        for privacy_level, taken in ((0, clear), (1, encrypted)):
+            with nullcontext() if taken else refused(ComputerDoesNotSupportEncryptionError.code):
+                box.send(b"12345678", privacy_level=privacy_level)
+            assert box.state.count == taken
+            box.drain()
+
+    @pytest.mark.parametrize(("level", "clear"), [(0, True), (1, True), (2, False)])
+    def test_from_other_computers_nothing_that_is_encrypted(
+        self, world: World, level: int, clear: bool
+    ) -> None:
+        """Whatever the queue allows: nobody could read it."""
+        box = world.create("private", privacy_level=QueuePrivacyLevel(level))
+        for is_encrypted, taken in ((False, clear), (True, False)):
             secret = {"privacy_level": 1, "symmetric_key": b"k" * 64} if is_encrypted else {}
             refusal = box.arrive(b"12345678", **secret)
             assert refusal == (None if taken else MessageClass.NACK_BAD_ENCRYPTION)

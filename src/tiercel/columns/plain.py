@@ -212,17 +212,9 @@ def _sender_id_type(packets: PlainPackets, name: str) -> pa.Array:
     return packets.number(name, packets.walk.security_header["flags"] & security_header.SENDER_ID_TYPE)
 
 
-def _auth_levels(packets: PlainPackets) -> npt.NDArray[Any]:
-    flags = packets.walk.security_header["flags"]
-    return flags >> security_header.SIGNATURE_TYPE_SHIFT & security_header.SIGNATURE_TYPE_MASK
-
-
-def _auth_level(packets: PlainPackets, name: str) -> pa.Array:
-    return packets.number(name, _auth_levels(packets))
-
-
-def _authenticated(packets: PlainPackets, _: str) -> pa.Array:
-    return pa.array(_auth_levels(packets) != 0)
+def _not_authenticated(packets: PlainPackets, name: str) -> pa.Array:
+    """0 or false for each row, whatever its packet claims: no signature is verified yet."""
+    return pa.array(np.zeros(packets.count, BY_NAME[name].type.to_pandas_dtype()), BY_NAME[name].type)
 
 
 def _provider_name(packets: PlainPackets, _: str) -> pa.Array:
@@ -285,8 +277,8 @@ _COLUMNS: dict[str, Callable[[PlainPackets, str], pa.Array]] = {
     "soap_envelope": _nulls,
     "sender_id": _item("sender"),
     "sender_id_type": _sender_id_type,
-    "authenticated": _authenticated,
-    "auth_level": _auth_level,
+    "authenticated": _not_authenticated,
+    "auth_level": _not_authenticated,
     "priv_level": _of_properties("privacy_level"),
     "hash_alg": _of_properties("hash_algorithm"),
     "encryption_alg": _of_properties("encryption_algorithm"),

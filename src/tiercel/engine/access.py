@@ -6,10 +6,10 @@ from tiercel.engine.catalog import Catalog
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import QueueAccess, QueueAccessMask, SenderIdType
 from tiercel.model.errors import AccessDeniedError, DecodeError
-from tiercel.model.sid import ADMINISTRATORS, EVERYONE, SecurityIdentifier
+from tiercel.model.sid import ADMINISTRATORS, ANONYMOUS, EVERYONE, SecurityIdentifier
 from tiercel.security.access import QUEUE_MAPPING, Token, allows
 from tiercel.security.defaults import default_queue_descriptor
-from tiercel.security.descriptor import SecurityDescriptor
+from tiercel.security.descriptor import Ace, AceType, SecurityDescriptor
 from tiercel.wire.structure import encode_guid
 from tiercel.wire.user_message import UserMessage
 
@@ -19,13 +19,18 @@ _NEEDED = {
     QueueAccess.SEND: QueueAccessMask.WRITE_MESSAGE,
     QueueAccess.MOVE: QueueAccessMask.RECEIVE_MESSAGE,
 }
+_UNNAMED = (0, b"")  # the sender of a message that names none
+_UNPROVED = {EVERYONE, ANONYMOUS}
 _NEEDED_OF_JOURNAL = _NEEDED | {QueueAccess.RECEIVE: QueueAccessMask.RECEIVE_JOURNAL_MESSAGE}
 
 
 class Access:
-    def __init__(self, catalog: Catalog, *, everyone_may_send: bool = False) -> None:
+    def __init__(
+        self, catalog: Catalog, *, everyone_may_send: bool = False, believe_unsigned_senders: bool = False
+    ) -> None:
         self._catalog = catalog
         self._everyone_may_send = everyone_may_send
+        self._believe_unsigned_senders = believe_unsigned_senders
         self._own = encode_guid(catalog.queue_manager.identifier)
 
     def default_descriptor(self, token: Token, supplied: bytes | None = None) -> bytes:
@@ -48,16 +53,31 @@ class Access:
         self.check(state, needed, token)
 
     def may_write(self, state: QueueState, packet: UserMessage) -> bool:
-        """Whether the sender that a packet names may write to the queue ([MS-MQQB] 3.1.5.8.3).
+        """Whether the sender of a packet may write to the queue ([MS-MQQB] 3.1.5.8.3).
 
         A message without a SecurityHeader has an anonymous sender, who is checked as well (MQQB T26). No
-        signature is verified yet: the sender is only claimed, and a queue that demands proof refuses.
+        signature is verified yet, so the sender that a SecurityHeader names is only claimed: it counts as
+        anonymous, unless the configuration believes such claims.
         """
         is_ours = packet.comes_from(self._own) or self._catalog.is_internal(state)
         if state.is_outgoing or is_ours:
             return True
         security = state.queue.security
-        return security is not None and _may_write(security, *packet.sender)
+        if security is None:
+            return False
+        sender = packet.sender if self._believe_unsigned_senders else _UNNAMED
+        return _may_write(security, *sender)
+
+    def ignores_named_senders(self, state: QueueState) -> bool:
+        """Whether the access list of a queue treats some senders differently, but cannot tell them apart.
+
+        It then names an account other than Everyone and Anonymous in an entry about sending, and that entry
+        has no effect on messages from other computers.
+        """
+        security = state.queue.security
+        if self._believe_unsigned_senders or security is None:
+            return False
+        return _depends_on_sender(_decode(security), is_open=_may_write(security, *_UNNAMED))
 
     def allows(self, state: QueueState, needed: QueueAccessMask, token: Token) -> bool:
         if token.unrestricted:
@@ -76,6 +96,20 @@ class Access:
                 present=f"needed {names}",
                 fix="ask the owner of the queue to grant the right",
             )
+
+
+def _depends_on_sender(descriptor: SecurityDescriptor, *, is_open: bool) -> bool:
+    """Whether an entry would refuse some senders of an open queue, or admit some to a closed one."""
+    if descriptor.dacl is None:
+        return False
+    kind = AceType.ACCESS_DENIED if is_open else AceType.ACCESS_ALLOWED
+    return any(
+        isinstance(ace, Ace)
+        and ace.type == kind
+        and ace.sid not in _UNPROVED
+        and QUEUE_MAPPING.specific(ace.mask) & QueueAccessMask.WRITE_MESSAGE
+        for ace in descriptor.dacl.aces
+    )
 
 
 @lru_cache(1024)  # asked for every message that arrives

@@ -90,9 +90,10 @@ class Admission:
         return None
 
     def _unprotected(self, queue: QueueState, packet: UserMessage) -> MessageClass | None:
-        is_encrypted = bool(packet.security_flags & ENCRYPTED_BODY)
+        if packet.security_flags & ENCRYPTED_BODY:
+            return MessageClass.NACK_BAD_ENCRYPTION  # nothing can be decrypted yet, so nobody could read it
         # No signature is verified yet, so none counts: a queue that demands one refuses (see the README).
-        reason = self.check_protection(queue, is_signed=False, is_encrypted=is_encrypted)
+        reason = self.check_protection(queue, is_signed=False, is_encrypted=False)
         if reason is None and not self._access.may_write(queue, packet):
             return MessageClass.NACK_ACCESS_DENIED
         return reason

@@ -66,6 +66,7 @@ class Engine:
         new_guid: Callable[[], UUID] = uuid4,
         long_lived_s: int = TIME_TO_REACH_QUEUE_DEFAULT_S,
         everyone_may_send: bool = True,
+        believe_unsigned_senders: bool = False,
         outcome_of: Callable[[UUID], Outcome] | None = None,
         tells_removed: bool = False,
     ) -> None:
@@ -88,7 +89,11 @@ class Engine:
         catalog = self._catalog = Catalog(core, manager)
         self.carriers = Carriers(core)
         resolver = Resolver(catalog, self.carriers, identity.names)
-        access = Access(catalog, everyone_may_send=everyone_may_send)
+        access = Access(
+            catalog,
+            everyone_may_send=everyone_may_send,
+            believe_unsigned_senders=believe_unsigned_senders,
+        )
         self.quotas = Quotas(core, catalog)
         self._deadlines = Deadlines(core)
         admission = Admission(core, access, self.quotas, self._deadlines)

@@ -156,6 +156,10 @@ class Queues:
         """Get Queue Path ([MS-MQDMPR] 3.1.7.1.26): the path name and the computer of a queue."""
         return self._resolver.queue_path(name)
 
+    def ignores_named_senders(self, state: QueueState) -> bool:
+        """Whether its access list names senders that it cannot tell apart: no signature is verified yet."""
+        return self._access.ignores_named_senders(state)
+
     def is_visible(self, state: QueueState) -> bool:
         """Whether it is a queue of applications: not one of the system's, nor a part of another queue."""
         return self._catalog.is_visible(state)

@@ -163,6 +163,7 @@ def _row(data: bytes) -> Row | None:
         if not isinstance(packet, UserMessage):
             return None
         message = decode_message(packet)
+        message.authentication_level = 0  # whatever the packet claims: no signature was verified
     except DecodeError as problem:
         return _problem(str(problem))
     return Row(message, 0, None, packet.body_size, str(message.dead_letter_queue or ""))

@@ -1,8 +1,9 @@
 """Packets for remote readers, and the sections they are sent in: [MS-MQRR] 2.2.5 and 2.2.6.
 
-A served packet is the stored one with three changes: TimeToReachQueue is absolute, the address is that of the
-sender, and extension headers follow the message. The reader reverses them. A body over the reader's limit is
-truncated; then the parts before and after the cut are two sections.
+A served packet is the stored one with four changes: TimeToReachQueue is absolute, the address is that of the
+sender, extension headers follow the message, and it does not claim to be authenticated, because no signature
+is verified yet. The reader reverses the first three. A body over the reader's limit is truncated; then the
+parts before and after the cut are two sections.
 """
 
 import struct
@@ -92,7 +93,7 @@ class Address(Structure):
 
 def serve(packet: UserMessage, record: Record, *, subqueue: str = "", address: str = "") -> bytes:
     """The packet for a remote reader; `address` is that of the sending host, "" if unknown."""
-    data = packet.data
+    data = packet.unauthenticated_data()
     end = len(data) - len(packet.trailer)
     # Infinite stays infinite (MQRR trap 18).
     expires = min(packet.sent_time + packet.time_to_reach_queue, INFINITE)

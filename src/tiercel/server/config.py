@@ -107,6 +107,7 @@ class RoutingOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessOptions:
     everyone_may_send: bool = True
+    believe_unsigned_senders: bool = False
     insecure_nacks: bool | None = None
 
 

@@ -87,6 +87,7 @@ class Daemon:
                 self._fail,
                 addresses.own_names(config),
                 everyone_may_send=config.access.everyone_may_send,
+                believe_unsigned_senders=config.access.believe_unsigned_senders,
             ),
         )
         self.protocol = self.transports.binary
@@ -155,6 +156,18 @@ class Daemon:
         if wanted is not None and wanted != self.engine.queue_manager.send_insecure_nacks:
             self.engine.administration.set_properties(send_insecure_nacks=wanted)
         self.transports.start()
+        self._warn_of_access_lists()
+
+    def _warn_of_access_lists(self) -> None:
+        for queue in self.engine.queues.all():
+            if self.engine.queues.is_visible(queue) and self.engine.queues.ignores_named_senders(queue):
+                log.warning(
+                    "senders_not_verified",
+                    queue=queue,
+                    reason="its access list names accounts, and senders from other computers cannot prove "
+                    "who they are: all of them count as Everyone and Anonymous. Grant the right to send to "
+                    "Everyone, or set [access] believe_unsigned_senders",
+                )
 
     async def stop(self, seconds: float = 2.0) -> None:
         """Refuse new connections, commit what has arrived, end the sessions, and close the store."""

@@ -47,6 +47,7 @@ class NetworkSettings:
     failed: Callable[[BaseException], None] = lambda _problem: None  # called once, whichever batch failed
     names: tuple[str, ...] = ()  # names and addresses of this computer
     everyone_may_send: bool = True
+    believe_unsigned_senders: bool = False
     monotonic_clock: Clock = time.monotonic
 
 
@@ -95,6 +96,7 @@ class Driver:
                 now=clock(),
                 owner=self.owner,
                 everyone_may_send=network is not None and network.everyone_may_send,
+                believe_unsigned_senders=network is not None and network.believe_unsigned_senders,
             )
             self.node = self._new_node()
         except BaseException:

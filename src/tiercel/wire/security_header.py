@@ -23,6 +23,8 @@ SECURITY_DATA_PRESENT = 0x0080  # frame 7 has security data and not this bit: th
 SIGNATURE_TYPE_SHIFT = 8
 SIGNATURE_TYPE_MASK = 0xF
 
+CLAIMS_OF_AUTHENTICATION = AUTHENTICATED | SIGNATURE_TYPE_MASK << SIGNATURE_TYPE_SHIFT
+
 _ITEMS = ("security_id", "encryption_key", "signature", "sender_cert", "provider_info")
 
 

@@ -33,7 +33,12 @@ from tiercel.wire.message_properties_header import (
 )
 from tiercel.wire.multi_queue_format_header import MultiQueueFormatHeader
 from tiercel.wire.queue_names import STRUCTURE_OF_KIND, DirectQueueFormatName, QueueName
-from tiercel.wire.security_header import ENCRYPTED_BODY, SENDER_ID_TYPE, SecurityHeader
+from tiercel.wire.security_header import (
+    CLAIMS_OF_AUTHENTICATION,
+    ENCRYPTED_BODY,
+    SENDER_ID_TYPE,
+    SecurityHeader,
+)
 from tiercel.wire.session_header import SessionHeader
 from tiercel.wire.soap_header import (
     HEADER_SECTION,
@@ -438,6 +443,14 @@ class UserMessage:
             at += size + 3 & ~3
         sender, key, signature, certificate, provider = items
         return sender, key, signature, certificate, provider
+
+    def unauthenticated_data(self) -> bytes:
+        """The packet without the flags that say that its signature was verified."""
+        if not self.security_flags & CLAIMS_OF_AUTHENTICATION:
+            return self.data
+        flags = self.security_flags & ~CLAIMS_OF_AUTHENTICATION
+        at = self._security_at
+        return self.data[:at] + flags.to_bytes(2, "little") + self.data[at + 2 :]
 
     @property
     def sender(self) -> tuple[int, bytes]:
