@@ -1,6 +1,7 @@
 """Message security is not verified yet: what a packet claims about it counts for nothing."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -74,7 +75,7 @@ class TestEncryption:
         here.set(send_insecure_nacks=True)
         admin, box = here.create("admin"), here.create("q", transactional=is_transactional)
         hand.call(here)
-        properties = CIPHERTEXT | asking(admin, Acknowledgements.NEG_ARRIVAL)
+        properties: dict[str, Any] = CIPHERTEXT | asking(admin, Acknowledgements.NEG_ARRIVAL)
         if is_transactional:
             hand.send(hand.transactional(here.name_of("q"), 1, body=b"12345678", **properties))
         else:

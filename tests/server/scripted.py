@@ -75,6 +75,9 @@ class Scripted:
         actions, self._actions = self._actions, []
         return actions
 
+    def has_carried(self, connection: int) -> bool:
+        return bool(self.received_bytes(connection))
+
     def start(self) -> None:
         self._note("start")
 

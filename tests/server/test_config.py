@@ -37,7 +37,7 @@ class TestTheExample:
 
     def test_names_every_option(self) -> None:
         shown = tomllib.loads(re.sub(r"(?m)^# (?=\S+ = )", "", example()))
-        elsewhere = {"machines", "out_routing_servers", "routing_server"}
+        elsewhere = {"partial_packet_bytes", "machines", "out_routing_servers", "routing_server"}
         for section in fields(Config):
             kind = type(getattr(Config(), section.name))
             if kind is not dict:

@@ -236,6 +236,34 @@ class TestLimits:
             play(scene, limits={"connections": 3})
         assert caplog.text.count("connections_turned_away") <= 200
 
+    def test_a_newcomer_replaces_the_idle_and_strangers_first(
+        self, play: Play, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """The second one has carried something, and is the longest silent."""
+
+        async def scene(daemon: Daemon, protocol: Any) -> None:
+            protocol.answer = echo
+            kept = [await connect(daemon) for _ in range(3)]
+            reader, writer = kept[1]
+            writer.write(b"hello")
+            assert await reader.readexactly(5) == b"hello"
+            newcomers = []
+            for stranger in (0, 2):
+                newcomers.append(await connect(daemon))
+                newcomers[-1][1].write(b"hello")
+                assert await newcomers[-1][0].readexactly(5) == b"hello"
+                assert await ended(kept[stranger][0]) == b""
+            assert len(daemon.network.connections) == 3
+            newcomers.append(await connect(daemon))
+            assert await ended(reader) == b""
+            assert daemon.network.failures["evicted"] == 3
+            for _, each in (*kept, *newcomers):
+                each.close()
+
+        with caplog.at_level(logging.INFO):
+            play(scene, limits={"connections": 3, "idle_s": 0})
+        assert "connections_evicted" in caplog.text
+
     def test_of_one_address(self, play: Play) -> None:
         async def scene(daemon: Daemon, protocol: Any) -> None:
             protocol.answer = echo

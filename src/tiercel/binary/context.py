@@ -1,6 +1,7 @@
 """State shared by the sessions of one queue manager: settings, timers, the time, and pending actions."""
 
 from tiercel.binary.actions import Action, Close, SessionEvent, Write
+from tiercel.binary.partial_packets import PartialPackets
 from tiercel.binary.settings import Settings
 from tiercel.binary.timers import Timers
 from tiercel.model.queue_manager import QueueManager
@@ -13,6 +14,7 @@ class Context:
         self.settings = settings
         self.queue_manager = queue_manager
         self.timers = Timers()
+        self.partial_packets = PartialPackets()
         self.now = 0.0
         self._actions: list[Action] = []
         self._written: dict[int, list[bytes]] = {}

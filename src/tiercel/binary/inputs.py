@@ -23,6 +23,9 @@ class Inputs(Protocol):
     def disconnected(self, connection: int, error: int = 0) -> None:
         """The connection ended, but not by a `Close`; `error` if it was not closed in order."""
 
+    def has_carried(self, connection: int) -> bool:
+        """Whether a message was sent or received on the connection; outside a batch, too."""
+
     def writable(self, connection: int, *, is_writable: bool) -> None:
         """Whether the connection accepts more bytes."""
 

@@ -7,8 +7,9 @@ peers expect; their states and their connection histories are kept in step.
 from collections.abc import Callable, Iterator
 from uuid import UUID
 
-from tiercel.binary.actions import Dial, Resolve
+from tiercel.binary.actions import Dial
 from tiercel.binary.context import Context
+from tiercel.binary.lookups import Lookups
 from tiercel.binary.pinging import Pinging
 from tiercel.binary.session import Session
 from tiercel.binary.transitions import Event, State, after
@@ -25,9 +26,12 @@ class NextHop:
         carried: CarrierQueues,
         new_connection: Callable[["NextHop"], int],
         pinging: Pinging,
+        lookups: Lookups,
+        key: UUID | str,
         *,
         guid: UUID | None = None,
     ) -> None:
+        self.key = key
         self.guid = guid  # None for a direct name: any queue manager that answers is accepted
         self.is_final = True  # whether the hop is the destination itself, not a router
         self.hosts: Callable[[], list[str]]  # names or addresses, the preferred one first
@@ -44,6 +48,7 @@ class NextHop:
         self._carried = carried
         self._new_connection = new_connection
         self._pinging = pinging
+        self._lookups = lookups
         self._host_index = 0
         self._host = ""
         self._addresses: list[str] = []
@@ -76,10 +81,11 @@ class NextHop:
             return
         self._host = hosts[self._host_index % len(hosts)]
         self._host_index += 1
-        self._context.do(Resolve(self._host))
+        for_acknowledgements = all(queue.is_for_acknowledgements for queue in self._sending())
+        self._lookups.ask(self._host, self._resolved, for_acknowledgements=for_acknowledgements)
 
-    def resolved(self, host: str, addresses: list[str]) -> None:
-        if self.state is not State.RESOLVING or host != self._host:
+    def _resolved(self, addresses: list[str]) -> None:
+        if self.state is not State.RESOLVING:  # stopped, or connected by the peer, meanwhile
             return
         if not addresses:
             self._set_state(OutgoingQueueState.NEED_VALIDATION)

@@ -12,6 +12,7 @@ from tiercel.binary.actions import Action, Close, SessionEvent
 from tiercel.binary.context import Context
 from tiercel.binary.flight import Entry
 from tiercel.binary.incoming import Incoming
+from tiercel.binary.lookups import Lookups
 from tiercel.binary.next_hop import NextHop
 from tiercel.binary.outgoing_stream import OutgoingStream
 from tiercel.binary.pinging import Pinging
@@ -46,6 +47,7 @@ class BinaryProtocol:
         self._context = Context(settings, engine.queue_manager)
         self._incoming = Incoming(self._context, engine)
         self._pinging = Pinging(self._context, self.is_full)
+        self._lookups = Lookups(self._context)
         self._own = encode_guid(engine.queue_manager.identifier)
         self._numbers = count(1)
         self._sessions: dict[int, Session] = {}
@@ -172,6 +174,11 @@ class BinaryProtocol:
                 session.failure, session.error = ConnectionStatus.SOCKET_SEND_FAILURE, error
             session.close("the peer closed the connection")
 
+    def has_carried(self, connection: int) -> bool:
+        """Whether a message was sent or received on the connection; only reads, so also outside a batch."""
+        session = self._sessions.get(connection)
+        return session is not None and bool(session.receipts.received or session.flight.sent)
+
     def writable(self, connection: int, *, is_writable: bool) -> None:
         """Whether the connection accepts more now: a peer that does not read gets no messages."""
         session = self._sessions.get(connection)
@@ -180,8 +187,7 @@ class BinaryProtocol:
             self._serve_all(session)
 
     def resolved(self, host: str, addresses: list[str]) -> None:
-        for next_hop in list(self._next_hops.values()):
-            next_hop.resolved(host, addresses)
+        self._lookups.answered(host, addresses)
 
     def datagram(self, address: str, port: int, data: bytes, *, is_reply: bool) -> None:
         """A UDP packet: to the socket of our own requests (`is_reply`), or to the ping service."""
@@ -272,8 +278,8 @@ class BinaryProtocol:
                 next_hop.ready.pop(queue, None)
                 self._next_hop_of.pop(queue, None)
                 self._streams.pop(queue, None)
-        if not next_hop.queues:
-            self._next_hops = {key: each for key, each in self._next_hops.items() if each is not next_hop}
+        if not next_hop.queues and self._next_hops.get(next_hop.key) is next_hop:
+            del self._next_hops[next_hop.key]
 
     def _find_next_hop(self, queue: QueueState) -> NextHop:
         """Get Destination Info: [MS-MQQB] 3.1.7.4."""
@@ -295,7 +301,7 @@ class BinaryProtocol:
 
     def _add_next_hop(self, key: UUID | str, guid: UUID | None) -> NextHop:
         next_hop = self._next_hops[key] = NextHop(
-            self._context, self._queues, self._new_connection, self._pinging, guid=guid
+            self._context, self._queues, self._new_connection, self._pinging, self._lookups, key, guid=guid
         )
         next_hop.rested = self._retire
         next_hop.hosts = lambda: [str(key)] if guid is None else self._hosts_of(next_hop, guid)

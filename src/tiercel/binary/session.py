@@ -11,6 +11,7 @@ from uuid import UUID
 from tiercel.binary.actions import SessionEvent
 from tiercel.binary.context import Context
 from tiercel.binary.flight import Entry, Flight
+from tiercel.binary.partial_packets import SMALL
 from tiercel.binary.receipts import Receipts
 from tiercel.binary.transitions import EVENT_OF_PACKET, Event, ProtocolError, State, after
 from tiercel.model.codes import ConnectionStatus
@@ -113,6 +114,7 @@ class Session:
         )
         self._recoverable_ack_timeout_ms = RECOVERABLE_ACK_TIMEOUT_MAX_MS
         self._ack_wait_factor = _DIRECT_FACTOR if is_direct else 1
+        self._is_partial = False  # whether the packet being received is counted
         self._has_received = False  # ReceivedAck: a sign of life of the peer
         self._ack_timer_length = 0.0
         timers = context.timers
@@ -255,9 +257,10 @@ class Session:
         """Receiving Any Packet: [MS-MQQB] 3.1.5.1. Messages that arrive together are passed on as one run."""
         self._framer.receive(data)
         run: list[Arrived] = []
+        is_another = False
         try:
             for packet in self._framer.packets():
-                self._has_received = True
+                self._has_received = is_another = True
                 if not packet[2] & INTERNAL:
                     run.append(self._message(packet))
                     continue
@@ -273,6 +276,17 @@ class Session:
             self._end_with(run, str(problem))
         else:
             self._end_with(run, "")
+        if self._is_partial or self._framer.buffered > SMALL:
+            self._hold_partial_packet(is_another=is_another)
+
+    def _hold_partial_packet(self, *, is_another: bool) -> None:
+        """Count the bytes of an incomplete packet; `is_another`: the one that was counted before is over."""
+        partial_packets, size = self._context.partial_packets, self._framer.buffered
+        if is_another:
+            partial_packets.release(self.close)
+        self._is_partial = size > SMALL and not self.is_closed
+        if self._is_partial:
+            partial_packets.hold(self.close, size, self._context.settings.partial_packet_bytes)
 
     def _end_with(self, run: list[Arrived], problem: str) -> None:
         """Take the last run, then close if there was a problem: messages before a bad packet count."""
@@ -448,6 +462,7 @@ class Session:
         self.state = State.CLOSED
         for timer in (self.give_up, self.clean_up, self.no_ack_came, self.ack_is_due):
             self._context.timers.cancel(timer)
+        self._context.partial_packets.release(self.close)
         event = SessionEvent(self.connection, "closed", self.address, self.remote_guid, reason)
         self._context.close(self.connection, event)
         self._owner.closed(self)

@@ -27,6 +27,7 @@ class Settings:
     order_ack_delay_max_s: int = 10  # SeqMaxAckDelay
     history_size: int = 10_000  # RemoveDuplicateSize
     history_lifetime_ms: int = 1_800_000  # RemoveDuplicateCleanup
+    partial_packet_bytes: int = 64 << 20  # memory for packets that have not arrived completely
     check_counts: bool = True  # close a session if the peer's message counts differ from ours (MQQB T45)
     # Hosts of queue managers that are known only by their GUID, and hosts for messages to other
     # computers: names or addresses, tried in order ([MS-MQBR] without a directory).

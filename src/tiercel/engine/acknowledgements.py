@@ -1,15 +1,18 @@
 """Acknowledgement messages to administration queues: [MS-MQDMPR] 3.1.7.2.1, [MS-MQQB] 3.1.7.15."""
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.core import Core
 from tiercel.engine.numbering import Numbering
+from tiercel.engine.queue_state import START, QueueState
 from tiercel.engine.resolver import Resolver
 from tiercel.model.codes import MessageClass, PrivacyLevel
 from tiercel.model.errors import InsufficientResourcesError, MqError, StoreFullError
-from tiercel.model.limits import INFINITE, MAX_PACKET_SIZE
+from tiercel.model.limits import MAX_PACKET_SIZE, TIME_TO_REACH_QUEUE_DEFAULT_S
 from tiercel.model.message import Message
+from tiercel.model.queue import OutgoingQueue
 from tiercel.wire.message import decode_message, encode_message
 from tiercel.wire.structure import encode_guid
 from tiercel.wire.user_message import UserMessage
@@ -30,6 +33,8 @@ INSECURE_NACKS = frozenset(
 # These are neither acknowledged nor copied: each would cause the next (MQQB-131).
 ACKNOWLEDGEMENTS = frozenset(MessageClass) - {MessageClass.NORMAL, MessageClass.REPORT}
 NEW_QUEUE_BYTES = 16384  # rows in four keyspaces, each perhaps on a page of its own
+ACKNOWLEDGEMENT_QUEUES_MAX = 1000  # outgoing queues that only acknowledgements use
+_CHANCES = 8  # queues to look at when there are too many
 _LARGEST_RETURNED = MAX_PACKET_SIZE - 1024
 
 
@@ -64,7 +69,8 @@ class AdministrationAcks:
         sent = UserMessage(encode_message(acknowledgement))
         try:
             self._core.reserve(NEW_QUEUE_BYTES)
-            queue = self._resolver.destination(name)
+            queue = self._resolver.destination(name, for_acknowledgements=True)
+            self._keep_within_budget(queue)
         except MqError as problem:  # an undeliverable acknowledgement is not acknowledged itself
             detail = f"the acknowledgement has no queue: {problem.problem}"
             self._core.ledger.add(str(name), sent, MessageClass.NACK_BAD_DST_Q, detail)
@@ -74,6 +80,33 @@ class AdministrationAcks:
         except (InsufficientResourcesError, StoreFullError) as problem:
             detail = f"there is no room for the acknowledgement: {problem.problem}"
             self._core.ledger.add(str(name), sent, MessageClass.NACK_Q_EXCEED_QUOTA, detail)
+
+    def _keep_within_budget(self, new: QueueState) -> None:
+        """Give up the oldest acknowledgements if there are too many outgoing queues for them.
+
+        Anybody can name administration queues on computers that do not exist, so those whose name was never
+        resolved go first. A queue that a session is sending from stays.
+        """
+        queues = self._catalog.for_acknowledgements
+        if len(queues) <= ACKNOWLEDGEMENT_QUEUES_MAX:
+            return
+        idle: list[QueueState] = []
+        for queue in list(islice(queues, _CHANCES)):
+            if queue is new or queue.locks:
+                continue
+            assert isinstance(queue.queue, OutgoingQueue)
+            if not queue.queue.next_hops:
+                self._give_up(queue)
+                return
+            idle.append(queue)
+            queues[queue] = queues.pop(queue)  # its turn comes again after all others
+        if idle:
+            self._give_up(idle[0])
+
+    def _give_up(self, queue: QueueState) -> None:
+        while (found := queue.next_available(self._core, START)) is not None:
+            self._delivery.finish(queue, *found, MessageClass.NACK_DELETED)
+        self._catalog.remove(queue)
 
 
 def _acknowledgement(original: Message, reason: MessageClass) -> Message:
@@ -85,5 +118,5 @@ def _acknowledgement(original: Message, reason: MessageClass) -> Message:
         correlation_id=encode_guid(lineage) + uniquifier.to_bytes(4, "little"),
         response_queue=original.destination_queue,
         delivery=original.delivery,
-        time_to_reach_queue=INFINITE,
+        time_to_reach_queue=TIME_TO_REACH_QUEUE_DEFAULT_S,  # not for ever: anybody can ask for one
     )

@@ -44,6 +44,7 @@ class Catalog:
         self._by_number: dict[int, QueueState] = {}
         self._by_identifier: dict[UUID, QueueState] = {}
         self._outgoing: dict[FormatName, QueueState] = {}
+        self.for_acknowledgements: dict[QueueState, None] = {}  # outgoing queues, the oldest first
         self._slots = Counter(core, "slot")
 
     # Finding.
@@ -126,7 +127,9 @@ class Catalog:
         queue.security = parent.queue.security
         return self.add(QueueState(self.new_slot(), queue, parent))
 
-    def create_outgoing(self, name: FormatName, *, is_multicast: bool) -> QueueState:
+    def create_outgoing(
+        self, name: FormatName, *, is_multicast: bool, for_acknowledgements: bool = False
+    ) -> QueueState:
         queue = OutgoingQueue(
             identifier=self._core.new_guid(),
             label=str(name),
@@ -136,7 +139,16 @@ class Catalog:
             modify_time=self._core.seconds,
         )
         self.set_hardened_state(queue)
-        return self.add(QueueState(self.new_slot(), queue))
+        state = QueueState(self.new_slot(), queue)
+        state.is_for_acknowledgements = for_acknowledgements
+        return self.add(state)
+
+    def use_outgoing(self, state: QueueState) -> None:
+        """An application sends to the queue: it no longer counts as one for acknowledgements."""
+        if state.is_for_acknowledgements:
+            state.is_for_acknowledgements = False
+            self.for_acknowledgements.pop(state, None)
+            self.save(state)
 
     def set_hardened_state(self, queue: OutgoingQueue) -> None:
         """In hardened mode nothing but HTTP leaves this computer ([MS-MQDMPR] 3.1.1.3)."""
@@ -155,6 +167,8 @@ class Catalog:
         journal_epoch = 0 if state.journal is None else state.journal.epoch
         epochs = {"epoch": state.epoch, "journal_epoch": journal_epoch}
         kept = {name: epoch for name, epoch in epochs.items() if epoch}  # few queues are ever purged
+        if state.is_for_acknowledgements:
+            kept["for_acknowledgements"] = 1
         attributes = encode_attributes(state.queue, parent=parent, **kept)
         self._core.batch.put(Keyspace.QUEUES, slot_key(state.slot), attributes)
 
@@ -170,6 +184,7 @@ class Catalog:
         self._by_identifier.pop(queue.identifier, None)
         if isinstance(queue, OutgoingQueue):
             self._outgoing.pop(queue.destination_format_name, None)
+            self.for_acknowledgements.pop(state, None)
         if queue.private_queue_number is not None:
             self._by_number.pop(queue.private_queue_number, None)
         if queue.pathname is not None:
@@ -222,6 +237,7 @@ class Catalog:
     def _load_queue(self, slot: int, stored: "StoredQueue", parent: QueueState | None) -> None:
         state = QueueState(slot, stored.queue, parent)
         state.epoch = stored.epoch
+        state.is_for_acknowledgements = stored.for_acknowledgements
         self._index(state)
         if state.journal is not None:
             state.journal.epoch = stored.journal_epoch
@@ -233,6 +249,8 @@ class Catalog:
         self.queue_manager.queue_collection[queue.identifier] = queue
         if isinstance(queue, OutgoingQueue):
             self._outgoing[queue.destination_format_name] = state
+            if state.is_for_acknowledgements:
+                self.for_acknowledgements[state] = None
             return
         path = queue.pathname
         assert path is not None
@@ -288,14 +306,16 @@ class StoredQueue(NamedTuple):
     parent: int  # the slot of the queue that it belongs to; 0 for none
     epoch: int
     journal_epoch: int
+    for_acknowledgements: bool
 
 
 def decode_queue(data: bytes) -> StoredQueue:
     values = decode_attributes(data)
     parent: int = values.pop("parent")
     epoch, journal_epoch = values.pop("epoch", 0), values.pop("journal_epoch", 0)
+    for_acknowledgements = bool(values.pop("for_acknowledgements", 0))
     queue = (OutgoingQueue if "destination_format_name" in values else Queue)(**values)
-    return StoredQueue(queue, parent, epoch, journal_epoch)
+    return StoredQueue(queue, parent, epoch, journal_epoch, for_acknowledgements)
 
 
 def _decode_queue(slot: int, data: bytes) -> StoredQueue:

@@ -152,7 +152,7 @@ class Checker:
                 )
 
     def _add_queue(self, slot: int, data: bytes) -> None:
-        queue, parent, _, _ = decode_queue(data)
+        queue, parent = decode_queue(data)[:2]
         if isinstance(queue, OutgoingQueue):
             self._queues[slot] = _Queue(str(queue.destination_format_name), is_outgoing=True)
             return

@@ -57,7 +57,7 @@ class FinalAcks:
         )
         name = PrivateFormatName(sender, ORDER_QUEUE_NUMBER)
         try:
-            queue = self._resolver.destination(name)
+            queue = self._resolver.destination(name, for_acknowledgements=True)
         except MqError as problem:
             detail = f"the final acknowledgement has no queue: {problem.problem}"
             self._core.ledger.add(str(name), ack, MessageClass.NACK_BAD_DST_Q, detail)

@@ -64,8 +64,11 @@ class Resolver:
                 return catalog.system(name.queue)
         return None
 
-    def destination(self, name: FormatName) -> QueueState:
-        """The queue that takes messages to this name: the queue itself, or an outgoing queue to it."""
+    def destination(self, name: FormatName, *, for_acknowledgements: bool = False) -> QueueState:
+        """The queue that takes messages to this name: the queue itself, or an outgoing queue to it.
+
+        `for_acknowledgements`: the queue manager itself has something to say, because somebody asked for it.
+        """
         check_can_send(name)
         if self.is_local(name):
             state = self.find(name)
@@ -77,7 +80,14 @@ class Resolver:
             raise UnsupportedFormatNameOperationError(str(name), problem=problem)
         self._carriers.check(name)
         is_multicast = isinstance(name, MulticastFormatName)
-        return self._catalog.outgoing(name) or self._catalog.create_outgoing(name, is_multicast=is_multicast)
+        state = self._catalog.outgoing(name)
+        if state is None:
+            return self._catalog.create_outgoing(
+                name, is_multicast=is_multicast, for_acknowledgements=for_acknowledgements
+            )
+        if not for_acknowledgements:
+            self._catalog.use_outgoing(state)
+        return state
 
     def queue_path(self, name: FormatName) -> tuple[str, str]:
         """Get Queue Path: the path name and the computer of a queue ([MS-MQDMPR] 3.1.7.1.26)."""

@@ -116,7 +116,7 @@ class Sending:
 
     def post(self, packet: UserMessage, name: FormatName) -> None:
         """Sends a packet that the queue manager itself has made."""
-        queue = self._resolver.destination(name)
+        queue = self._resolver.destination(name, for_acknowledgements=True)
         self._delivery.accept_one(queue, Record(packet.data, self._core.seconds), packet)
 
     def _send_to_each(

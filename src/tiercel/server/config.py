@@ -16,7 +16,12 @@ from uuid import UUID
 
 from tiercel.binary.settings import Settings
 from tiercel.model.errors import MqError, TiercelError
-from tiercel.model.limits import ACK_TIMEOUT_MAX_MS, ACK_TIMEOUT_MIN_MS, WINDOW_SIZE_MAX
+from tiercel.model.limits import (
+    ACK_TIMEOUT_MAX_MS,
+    ACK_TIMEOUT_MIN_MS,
+    MAX_PACKET_SIZE,
+    WINDOW_SIZE_MAX,
+)
 from tiercel.model.path_name import PathKind, PathName
 from tiercel.remote_read.settings import Settings as RemoteReadSettings
 from tiercel.rpc.security import AuthenticationLevel
@@ -96,6 +101,8 @@ class LimitOptions:
     close_s: int = 5
     write_buffer_bytes: int = 1 << 20
     batch_bytes: int = 16 << 20
+    partial_packet_bytes: int = 64 << 20
+    idle_s: int = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +220,7 @@ class Config:
         """The settings of the binary protocol: its own section, the machines and the routes."""
         return replace(
             self.binary,
+            partial_packet_bytes=self.limits.partial_packet_bytes,
             machines=self.machines,
             out_routing_servers=self.routing.out_routing_servers,
             routing_server=self.routing.routing_server,
@@ -229,7 +237,7 @@ class Config:
 
 
 # The options of [binary] that have sections of their own.
-_ELSEWHERE: Final = frozenset({"machines", "out_routing_servers", "routing_server"})
+_ELSEWHERE: Final = frozenset({"partial_packet_bytes", "machines", "out_routing_servers", "routing_server"})
 
 RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "node.max_bytes": (MIN_MAX_BYTES, MAX_MAX_BYTES),
@@ -242,6 +250,8 @@ RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "limits.close_s": (0, 60),
     "limits.write_buffer_bytes": (4096, 1 << 30),
     "limits.batch_bytes": (65536, 1 << 30),
+    "limits.partial_packet_bytes": (MAX_PACKET_SIZE, 1 << 40),
+    "limits.idle_s": (0, 86400),
     "binary.port": (1, 65535),
     "binary.window_size": (1, WINDOW_SIZE_MAX),
     "binary.ack_timeout_ms": (ACK_TIMEOUT_MIN_MS, ACK_TIMEOUT_MAX_MS),

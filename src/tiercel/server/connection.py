@@ -53,8 +53,10 @@ class Connection(asyncio.Protocol):
         self.is_writable = True
         self.problem: Exception | None = None  # the error that ended it, if any
         self.was_made = False  # False: refused, because over the limit
+        self.made_at = self.last_received = 0.0  # on the clock of the loop
         self._piled_up = 0  # bytes written since it became unwritable
         self._owner = owner
+        self._now = asyncio.get_running_loop().time
         self._timer: asyncio.TimerHandle | None = None
 
     # Called by asyncio.
@@ -63,6 +65,7 @@ class Connection(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)  # uvloop has classes of its own
         peer = transport.get_extra_info("peername")
         self.address = peer[0].removeprefix("::ffff:") if peer else ""
+        self.made_at = self.last_received = self._now()
         if not self._owner.opened(self):
             self.transport.abort()
             return
@@ -75,6 +78,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self.is_closing and self.was_made:
+            self.last_received = self._now()
             self._owner.put(self._owner.feed_received, (self, data), len(data))
 
     def pause_writing(self) -> None:

@@ -7,6 +7,8 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
+from heapq import nsmallest
+from operator import itemgetter
 from typing import Any, Final
 
 from tiercel.binary.actions import Action, Close, Dial, Resolve, SendDatagram, SessionEvent, Write
@@ -77,6 +79,8 @@ class Network:
         self._pings: _Datagrams | None = None  # the ping service
         self._questions: _Datagrams | None = None  # sends our pings
         self._turned_away: Counter[tuple[str, str]] = Counter()
+        self._evicted = log.Repeated("connections_evicted")
+        self._no_idle_until = 0.0
         self._none_left = asyncio.Event()
         self.failures: Counter[str] = Counter()  # failed connections by reason, since the start
 
@@ -142,7 +146,7 @@ class Network:
     def opened(self, connection: Connection) -> bool:
         address = connection.address
         if not connection.is_ours:
-            if len(self.connections) >= self.limits.connections:
+            if len(self.connections) >= self.limits.connections and not self._evict_idle():
                 self._turn_away("", f"the limit of {self.limits.connections} connections is reached")
                 return False
             if self._per_address[address] >= self.limits.connections_per_address:
@@ -155,7 +159,34 @@ class Network:
         self.connections.add(connection)
         return True
 
+    def _evict_idle(self) -> bool:
+        """Make room for newcomers: peers that never carried a message go first, then the longest silent.
+
+        Several at once, or a crowd of newcomers would make us look at all connections for each of them.
+        """
+        now = asyncio.get_running_loop().time()
+        if now < self._no_idle_until:
+            return False
+        latest = now - self.limits.idle_s
+        idle = []
+        for each in self.connections:
+            if not each.is_ours and each.made_at <= latest:
+                is_stranger = each.number is None or not self.protocol.has_carried(each.number)
+                if is_stranger or each.last_received <= latest:
+                    idle.append((not is_stranger, each.made_at if is_stranger else each.last_received, each))
+        if not idle:
+            self._no_idle_until = now + _REPORT_S
+            return False
+        for _, _, each in nsmallest(1 + self.limits.connections // 100, idle, key=itemgetter(0, 1)):
+            self.failures["evicted"] += 1
+            self._evicted(f"idle for {self.limits.idle_s} s or more, and others want to connect")
+            self.lost(each)
+            each.transport.abort()
+        return True
+
     def lost(self, connection: Connection) -> None:
+        if connection not in self.connections:  # evicted
+            return
         self.connections.discard(connection)
         if not connection.is_ours:
             self._per_address[connection.address] -= 1

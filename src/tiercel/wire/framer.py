@@ -36,6 +36,11 @@ class Framer:
         return self._wanted
 
     @property
+    def buffered(self) -> int:
+        """The bytes that have arrived of that packet."""
+        return len(self._buffer)
+
+    @property
     def is_between_packets(self) -> bool:
         """Whether the buffer is empty; otherwise the end of the stream cuts a packet."""
         return not self._buffer

@@ -1,0 +1,168 @@
+"""What a stranger can make a queue manager keep or do has a bound; docs/limits.md lists them."""
+
+from typing import Any
+
+import pytest
+
+from tiercel.binary import lookups
+from tiercel.binary.actions import Action, Resolve
+from tiercel.binary.next_hop import NextHop
+from tiercel.engine import acknowledgements
+from tiercel.engine.acknowledgements import ACKNOWLEDGEMENT_QUEUES_MAX
+from tiercel.model.codes import Acknowledgements, MessageClass
+from tiercel.model.format_name import FormatName
+from tiercel.model.limits import TIME_TO_REACH_QUEUE_DEFAULT_S
+
+from .nodes import Hand, Net, Qm
+
+
+class Deaf(Qm):
+    """A queue manager whose name server never answers."""
+
+    def perform(self, action: Action) -> None:
+        if not isinstance(action, Resolve):
+            super().perform(action)
+            return
+        self.asked.append(action.host)
+
+    asked: list[str]
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self.asked = []
+        super().__init__(*arguments, **options)
+
+
+@pytest.fixture
+def deaf(net: Net) -> Deaf:
+    deaf = Deaf(net, "HERE", "192.0.2.99", net.qm("OTHER").settings)
+    deaf.create("q")
+    return deaf
+
+
+def made_up(number: int) -> FormatName:
+    return FormatName.parse(rf"DIRECT=OS:made-up-{number}\private$\admin")
+
+
+def asking(number: int) -> dict[str, Any]:
+    return {"administration_queue": made_up(number), "acknowledgements": Acknowledgements.POS_ARRIVAL}
+
+
+def flood(qm: Qm, hand: Hand, first: int, count: int) -> None:
+    """Messages that each name an administration queue on another computer that does not exist."""
+    for number in range(first, first + count):
+        hand.send(hand.message(qm.name_of("q"), **asking(number)))
+
+
+class TestAcknowledgementsToMadeUpHosts:
+    def test_outgoing_queues_have_a_budget(
+        self, deaf: Deaf, hand: Hand, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert ACKNOWLEDGEMENT_QUEUES_MAX == 1000
+        monkeypatch.setattr(acknowledgements, "ACKNOWLEDGEMENT_QUEUES_MAX", 10)
+        hand.call(deaf)
+        flood(deaf, hand, 0, 50)
+        names = {str(queue.queue.label) for queue in deaf.engine.outgoing.queues()}
+        assert names == {str(made_up(number)) for number in range(40, 50)}
+        assert deaf.discarded() == [MessageClass.NACK_DELETED] * 40
+
+    def test_the_budget_holds_after_a_restart(
+        self, deaf: Deaf, hand: Hand, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(acknowledgements, "ACKNOWLEDGEMENT_QUEUES_MAX", 10)
+        hand.call(deaf)
+        for number in range(10):
+            hand.send(hand.recoverable(deaf.name_of("q"), **asking(number)))
+        deaf.restart()
+        hand.call(deaf)
+        flood(deaf, hand, 10, 10)
+        assert len(list(deaf.engine.outgoing.queues())) == 10
+
+    def test_a_queue_that_an_application_uses_is_not_counted(
+        self, deaf: Deaf, hand: Hand, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(acknowledgements, "ACKNOWLEDGEMENT_QUEUES_MAX", 10)
+        hand.call(deaf)
+        flood(deaf, hand, 0, 1)
+        deaf.run(lambda: deaf.engine.queues.destination(made_up(0)))
+        flood(deaf, hand, 1, 50)
+        queue = deaf.engine.queues.get(made_up(0))
+        assert queue.count == 1
+        assert len(list(deaf.engine.outgoing.queues())) == 11
+
+    def test_an_acknowledgement_has_a_time_to_reach_its_queue(self, deaf: Deaf, hand: Hand) -> None:
+        hand.call(deaf)
+        flood(deaf, hand, 0, 1)
+        assert len(list(deaf.engine.outgoing.queues())) == 1
+        deaf.net.now += TIME_TO_REACH_QUEUE_DEFAULT_S + 2
+        deaf.run(lambda: None)
+        assert deaf.discarded() == [MessageClass.NACK_REACH_QUEUE_TIMEOUT]
+
+    def test_lookups_in_flight_are_few_and_leave_room_for_applications(self, deaf: Deaf, hand: Hand) -> None:
+        hand.call(deaf)
+        flood(deaf, hand, 0, 100)
+        assert deaf.asked == [f"made-up-{number}" for number in range(lookups.AT_ONCE_FOR_ACKNOWLEDGEMENTS)]
+        deaf.to(hand, "real").send(b"1")
+        deaf.net.settle()
+        assert deaf.asked[-1] == hand.address
+
+    def test_an_answer_concerns_only_those_who_asked(
+        self, deaf: Deaf, hand: Hand, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Every answer used to visit every next hop: the work grew with the square of their number."""
+        hand.call(deaf)
+        flood(deaf, hand, 0, 100)
+        visited = []
+        monkeypatch.setattr(NextHop, "_resolved", lambda hop, _addresses: visited.append(hop))
+
+        def answer_all() -> None:
+            for host in list(deaf.asked):
+                deaf.protocol.resolved(host, [])
+
+        deaf.run(answer_all)
+        assert len(visited) <= len(deaf.asked)
+
+
+class TestPartialPackets:
+    """One budget for all sessions; the packet that has been incomplete for the longest time is given up."""
+
+    @staticmethod
+    def begin(hand: Hand, qm: Qm, size: int = 300_000) -> bytes:
+        """Sends the first `size` bytes of a message; the rest of it."""
+        assert hand.line is not None
+        data = hand.message(qm.name_of("q"), bytes(400_000)).data
+        hand.line.write(hand, data[:size])
+        hand.net.settle()
+        return data[size:]
+
+    def test_they_have_a_budget(self, net: Net, here: Qm) -> None:
+        assert here.settings.partial_packet_bytes == 64 << 20
+        here.configure(partial_packet_bytes=1_000_000)
+        here.create("q")
+        hands = [net.hand().call(here) for _ in range(5)]
+        for hand in hands:
+            self.begin(hand, here)
+        assert [hand.is_connected for hand in hands] == [False, False, True, True, True]
+
+    def test_whoever_goes_on_is_not_the_oldest(self, net: Net, here: Qm) -> None:
+        """The second peer completes its packet and begins another: the third is older then."""
+        here.configure(partial_packet_bytes=1_000_000)
+        box = here.create("q")
+        hands = [net.hand().call(here) for _ in range(4)]
+        rests = [self.begin(hand, here) for hand in hands[:3]]
+        hands[0].hang_up()
+        assert hands[1].line is not None
+        hands[1].line.write(hands[1], rests[1])
+        net.settle()
+        assert box.state.count == 1
+        self.begin(hands[1], here)
+        self.begin(hands[0].call(here), here)
+        self.begin(hands[3], here)
+        assert [hand.is_connected for hand in hands] == [True, True, False, True]
+
+    def test_small_ones_are_not_counted(self, net: Net, here: Qm) -> None:
+        here.configure(partial_packet_bytes=100_000)
+        here.create("q")
+        hands = [net.hand().call(here) for _ in range(5)]
+        for hand in hands:
+            self.begin(hand, here, 60_000)
+        assert all(hand.is_connected for hand in hands)
