@@ -159,6 +159,9 @@ class Enemy:
         del error
         self._served.pop(connection, None)
 
+    def has_carried(self, connection: int) -> bool:
+        return connection in self._served
+
     def writable(self, connection: int, *, is_writable: bool) -> None: ...
 
     def resolved(self, host: str, addresses: list[str]) -> None: ...
