@@ -8,6 +8,7 @@ from engine.harness import World, refused
 from tiercel.binary.actions import Dial, Resolve, SessionEvent, Write
 from tiercel.binary.transitions import State
 from tiercel.model.codes import ConnectionStatus, OutgoingQueueState
+from tiercel.model.errors import ReachedOurselvesError
 from tiercel.model.identifiers import NULL_GUID, TxSequenceId
 from tiercel.store.memory_store import MemoryStore
 from tiercel.wire.internal_packets import ConnectionParameters, EstablishConnection, SessionAck
@@ -183,6 +184,12 @@ class TestTheAnswerToIt:
         )
         assert peer.hears(EstablishConnection).internal.is_refused
         peer.assert_closed()
+
+    def test_to_ourselves_is_a_refusal(self, site: Site) -> None:
+        peer = site.accepts()
+        peer.says(establish(site.guid, NULL_GUID))
+        assert peer.raw[18:20].hex() == "1200"
+        assert peer.is_closed
 
     @pytest.mark.conformance("MQQB-048")
     @pytest.mark.parametrize("system", [0x0010, 0x0110])
@@ -443,6 +450,9 @@ class TestTheHistoryOfFailures:
         site.connects().hangs_up()
         site.wait(60_000)
         site.connects().hangs_up(RESET)
+        site.wait(60_000)
+        peer = site.connects(site.guid)
+        peer.answers(peer.hears(EstablishConnection), refused=True)
         history = [
             (entry.status, entry.error)
             for entry in site.outgoing().connection_history
@@ -454,6 +464,7 @@ class TestTheHistoryOfFailures:
             (ConnectionStatus.CONNECTION_REFUSED, 0),
             (ConnectionStatus.UNKNOWN_FAILURE, 0),
             (ConnectionStatus.SOCKET_SEND_FAILURE, RESET),
+            (ConnectionStatus.CONNECTION_REFUSED, ReachedOurselvesError.code),
         ]
         entry = site.outgoing().connection_history[1]
         assert (entry.connection_history_time, entry.address_list) == (NOW + 5, (ADDRESS,))

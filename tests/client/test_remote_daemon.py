@@ -235,15 +235,16 @@ class TestLoggingOn:
 
         play(scene())
 
-    def test_with_a_wrong_one(self, tmp_path: Path, accounts: str) -> None:
+    @pytest.mark.parametrize("rebind", [False, True], ids=["at once", "after asking for the port"])
+    def test_with_a_wrong_one(self, tmp_path: Path, accounts: str, rebind: bool) -> None:
         async def scene() -> None:
             async with daemon(tmp_path / "data", accounts=accounts) as (qm, port):
                 await qm.create_queue(rf".\{ORDERS}", security=FOR_ALL)
                 user: dict[str, Any] = {"user": r"EXAMPLE\reader", "password": "falsch"}
-                async with await aio.connect(HOST, port=port, **user) as remote:
+                async with await aio.connect(HOST, port=port, rebind=rebind, **user) as remote:
                     await remote.queue(ORDERS).receive(0)
 
-        with pytest.raises(tiercel.AccessDeniedError):
+        with pytest.raises(tiercel.AccessDeniedError, match="rejected the user, the password"):
             play(scene())
 
     def test_without_any_it_is_told(self) -> None:

@@ -5,7 +5,7 @@ back those that the window does not allow. Everything else is reported to its `O
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Never, Protocol
 from uuid import UUID
 
 from tiercel.binary.actions import SessionEvent
@@ -15,7 +15,7 @@ from tiercel.binary.partial_packets import SMALL
 from tiercel.binary.receipts import Receipts
 from tiercel.binary.transitions import EVENT_OF_PACKET, Event, ProtocolError, State, after
 from tiercel.model.codes import ConnectionStatus
-from tiercel.model.errors import DecodeError
+from tiercel.model.errors import DecodeError, ReachedOurselvesError
 from tiercel.model.identifiers import NULL_GUID
 from tiercel.model.limits import (
     ACK_TIMEOUT_MAX_MS,
@@ -179,9 +179,10 @@ class Session:
         own, header = self._context.queue_manager.identifier, packet.header
         # A sender with a direct name does not know the GUID, and sends none (MQQB T15).
         is_for_us = header.server_guid in {own, NULL_GUID}
-        self._check_other(header.client_guid)
-        self.remote_guid = header.client_guid
-        is_refused = not is_for_us or self._owner.is_full(self)
+        is_from_us = header.client_guid == own
+        if not is_from_us:
+            self.remote_guid = header.client_guid
+        is_refused = is_from_us or not is_for_us or self._owner.is_full(self)
         answer = EstablishConnectionHeader(
             header.client_guid,
             own,
@@ -191,6 +192,8 @@ class Session:
         )
         reply = EstablishConnection.of(answer, refused=is_refused, reserved=RESPONSE_RESERVED)
         self._write(reply.encode())
+        if is_from_us:
+            self._end_with_ourselves()
         if is_refused:  # do not wait for more (MQQB T24)
             self.failure = ConnectionStatus.CONNECTION_REFUSED
             reason = "it is meant for another queue manager" if not is_for_us else "too many sessions"
@@ -199,12 +202,13 @@ class Session:
     def _take_answer(self, packet: EstablishConnection) -> None:
         """Receiving an EstablishConnection response: [MS-MQQB] 3.1.5.3.2."""
         header, context = packet.header, self._context
+        if header.server_guid == context.queue_manager.identifier:
+            self._end_with_ourselves()
         self._end_if_refused(packet)
         if header.client_guid != context.queue_manager.identifier:
             raise ProtocolError(f"the answer is for {header.client_guid}, not for us")
         if self.remote_guid not in {NULL_GUID, header.server_guid}:
             raise ProtocolError(f"{header.server_guid} answers, not {self.remote_guid}")
-        self._check_other(header.server_guid)
         self.remote_guid = header.server_guid  # learned here if it was not known (MQQB T14)
         elapsed = (context.milliseconds - header.time_stamp) & 0xFFFF_FFFF
         self._recoverable_ack_timeout_ms = _within(
@@ -219,9 +223,9 @@ class Session:
             self.failure = ConnectionStatus.CONNECTION_REFUSED
             raise ProtocolError("the peer refused the session")
 
-    def _check_other(self, peer: UUID) -> None:
-        if peer == self._context.queue_manager.identifier:
-            raise ProtocolError("we have reached ourselves; add the name or address to [node] names")
+    def _end_with_ourselves(self) -> Never:
+        self.failure, self.error = ConnectionStatus.CONNECTION_REFUSED, ReachedOurselvesError.code
+        raise ProtocolError("we have reached ourselves; add the name or address to [node] names")
 
     def _write_parameters(self) -> None:
         window = self._context.settings.window_size

@@ -36,6 +36,8 @@ def _last_try(queue: Record) -> str:
     status = last["status"].replace("_", " ")
     error = error_for_code(last["error"])
     why = f": {error.meaning}" if last["error"] and not issubclass(error, UnknownCodeError) else ""
+    if last["status"] == "unknown_failure" and not why:
+        status = "the other side ended the connection (the log has more)"
     return f"{status}{why}, {age(last['time'])} ago"
 
 

@@ -19,6 +19,7 @@ from tiercel.model.errors import (
     ResolveAddressError,
 )
 from tiercel.remote_read.calls import REMOTE_READ, GetServerPort, ServerPort
+from tiercel.remote_read.failures import REJECTED_LOGON, error_of_fault
 from tiercel.remote_read.settings import PORT
 from tiercel.rpc import endpoint_mapper
 from tiercel.rpc.endpoint_mapper import ENDPOINT_MAPPER, EPT_MAP, map_request, read_map_answer
@@ -104,7 +105,12 @@ async def _rebound(channel: Channel, options: Options) -> Channel:
             channel, GetServerPort.OPNUM, stub, options.rpc_timeout_s, f"port {channel.port}"
         )
         port = ServerPort.decode(answer).port
-    except (RpcFault, DecodeError):
+    except RpcFault as fault:
+        if fault.status in REJECTED_LOGON:  # the server closes the connection, so nothing can follow
+            channel.abort()
+            raise error_of_fault(fault, GetServerPort(), options.host) from fault
+        port = 0
+    except DecodeError:
         port = 0
     except BaseException:
         channel.abort()

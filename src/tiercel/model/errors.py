@@ -999,4 +999,10 @@ class TooLargeError(IllegalPropertySizeError):
     fix = "send it in parts"
 
 
+class ReachedOurselvesError(RemoteMachineNotAvailableError):
+    code, name = 0xE00E0040, "TIERCEL_ERROR_REACHED_OURSELVES"
+    meaning = "the address leads to this queue manager itself"
+    fix = "add the name or address to [node] names"
+
+
 _BY_CODE = _classes_by_code(MqError)

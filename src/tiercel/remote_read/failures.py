@@ -25,6 +25,10 @@ _FAILURE: Final = 0x8000_0000  # the severity bit of an HRESULT; without it, the
 _MSMQ: Final = 0xC00E_0000
 _FACILITY: Final = 0xFFFF_0000
 
+REJECTED_LOGON: Final = frozenset(
+    {status_codes.ERROR_ACCESS_DENIED, status_codes.NCA_S_UNSUPPORTED_AUTHN_LEVEL}
+)
+
 _OF_STATUS: Final[dict[int, type[MqError]]] = {
     Status.INVALID_HANDLE: InvalidHandleError,
     Status.INVALID_PARAMETER: InvalidParameterError,
@@ -55,8 +59,8 @@ def error_of_fault(fault: RpcFault, request: Request, subject: str) -> MqError:
             return OperationNotSupportedByRemoteComputerError(subject, problem=problem, fix=fix)
         case status_codes.NCA_S_FAULT_CONTEXT_MISMATCH:
             return StaleHandleError(subject)
-        case status_codes.ERROR_ACCESS_DENIED | status_codes.NCA_S_UNSUPPORTED_AUTHN_LEVEL:
-            problem = "the server rejected the user or the authentication level"
-            fix = "connect with a user, password and level that it accepts"
-            return AccessDeniedError(subject, problem=problem, fix=fix)
+    if status in REJECTED_LOGON:
+        problem = "the server rejected the user, the password or the authentication level"
+        fix = "connect with a user, password and level that it accepts"
+        return AccessDeniedError(subject, problem=problem, fix=fix)
     return QueueNotAvailableError(subject, problem=str(fault))
