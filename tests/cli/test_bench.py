@@ -7,3 +7,4 @@ def test_measures_and_leaves_nothing(run: Run) -> None:
     assert all(row["messages"] > 0 and row["messages_per_s"] > 0 for row in rows)
     assert all(row["latency_p50_ms"] <= row["latency_p99_ms"] for row in rows)
     assert "bench" not in run.fine("ls", "--json").out
+    assert "bench" not in run.fine("discards", "--json", "-n", "1000").out

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import tiercel
 from tiercel.model.codes import DeliveryGuarantee
-from tiercel.store import Batch, Keyspace, MemoryStore, Store, View
+from tiercel.store import Batch, Keyspace, MemoryStore, Space, Store, View
 
 from .helpers import committed
 
@@ -63,6 +63,7 @@ class RecordingStore:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.refusal, self.refusals = "", 0
         self.shipped: list[list[Change]] = []
         self.verbs: set[str] = set()  # that have changed something
 
@@ -75,6 +76,9 @@ class RecordingStore:
 
     def forget_dead_readers(self) -> None:
         self._store.forget_dead_readers()
+
+    def space(self) -> Space:
+        return self._store.space()
 
     def close(self) -> None:
         self._store.close()

@@ -20,14 +20,18 @@ from tiercel.admin.waits import Waits
 from tiercel.api.audit import Audit
 from tiercel.api.body_decoder import BodyDecoder
 from tiercel.api.receiving import Receiver
+from tiercel.server.connection_limits import ConnectionLimits
 from tiercel.server.daemon import Daemon
 
 _MAX_INTAKE_BYTES: Final = 128 << 20  # two requests of the largest size; each exists in several forms
 
 
 class Api:
-    def __init__(self, runner: Runner, waits: Waits, audit: Audit, started: float) -> None:
+    def __init__(
+        self, runner: Runner, waits: Waits, audit: Audit, started: float, limits: ConnectionLimits
+    ) -> None:
         self.runner = runner
+        self.limits = limits  # of the connections by TCP
         self.daemon = runner if isinstance(runner, Daemon) else None  # None: no daemon runs
         self.claims = Claims(runner, waits)
         self.stages = Stages(runner)

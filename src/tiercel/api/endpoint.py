@@ -134,7 +134,7 @@ class ApiServer:
         from tiercel.api.dispatcher import Dispatcher  # noqa: PLC0415
 
         audit = Audit(self._options.audit, messages=self._options.audit_messages)
-        api = Api(self._runner, self._waits, audit, self._started)
+        api = Api(self._runner, self._waits, audit, self._started, self.limits)
         app = build(api)
         data_routes = None if self._data_routes is None else self._data_routes(self._runner, self._waits)
         tokens = TokenAuthorization(self._options.tokens, "HTTP API", "api")

@@ -19,6 +19,7 @@ from tiercel.engine.engine import Engine
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import MessageClass, message_class
 from tiercel.model.queue import OutgoingQueue
+from tiercel.store import Store
 
 if TYPE_CHECKING:
     from tiercel.api.context import Api
@@ -67,6 +68,26 @@ METRICS: Final = (
     ),
     Described("tiercel_leases", "gauge", (), "messages leased and not yet acknowledged"),
     Described("tiercel_messages_bytes", "gauge", (), "bytes of all messages, limited by the quota"),
+    Described(
+        "tiercel_store_bytes",
+        "gauge",
+        (),
+        "bytes used in the store, with freed pages that it will reuse",
+    ),
+    Described("tiercel_store_limit_bytes", "gauge", (), "the most that the store may use; 0 for no limit"),
+    Described("tiercel_store_disk_free_bytes", "gauge", (), "free space of the store's file system"),
+    Described(
+        "tiercel_store_refusals_total",
+        "counter",
+        (),
+        "writes refused because the store or the disk is full, since the start",
+    ),
+    Described(
+        "tiercel_connections_turned_away_total",
+        "counter",
+        ("interface",),
+        "connections to the API and to remote reading that were refused or evicted, since the start",
+    ),
     Described("tiercel_build", "info", ("version", "guid", "computer"), "version and identity"),
 )
 _BY_NAME: Final = {each.name: each for each in METRICS}
@@ -141,6 +162,8 @@ def _others(api: "Api", engine: Engine) -> Iterator[Metric]:
     yield _claims(engine, "tiercel_claim_age_seconds", "oldest_s")
     yield _number("tiercel_leases", api.receiver.leases.count)
     yield _number("tiercel_messages_bytes", engine.total_bytes)
+    yield from _store(api.runner.driver.store)
+    yield _turned_away(api)
     yield _commits(api)
     yield from _connections(api)
     manager = engine.queue_manager
@@ -183,6 +206,25 @@ def _commits(api: "Api") -> Metric:
     family = HistogramMetricFamily("tiercel_commit_seconds", _BY_NAME["tiercel_commit_seconds"].meaning)
     family.add_metric([], commits.buckets(), commits.total_s)
     return family
+
+
+def _store(store: Store) -> Iterator[Metric]:
+    space = store.space()
+    yield _number("tiercel_store_bytes", space.used)
+    yield _number("tiercel_store_limit_bytes", space.limit or 0)
+    if space.disk_free is not None:
+        yield _number("tiercel_store_disk_free_bytes", space.disk_free)
+    yield _number("tiercel_store_refusals_total", store.refusals)
+
+
+def _turned_away(api: "Api") -> Metric:
+    family = _family("tiercel_connections_turned_away_total")
+    family.add_metric(["api"], api.limits.turned_away)
+    reading = None if api.daemon is None else api.daemon.remote_reading
+    if reading is not None:
+        family.add_metric(["remote_read"], reading.limits.turned_away)
+        family.add_metric(["endpoint_mapper"], reading.mapper_limits.turned_away)
+    return family  # type: ignore[no-any-return]
 
 
 def _connections(api: "Api") -> Iterator[Metric]:

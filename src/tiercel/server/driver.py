@@ -1,5 +1,6 @@
 """Drives a node, on or off the network: one batch per call, and results only after their commit."""
 
+import logging
 import os
 import socket
 import threading
@@ -29,9 +30,10 @@ from tiercel.model.errors import (
 from tiercel.model.format_name import FormatName
 from tiercel.model.path_name import PathKind, PathName
 from tiercel.security.unix import token_of_process
+from tiercel.server import log
 from tiercel.server.node import Clock, Node
 from tiercel.server.transports import expect_transports
-from tiercel.store import DEFAULT_MAX_BYTES, MAX_MAX_BYTES, MIN_MAX_BYTES, directory_of, open_store
+from tiercel.store import DEFAULT_MAX_BYTES, MAX_MAX_BYTES, MIN_MAX_BYTES, Store, directory_of, open_store
 
 _FATAL = (StoreFailedError, StoreDamagedError)
 _LONGEST_SLEEP_S = 3600.0
@@ -80,6 +82,8 @@ class Driver:
         self._deadline_changed = deadline_changed
         self._deadlines: tuple[float | None, float | None] = (None, None)
         self._batches = 0
+        self._refusals = 0  # of the store, as far as reported
+        self._report_full = log.Repeated("store_full", level=logging.ERROR)
         self._abandoned: list[OpenQueue] = []
         self._forgotten: list[Transaction] = []
         self.lock = threading.RLock()
@@ -201,6 +205,9 @@ class Driver:
         for effect in self.node.commit():
             if isinstance(effect, Completed):
                 self._completed(effect.waiter)
+        if self._store.refusals != self._refusals:
+            self._refusals = self._store.refusals
+            self._report_full(self._store.refusal)
         if (deadlines := self.node.deadlines) != self._deadlines:  # a sleeper must adjust its timer
             self._deadlines = deadlines
             self._deadline_changed()
@@ -229,6 +236,10 @@ class Driver:
     def forget_dead_readers(self) -> None:
         """Release the snapshots of readers that were killed."""
         self._store.forget_dead_readers()
+
+    @property
+    def store(self) -> Store:
+        return self._store
 
     @property
     def is_in_batch(self) -> bool:

@@ -22,6 +22,7 @@ from tiercel.store.interface import (
     Batch,
     Keyspace,
     Reader,
+    Space,
     Store,
     View,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "Keyspace",
     "MemoryStore",
     "Reader",
+    "Space",
     "Store",
     "View",
     "Write",

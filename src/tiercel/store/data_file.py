@@ -41,8 +41,13 @@ class DataFile:
     def grow_after_refusal(self) -> bool:
         """Try to allocate a step again, if the file system reports enough free space."""
         wanted = min(self.allocated + STEP, self.limit) - self.allocated
+        return self.disk_free >= wanted and self.grow(self.allocated + wanted)
+
+    @property
+    def disk_free(self) -> int:
+        """Bytes that the file system reports as free for us, beside those allocated here."""
         disk = os.fstatvfs(self._descriptor)
-        return disk.f_bavail * disk.f_frsize >= wanted and self.grow(self.allocated + wanted)
+        return disk.f_bavail * disk.f_frsize
 
     def _keep_what_was_allocated(self) -> None:
         # By an earlier run. Allocating it again takes no block, so this works on a full disk too.

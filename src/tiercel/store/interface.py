@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, NamedTuple, Protocol, Self
 
 MAX_KEY_SIZE: Final = 511  # bytes; LMDB's limit, far above the keys in use
 
@@ -115,10 +115,23 @@ class Batch(View, Protocol):
         """Discard the batch; does nothing if it has ended."""
 
 
+class Space(NamedTuple):
+    """The space of a store, in bytes."""
+
+    used: int  # with pages that receiving has freed, which are reused
+    limit: int | None
+    disk_free: int | None  # None for a store in memory
+
+
 class Store(Protocol):
     """A set of keyspaces that outlives the process."""
 
+    refusal: str  # why the last write was refused
+    refusals: int  # writes refused for lack of space, since the start
+
     def begin(self) -> Batch: ...
+
+    def space(self) -> Space: ...
 
     def snapshot(self) -> AbstractContextManager[View]:
         """The last committed state; later commits do not change it."""

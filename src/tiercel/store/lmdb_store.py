@@ -26,7 +26,7 @@ from tiercel.model.errors import StoreFailedError, StoreFullError
 from tiercel.store import lmdb_files, lmdb_pages
 from tiercel.store.data_file import DataFile
 from tiercel.store.directory_lock import DirectoryLock
-from tiercel.store.interface import DEFAULT_MAX_BYTES, MIN_MAX_BYTES, Keyspace, View
+from tiercel.store.interface import DEFAULT_MAX_BYTES, MIN_MAX_BYTES, Keyspace, Space, View
 from tiercel.store.lmdb_view import Databases, LmdbView
 
 # Estimated room per batch and write. A write copies its leaf page; a batch copies the paths from the roots
@@ -61,6 +61,7 @@ class LmdbStore:
             raise
         self._environment.reader_check()
         self._mapped = widest  # the size last set
+        self.refusal, self.refusals = "", 0
         self._room = self._file.allocated - self._used()
         self._refused = False  # a send was refused in the last batch
         self._was_full = False  # no send was accepted since one was refused
@@ -207,7 +208,11 @@ class LmdbStore:
         else:
             problem = f"the disk has no more space ({os.strerror(refusal.errno or 0)})"
             fix = "free disk space, or receive or purge messages"
+        self.refusal, self.refusals = f"{problem}; {fix}", self.refusals + 1
         return StoreFullError(self.name, problem=problem, present=present, limit=limit, fix=fix)
+
+    def space(self) -> Space:
+        return Space(self._used(), self._file.limit, self._file.disk_free)
 
     def _used(self) -> int:
         return lmdb_files.used_bytes(self._environment, self.page_size)

@@ -12,6 +12,7 @@ from itertools import islice
 from sortedcontainers import SortedDict
 
 from tiercel.model.errors import StoreFailedError, StoreFullError
+from tiercel.store import interface
 from tiercel.store.interface import MAX_KEY_SIZE, Keyspace, View
 
 Space = SortedDict[bytes, bytes]
@@ -70,6 +71,10 @@ class MemoryStore:
         self.size = sum(_cost(key, value) for space in self.spaces.values() for key, value in space.items())
         self._failure: str | None = None
         self._batch: MemoryBatch | None = None
+        self.refusal, self.refusals = "", 0
+
+    def space(self) -> interface.Space:
+        return interface.Space(self.size, self.max_bytes, None)
 
     def begin(self) -> "MemoryBatch":
         self.raise_if_failed()
@@ -223,6 +228,7 @@ class MemoryBatch(MemoryView):
         self._raise_if_ended()
         store = self._store
         if store.max_bytes is not None and store.size + size + kept > store.max_bytes:
+            store.refusal, store.refusals = "the store has reached its limit", store.refusals + 1
             raise StoreFullError(store.name, present=store.size, limit=store.max_bytes)
 
     def commit(self) -> None:
