@@ -15,6 +15,7 @@ from column_promises import TARGETS as COLUMN_TARGETS
 from logon_promises import TARGETS as LOGON_TARGETS
 from remote_read_promises import TARGETS as REMOTE_READ_TARGETS
 from rpc_promises import TARGETS as RPC_TARGETS
+from srmp_promises import TARGETS as SRMP_TARGETS
 from wcf_promises import TARGETS as WCF_TARGETS
 
 from tiercel.model.errors import DecodeError, IllegalFormatNameError, IllegalQueuePathNameError
@@ -334,6 +335,7 @@ TARGETS: dict[str, Target] = dict(
             | RPC_TARGETS
             | REMOTE_READ_TARGETS
             | LOGON_TARGETS
+            | SRMP_TARGETS
             | WCF_TARGETS
         ).items()
     )

@@ -4,6 +4,7 @@ Elements are found by namespace and name, in any order. Unknown ones are skipped
 must be understood. A known element may appear once (SRMP-034).
 """
 
+import re
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 from uuid import UUID
@@ -395,7 +396,7 @@ def _provider(element: Element) -> Provider:
 
 def _names(text: str) -> tuple[str, ...]:
     """2.2.6.14 to 2.2.6.16: separated by any white space (trap 35)."""
-    names = tuple(text.split())
+    names = tuple(re.findall(r"[^ \t\r\n]+", text))
     if len(names) > MAX_ELEMENTS:
         raise ValueError(f"has {len(names)} names, the limit is {MAX_ELEMENTS}")
     for name in names:

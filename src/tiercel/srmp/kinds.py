@@ -15,8 +15,9 @@ NEGATIVE_CLASSES = frozenset(
         MessageClass.NACK_RECEIVE_REJECTED,
     }
 )
-# Applications may define classes outside of these bits ([MS-MQMQ] 2.2.18.1.6).
-_RESERVED_CLASS_BITS = 0xE1FF
+_NAMED_CLASSES = frozenset(map(int, MessageClass))
+# The bits of classes that applications may define ([MS-MQMQ] 2.2.18.1.6).
+_APPLICATION_CLASS_BITS = 0xE1FF
 
 
 class Kind(Enum):
@@ -52,7 +53,9 @@ def kind_of(envelope: Envelope) -> Kind:
 
 def _is_of_a_user(message_class: int) -> bool:
     """A normal message, or one with a class of the application's own (SRMP-117)."""
-    return not message_class & _RESERVED_CLASS_BITS
+    if message_class == MessageClass.NORMAL:
+        return True
+    return message_class not in _NAMED_CLASSES and not message_class & ~_APPLICATION_CLASS_BITS
 
 
 def _is_decision(envelope: Envelope, message_class: int) -> bool:

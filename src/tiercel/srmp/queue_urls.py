@@ -85,8 +85,8 @@ def write_url(name: DirectFormatName) -> str:
 
 
 def write_in_list(name: FormatName) -> str:
-    """A name for a list, where white space separates names."""
-    return re.sub(r"\s", lambda white: quote(white[0]), write_queue(name))
+    """A name for a list, where white space separates names; no name has any but blanks."""
+    return write_queue(name).replace(" ", "%20")
 
 
 def request_target(url: str) -> str:

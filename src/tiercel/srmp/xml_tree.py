@@ -77,7 +77,20 @@ def read_xml(document: bytes, base: int = 0) -> Element:
     if len(document) > ENVELOPE_MAX_BYTES:
         problem = f"has {len(document)} bytes, the limit is {ENVELOPE_MAX_BYTES}"
         raise DecodeError("Envelope", "document", base, problem)
+    _check_utf8(document, base)
     return _Parser(document, base).parse()
+
+
+def _check_utf8(document: bytes, base: int) -> None:
+    """Refuse UTF-16, which expat recognizes by itself, with or without a byte order mark."""
+    if (at := document.find(b"\0")) < 0:
+        try:
+            document.decode()
+        except UnicodeDecodeError as error:
+            at = error.start
+        else:
+            return
+    raise DecodeError("Envelope", "document", base + at, "not valid UTF-8 text")
 
 
 class _Parser:

@@ -1,0 +1,87 @@
+"""What must hold for SRMP requests: any bytes give a message or the one error."""
+
+from pathlib import Path
+
+from basics import Target
+
+from tiercel.model.errors import DecodeError
+from tiercel.srmp.dump import list_request
+from tiercel.srmp.envelope_reader import read_envelope
+from tiercel.srmp.envelope_writer import write_envelope
+from tiercel.srmp.http_request import HttpRequest, read_http_request
+from tiercel.srmp.message import message_of, read_message
+from tiercel.srmp.multipart import ContentType, read_multipart, write_multipart
+from tiercel.srmp.request import read_srmp
+
+VECTORS = Path(__file__).resolve().parent.parent / "vectors" / "srmp"
+
+
+def check_mime(data: bytes) -> None:
+    """The first line is the Content-Type."""
+    line, _, body = data.partition(b"\n")
+    try:
+        boundary = ContentType.parse(line.decode("latin-1")).parameters.get("boundary", "")
+        parts = read_multipart(body, boundary)
+    except DecodeError:
+        return
+    for part in parts:
+        if body[part.at : part.at + len(part.content)] != part.content:
+            raise AssertionError("a part is not where it says")
+    sized = [part._replace(headers=(("Content-Length", f"{len(part.content)}"),)) for part in parts]
+    again = read_multipart(write_multipart(sized, boundary), boundary)
+    if [part.content for part in again] != [part.content for part in parts]:
+        raise AssertionError("what was written reads as something else")
+
+
+def check_envelope(data: bytes) -> None:
+    try:
+        envelope = read_envelope(data).envelope
+    except DecodeError:
+        return
+    message_of(envelope, 0).check()
+    written = write_envelope(envelope)
+    if write_envelope(read_envelope(written).envelope) != written:
+        raise AssertionError("what was written reads as something else")
+
+
+def check_http(data: bytes) -> None:
+    try:
+        http = read_http_request(data)
+        request = read_srmp(http)
+    except DecodeError:
+        return
+    read_message(request, 0).check()
+    list_request(request)
+
+
+def _requests() -> list[bytes]:
+    return [path.read_bytes() for path in sorted(VECTORS.glob("*.http")) if "response" not in path.name]
+
+
+def _readable() -> list[HttpRequest]:
+    return [
+        read_http_request(data)
+        for data in _requests()
+        if not data.startswith(b"POST 2")  # an address, which only multicast has
+    ]
+
+
+def _bodies() -> list[bytes]:
+    return [
+        (request.head.header("Content-Type") or "").encode() + b"\n" + request.body for request in _readable()
+    ]
+
+
+def _envelopes() -> list[bytes]:
+    documents = []
+    for request in _readable():
+        start, end = request.body.find(b"<se:Envelope"), request.body.find(b"</se:Envelope>")
+        documents.append(request.body[start : end + len(b"</se:Envelope>")])
+    return documents
+
+
+TARGETS: dict[str, Target] = {
+    "srmp_envelope": Target(check_envelope, _envelopes),
+    "srmp_http": Target(check_http, _requests),
+    "srmp_mime": Target(check_mime, _bodies),
+}
