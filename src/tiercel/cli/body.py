@@ -1,6 +1,7 @@
 """Message bodies in the output of `tiercel decode`."""
 
 from tiercel.bodies import Decoded, decode
+from tiercel.srmp.request import SrmpRequest
 from tiercel.wire.dump import AnyPacket, quote
 from tiercel.wire.security_header import ENCRYPTED_BODY
 from tiercel.wire.user_message import UserMessage
@@ -8,8 +9,14 @@ from tiercel.wire.user_message import UserMessage
 _SHOWN_CHARACTERS = 80
 
 
-def body_of(packet: AnyPacket) -> Decoded | None:
+def body_of(packet: AnyPacket | SrmpRequest) -> Decoded | None:
     """The decoded body; None if there is none or it is encrypted."""
+    if isinstance(packet, SrmpRequest):
+        if packet.body is None:
+            return None
+        return decode(
+            packet.body.content, 0 if packet.envelope.msmq is None else packet.envelope.msmq.body_type
+        )
     if not isinstance(packet, UserMessage) or packet.security_flags & ENCRYPTED_BODY or not packet.body:
         return None
     return decode(packet.body, packet.properties.body_type)

@@ -12,7 +12,7 @@ from tiercel.cli.body import body_line, body_of, body_record
 from tiercel.cli.packets import Contents, Found, Note, Place, Problem, read_contents, verify
 from tiercel.model.errors import DecodeError
 from tiercel.wire.capture import TCP_PORT, UDP_PORT
-from tiercel.wire.dump import as_json, list_packet, render, summary
+from tiercel.wire.dump import as_json, render
 
 FINE, FAILED, UNUSABLE = 0, 1, 2
 
@@ -38,12 +38,13 @@ def _port(text: str) -> int:
 @verbs.command(
     "decode",
     epilog="""\
-A FILE contains raw packets, hexadecimal text (plain, or a dump by xxd, hexdump -C, od -A x -t x1 or tshark
--x), or a pcap or pcapng capture, whose TCP streams are reassembled.
+A FILE contains raw packets, an HTTP request of SRMP, hexadecimal text (plain, or a dump by xxd, hexdump -C,
+od -A x -t x1 or tshark -x), or a pcap or pcapng capture, whose TCP streams are reassembled.
 
     tiercel decode capture.pcapng
     tiercel decode --summary capture.pcapng
     tiercel decode --json capture.pcapng | jq .summary
+    tiercel decode --tcp-port 80 capture.pcapng
 
 exit codes: 0 everything decoded (and verified), 1 something was not, 2 invalid usage or unreadable FILE
 """,
@@ -144,7 +145,7 @@ class _Printer:
 
     def _print_found(self, found: Found) -> None:
         self.packets += 1
-        line = summary(found.packet, len(found.data))
+        line = found.summary
         difference = verify(found) if self._options.verify else None
         self._print_stream(found.place.stream)
         if self._is_json:
@@ -153,7 +154,7 @@ class _Printer:
             print(f"{_heading(found.place)}  {line}")
         else:
             print(f"\n{_heading(found.place)}  {line}")
-            print("\n".join(render(list_packet(found.packet), whole=self._options.body)))
+            print("\n".join(render(found.listings(), whole=self._options.body)))
             self._print_body(found)
         if difference is not None:
             self.problems += 1
@@ -175,7 +176,7 @@ class _Printer:
             "size": len(found.data),
             "kind": type(found.packet).__name__,
             "summary": line,
-            "structures": as_json(list_packet(found.packet)),
+            "structures": as_json(found.listings()),
         }
         decoded = body_of(found.packet)
         if decoded is not None:

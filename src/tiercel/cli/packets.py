@@ -1,4 +1,4 @@
-"""Finds packets in files for `tiercel decode`.
+"""Finds packets and SRMP requests in files for `tiercel decode`.
 
 A packet that cannot be decoded is a `Problem`; decoding continues as long as the sizes say where the next
 packet starts. Offsets are relative to the file, or to the stream in a capture.
@@ -11,10 +11,13 @@ from typing import NamedTuple
 
 from tiercel.cli.hex_text import decode_hex_text
 from tiercel.model.errors import DecodeError
+from tiercel.srmp import dump as srmp_dump
+from tiercel.srmp.http_request import HttpRequest, RequestParser, read_multicast
+from tiercel.srmp.request import SrmpRequest, read_srmp
 from tiercel.wire import base_header, ping
 from tiercel.wire.base_header import BaseHeader
 from tiercel.wire.capture import Capture, Gap, Stream, is_capture, read_capture
-from tiercel.wire.dump import AnyPacket, list_packet, reencode
+from tiercel.wire.dump import AnyPacket, Listing, list_packet, reencode, summary
 from tiercel.wire.framer import Framer
 from tiercel.wire.packet import decode_packet
 from tiercel.wire.ping import Ping
@@ -22,6 +25,9 @@ from tiercel.wire.structure import Reader
 
 _PING_SIZE = Ping.LAYOUT.size
 _PING_SIGNATURE = ping.SIGNATURE.to_bytes(2, "little")
+_POST = b"POST "
+_RESPONSE = b"HTTP/1."
+_NO_RESPONSES = "HTTP responses are not listed"
 _BASE_SIGNATURE = base_header.SIGNATURE.to_bytes(4, "little")
 
 
@@ -40,7 +46,23 @@ class Place(NamedTuple):
 class Found(NamedTuple):
     place: Place
     data: bytes
-    packet: AnyPacket
+    packet: AnyPacket | SrmpRequest
+
+    @property
+    def summary(self) -> str:
+        if isinstance(self.packet, SrmpRequest):
+            return srmp_dump.summary(self.packet)
+        return summary(self.packet, len(self.data))
+
+    def listings(self) -> list[Listing]:
+        if isinstance(self.packet, SrmpRequest):
+            return srmp_dump.list_request(self.packet)
+        return list_packet(self.packet)
+
+    def encode(self) -> bytes:
+        if isinstance(self.packet, SrmpRequest):
+            return srmp_dump.rewrite(self.packet)
+        return reencode(self.packet)
 
 
 class Problem(NamedTuple):
@@ -81,8 +103,14 @@ def read_contents(data: bytes, tcp_ports: Collection[int], udp_ports: Collection
 
 
 def _read_raw(data: bytes) -> Iterator[Item]:
-    """Leading pings, then the packets of a session."""
+    """HTTP requests, or leading pings and the packets of a session."""
     numbers = count(1)
+    if data.startswith(_POST):
+        yield from _read_requests(data, None, 0, numbers)
+        return
+    if data.startswith(_RESPONSE):
+        yield Note(_NO_RESPONSES)
+        return
     at = 0
     while _is_ping(data[at : at + _PING_SIZE]):
         yield _read_ping(data[at : at + _PING_SIZE], Place(None, next(numbers), at))
@@ -128,6 +156,37 @@ def _read_packet(data: bytes, place: Place) -> Found | Problem:
         return _problem(place, error)
 
 
+def _read_requests(
+    data: bytes, stream: str | None, at: int, numbers: Iterator[int]
+) -> Iterator[Found | Problem]:
+    """The requests of a connection, or the one of a multicast message."""
+    parser, end = RequestParser(), at + len(data)
+    try:
+        requests = [read_multicast(data)] if _is_multicast(data) else parser.receive(data)
+    except DecodeError as error:
+        yield _problem(Place(stream, next(numbers), at), error)
+        return
+    for request in requests:
+        size = len(request.encode())
+        yield _read_request(request, Place(stream, next(numbers), at), data[:size])
+        data, at = data[size:], at + size
+    if not parser.is_idle:
+        yield Problem(Place(stream, next(numbers), at), f"cut after {end - at} bytes of a request")
+
+
+def _is_multicast(data: bytes) -> bool:
+    """Whether the target of the request line is an address instead of a path or URL."""
+    target = data[len(_POST) :].partition(b" ")[0]
+    return not target.startswith(b"/") and b"://" not in target
+
+
+def _read_request(request: HttpRequest, place: Place, data: bytes) -> Found | Problem:
+    try:
+        return Found(place, data, read_srmp(request))
+    except DecodeError as error:
+        return _problem(place, error)
+
+
 def _problem(place: Place, error: DecodeError) -> Problem:
     at = place.offset + error.offset
     return Problem(place, f"{error.structure}.{error.field} at {at:#06x}: {error.problem}")
@@ -159,6 +218,10 @@ def _read_stream(stream: Stream, name: str) -> Iterator[Item]:
     for part in stream.parts:
         if isinstance(part, Gap):
             yield Problem(Place(name, None, part.offset), _gap(part))
+        elif part.data.startswith(_POST):
+            yield from _read_requests(part.data, name, part.offset, numbers)
+        elif part.data.startswith(_RESPONSE):
+            yield Note(f"{name}: {_NO_RESPONSES}")
         else:
             yield from _read_packets(part.data, name, part.offset, numbers)
 
@@ -192,23 +255,25 @@ def _remarks(capture: Capture) -> Iterator[Item]:
 def verify(found: Found) -> str | None:
     """The first difference after encoding the packet again; None if there is none."""
     try:
-        again = reencode(found.packet)
+        again = found.encode()
     except ValueError as problem:
         return f"cannot be encoded again: {problem}"
     if again == found.data:
         return None
     for at, (old, new) in enumerate(zip(found.data, again, strict=False)):
         if old != new:
-            name = _field_at(found.packet, at)
+            name = _field_at(found, at)
             place = f"{found.place.offset + at:#06x} ({name})"
             return f"encoded again, the byte at {place} is 0x{new:02x} instead of 0x{old:02x}"
     end = found.place.offset + min(len(again), len(found.data))
     return f"encoded again, it has {len(again)} bytes instead of {len(found.data)}, the same up to {end:#06x}"
 
 
-def _field_at(packet: AnyPacket, at: int) -> str:
-    for listing in list_packet(packet):
+def _field_at(found: Found, at: int) -> str:
+    listings = found.listings()
+    for listing in listings:
         for field in listing.fields:
             if field.offset <= at < field.offset + field.size:
                 return f"{listing.name}.{field.name}"
-    return "after the last field"
+    # The fields of a request are not contiguous.
+    return f"in {listings[-1].name}" if isinstance(found.packet, SrmpRequest) else "after the last field"

@@ -109,13 +109,14 @@ def _leaves(element: Element, prefix: str) -> Iterator[Field]:
             content = child.raw_content
             data = content or child.raw
             at = child.content_at if content else child.at
-            yield _field(at, name, data, child.text or "present", _meaning(child))
+            yield _field(at, name, data, *_value(child))
 
 
-def _meaning(element: Element) -> str | None:
-    if (enum := _CODES.get(element.name)) is None or not element.text.isdecimal():
-        return None
-    try:
-        return enum(int(element.text)).name
-    except ValueError:
-        return None
+def _value(element: Element) -> tuple[object, str | None]:
+    """The text of an element; a code as a number and with its name. An empty element is there or not."""
+    text = element.text
+    enum = _CODES.get(element.name)
+    if enum is None or not (text.isascii() and text.isdigit()) or len(text) > 20:
+        return text or "present", None
+    names = {member.value: member.name for member in enum}
+    return int(text), names.get(int(text))

@@ -429,6 +429,8 @@ class _Half:
 
 
 def _begins_packet(data: bytes) -> bool:
+    if data.startswith((b"POST ", b"HTTP/1.")):
+        return True
     try:
         BaseHeader.read(Reader(data))
     except DecodeError:
