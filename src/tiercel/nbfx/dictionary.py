@@ -127,12 +127,20 @@ def static_id(string: str) -> int | None:
     return _STATIC_IDS.get(string)
 
 
+SPELLED_OUT: dict[tuple[str, str], bytes] = {}  # the records of elements whose names are not looked up
+
+
 class Ids:
     """The numbers of strings for a writer, of the dictionaries that the document's format has."""
 
     def __init__(self, session: WriterSession | None = None, *, static: bool = True) -> None:
         self._session = session
         self._static = static
+        # The records of the others by the class of the name, prefix and name: envelopes use the same few.
+        self.starts: dict[type, dict[tuple[str, str], bytes]] = {
+            DictionaryString: {},
+            SessionString: {},
+        }
 
     def of(self, string: object) -> int | None:
         kind = type(string)

@@ -6,8 +6,8 @@ An element's text is what XML text would have there. What elements cannot carry 
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
-from xml.etree.ElementTree import Comment, Element, QName, SubElement
+from typing import Any, Final
+from xml.etree.ElementTree import Comment, Element, QName, TreeBuilder
 
 from tiercel.model.errors import DecodeError
 from tiercel.nbfx.dictionary import DictionaryString
@@ -45,6 +45,7 @@ class Document:
 
 _tags: dict[tuple[str, str], str] = {}  # "{namespace}name": envelopes use the same few again and again
 _TAGS_KEPT: Final = 4_096
+_NO_ATTRIBUTES: Final[dict[Any, Any]] = {}  # those that there are come later
 
 
 def _tag(namespace: str, name: str) -> str:
@@ -58,24 +59,22 @@ def _tag(namespace: str, name: str) -> str:
 
 def to_elements(events: Iterable[Event]) -> Document:
     """The document of the events; comments are left out."""
+    builder = TreeBuilder()
+    start, data, end = builder.start, builder.data, builder.end
     document = Document(Element(""))
-    holder = parent = document.root
-    stack: list[Element] = []
+    element = document.root  # the one that began last
+    texts = -1  # how many texts stand in it so far; -1: it is no longer open, or has children
     scope: Mapping[str, str] = {"": "", "xml": XML}
-    scopes: list[
-        tuple[Element, Mapping[str, str]]
-    ] = []  # elements that declare prefixes, and the scope around them
-    last: Element | None = None  # the child that ended last: text goes to its tail
+    scopes: list[tuple[Element, Mapping[str, str]]] = []  # elements that declare, and the scope around them
     size, tags, values = 0, _tags, document.values
-    for event in events:
+    for event in list(events):  # reading first and building then is faster than by turns
         kind = event[0]
         if kind == "start":
             _, _, name, namespace, attributes = event  # type: ignore[misc]
-            stack.append(parent)
-            parent = SubElement(parent, tags.get((namespace, name)) or _tag(namespace, name))
-            last = None
-            if attributes and (inner := _set_attributes(document, parent, attributes, scope)) is not scope:
-                scopes.append((parent, scope))
+            element = start(tags.get((namespace, name)) or _tag(namespace, name), _NO_ATTRIBUTES)
+            texts = 0
+            if attributes and (inner := _set_attributes(document, element, attributes, scope)) is not scope:
+                scopes.append((element, scope))
                 scope = inner
         elif kind == "text":
             value = event[1]
@@ -84,36 +83,34 @@ def to_elements(events: Iterable[Event]) -> Document:
             if size > TEXT_MAX_CHARACTERS:
                 problem = f"the document has more than {TEXT_MAX_CHARACTERS} characters of text"
                 raise DecodeError("XML", "document", 0, problem)
-            if last is not None:
-                last.tail = text if last.tail is None else last.tail + text
-            elif parent.text is None:
-                parent.text = text
+            if texts == 0:
+                texts = 1
                 if type(value) is not str:
-                    values[parent] = value
-            else:
-                _join(values, parent, value)
-                parent.text += text
+                    values[element] = value
+            elif texts > 0:
+                _join(values, element, value)
+            data(text)
         elif kind == "end":
-            last = parent
-            parent = stack.pop()
-            if scopes and scopes[-1][0] is last:
+            texts = -1
+            ended = end("")
+            if scopes and scopes[-1][0] is ended:
                 scope = scopes.pop()[1]
         elif kind == "array":
-            last = _append_array(document, parent, event, scope)  # type: ignore[arg-type]
-    document.root = holder[0]
+            texts = -1
+            _append_array(document, builder, event, scope)  # type: ignore[arg-type]
+    document.root = builder.close()
     return document
 
 
-def _append_array(document: Document, parent: Element, event: Array, scope: Mapping[str, str]) -> Element:
-    """An element for each value of an array; the last of them."""
+def _append_array(document: Document, builder: TreeBuilder, event: Array, scope: Mapping[str, str]) -> None:
+    """An element for each value of an array."""
     _, _, name, namespace, attributes, _, values = event
-    element = parent
     for value in values:
-        element = SubElement(parent, _tag(namespace, name))
-        element.text = text_of(value)
-        document.values[element] = value
+        element = builder.start(_tag(namespace, name), _NO_ATTRIBUTES)
         _set_attributes(document, element, attributes, scope)
-    return element
+        document.values[element] = value
+        builder.data(text_of(value))
+        builder.end("")
 
 
 def _set_attributes(
@@ -124,7 +121,7 @@ def _set_attributes(
         if namespace == XMLNS:
             declared[name if prefix else ""] = str(value)
         else:
-            element.set(_tag(namespace, name), text_of(value))
+            element.set(_tags.get((namespace, name)) or _tag(namespace, name), text_of(value))
             if name == "type" and namespace == XSI:
                 type_name = text_of(value)
     if declared:
@@ -193,8 +190,9 @@ class _Writer:
 
     def _start(self, element: Element, scope: _Scope) -> tuple[str, _Scope]:
         """An element that is new here, or with attributes, or with a qualified name as text."""
-        name_of = self._name_of
-        namespace, name = map(name_of, split_tag(element.tag))
+        namespace, name = _names.get(element.tag) or _split(element.tag)
+        if self._name_of is not str:
+            namespace, name = self._name_of(namespace), self._name_of(name)
         prefix = scope.prefixes.get(namespace)
         if prefix is None or element.attrib or isinstance(element.text, QName):
             return self._start_with_attributes(element, namespace, name, scope)
@@ -263,6 +261,16 @@ class _Prefixes:
             namespace, name = split_tag(value.text)
             return f"{self.of_name(namespace)}:{name}" if namespace else name
         return str(value)
+
+
+_names: dict[str, tuple[str, str]] = {}  # of tags that were written: the same few again and again
+
+
+def _split(tag: str) -> tuple[str, str]:
+    found = split_tag(tag)
+    if len(_names) < _TAGS_KEPT and len(tag) < 256:
+        _names[tag] = found
+    return found
 
 
 def split_tag(tag: str) -> tuple[str, str]:

@@ -43,6 +43,7 @@ _ELEMENTS: Final[dict[int, tuple[str | None, bool]]] = {
     **{records.PREFIX_DICTIONARY_ELEMENT_A + index: (letter, True) for index, letter in enumerate(LETTERS)},
     **{records.PREFIX_ELEMENT_A + index: (letter, False) for index, letter in enumerate(LETTERS)},
 }
+_ELEMENT_OR_NONE: Final = [_ELEMENTS.get(record) for record in range(256)]
 _ATTRIBUTES: Final[dict[int, tuple[str | None, bool]]] = {
     records.SHORT_ATTRIBUTE: ("", False),
     records.ATTRIBUTE: (None, False),
@@ -67,20 +68,20 @@ def read_events(data: bytes, strings: Strings = STATIC, *, at: int = 0) -> Itera
     """
     size, start, depth, count = len(data), at, 0, 0
     scope: dict[str, str] = {"": "", "xml": XML}
-    scopes: list[
-        dict[str, str] | None
-    ] = []  # the scope to return to when an element ends; None: it did not change
+    scopes: list[tuple[int, dict[str, str]]] = []  # what `declared_at` and `scope` were before
+    declared_at = -1  # the depth of the innermost element that declares prefixes
     is_text = has_root = False
-    names, valid, elements, decoders = _names, _valid, _ELEMENTS, DECODERS
+    names, valid, elements, decoders = _names, _valid, _ELEMENT_OR_NONE, DECODERS
     try:
         while at < size:
             start = at
             record = data[at]
             at += 1
-            if record in elements:
+            element = elements[record]
+            if element is not None:
                 if depth == 0 and has_root:
                     raise BadRecordError("there is a second root element")
-                prefix, by_id = elements[record]
+                prefix, by_id = element
                 if prefix is None:
                     prefix, at = _read_prefix(data, at)
                 length = data[at]
@@ -99,13 +100,12 @@ def read_events(data: bytes, strings: Strings = STATIC, *, at: int = 0) -> Itera
                     name = names.get(raw) or _new_name(raw)
                     at = end
                 attributes: Attributes = ()
-                scopes.append(None)
-                if data[at] <= 0x3F and data[at] > 0x03:
+                depth += 1
+                if 0x03 < data[at] <= 0x3F:
                     attributes, declared, at = _read_attributes(data, at, strings, scope)
                     if declared:
-                        scopes[-1] = scope
-                        scope = {**scope, **declared}
-                depth += 1
+                        scopes.append((declared_at, scope))
+                        scope, declared_at = {**scope, **declared}, depth
                 count += 1
                 if depth > DEPTH_MAX or count > ELEMENTS_MAX:
                     raise BadRecordError(_too_many(depth))
@@ -128,10 +128,9 @@ def read_events(data: bytes, strings: Strings = STATIC, *, at: int = 0) -> Itera
                         value, at = decode(data, at)
                     yield ("text", value)
                 if record & 1:
+                    if depth == declared_at:
+                        declared_at, scope = scopes.pop()
                     depth -= 1
-                    outer = scopes.pop()
-                    if outer is not None:
-                        scope = outer
                     is_text = False
                     yield END
                 else:
@@ -139,10 +138,9 @@ def read_events(data: bytes, strings: Strings = STATIC, *, at: int = 0) -> Itera
             elif record == 0x01:
                 if depth == 0:
                     raise BadRecordError("there is no open element to end")
+                if depth == declared_at:
+                    declared_at, scope = scopes.pop()
                 depth -= 1
-                outer = scopes.pop()
-                if outer is not None:
-                    scope = outer
                 yield SEPARATE_END if is_text else END
                 is_text = False
             elif record == records.COMMENT:
@@ -211,6 +209,12 @@ def _read_string(data: bytes, at: int) -> tuple[str, int]:
 
 
 def _read_name(data: bytes, at: int) -> tuple[str, int]:
+    """A record goes on behind a name, so that data which ends inside of a short one is noticed there."""
+    length = data[at]
+    if length < 0x80:
+        end = at + 1 + length
+        raw = data[at + 1 : end]
+        return _names.get(raw) or _new_name(raw), end
     raw, at = _read_octets(data, at)
     if len(raw) > NAME_MAX_BYTES:
         raise BadRecordError(f"a name has {len(raw)} bytes, more than {NAME_MAX_BYTES}")
@@ -240,7 +244,10 @@ def _check_name(name: str) -> None:
 
 def _read_dictionary(data: bytes, at: int, strings: Strings) -> tuple[DictionaryString, int]:
     """[MC-NBFX] 2.1.4."""
-    number, at = _read_length(data, at)
+    number = data[at]
+    if number < 0x80:
+        return strings[number], at + 1
+    number, at = read_int31(data, at)
     return strings[number], at
 
 
@@ -253,8 +260,9 @@ def _read_attributes(
     has_prefix = False
     while 0x03 < (record := data[at]) <= 0x3F:
         at += 1
-        if record in _ATTRIBUTES:
-            prefix, by_id = _ATTRIBUTES[record]
+        known = _ATTRIBUTES.get(record)
+        if known is not None:
+            prefix, by_id = known
             if prefix is None:
                 prefix, at = _read_prefix(data, at)
             if by_id:

@@ -159,11 +159,14 @@ def _single_text(value: float) -> str:
     )
 
 
+_TOO_LONG: Final = {digits: 10.0**digits for digits in (7, 15)}
+
+
 def _short(value: float, digits: int) -> str:
     """The text of a number that Python writes with few digits and without an exponent, which most are; else
     "".
     """
-    if 1e-4 <= value < 10.0**digits and len(text := repr(float(value))) <= digits + 1:
+    if 1e-4 <= value < _TOO_LONG[digits] and len(text := float.__repr__(value)) <= digits + 1:
         return text.removesuffix(".0")
     return ""
 

@@ -4,13 +4,14 @@ from collections.abc import Iterable
 from typing import Final
 
 from tiercel.nbfx import records
-from tiercel.nbfx.dictionary import Ids
+from tiercel.nbfx.dictionary import SPELLED_OUT, Ids
 from tiercel.nbfx.events import XMLNS, Attributes, Event
 from tiercel.nbfx.int31 import write_int31
 from tiercel.nbfx.text_records import write_items, write_text, write_value
 from tiercel.nbfx.values import QName, Value
 
 _STATIC: Final = Ids()
+_STARTS_KEPT: Final = 4_096
 _LETTER: Final = {letter: index for index, letter in enumerate(records.LETTERS)}
 
 
@@ -25,7 +26,7 @@ class _Writer:
     def __init__(self, ids: Ids) -> None:
         self.out = bytearray()
         self._dictionary_id = ids.of
-        self._starts: dict[tuple[str, str], bytes] = {}  # the records of the elements so far: names repeat
+        self._starts = ids.starts
 
     def write(self, events: Iterable[Event]) -> None:
         out, starts, text_at = self.out, self._starts, -1
@@ -33,8 +34,8 @@ class _Writer:
             kind = event[0]
             if kind == "start":
                 _, prefix, name, _, attributes = event  # type: ignore[misc]
-                known = starts.get((prefix, name))
-                if known is None or type(name) is not str:
+                known = starts.get(type(name), SPELLED_OUT).get((prefix, name))
+                if known is None:
                     self._start(prefix, name)
                 else:
                     out += known
@@ -71,8 +72,9 @@ class _Writer:
         number = self._dictionary_id(name)
         self._tag(prefix, number, records.SHORT_ELEMENT, records.PREFIX_ELEMENT_A)
         self._name(name, number)
-        if type(name) is str:
-            self._starts[prefix, name] = bytes(out[start:])
+        known = self._starts.get(type(name), SPELLED_OUT)
+        if len(known) < _STARTS_KEPT and len(out) - start < 128:
+            known[prefix, name] = bytes(out[start:])
 
     def _tag(self, prefix: str, number: int | None, short: int, letter_a: int) -> None:
         """The record type: without prefix, with one letter, or with a prefix that is spelled out."""
