@@ -16,7 +16,9 @@ class Oracle:
 
     def __init__(self, folder: Path) -> None:
         shutil.copytree(KIT, folder, dirs_exist_ok=True)
-        if not (folder / "oracle.exe").exists():
+        program = folder / "oracle.exe"
+        changed = max(source.stat().st_mtime for source in KIT.glob("*.cs"))
+        if not program.exists() or program.stat().st_mtime < changed:
             made = subprocess.run([folder / "install.sh"], capture_output=True, text=True, check=False)  # noqa: S603
             if made.returncode == NOT_INSTALLABLE:
                 raise FileNotFoundError(made.stdout.strip())

@@ -12,6 +12,8 @@ from tiercel.nbfx.limits import DEPTH_MAX, SESSION_BYTES_MAX, SESSION_STRINGS_MA
 from .vectors import load, read
 
 ROOT = "400172"  # <r>
+XML = b"http://www.w3.org/XML/1998/namespace".hex()
+XMLNS = b"http://www.w3.org/2000/xmlns/".hex()
 DOCUMENTS = [
     (vector["format"], bytes.fromhex(vector["hex"]), vector["name"])
     for vector in load("nbfx")
@@ -60,9 +62,11 @@ def test_unknown_records(record: int) -> None:
         ("9901ff", "not valid UTF-8"),
         ("9500001d00000000000000000000000000", "the scale of a decimal must be 0 to 28, not 29"),
         ("9500000101000000000000000000000000", "the sign of a decimal must be 0x00 or 0x80, not 0x01"),
+        ("9501000000000000000000000000000000", "the reserved bits of a decimal must be 0, not 0x0001"),
         ("970040f4f475280a2c", "beyond the year 9999"),
         ("a4a401a6a6", "a list contains StartListText"),
         ("a401", "a list contains EndElement"),
+        ("a4bc0102a6", "a list contains QnameDictionaryText"),
         ("a48901a6", "a list contains Int8TextWithEndElement"),
         ("bd1a02", "the prefix of a QName must be 0 to 25, not 26"),
         ("0401618901", "an attribute needs a text record, not Int8TextWithEndElement"),
@@ -72,6 +76,11 @@ def test_unknown_records(record: int) -> None:
         ("0901610001", "the prefix 'a' is bound to the empty namespace"),
         ("0903786d6c0375727201", "the prefix 'xml' cannot be bound to 'urr'"),
         ("0905786d6c6e730375727201", "the prefix 'xmlns' cannot be bound to 'urr'"),
+        ("0405786d6c6e73860101", "xmlns must be declared by a record of its own"),
+        (f"0824{XML}01", "the prefix '' cannot be bound to 'http://www.w3.org/XML/1998/namespace'"),
+        (f"09016124{XML}01", "the prefix 'a' cannot be bound to 'http://www.w3.org/XML/1998/namespace'"),
+        (f"081d{XMLNS}01", "the prefix '' cannot be bound to 'http://www.w3.org/2000/xmlns/'"),
+        (f"0901611d{XMLNS}01", "the prefix 'a' cannot be bound to 'http://www.w3.org/2000/xmlns/'"),
         ("080375727208037572720101", "the prefix '' is declared twice"),
         ("04016186040161820101", "an attribute comes twice"),
         ("40013c01", "'<' is not a valid XML name"),

@@ -36,6 +36,7 @@ def test_encodings(codec: str) -> None:
         ("<b:r/>", "the prefix 'b' is not declared"),
         ('<r b:a=""/>', "the prefix 'b' is not declared"),
         ('<r xmlns:b=""/>', "cannot be bound"),
+        ('<r xmlns:b="http://www.w3.org/2000/xmlns/"/>', "cannot be bound"),
         ('<r xmlns:a="u" xmlns:b="u" a:x="" b:x=""/>', "an attribute comes twice"),
         ("<r/><r/>", "junk after document element"),
         ("\ud800", "unpaired surrogates"),

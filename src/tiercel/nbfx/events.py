@@ -38,6 +38,13 @@ def declaration(prefix: str, namespace: str) -> Attribute:
     return ("xmlns", prefix, XMLNS, namespace) if prefix else ("", "xmlns", XMLNS, namespace)
 
 
+def is_bindable(prefix: str, namespace: str) -> bool:
+    """Whether a prefix may stand for a namespace: xml and xmlns have theirs, and nothing else has those."""
+    if prefix == "xml":
+        return namespace == XML
+    return prefix != "xmlns" and namespace not in {XML, XMLNS}
+
+
 def without_arrays(events: Iterable[Event]) -> Iterator[Start | Text | End | Comment]:
     """The same document with each array spelled out as its elements."""
     for event in events:

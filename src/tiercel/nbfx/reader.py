@@ -15,7 +15,17 @@ from typing import Final
 from tiercel.model.errors import DecodeError
 from tiercel.nbfx import records
 from tiercel.nbfx.dictionary import STATIC, DictionaryString, Strings
-from tiercel.nbfx.events import END, SEPARATE_END, XML, XMLNS, Array, Attribute, Attributes, Event
+from tiercel.nbfx.events import (
+    END,
+    SEPARATE_END,
+    XML,
+    XMLNS,
+    Array,
+    Attribute,
+    Attributes,
+    Event,
+    is_bindable,
+)
 from tiercel.nbfx.int31 import BadRecordError, read_int31
 from tiercel.nbfx.limits import (
     ATTRIBUTES_MAX,
@@ -52,6 +62,7 @@ _ATTRIBUTES: Final[dict[int, tuple[str | None, bool]]] = {
     **{records.PREFIX_DICTIONARY_ATTRIBUTE_A + index: (letter, True) for index, letter in enumerate(LETTERS)},
     **{records.PREFIX_ATTRIBUTE_A + index: (letter, False) for index, letter in enumerate(LETTERS)},
 }
+_NOT_IN_LISTS: Final = {records.START_LIST, records.QNAME_DICTIONARY}
 _DECLARATIONS: Final = {
     records.SHORT_XMLNS: (False, False),
     records.XMLNS_ATTRIBUTE: (True, False),
@@ -271,6 +282,8 @@ def _read_attributes(
                     _check_name(name)
             else:
                 name, at = _read_name(data, at)  # type: ignore[assignment]
+            if name == "xmlns" and not prefix:
+                raise BadRecordError("xmlns must be declared by a record of its own")
             value, at = _read_value(data, at, strings)
             has_prefix = has_prefix or prefix != ""
             found.append((prefix, name, "", value))
@@ -310,10 +323,10 @@ def _read_declaration(data: bytes, at: int, record: int, strings: Strings) -> tu
         namespace, at = _read_string(data, at)
         if len(namespace) > NAME_MAX_BYTES:
             raise BadRecordError(f"a namespace has more than {NAME_MAX_BYTES} characters")
+    if not is_bindable(prefix, namespace):
+        raise BadRecordError(f"the prefix {prefix!r} cannot be bound to {namespace[:60]!a}")
     if not prefix:
         return ("", "xmlns", XMLNS, namespace), at
-    if prefix in {"xml", "xmlns"} and (prefix, namespace) != ("xml", XML):
-        raise BadRecordError(f"the prefix {prefix!r} cannot be bound to {namespace[:60]!a}")
     if not namespace:
         raise BadRecordError(f"the prefix {prefix!r} is bound to the empty namespace")
     return ("xmlns", prefix, XMLNS, namespace), at
@@ -347,7 +360,7 @@ def _read_list(data: bytes, at: int, strings: Strings) -> tuple[Value, int]:
     """[MC-NBFX] 2.2.3.19."""
     values: list[Value] = []
     while (record := data[at]) != records.END_LIST:
-        if record < 0x80 or record & 1 or record == records.START_LIST:
+        if record < 0x80 or record & 1 or record in _NOT_IN_LISTS:
             raise BadRecordError(f"a list contains {record_name(record)}")
         value, at = _read_value(data, at, strings)
         values.append(value)

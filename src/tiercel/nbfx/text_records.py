@@ -90,7 +90,9 @@ def characters(length: Struct, encoding: str) -> Decoder:
 
 def _decimal(data: bytes, at: int) -> tuple[Value, int]:
     """[MC-NBFX] 2.2.3.11, a DECIMAL of OLE Automation."""
-    _, scale, sign, high, low = _DECIMAL.unpack_from(data, at)
+    reserved, scale, sign, high, low = _DECIMAL.unpack_from(data, at)
+    if reserved:
+        raise BadRecordError(f"the reserved bits of a decimal must be 0, not 0x{reserved:04X}")
     if scale > _SCALE_MAX:
         raise BadRecordError(f"the scale of a decimal must be 0 to {_SCALE_MAX}, not {scale}")
     if sign not in {0, _NEGATIVE}:

@@ -10,7 +10,16 @@ from typing import Final, NoReturn
 from xml.parsers import expat
 
 from tiercel.model.errors import DecodeError
-from tiercel.nbfx.events import END, XML, Attribute, Attributes, Event, declaration, without_arrays
+from tiercel.nbfx.events import (
+    END,
+    XML,
+    Attribute,
+    Attributes,
+    Event,
+    declaration,
+    is_bindable,
+    without_arrays,
+)
 from tiercel.nbfx.limits import ATTRIBUTES_MAX, DEPTH_MAX, ELEMENTS_MAX, TEXT_MAX_CHARACTERS
 from tiercel.nbfx.values import text_of
 
@@ -146,9 +155,10 @@ class _Parser:
         for tag, value in pairs:
             prefix, name = _split(tag)
             if prefix == "xmlns" or tag == "xmlns":
-                if prefix and (not value or (name in {"xml", "xmlns"} and (name, value) != ("xml", XML))):
-                    raise self._error("xmlns", f"the prefix {name!r} cannot be bound to {value[:60]!a}")
-                found.append(declaration(name if prefix else "", value))
+                declared = name if prefix else ""
+                if (declared and not value) or not is_bindable(declared, value):
+                    raise self._error("xmlns", f"the prefix {declared!r} cannot be bound to {value[:60]!a}")
+                found.append(declaration(declared, value))
             else:
                 found.append((prefix, name, self._namespace(prefix, scope) if prefix else "", value))
         if len({(each[2], each[1]) for each in found}) < len(found):
