@@ -175,7 +175,7 @@ class Forgery:
     def flood(self, victim: Machine, source: UUID, own_address: str) -> Iterator[bytes]:
         """Messages whose answers go to computers that do not exist, or to itself."""
         for number in range(self._random.choice((5, 30))):
-            host = self._random.choice((f"OS:nobody{number}", f"TCP:{own_address}"))
+            host = self._random.choice((f"OS:nobody{number % 3}", f"TCP:{own_address}"))
             yield self._message(
                 victim,
                 source,

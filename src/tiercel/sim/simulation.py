@@ -124,6 +124,8 @@ class World:
             self.machines, self.schedule, self._random("consumers"), self.trace, self.workload, duration
         )
         self.enemy = self._enemy(duration) if enemies else None
+        if self.enemy is not None:  # answers to made-up computers are tried for days, which takes long
+            self._drains_after_s = 0.0
 
     def _random(self, purpose: str) -> Random:
         """A separate random source per part: a change in one does not affect the others."""
