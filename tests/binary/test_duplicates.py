@@ -66,6 +66,15 @@ def test_equal_numbers_of_two_senders_are_two_messages(net: Net, here: Qm, hand:
     assert box.bodies() == [hand.address.encode(), other.address.encode()]
 
 
+def test_a_stranger_cannot_use_up_the_ids_of_another_sender(net: Net, here: Qm, hand: Hand) -> None:
+    box, stranger = here.create("q"), net.hand()
+    stranger.call(here)
+    stranger.send(stranger.message(box.name, b"forged", id=MessageId(hand.guid, 7)))
+    packet = hand.call(here).message(box.name, b"honest", id=MessageId(hand.guid, 7))
+    hand.send(packet, packet)
+    assert box.bodies() == [b"forged", b"honest"]
+
+
 @pytest.mark.conformance("MQQB-118")
 def test_the_earliest_goes_when_there_are_too_many(here: Qm) -> None:
     limit = here.settings.history_size

@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import product
 from typing import NoReturn, Self, TypeVar
 from uuid import UUID
+from zlib import crc32
 
 from tiercel.model.errors import DecodeError
 from tiercel.model.identifiers import MessageId
@@ -350,8 +351,14 @@ class UserMessage:
 
     @property
     def identity(self) -> bytes:
-        """Source queue manager and MessageID, as on the wire: unique for each message."""
-        return self.data[16:32] + self.data[56:60]
+        """Identifies the message: its source queue manager, its MessageID, and a checksum of its content.
+
+        The checksum is there because ids are easy to guess: a stranger could use those of another sender for
+        messages of its own, and what the sender then sent would pass for duplicates.
+        """
+        data = self.data
+        checksum = crc32(data[self.properties_at : self._end], self.sent_time)
+        return b"".join((data[16:28], data[56:60], checksum.to_bytes(4, "little")))
 
     @property
     def destination_bytes(self) -> bytes:
