@@ -12,8 +12,10 @@ from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId, lookup_id_sequence
 from tiercel.model.limits import TIME_TO_REACH_QUEUE_DEFAULT_S
 from tiercel.model.message import Message
+from tiercel.wire.message import decode_message
+from tiercel.wire.user_message import UserMessage
 
-from .harness import NOW, RECOVERABLE, Box, World, found, result_of
+from .harness import ALL_ACKNOWLEDGEMENTS, NOW, RECOVERABLE, Box, World, found, result_of
 
 
 @pytest.fixture
@@ -125,10 +127,41 @@ class TestArrivalTime:
         assert (two.sent_time, two.arrival_time) == (NOW + 10, NOW + 20)
 
 
+class TestQueuesForAnswers:
+    """A name of this computer means another one wherever the message is read, so it is sent in full."""
+
+    OWN = FormatName.parse(r"DIRECT=OS:here.example.test\private$\answers")
+
+    @pytest.mark.parametrize("goal", ["q", r"DIRECT=TCP:192.0.2.9\private$\far"])
+    @pytest.mark.parametrize(
+        "name", [r"DIRECT=OS:.\private$\answers", r"DIRECT=OS:localhost\private$\answers"]
+    )
+    def test_are_sent_as_the_direct_name_of_this_computer(self, world: World, goal: str, name: str) -> None:
+        world.create("q")
+        own = FormatName.parse(name)
+        world.box(goal).send(b"x", administration_queue=own, response_queue=own, acknowledgements=5)
+        state = world.box(goal).state
+        (seen,) = world.run(lambda: list(world.engine.browsing.in_order(state, -1)))
+        sent = decode_message(UserMessage(seen.record.packet))
+        assert (sent.administration_queue, sent.response_queue) == (self.OWN, self.OWN)
+
+    def test_acknowledgements_come_home(self, world: World) -> None:
+        box, answers = world.create("q"), world.create("answers")
+        box.send(b"x", administration_queue=answers.name, acknowledgements=ALL_ACKNOWLEDGEMENTS)
+        assert answers.classes() == [MessageClass.ACK_REACH_QUEUE]
+
+    @pytest.mark.parametrize("name", [r"DIRECT=OS:there\private$\a", r"DIRECT=TCP:192.0.2.1\private$\a"])
+    def test_other_names_stay(self, world: World, name: str) -> None:
+        box, other = world.create("q"), FormatName.parse(name)
+        box.send(b"x", response_queue=other)
+        assert box.peek().response_queue == other
+
+
 class TestDeliveryGuarantee:
     @pytest.mark.conformance("DMPR-083", "DMPR-072")
     def test_a_recoverable_message_survives_a_kill_with_all_it_has(self, durable_world: World) -> None:
-        box, admin = durable_world.create("q"), durable_world.create("admin")
+        box = durable_world.create("q")
+        durable_world.create("admin")
         everything: dict[str, Any] = {
             "label": "the label",
             "priority": 5,
@@ -139,7 +172,7 @@ class TestDeliveryGuarantee:
             "message_class": 0x1234,
             "time_to_be_received": 5000,
             "acknowledgements": 5,
-            "administration_queue": admin.name,
+            "administration_queue": FormatName.parse(r"DIRECT=OS:here.example.test\private$\admin"),
             "response_queue": FormatName.parse(r"DIRECT=OS:there\private$\answers"),
             "negative_journaling": True,
             "sender_certificate": b"cert",

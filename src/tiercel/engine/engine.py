@@ -88,7 +88,7 @@ class Engine:
         self.numbering = Numbering(core, manager.identifier)
         catalog = self._catalog = Catalog(core, manager)
         self.carriers = Carriers(core)
-        resolver = Resolver(catalog, self.carriers, identity.names)
+        resolver = Resolver(catalog, self.carriers, identity)
         access = Access(
             catalog,
             everyone_may_send=everyone_may_send,

@@ -1,9 +1,10 @@
 """Where a format name leads: to a queue of this computer, or to an outgoing queue."""
 
-from collections.abc import Iterable
+from typing import Final
 
 from tiercel.engine.carriers import Carriers
 from tiercel.engine.catalog import Catalog
+from tiercel.engine.identity import Identity
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.errors import (
     IllegalFormatNameError,
@@ -13,6 +14,7 @@ from tiercel.model.errors import (
 from tiercel.model.format_name import (
     ConnectorFormatName,
     DirectFormatName,
+    DirectProtocol,
     DistributionListFormatName,
     FormatName,
     MachineFormatName,
@@ -23,15 +25,18 @@ from tiercel.model.format_name import (
 )
 from tiercel.model.path_name import PathName
 
+_HERE: Final = (".", "localhost")  # every computer takes these names for its own
+
 
 class Resolver:
-    def __init__(self, catalog: Catalog, carriers: Carriers, local_names: Iterable[str]) -> None:
+    def __init__(self, catalog: Catalog, carriers: Carriers, identity: Identity) -> None:
         self._catalog = catalog
         self._carriers = carriers
+        self._own_name = identity.qualified_computer_name or identity.computer_name
         # Every name and address that means this computer (DMPR T-32).
         manager = catalog.queue_manager
         stored = (manager.computer_name, manager.qualified_computer_name)  # the computer may have a new name
-        self._local_names = {name.casefold() for name in (".", "localhost", *stored, *local_names)}
+        self._local_names = {name.casefold() for name in (*_HERE, *stored, *identity.names)}
 
     def is_local_name(self, computer: str) -> bool:
         return computer.casefold() in self._local_names
@@ -47,6 +52,12 @@ class Resolver:
             case PublicFormatName():
                 return self._catalog.by_identifier(name.queue) is not None
         return False
+
+    def name_for_others(self, name: FormatName) -> FormatName:
+        """The name by which other computers reach a queue: with the name of this computer instead of `.`."""
+        if not isinstance(name, DirectFormatName) or name.host.casefold() not in _HERE or name.is_http:
+            return name
+        return DirectFormatName(DirectProtocol.OS, name.path.with_computer(self._own_name))
 
     def find(self, name: FormatName) -> QueueState | None:
         """The queue of this computer with that name; the computer that the name gives is not checked."""

@@ -153,6 +153,7 @@ class Sending:
     ) -> None:
         """Checks the properties of a message and adds those that the queue manager sets."""
         self._check_properties(opened, message)
+        self._name_own_queues(message)
         message.destination_queue = opened.format_name
         message.transaction_id = None if transaction is None else transaction.number
         message.id = identifier
@@ -161,6 +162,18 @@ class Sending:
             message.sender_id = opened.sender_id
         if message.time_to_reach_queue > self._long_lived_s or message.time_to_reach_queue == LONG_LIVED:
             message.time_to_reach_queue = self._long_lived_s
+
+    def _name_own_queues(self, message: Message) -> None:
+        """Replies and acknowledgements come to this computer, wherever the message is read."""
+        public = self._resolver.name_for_others
+        if message.administration_queue is not None:
+            message.administration_queue = public(message.administration_queue)
+        if message.response_queue is not None:
+            message.response_queue = public(message.response_queue)
+        if message.administration_queues or message.response_queues:  # rare
+            message.check()
+            message.administration_queues = tuple(map(public, message.administration_queues))
+            message.response_queues = tuple(map(public, message.response_queues))
 
     def _check_properties(self, opened: OpenQueue, message: Message) -> None:
         """Refuses properties that only the queue manager sets, and a dead-letter queue without access."""
