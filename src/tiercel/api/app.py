@@ -25,6 +25,7 @@ from tiercel.api.routes import (
     outgoing,
     queue_manager,
     queues,
+    streams,
     transactions,
     transfers,
 )
@@ -40,6 +41,7 @@ _ROUTERS: Final = (
     leases,
     transfers,
     outgoing,
+    streams,
     transactions,
     consumers,
     discards,

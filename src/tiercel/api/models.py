@@ -284,6 +284,31 @@ class ConnectionList(ResponseModel):
     connections: list[Connection]
 
 
+class Stream(ResponseModel):
+    direction: Literal["in", "out"]
+    queue: str
+    peer: str | None  # GUID; null for an outgoing stream of which nothing was sent
+    name: str  # the name by which the sender addresses the queue
+    sequence: str
+    number: int  # the last one accepted, or assigned
+    sent: int | None = None  # of outgoing streams, as the next two
+    acknowledged: int | None = None
+    unread: int | None = None  # messages that await their final acknowledgement
+    rejected: int = 0  # since the last message that was accepted
+    last_change: str | None
+    problem: str | None = None
+
+
+class StreamList(ResponseModel):
+    streams: list[Stream]
+
+
+class StreamReset(ResponseModel):
+    queue: str
+    peer: str
+    reset: int
+
+
 class Transaction(ResponseModel):
     id: str
     state: str

@@ -1,0 +1,88 @@
+"""`tiercel streams`: streams of transactional messages between queue managers."""
+
+import inspect
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+import typer
+from rich.text import Text
+
+from tiercel.cli.completion import queue_names
+from tiercel.cli.context import Context, connected
+from tiercel.cli.options import Yes
+from tiercel.cli.output import Column, age, number
+
+verbs = typer.Typer()
+streams = typer.Typer(
+    help="Show streams of transactional messages, and repair one.",
+    epilog=r"""
+The transactional messages of one sender to one queue are a stream: numbered, accepted in order, and each of
+them once. A stream that cannot go on has a reason in the last column.
+
+`reset` forgets how far a sender has come with its messages to a queue. The next message of the sender is
+accepted, even one that it has sent before: use it only if the sender is blocked.
+
+Examples:
+
+    tiercel streams
+    tiercel streams reset orders 40d7c85b-be11-4984-a852-4488ea85537c
+""",
+)
+verbs.add_typer(streams, name="streams")
+
+_COLUMNS: Final = (
+    Column("", lambda each: "outgoing" if each["direction"] == "out" else "incoming"),
+    Column("QUEUE", lambda each: Text(each["queue"], style="bold")),
+    Column("QUEUE MANAGER", lambda each: each["peer"] or ""),
+    Column("SEQUENCE", lambda each: each["sequence"]),
+    Column("NUMBER", lambda each: number(each["number"]), "right"),
+    Column("SENT", lambda each: _number(each["sent"]), "right"),
+    Column("ACKNOWLEDGED", lambda each: _number(each["acknowledged"]), "right"),
+    Column("REJECTED", lambda each: number(each["rejected"]) if each["rejected"] else "", "right"),
+    Column("LAST", lambda each: age(each["last_change"]), "right"),
+    Column("PROBLEM", lambda each: each["problem"] or "", folds=True),
+)
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else number(value)
+
+
+@connected
+def _show(context: Context) -> None:
+    found = context.api.get("streams")["streams"]
+    context.out.table(found, _COLUMNS, empty="No streams of transactional messages.")
+
+
+def _show_if_alone(ctx: typer.Context, **options: Any) -> None:
+    if ctx.invoked_subcommand is None:
+        _show(**options)
+
+
+# The list takes the common options of all commands, and nothing else.
+vars(_show_if_alone)["__signature__"] = inspect.Signature(
+    [
+        inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context),
+        *inspect.signature(_show).parameters.values(),
+    ]
+)
+streams.callback(invoke_without_command=True)(_show_if_alone)
+
+
+@streams.command("reset")
+@connected
+def reset(
+    context: Context,
+    queue: Annotated[
+        str, typer.Argument(metavar="QUEUE", help="Queue of this computer.", autocompletion=queue_names)
+    ],
+    sender: Annotated[str, typer.Argument(metavar="GUID", help="Queue manager that sends the messages.")],
+    yes: Yes = False,
+) -> None:
+    """Forget how far a sender has come with its messages to a queue."""
+    context.confirm(f"Accept whatever {sender} sends to {queue} next?", yes=yes)
+    done = context.api.delete(f"queues/{quote(queue, safe='')}/streams/{quote(sender, safe='')}")
+    if context.out.as_json:
+        context.out.record(done)
+    else:
+        context.out.say(f"{done['queue']}: stream of {done['peer']} reset")
