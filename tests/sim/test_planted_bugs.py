@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from tiercel.binary.flight import Entry
 from tiercel.binary.incoming import Incoming
 from tiercel.binary.outgoing_stream import OutgoingStream
+from tiercel.engine.belief import Doubt
 from tiercel.engine.core import Effect
 from tiercel.engine.engine import Engine
 from tiercel.engine.incoming_streams import IncomingStream
@@ -19,7 +21,7 @@ from tiercel.sim.machine import Parts
 from tiercel.sim.simulation import Result, run
 from tiercel.store.interface import Keyspace, Store
 from tiercel.wire import order_ack
-from tiercel.wire.order_ack import OrderAck
+from tiercel.wire.order_ack import FinalAckBody, OrderAck
 from tiercel.wire.user_message import UserMessage, placed
 
 SEEDS = 1000
@@ -117,8 +119,8 @@ def received_means_delivered(patch: pytest.MonkeyPatch) -> Parts:
     """A negative final acknowledgement is taken for a positive one."""
     final_acked = Outgoing.final_acked
 
-    def cheer(self: Outgoing, number: int, _reason: MessageClass) -> Any:
-        return final_acked(self, number, MessageClass.ACK_RECEIVE)
+    def cheer(self: Outgoing, ack: FinalAckBody, _reason: int, speaker: UUID | None) -> Doubt | None:
+        return final_acked(self, ack, MessageClass.ACK_RECEIVE, speaker)
 
     patch.setattr(Outgoing, "final_acked", cheer)
     return Parts()

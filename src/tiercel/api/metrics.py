@@ -56,6 +56,12 @@ METRICS: Final = (
     Described(
         "tiercel_connection_failures_total", "counter", ("reason",), "connections that failed since the start"
     ),
+    Described(
+        "tiercel_not_believed_total",
+        "counter",
+        ("reason",),
+        "acknowledgements and transactional messages of other queue managers without evidence",
+    ),
     Described("tiercel_discards_total", "counter", ("reason",), "messages that ended without being received"),
     Described("tiercel_dead_letters_total", "counter", ("reason",), "messages that became dead letters here"),
     Described("tiercel_commit_seconds", "histogram", (), "duration of commits that change a queue"),
@@ -229,12 +235,16 @@ def _turned_away(api: "Api") -> Metric:
 
 def _connections(api: "Api") -> Iterator[Metric]:
     failures, open_ones = _family("tiercel_connection_failures_total"), _family("tiercel_connections")
+    doubts = _family("tiercel_not_believed_total")
     if api.daemon is not None:
         for reason, count in sorted(api.daemon.network.failures.items()):
             failures.add_metric([reason], count)
+        for doubt, count in sorted(api.daemon.protocol.doubts.items()):
+            doubts.add_metric([doubt], count)
         sessions = api.daemon.protocol.sessions
         out = sum(each.is_initiator for each in sessions)
         open_ones.add_metric(["out"], out)
         open_ones.add_metric(["in"], len(sessions) - out)
     yield failures
+    yield doubts
     yield open_ones

@@ -1,9 +1,13 @@
 """State shared by the sessions of one queue manager: settings, timers, the time, and pending actions."""
 
+from collections import Counter
+
 from tiercel.binary.actions import Action, Close, SessionEvent, Write
 from tiercel.binary.partial_packets import PartialPackets
+from tiercel.binary.peer_table import PeerTable
 from tiercel.binary.settings import Settings
 from tiercel.binary.timers import Timers
+from tiercel.engine.belief import Doubt
 from tiercel.model.queue_manager import QueueManager
 
 _MS = 1000
@@ -15,6 +19,8 @@ class Context:
         self.queue_manager = queue_manager
         self.timers = Timers()
         self.partial_packets = PartialPackets()
+        self.peers = PeerTable(settings)
+        self.doubts: Counter[Doubt] = Counter()  # acknowledgements that were not believed, since the start
         self.now = 0.0
         self._actions: list[Action] = []
         self._written: dict[int, list[bytes]] = {}

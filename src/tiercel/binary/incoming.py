@@ -9,7 +9,9 @@ could not be stored for lack of space ends the session, before it is acknowledge
 """
 
 from collections.abc import Iterator, Sequence
+from uuid import UUID
 
+from tiercel.binary.actions import SessionEvent
 from tiercel.binary.context import Context
 from tiercel.binary.order_acks import OrderAcks
 from tiercel.binary.outgoing_stream import OutgoingStream
@@ -18,6 +20,7 @@ from tiercel.binary.session import Arrived, Session
 from tiercel.binary.transitions import ProtocolError
 from tiercel.engine.acknowledgements import NEW_QUEUE_BYTES
 from tiercel.engine.arrivals import ROOM_FOR_AN_ANSWER, Source
+from tiercel.engine.belief import Doubt
 from tiercel.engine.engine import Engine
 from tiercel.engine.incoming_streams import IncomingStream
 from tiercel.engine.queue_state import QueueState
@@ -27,7 +30,14 @@ from tiercel.model.format_name import PrivateFormatName
 from tiercel.model.limits import INFINITE, ROUTING_HOPS_MAX, TIME_TO_REACH_QUEUE_DEFAULT_S
 from tiercel.wire.base_header import TRACING
 from tiercel.wire.message import decode_destination
-from tiercel.wire.order_ack import ORDER_QUEUE_NUMBER, FinalAck, OrderAck, build_order_ack, with_direct_name
+from tiercel.wire.order_ack import (
+    ORDER_QUEUE_NUMBER,
+    FinalAck,
+    OrderAck,
+    build_order_ack,
+    with_direct_name,
+    without_port,
+)
 from tiercel.wire.queue_names import DirectQueueFormatName
 from tiercel.wire.structure import encode_guid, encode_tx_sequence_id
 from tiercel.wire.user_message import UserMessage
@@ -35,6 +45,7 @@ from tiercel.wire.user_message import UserMessage
 # An OrderAck that cannot be delivered expires, because newer ones supersede it. Days, because clocks differ.
 _ROUTED_ORDER_ACK_S = TIME_TO_REACH_QUEUE_DEFAULT_S
 _NAMES_KEPT = 10_000
+_DISBELIEVED_MAX = 100  # acknowledgements of one session
 
 
 class Incoming:
@@ -71,6 +82,7 @@ class Incoming:
             else:
                 self._take(session, part)
                 yield part
+                self._end_if_disbelieved(session)
 
     def _parts(self, run: Sequence[Arrived]) -> Iterator[Arrived | list[UserMessage]]:
         """Consecutive messages for us as a list; all other packets one by one."""
@@ -92,9 +104,9 @@ class Incoming:
             if not message.is_addressed_to(self._own):
                 self._pass_on(session, message.without_session())
             elif isinstance(packet, OrderAck):
-                self._order_acked(packet)
+                self._order_acked(session, packet)
             elif isinstance(packet, FinalAck):
-                self._final_acked(packet)
+                self._final_acked(session, packet)
         except (InsufficientResourcesError, StoreFullError) as problem:  # the sender keeps it (MQQB-127)
             raise ProtocolError(f"there is no room for the message: {problem}") from problem
 
@@ -109,27 +121,70 @@ class Incoming:
         for packet, message, arrival in zip(run, messages, arrivals, strict=False):
             if arrival.is_taken:
                 self._trace(message)
+            if arrival.doubt is not None:
+                self._context.doubts[arrival.doubt] += 1
+                self._tell(session, f"message of {message.source_queue_manager}: {arrival.doubt.meaning}")
             if arrival.stream is not None:
                 self._order_acks.arrived(session, arrival.stream)
             yield packet
         if problem:
             raise ProtocolError(problem)
 
-    def _order_acked(self, packet: OrderAck) -> None:
+    def _order_acked(self, session: Session, packet: OrderAck) -> None:
         """Receiving an OrderAck Packet: [MS-MQQB] 3.1.5.6."""
-        body = packet.body
-        sequence = encode_tx_sequence_id(body.tx_sequence_id)
-        queue = self._engine.outgoing.queue_of(sequence)  # None for a sequence that is over (MQQB T05)
-        stream = None if queue is None else self.outgoing_streams.get(queue)
-        if stream is not None:
-            stream.order_acked(body.tx_sequence_number)
-        elif queue is not None:
-            self._engine.outgoing.order_acked(queue, body.tx_sequence_number)
+        number, outgoing = packet.body.tx_sequence_number, self._engine.outgoing
+        sequence = encode_tx_sequence_id(packet.body.tx_sequence_id)
+        doubt = outgoing.doubt_order_ack(sequence, number, _speaker(session, packet.message))
+        queue = outgoing.queue_of(sequence)
+        if doubt is not None or queue is None:
+            self._disbelieve(session, doubt or Doubt.STALE, "OrderAck")
+            return
+        stream = self.outgoing_streams.get(queue)
+        if stream is None:
+            outgoing.order_acked(queue, number)
+            outgoing.finish_confirmed(queue)
+            return
+        self._compare_address(session, stream.address)
+        stream.order_acked(number)
 
-    def _final_acked(self, packet: FinalAck) -> None:
+    def _final_acked(self, session: Session, packet: FinalAck) -> None:
         """Receiving a FinalAck Packet: [MS-MQQB] 3.1.5.7."""
-        if packet.body.source_guid == self._engine.queue_manager.identifier:
-            self._engine.outgoing.final_acked(packet.body.message_id, packet.message_class)
+        is_positive = packet.message_class == MessageClass.ACK_RECEIVE
+        # A router may refuse a message in its own name, or pass on the refusal of another router (MQQB-190).
+        speaker = None if session.is_router and not is_positive else _speaker(session, packet.message)
+        doubt = self._engine.outgoing.final_acked(packet.body, packet.message_class, speaker)
+        if doubt is not None:
+            self._disbelieve(session, doubt, "FinalAck")
+
+    def _disbelieve(self, session: Session, doubt: Doubt, what: str) -> None:
+        """An acknowledgement without evidence changes nothing."""
+        self._context.doubts[doubt] += 1
+        if doubt is Doubt.STALE:
+            return
+        session.disbelieved += 1
+        self._tell(session, f"{what}: {doubt.meaning}")
+
+    def _end_if_disbelieved(self, session: Session) -> None:
+        """Close a session that only guesses.
+
+        What came is acknowledged first: an honest peer must not send it again in the next session.
+        """
+        if session.disbelieved > _DISBELIEVED_MAX and session.is_open:
+            session.send_ack()
+            raise ProtocolError(f"{session.disbelieved} acknowledgements were not believed")
+
+    def _compare_address(self, session: Session, address: str) -> None:
+        """Note another address of the receiver: it may have several, but it is rare enough to be told."""
+        if session.has_other_address or session.is_router or not address:
+            return
+        if without_port(session.address) != without_port(address):
+            session.has_other_address = True
+            self._context.doubts[Doubt.OTHER_ADDRESS] += 1
+            self._tell(session, f"OrderAck: believed, but its messages were sent to {address}")
+
+    def _tell(self, session: Session, reason: str) -> None:
+        event = SessionEvent(session.connection, "doubted", session.address, session.remote_guid, reason)
+        self._context.do(event)
 
     # Passing on.
 
@@ -206,4 +261,9 @@ class Incoming:
 
 
 def _source(session: Session) -> Source:
-    return Source(session.remote_guid, session.address, session.saw_direct_name)
+    return Source(session.remote_guid, session.address, session.saw_direct_name, is_router=session.is_router)
+
+
+def _speaker(session: Session, message: UserMessage) -> UUID:
+    """The queue manager that an acknowledgement comes from: a router passes on those of others."""
+    return message.source_queue_manager if session.is_router else session.remote_guid

@@ -50,7 +50,7 @@ class NextHop:
         self._pinging = pinging
         self._lookups = lookups
         self._host_index = 0
-        self._host = ""
+        self.host = ""
         self._addresses: list[str] = []
         self._rounds = 0  # rounds of attempts since the last open session
         self.is_pinged = False
@@ -79,10 +79,10 @@ class NextHop:
             self._set_state(OutgoingQueueState.NEED_VALIDATION)
             self._failed(ConnectionStatus.ROUTING_DATA_NOT_AVAILABLE)
             return
-        self._host = hosts[self._host_index % len(hosts)]
+        self.host = hosts[self._host_index % len(hosts)]
         self._host_index += 1
         for_acknowledgements = all(queue.is_for_acknowledgements for queue in self._sending())
-        self._lookups.ask(self._host, self._resolved, for_acknowledgements=for_acknowledgements)
+        self._lookups.ask(self.host, self._resolved, for_acknowledgements=for_acknowledgements)
 
     def _resolved(self, addresses: list[str]) -> None:
         if self.state is not State.RESOLVING:  # stopped, or connected by the peer, meanwhile

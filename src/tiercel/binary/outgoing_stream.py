@@ -23,6 +23,7 @@ class OutgoingStream:
         self._queue = queue
         self._entries: deque[Entry] = deque()
         self._resends = 0  # since the last OrderAck
+        self.address = ""  # that its messages were sent to
 
     @property
     def room(self) -> int:
@@ -58,6 +59,8 @@ class OutgoingStream:
         self._outgoing.order_acked(self._queue, number)
         if self._outgoing.stream(self._queue).acked > before:
             self._resends = 0  # a busy stream is never complete, but it makes progress
+        if not self._entries:
+            self._outgoing.finish_confirmed(self._queue)
         kept: list[Entry] = []
         through: list[Taken] = []
         while self._entries:

@@ -4,11 +4,12 @@ All inputs come between `begin` and `flush`, inside a batch of the engine; the r
 by `take_actions`, after the commit.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import count
 from uuid import UUID
 
-from tiercel.binary.actions import Action, Close, SessionEvent
+from tiercel.binary.actions import Action, Close, Resolve, SessionEvent
 from tiercel.binary.context import Context
 from tiercel.binary.flight import Entry
 from tiercel.binary.incoming import Incoming
@@ -20,6 +21,7 @@ from tiercel.binary.reports import report_trace
 from tiercel.binary.session import Arrived, Session
 from tiercel.binary.settings import Settings
 from tiercel.binary.transitions import State
+from tiercel.engine.belief import Doubt
 from tiercel.engine.core import Effect
 from tiercel.engine.engine import Engine
 from tiercel.engine.outgoing import Taken
@@ -38,6 +40,7 @@ from tiercel.wire.order_ack import (
 from tiercel.wire.structure import encode_guid
 from tiercel.wire.user_message import UserMessage
 
+_LOOK_UP_MS = 300_000
 _BY_TCP = {DirectProtocol.OS, DirectProtocol.TCP}
 
 
@@ -96,6 +99,11 @@ class BinaryProtocol:
         return self._context.timers.next_deadline
 
     @property
+    def doubts(self) -> Counter[Doubt]:
+        """Acknowledgements that were not believed, by reason, since the start."""
+        return self._context.doubts
+
+    @property
     def sessions(self) -> list[Session]:
         return list(self._sessions.values())
 
@@ -108,6 +116,7 @@ class BinaryProtocol:
         """
         self._engine.arrivals.streams.forget_old()
         self._engine.outgoing.start()
+        self.look_up_peers()
 
     def stop(self) -> None:
         """Queue Manager Stopped Event ([MS-MQQB] 3.1.4.2): close every session, and dial no more."""
@@ -119,6 +128,16 @@ class BinaryProtocol:
 
     def change_settings(self, settings: Settings) -> None:
         self._context.settings = settings
+        self._context.peers.change(settings)
+        self.look_up_peers()
+
+    def look_up_peers(self) -> None:
+        """Look up the names in the configuration, now and again: addresses change."""
+        names = set(self._context.peers.names)
+        for name in sorted(names):
+            self._context.do(Resolve(name))
+        if names:
+            self._context.timers.set(self.look_up_peers, self._context.after_ms(_LOOK_UP_MS))
 
     def accepted(self, address: str) -> int:
         """Handling an Incoming Transport Connection: [MS-MQQB] 3.1.5.10.
@@ -145,6 +164,8 @@ class BinaryProtocol:
             is_direct=next_hop.guid is None,
             is_pinged=next_hop.is_pinged,
             is_initiator=True,
+            host=next_hop.host,
+            is_to_router=not next_hop.is_final,
         )
         next_hop.connected(session)
         session.establish()
@@ -187,6 +208,7 @@ class BinaryProtocol:
             self._serve_all(session)
 
     def resolved(self, host: str, addresses: list[str]) -> None:
+        self._context.peers.resolved(host, addresses)
         self._lookups.answered(host, addresses)
 
     def datagram(self, address: str, port: int, data: bytes, *, is_reply: bool) -> None:
@@ -362,7 +384,7 @@ class BinaryProtocol:
                 limit = stream.room
                 if not limit:
                     continue  # its OrderAcks wake it
-            run = self._engine.outgoing.take(queue, limit)
+            run = self._engine.outgoing.take(queue, limit, next_hop.guid or session.remote_guid)
             for taken in run:
                 self._send(session, taken)
             if len(run) == limit:
@@ -378,6 +400,7 @@ class BinaryProtocol:
                     self._context, self._engine.outgoing, taken.queue
                 )
             data = stream.add(entry, taken)
+            stream.address = session.address
         session.send(taken.packet, data, entry)
         report_trace(self._engine, taken.packet, session.address)
 

@@ -88,12 +88,17 @@ class Session:
         is_direct: bool = False,
         is_pinged: bool = False,
         is_initiator: bool = False,
+        host: str = "",
+        is_to_router: bool = False,
     ) -> None:
         self.connection = connection
         self.address = address  # RemoteQMAddress; for an accepted session, the source address (MQQB T23)
         self.remote_guid = expected_guid or NULL_GUID
         self.is_initiator = is_initiator
         self.saw_direct_name = False  # DirectFormatSession
+        self.host = host  # the name or address that we dialled
+        self.has_other_address = False  # acknowledges messages that were sent to another address
+        self.disbelieved = 0  # acknowledgements that were not believed
         self.next_hops: dict[NextHop, None] = {}  # those that use this session
         self.is_writable = True
         self.held: dict[bytes, UserMessage] = {}  # pending acknowledgements of the protocol itself
@@ -107,6 +112,7 @@ class Session:
         self._context = context
         self._owner = owner
         self._is_pinged = is_pinged
+        self._is_to_router = is_to_router
         self._framer = Framer()
         settings = context.settings
         self._ack_timeout_ms = _within(
@@ -131,6 +137,16 @@ class Session:
     @property
     def is_closed(self) -> bool:
         return self.state is State.CLOSED
+
+    @property
+    def is_router(self) -> bool:
+        """Whether the peer may speak for other queue managers."""
+        return self._is_to_router or self._context.peers.is_router(self.address)
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether the GUID of the peer is pinned to its address."""
+        return self._context.peers.is_pinned(self.remote_guid)
 
     @property
     def room(self) -> int:
@@ -182,7 +198,7 @@ class Session:
         is_from_us = header.client_guid == own
         if not is_from_us:
             self.remote_guid = header.client_guid
-        is_refused = is_from_us or not is_for_us or self._owner.is_full(self)
+        reason = "from ourselves" if is_from_us else self._reason_to_refuse(is_for_us=is_for_us)
         answer = EstablishConnectionHeader(
             header.client_guid,
             own,
@@ -190,14 +206,21 @@ class Session:
             _OPERATING_SYSTEM | header.operating_system & _NO_PING,
             padding=RESPONSE_PADDING,
         )
-        reply = EstablishConnection.of(answer, refused=is_refused, reserved=RESPONSE_RESERVED)
+        reply = EstablishConnection.of(answer, refused=bool(reason), reserved=RESPONSE_RESERVED)
         self._write(reply.encode())
         if is_from_us:
             self._end_with_ourselves()
-        if is_refused:  # do not wait for more (MQQB T24)
+        if reason:  # do not wait for more (MQQB T24)
             self.failure = ConnectionStatus.CONNECTION_REFUSED
-            reason = "it is meant for another queue manager" if not is_for_us else "too many sessions"
             raise ProtocolError(f"refused: {reason}")
+
+    def _reason_to_refuse(self, *, is_for_us: bool) -> str:
+        """Empty if the session is welcome."""
+        if not is_for_us:
+            return "it is meant for another queue manager"
+        if reason := self._context.peers.refusal(self.remote_guid, self.address):
+            return reason
+        return "too many sessions" if self._owner.is_full(self) else ""
 
     def _take_answer(self, packet: EstablishConnection) -> None:
         """Receiving an EstablishConnection response: [MS-MQQB] 3.1.5.3.2."""
@@ -209,6 +232,8 @@ class Session:
             raise ProtocolError(f"the answer is for {header.client_guid}, not for us")
         if self.remote_guid not in {NULL_GUID, header.server_guid}:
             raise ProtocolError(f"{header.server_guid} answers, not {self.remote_guid}")
+        if reason := context.peers.pin_violation(header.server_guid, self.address, self.host):
+            raise ProtocolError(reason)
         self.remote_guid = header.server_guid  # learned here if it was not known (MQQB T14)
         elapsed = (context.milliseconds - header.time_stamp) & 0xFFFF_FFFF
         self._recoverable_ack_timeout_ms = _within(

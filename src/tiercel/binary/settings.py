@@ -11,6 +11,15 @@ RESEND_TABLE_S = (30, 30, 30, 300, 300, 300, 1800, 1800, 1800, 21600)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """What is known about another queue manager; with a GUID and addresses, the GUID is pinned to them."""
+
+    name: str = ""
+    guid: UUID | None = None
+    addresses: tuple[str, ...] = ()  # names, addresses or networks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     port: int = 1801
     window_size: int = DEFAULT_WINDOW_SIZE  # MaxUnackedPacket
@@ -33,4 +42,7 @@ class Settings:
     # computers: names or addresses, tried in order ([MS-MQBR] without a directory).
     machines: Mapping[UUID, tuple[str, ...]] = field(default_factory=dict)
     out_routing_servers: tuple[str, ...] = ()
+    in_routing_servers: tuple[str, ...] | None = None  # which may pass on messages to us; None: those above
+    peers: tuple[Peer, ...] = ()
+    only_peers: bool = False  # whether to accept sessions of `peers` only
     routing_server: bool = False  # whether to forward messages for other queue managers

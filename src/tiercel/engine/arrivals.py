@@ -3,6 +3,7 @@
 A transport hands over what came on one connection as a run, one or more messages in their order:
 
     seen before            dropped: by its id, or, if transactional, by its place in its stream
+    not believed           dropped, and not acknowledged: its sender keeps it, if it has sent it
     refused by its queue   its sender is told as it has asked for; its stream moves on all the same
     taken                  in its queue, and remembered, in one commit
     no room for it         it and the rest of the run stay with their sender, who sends them again
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
+from tiercel.engine.belief import Doubt
 from tiercel.engine.core import Core
 from tiercel.engine.delivery import Delivery
 from tiercel.engine.final_acks import FinalAcks
@@ -40,6 +42,7 @@ class Source(NamedTuple):
     queue_manager: UUID
     address: str
     is_direct: bool  # it reaches us by direct names, so that acknowledgements take that form
+    is_router: bool = False  # it may pass on the messages of other queue managers
 
 
 class Arrival(NamedTuple):
@@ -47,6 +50,7 @@ class Arrival(NamedTuple):
 
     is_taken: bool
     stream: IncomingStream | None = None  # of a transactional message, as far as it has come
+    doubt: Doubt | None = None  # why it was not believed
 
 
 class ArrivedRun(NamedTuple):
@@ -107,6 +111,8 @@ class Arrivals:
 
     def _take_in_order(self, packet: UserMessage, queue: QueueState | None, source: Source) -> Arrival:
         """Transactional Message Processing ([MS-MQQB] 3.1.5.8.6)."""
+        if packet.source_queue_manager != source.queue_manager and not source.is_router:
+            return _FOREIGN
         self._quotas.check_room(ROOM_FOR_AN_ANSWER)
         self.learn(packet, source)
         sequence, number = packet.sequence
@@ -114,6 +120,9 @@ class Arrivals:
         if not stream.accepts(sequence, number, packet.previous_number):
             self.streams.reject(stream)
             return Arrival(False, stream)
+        if self.streams.is_early(stream, sequence):
+            self.streams.refuse(stream, sequence)
+            return Arrival(False, stream, Doubt.EARLY_TIMESTAMP)
         reason = self._put(packet, queue)
         self.streams.accept(stream, sequence, number)  # refused or not: its stream must move on (MQQB T17)
         if reason is not None:
@@ -149,3 +158,4 @@ class Arrivals:
 
 
 _TAKEN, _DROPPED = Arrival(True), Arrival(False)
+_FOREIGN = Arrival(False, None, Doubt.FOREIGN_SENDER)

@@ -14,7 +14,6 @@ from tiercel.engine.attributes import decode_queue_manager
 from tiercel.engine.catalog import AWAITING_FINAL_ACK_NUMBER, FIRST_SLOT, JOURNAL_SLOT, decode_queue
 from tiercel.engine.check_claims import ClaimChecker
 from tiercel.engine.discards import Discard
-from tiercel.engine.outgoing import STREAM
 from tiercel.engine.problem import UNREADABLE, Problem, amount, named, why
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import (
@@ -28,6 +27,7 @@ from tiercel.engine.records import (
     split_message_key,
 )
 from tiercel.engine.stage_check import check_published, check_stages
+from tiercel.engine.stream import SIZES, Stream
 from tiercel.engine.transaction import SEQUENCE, TRANSACTION_HEAD, decode_operation
 from tiercel.model.codes import QueueType, TransactionalOperationType
 from tiercel.model.identifiers import LOOKUP_SEQUENCE_BITS, NULL_GUID, lookup_id_sequence
@@ -38,7 +38,9 @@ from tiercel.wire.message import decode_message
 from tiercel.wire.user_message import UserMessage
 
 _LOWEST, _HIGHEST = b"", b"\xff" * (MAX_KEY_SIZE + 1)
-_COUNTERS = ("slot", "sequential_id", "message_ordinal", "tx_sequence", "consumer_epoch")
+_COUNTERS = ("slot", "sequential_id", "message_ordinal", "tx_timestamp", "consumer_epoch")
+_PLACE_SIZE = 12
+_AWAITING_SIZES = _PLACE_SIZE, _PLACE_SIZE + 16
 _INCOMING_SIZES = 28, 20  # of a key, and of a value at least: the name of the queue follows
 _IDENTITY_SIZE = 20  # of a message in the history, after the time
 _MESSAGES = Keyspace.MESSAGES.encode()  # precedes the key of a message that was set aside
@@ -204,7 +206,7 @@ class Checker:
         if message.id.lineage == self._identifier:
             yield from self._check_counter("message_ordinal", message.id.uniquifier, problem)
         if packet.is_transactional and message.id.lineage == self._identifier and queue.is_outgoing:
-            yield from self._check_counter("tx_sequence", message.tx_sequence_id.ordinal, problem)
+            yield from self._check_counter("tx_timestamp", message.tx_sequence_id.timestamp, problem)
         place = message_key(slot, lookup_id)
         if slot == AWAITING_FINAL_ACK_NUMBER and self._awaiting_at(packet.number_bytes) != place:
             yield problem._replace(text="it waits for its final ack, which would not find it")
@@ -321,14 +323,13 @@ class Checker:
             if len(key) != 4 or slot not in self._queues:
                 yield Problem("sequences", "the sequence belongs to no queue", self._name(slot))
             queue = self._queues.get(slot)
-            size = STREAM.size if queue is not None and queue.is_outgoing else SEQUENCE.size
-            if len(data) != size:
-                text = f"it has {len(data)} bytes instead of {size}"
+            sizes = SIZES if queue is not None and queue.is_outgoing else {SEQUENCE.size}
+            if len(data) not in sizes:
+                text = f"it has {len(data)} bytes instead of {max(sizes)}"
                 yield Problem("sequences", text, self._name(slot))
-            elif size == STREAM.size:
+            elif sizes is SIZES:
                 problem = Problem("sequences", "", self._name(slot))
-                ordinal = STREAM.unpack(data)[0] & 0xFFFF_FFFF
-                yield from self._check_counter("tx_sequence", ordinal, problem)
+                yield from self._check_counter("tx_timestamp", Stream.decode(data).sequence >> 32, problem)
 
     def _check_incoming(self) -> Iterator[Problem]:
         key_size, value_size = _INCOMING_SIZES
@@ -340,14 +341,16 @@ class Checker:
                 yield Problem("incoming", f"the stream {key.hex()} cannot be read", self._name(slot))
 
     def _awaiting_at(self, number: bytes) -> bytes | None:
-        return self.view.get(Keyspace.AWAITING, number)
+        place = self.view.get(Keyspace.AWAITING, number)
+        return place and place[:_PLACE_SIZE]
 
     def _check_awaiting(self) -> Iterator[Problem]:
         """The index by number, of the messages whose end is still to be told."""
         for number, place in self._records(Keyspace.AWAITING):
-            if len(number) != 4 or len(place) != 12:
+            if len(number) != 4 or len(place) not in _AWAITING_SIZES:
                 yield Problem("awaiting", f"the entry {number.hex()} cannot be read")
                 continue
+            place = place[:_PLACE_SIZE]  # noqa: PLW2901  # the receiver may follow
             slot, lookup_id = split_message_key(place)
             problem = Problem("awaiting", "", self._name(slot), lookup_id)
             data = self.view.get(Keyspace.MESSAGES, place)

@@ -181,6 +181,7 @@ class Engine:
     def commit(self) -> list[Effect]:
         """Makes the batch durable; returns the effects that may leave now."""
         self.arrivals.flush()  # first: an expiry may write a part of the batch
+        self.outgoing.flush()
         self._expire()
         return self._core.commit()
 

@@ -6,6 +6,7 @@ the name is part of the key.
 """
 
 import struct
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Self
@@ -18,7 +19,7 @@ from tiercel.model.format_name import FormatName, PrivateFormatName
 from tiercel.model.queue import IncomingTransactionalTransferInfo
 from tiercel.store.interface import Keyspace
 from tiercel.wire.message import decode_destination
-from tiercel.wire.structure import decode_guid, decode_tx_sequence_id
+from tiercel.wire.structure import decode_guid, decode_tx_sequence_id, encode_guid
 from tiercel.wire.user_message import UserMessage
 
 _KEY = struct.Struct(">I16s")
@@ -26,6 +27,7 @@ _VALUE = struct.Struct("<QIII")  # and then the name that the sender calls the q
 _NO_QUEUE = 0
 _STREAMS_KEPT = 10_000  # in memory; the store has them all
 _FORGOTTEN_AFTER_S = 180 * 86400
+_CLOCKS_DIFFER_S = 86400  # at most
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +41,7 @@ class IncomingStream:
     last_access: int = 0
     name: str = ""
     queue: QueueState | None = None
+    refused: int = 0  # a sequence whose TimeStamp is too far in the future; not stored
 
     @classmethod
     def decode(cls, key: bytes, data: bytes) -> Self:
@@ -48,6 +51,10 @@ class IncomingStream:
     def encode(self) -> bytes:
         numbers = _VALUE.pack(self.sequence, self.number, self.reject_count, self.last_access)
         return numbers + self.name.encode(errors="replace")
+
+    @property
+    def slot(self) -> int:
+        return int.from_bytes(self.key[:4], "big")
 
     @property
     def sender(self) -> UUID:
@@ -119,8 +126,19 @@ class IncomingStreams:
 
     def accept(self, stream: IncomingStream, sequence: int, number: int) -> None:
         """Only for what was accepted: a message out of order leaves the state alone (MQQB T03)."""
-        stream.sequence, stream.number, stream.reject_count = sequence, number, 0
+        stream.sequence, stream.number, stream.reject_count, stream.refused = sequence, number, 0, 0
         self._touch(stream)
+
+    def is_early(self, stream: IncomingStream, sequence: int) -> bool:
+        """Whether the sequence is new, and its TimeStamp is more than a day ahead of our clock.
+
+        A smaller id would never be accepted again (MQQB-151), so one packet could block a sender for years.
+        """
+        return sequence >> 32 > self._core.seconds + _CLOCKS_DIFFER_S and sequence != stream.sequence
+
+    def refuse(self, stream: IncomingStream, sequence: int) -> None:
+        stream.refused = sequence
+        self.reject(stream)
 
     def reject(self, stream: IncomingStream) -> None:
         stream.reject_count = min(stream.reject_count + 1, 0xFFFF_FFFF)
@@ -158,10 +176,25 @@ class IncomingStreams:
         ]
 
     def all(self) -> list[IncomingStream]:
+        """Every stream that can be read, those in memory first."""
+        found = list(self._streams.values())
         for key, data in self._core.batch.range(Keyspace.INCOMING, b"\0", b"\xff" * 8):
             if key not in self._streams:
-                self._streams[key] = IncomingStream.decode(key, data)
-        return list(self._streams.values())
+                with suppress(struct.error, UnicodeDecodeError):  # `tiercel check` tells of it
+                    found.append(IncomingStream.decode(key, data))
+        return found
+
+    def reset(self, queue: QueueState, sender: UUID) -> int:
+        """Forget how far the sender has come; returns the number of its streams into the queue."""
+        start = _KEY.pack(queue.slot, encode_guid(sender))
+        stored = [key for key, _ in self._core.batch.range(Keyspace.INCOMING, start, start + b"\xff" * 9)]
+        known = [stream for stream in self._streams.values() if stream.key.startswith(start)]
+        for stream in known:
+            stream.sequence = stream.number = stream.refused = stream.reject_count = 0
+            self._changed.pop(stream.key, None)
+        for key in stored:
+            self._core.batch.delete(Keyspace.INCOMING, key)
+        return len({*stored, *(stream.key for stream in known)})
 
 
 def _decode(key: bytes, stored: bytes, queue: QueueState) -> IncomingStream:

@@ -15,33 +15,33 @@ Transactional messages of this queue manager form one stream per outgoing queue.
 the commit that makes it durable, and keeps it over every reconnect and restart (MQQB T02).
 """
 
-import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
+from uuid import UUID
 
+from tiercel.engine.belief import Doubt
 from tiercel.engine.carriers import Carriers
 from tiercel.engine.catalog import Catalog
-from tiercel.engine.core import Core, Counter
+from tiercel.engine.core import Core
 from tiercel.engine.deadlines import Deadlines
 from tiercel.engine.delivery import Delivery
 from tiercel.engine.numbering import Numbering
 from tiercel.engine.outgoing_index import OutgoingIndex
 from tiercel.engine.queue_state import Lock, QueueState
 from tiercel.engine.records import Record, slot_key
+from tiercel.engine.sequence_ids import SequenceIds
+from tiercel.engine.stream import SIZES, Stream
 from tiercel.engine.transaction import Operation, give_places
 from tiercel.model.codes import MessageClass, OutgoingQueueState
 from tiercel.model.errors import IllegalOperationError, StoreDamagedError
-from tiercel.model.identifiers import SequenceInfo
+from tiercel.model.identifiers import NULL_GUID, SequenceInfo
 from tiercel.model.queue import OutgoingQueue
 from tiercel.store.interface import Keyspace
 from tiercel.wire import user_header
 from tiercel.wire.message import decode_destination
-from tiercel.wire.structure import decode_tx_sequence_id, encode_guid
+from tiercel.wire.order_ack import FinalAckBody
+from tiercel.wire.structure import decode_tx_sequence_id, encode_guid, encode_tx_sequence_id
 from tiercel.wire.user_message import UserMessage
-
-STREAM = struct.Struct("<QIIIII")
-_TIMESTAMP = b"tx_timestamp"
 
 
 class Taken(NamedTuple):
@@ -53,25 +53,6 @@ class Taken(NamedTuple):
     packet: UserMessage
     sequence: int
     number: int
-
-
-@dataclass(slots=True)
-class Stream:
-    """OutgoingTransferInfo, reduced to what exactly-once in-order delivery needs (DMPR T-38)."""
-
-    sequence: int = 0
-    number: int = 0  # the last number assigned
-    acked: int = 0  # the last number that the receiver confirmed
-    ack_count: int = 0
-    ack_time: int = 0
-    unread: int = 0  # messages that await their final ack
-
-    def encode(self) -> bytes:
-        return STREAM.pack(self.sequence, self.number, self.acked, self.ack_count, self.ack_time, self.unread)
-
-    def confirms(self, sequence: int, number: int) -> bool:
-        """Whether the receiver has the message: a new sequence begins only after the old one is complete."""
-        return sequence < self.sequence or (sequence == self.sequence and number <= self.acked)
 
 
 class Outgoing:
@@ -92,11 +73,10 @@ class Outgoing:
         self._deadlines = deadlines
         self._index = index
         self._carriers = carriers
-        self._own = encode_guid(catalog.queue_manager.identifier)
-        self._ordinals = Counter(core, "tx_sequence")
-        stored = int.from_bytes(core.batch.get(Keyspace.META, _TIMESTAMP) or b"", "big")
-        self._is_timestamp_stored = False
-        self._timestamp = max(stored, core.seconds & 0xFFFF_FFFF)
+        self._identifier = catalog.queue_manager.identifier
+        self._own = encode_guid(self._identifier)
+        self._ids = SequenceIds(core)
+        self._newly_sent: dict[QueueState, Stream] = {}
         self._streams: dict[QueueState, Stream] = {}
         self._by_sequence: dict[int, QueueState] = {}
 
@@ -106,9 +86,9 @@ class Outgoing:
             data = self._core.batch.get(Keyspace.SEQUENCES, slot_key(queue.slot))
             if data is None:
                 continue
-            if len(data) != STREAM.size:
-                raise StoreDamagedError(f"stream of {queue}", present=f"{len(data)} bytes", limit=STREAM.size)
-            self._set_stream(queue, Stream(*STREAM.unpack(data)))
+            if len(data) not in SIZES:
+                raise StoreDamagedError(f"stream of {queue}", present=f"{len(data)} bytes", limit=max(SIZES))
+            self._set_stream(queue, Stream.decode(data))
 
     def queues(self) -> Iterator[QueueState]:
         return (queue for queue in list(self._catalog.all()) if queue.is_outgoing)
@@ -157,8 +137,11 @@ class Outgoing:
 
     # In flight.
 
-    def take(self, queue: QueueState, limit: int) -> list[Taken]:
+    def take(self, queue: QueueState, limit: int, receiver: UUID = NULL_GUID) -> list[Taken]:
         """The next messages to send, as one run; fewer than `limit` if there are no more.
+
+        They are put on the wire after the commit of this batch, for the queue manager `receiver`: only its
+        acknowledgements will count.
 
         Checking for Message Expiration ([MS-MQQB] 3.1.7.1.2): expired messages end here, and so do those that
         the destination has confirmed.
@@ -191,7 +174,20 @@ class Outgoing:
                 break  # an administrator has locked a message: the rest of the stream must wait
             queue.lock(lookup_id, Lock(None))
             run.append(taken)
+        self._put_on_wire(queue, run, receiver)
         return run
+
+    def _put_on_wire(self, queue: QueueState, run: list[Taken], receiver: UUID) -> None:
+        number = next((taken.number for taken in reversed(run) if taken.number), 0)
+        if number and self._streams[queue].put_on_wire(number, receiver):
+            self._newly_sent[queue] = self._streams[queue]
+
+    def flush(self) -> None:
+        """Before the commit: store what was put on the wire, once for each stream."""
+        for queue, stream in self._newly_sent.items():
+            if not queue.is_deleted:
+                self._core.batch.put(Keyspace.SEQUENCES, slot_key(queue.slot), stream.encode())
+        self._newly_sent.clear()
 
     def give_back(self, run: Iterable[Taken]) -> None:
         """The messages will be sent again, unless they have expired in the meantime."""
@@ -226,6 +222,21 @@ class Outgoing:
         queue, lookup_id = taken[:2]
         return lookup_id in queue.locks and not queue.is_deleted
 
+    def finish_confirmed(self, queue: QueueState) -> None:
+        """Remove what the destination has confirmed while it was not in flight.
+
+        Otherwise it would wait for a session with a receiver that may accept none, and expire.
+        """
+        while (found := queue.next_undecoded(self._core)) is not None:
+            record = queue.decode(self._core, *found)
+            if record is None:
+                continue
+            packet = UserMessage(record.packet)
+            sequence, number = self._place(packet)
+            if not number or not self._is_confirmed(queue, sequence, number):
+                return
+            self._finish_ordered(Taken(queue, found[0], record, packet, sequence, number))
+
     def _finish_ordered(self, taken: Taken) -> None:
         queue, lookup_id, record, packet = taken[:4]
         self._delivery.detach(queue, lookup_id, record, packet)
@@ -251,26 +262,29 @@ class Outgoing:
         self._save(queue, stream)
 
     def _begin_sequence(self, queue: QueueState, old: Stream | None) -> Stream:
-        """Start a sequence with a larger id than any before it, of any queue (MQQB-133, MQQB-134).
-
-        The Timestamp is that of this start: a restored store does not know the ids used since the backup.
-        """
-        if not self._is_timestamp_stored:
-            self._core.batch.put(Keyspace.META, _TIMESTAMP, self._timestamp.to_bytes(8, "big"))
-            self._is_timestamp_stored = True
+        """Start a sequence with a larger id than any before it, of any queue (MQQB-133, MQQB-134)."""
         stream = old or Stream()
         self._by_sequence.pop(stream.sequence, None)
-        stream.sequence = self._timestamp << 32 | self._ordinals.next() & 0xFFFF_FFFF
-        stream.number = stream.acked = 0
+        stream.begin(self._ids.next())
         self._set_stream(queue, stream)
         return stream
 
+    def doubt_order_ack(self, sequence: int, number: int, speaker: UUID) -> Doubt | None:
+        """Why an OrderAck of the queue manager `speaker` is not believed; None if it is."""
+        queue = self.queue_of(sequence)
+        if queue is None:  # over (MQQB T05), or never given out
+            return Doubt.STALE if self._ids.was_given(sequence) else Doubt.UNKNOWN_SEQUENCE
+        stream = self._streams[queue]
+        if not stream.has_sent(sequence, number):
+            return Doubt.NOT_SENT
+        return None if speaker == stream.receiver else Doubt.OTHER_QUEUE_MANAGER
+
     def order_acked(self, queue: QueueState, number: int) -> None:
-        """The destination has everything up to `number` of the current sequence."""
+        """The destination has everything up to `number` of the current sequence; that is believed."""
         stream = self._streams[queue]
         stream.ack_count += 1
         stream.ack_time = self._core.seconds
-        if stream.acked < number <= stream.number:
+        if stream.acked < number <= stream.sent:
             stream.acked = number
         self._save(queue, stream)
 
@@ -315,27 +329,39 @@ class Outgoing:
         waiting = self._catalog.awaiting_final_ack
         lookup_id = self._numbering.new_lookup_id(0)
         waiting.insert(self._core, lookup_id, record._replace(is_copy=True), recoverable=True)
-        self._index.place(packet, waiting, lookup_id)
+        self._index.place(packet, waiting, lookup_id, self.stream(queue).receiver)
         self._count_unread(queue, 1)
 
-    def final_acked(self, number: int, code: int) -> bool:
-        """Receiving a FinalAck Packet ([MS-MQQB] 3.1.5.7); False if none was awaited (MQQB-149)."""
-        place = self._index.find(number)
-        if place is None:
-            return False
-        lookup_id, queue = place.lookup_id, self._catalog.by_slot.get(place.slot)
-        record = None if queue is None else queue.get(self._core, lookup_id)
-        if queue is None or record is None:
-            return False
+    def final_acked(self, ack: FinalAckBody, code: int, speaker: UUID | None) -> Doubt | None:
+        """Receiving a FinalAck Packet ([MS-MQQB] 3.1.5.7); returns why it is not believed (MQQB-149).
+
+        `speaker` is the queue manager that it comes from, None for a router that may speak for anyone.
+        """
+        sequence = encode_tx_sequence_id(ack.tx_sequence_id)
+        place = self._index.find(ack.message_id) if ack.source_guid == self._identifier else None
+        queue = None if place is None else self._catalog.by_slot.get(place.slot)
+        record = None if place is None or queue is None else queue.get(self._core, place.lookup_id)
+        if place is None or queue is None or record is None:
+            return Doubt.STALE if self._ids.was_given(sequence) else Doubt.UNKNOWN_MESSAGE
         packet = UserMessage(record.packet)
-        self._delivery.detach(queue, lookup_id, record, packet)
-        self._index.left(packet)
+        if packet.sequence != (sequence, ack.tx_sequence_number):
+            return Doubt.UNKNOWN_MESSAGE
         name = decode_destination(packet)
         origin = None if name is None else self._catalog.outgoing(name)
-        if queue is self._catalog.awaiting_final_ack and origin is not None:
+        is_ordered = queue is self._catalog.awaiting_final_ack
+        stream = Stream() if origin is None else self.stream(origin)
+        if not is_ordered and not stream.has_sent(*packet.sequence):
+            return Doubt.NOT_SENT
+        receiver = stream.receiver if place.receiver == NULL_GUID else place.receiver
+        # It is null for a message that a store of format 1 has kept; the rest is evidence enough.
+        if speaker not in {None, receiver} and receiver != NULL_GUID:
+            return Doubt.OTHER_QUEUE_MANAGER
+        self._delivery.detach(queue, place.lookup_id, record, packet)
+        self._index.left(packet)
+        if is_ordered and origin is not None:
             self._count_unread(origin, -1)
         self._delivery.copies.final(queue, packet, record, code)
-        return True
+        return None
 
     def _count_unread(self, queue: QueueState, change: int) -> None:
         stream = self._streams.get(queue)

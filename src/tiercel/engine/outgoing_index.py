@@ -2,14 +2,16 @@
 
 import struct
 from typing import NamedTuple
+from uuid import UUID
 
 from tiercel.engine.core import Core
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import Record
+from tiercel.model.identifiers import NULL_GUID
 from tiercel.store.interface import Keyspace
 from tiercel.wire.user_message import UserMessage
 
-_PLACE = struct.Struct(">IQ")
+_PLACE = struct.Struct(">IQ")  # and then the GUID of the receiver, if there is one
 _RECENT_MESSAGES = 512
 _RECENT_BYTES = 16 * 1024  # per message
 
@@ -17,6 +19,7 @@ _RECENT_BYTES = 16 * 1024  # per message
 class Place(NamedTuple):
     slot: int
     lookup_id: int
+    receiver: UUID = NULL_GUID  # of a message that it has; null if that is not known
 
 
 class OutgoingIndex:
@@ -43,13 +46,22 @@ class OutgoingIndex:
     def take_recent(self, queue: QueueState, lookup_id: int) -> tuple[Record, UserMessage] | None:
         return self._recent.pop((queue.slot, lookup_id), None)
 
-    def place(self, packet: UserMessage, queue: QueueState, lookup_id: int) -> None:
+    def place(
+        self, packet: UserMessage, queue: QueueState, lookup_id: int, receiver: UUID = NULL_GUID
+    ) -> None:
         """Remember the location of a message, by the number that its final ack will carry."""
-        self._core.batch.put(Keyspace.AWAITING, packet.number_bytes, _PLACE.pack(queue.slot, lookup_id))
+        place = _PLACE.pack(queue.slot, lookup_id)
+        if receiver != NULL_GUID:
+            place += receiver.bytes
+        self._core.batch.put(Keyspace.AWAITING, packet.number_bytes, place)
 
     def find(self, number: int) -> Place | None:
-        place = self._core.batch.get(Keyspace.AWAITING, number.to_bytes(4, "big"))
-        return Place(*_PLACE.unpack(place)) if place else None
+        data = self._core.batch.get(Keyspace.AWAITING, number.to_bytes(4, "big"))
+        if not data:
+            return None
+        slot, lookup_id = _PLACE.unpack_from(data)
+        receiver = data[_PLACE.size :]
+        return Place(slot, lookup_id, UUID(bytes=receiver) if receiver else NULL_GUID)
 
     def _awaits_final_ack(self, packet: UserMessage) -> bool:
         return packet.is_transactional and packet.wants_final_ack and packet.comes_from(self._own)

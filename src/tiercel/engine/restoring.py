@@ -7,7 +7,7 @@ Messages that still wait to be sent keep their numbers, so that a receiver that 
 
 from typing import Final
 
-from tiercel.engine.outgoing import STREAM, Stream
+from tiercel.engine.stream import SIZES, Stream
 from tiercel.store.interface import COPIED_KEY, Batch, Keyspace
 
 # How far each counter leaps. None of them is used up within a thousand restores.
@@ -30,8 +30,8 @@ def leap(batch: Batch) -> bool:
         if len(stored) == 8:  # else it is damaged, and its counter raises
             batch.put(Keyspace.META, key, (int.from_bytes(stored, "big") + width).to_bytes(8, "big"))
     for key, data in list(batch.range(Keyspace.SEQUENCES, b"", b"\xff" * 5)):
-        if len(data) == STREAM.size:  # streams to local queues are shorter, and stay here
-            batch.put(Keyspace.SEQUENCES, key, _leapt(Stream(*STREAM.unpack(data))).encode())
+        if len(data) in SIZES:  # streams to local queues are shorter, and stay here
+            batch.put(Keyspace.SEQUENCES, key, _leapt(Stream.decode(data)).encode())
     batch.delete(Keyspace.META, COPIED_KEY)
     return True
 
@@ -39,4 +39,5 @@ def leap(batch: Batch) -> bool:
 def _leapt(stream: Stream) -> Stream:
     if stream.acked < stream.number:  # else the next message begins a new sequence
         stream.number = max(stream.number, min(stream.number + _STREAM_LEAP, _LAST_NUMBER))
+        stream.sent = stream.number  # the receiver may have any number given out since the backup
     return stream

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Self, get_args, get_origin, get_type_hints
 from uuid import UUID
 
-from tiercel.binary.settings import Settings
+from tiercel.binary.settings import Peer, Settings
 from tiercel.model.errors import MqError, TiercelError
 from tiercel.model.limits import (
     ACK_TIMEOUT_MAX_MS,
@@ -108,6 +108,7 @@ class LimitOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingOptions:
     out_routing_servers: tuple[str, ...] = ()
+    in_routing_servers: tuple[str, ...] | None = None  # None means the same as out_routing_servers
     routing_server: bool = False
 
 
@@ -115,6 +116,7 @@ class RoutingOptions:
 class AccessOptions:
     everyone_may_send: bool = True
     believe_unsigned_senders: bool = False
+    only_peers: bool = False
     insecure_nacks: bool | None = None
 
 
@@ -207,6 +209,7 @@ class Config:
     binary: Settings = field(default_factory=Settings)
     hosts: Mapping[str, Endpoint] = field(default_factory=dict)  # by lower-case name
     machines: Mapping[UUID, tuple[str, ...]] = field(default_factory=dict)
+    peers: tuple[Peer, ...] = ()
     routing: RoutingOptions = field(default_factory=RoutingOptions)
     access: AccessOptions = field(default_factory=AccessOptions)
     accounts: AccountOptions = field(default_factory=AccountOptions)
@@ -217,12 +220,15 @@ class Config:
 
     @property
     def settings(self) -> Settings:
-        """The settings of the binary protocol: its own section, the machines and the routes."""
+        """The settings of the binary protocol: its own section, the machines, the peers and the routes."""
         return replace(
             self.binary,
             partial_packet_bytes=self.limits.partial_packet_bytes,
             machines=self.machines,
+            peers=self.peers,
+            only_peers=self.access.only_peers,
             out_routing_servers=self.routing.out_routing_servers,
+            in_routing_servers=self.routing.in_routing_servers,
             routing_server=self.routing.routing_server,
         )
 
@@ -237,7 +243,17 @@ class Config:
 
 
 # The options of [binary] that have sections of their own.
-_ELSEWHERE: Final = frozenset({"partial_packet_bytes", "machines", "out_routing_servers", "routing_server"})
+_ELSEWHERE: Final = frozenset(
+    {
+        "partial_packet_bytes",
+        "machines",
+        "peers",
+        "only_peers",
+        "out_routing_servers",
+        "in_routing_servers",
+        "routing_server",
+    }
+)
 
 RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "node.max_bytes": (MIN_MAX_BYTES, MAX_MAX_BYTES),
@@ -313,8 +329,9 @@ def parse(text: str) -> Config:
         reader = _SECTIONS.get(name)
         if reader is None:
             raise ConfigError(f"[{name}]: unknown section; valid are {_listed(_SECTIONS)}")
-        if not isinstance(table, dict):
-            raise ConfigError(f"{name}: must be a section, written [{name}]")
+        kind, header = (list, f"[[{name}]]") if name in _LISTS else (dict, f"[{name}]")
+        if not isinstance(table, kind):
+            raise ConfigError(f"{name}: must be a section, written {header}")
         sections[name] = reader(table)
     config = Config(**sections)
     _check_together(config)
@@ -382,7 +399,7 @@ def _check_value(section: str, name: str, value: Any) -> None:
             raise _wrong(section, name, value, f"must be {lowest} to {highest}")
     elif key in CHOICES and value not in CHOICES[key]:
         raise _wrong(section, name, value, f"must be {' or '.join(CHOICES[key])}")
-    elif key in _HOSTS:
+    elif key in _HOSTS or (key == "routing.in_routing_servers" and not _is_network(value)):
         _check_host(section, name, value)
     elif key in _NETWORKS:
         _check_network(section, name, value)
@@ -466,6 +483,49 @@ def _machines(table: dict[str, Any]) -> dict[UUID, tuple[str, ...]]:
     return found
 
 
+def _peers(tables: list[Any]) -> tuple[Peer, ...]:
+    peers = []
+    for table in tables:
+        if not isinstance(table, dict):
+            raise ConfigError("peers: must be a section, written [[peers]]")
+        values = {name: _peer_option(name, value) for name, value in table.items()}
+        if not values.get("name"):
+            raise ConfigError("[[peers]] name: required")
+        if "guid" not in values and not values.get("addresses"):
+            raise ConfigError(f"[[peers]] {values['name']}: set guid, addresses, or both")
+        peers.append(Peer(**values))
+    for name in ("name", "guid"):
+        used = [getattr(peer, name) for peer in peers if getattr(peer, name)]
+        twice = [str(value) for value in used if used.count(value) > 1]
+        if twice:
+            raise _wrong("[peers]", name, twice[0], "is used twice")
+    return tuple(peers)
+
+
+def _peer_option(name: str, value: Any) -> Any:
+    hints = get_type_hints(Peer)
+    if name not in hints:
+        raise ConfigError(f"[[peers]] {name}: unknown option; valid are {_listed(hints)}")
+    if name != "guid":
+        checked = _checked("[peers]", name, value, hints[name])
+        for address in checked if name == "addresses" else ():
+            if not _is_network(address):
+                _check_host("[peers]", name, address)
+        return checked
+    try:
+        return UUID(_checked("[peers]", name, value, str))
+    except ValueError as problem:
+        raise _wrong("[peers]", name, value, "must be the GUID of a queue manager") from problem
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return True
+
+
 def _wrong(section: str, name: str, value: object, problem: str) -> ConfigError:
     shown = repr(value)
     return ConfigError(f"[{section}] {name} = {shown[:60]}: {problem}")
@@ -475,13 +535,15 @@ def _listed(names: Any) -> str:
     return ", ".join(sorted(names))
 
 
-_SECTIONS: Final[Mapping[str, Callable[[dict[str, Any]], Any]]] = {
+_LISTS: Final = frozenset({"peers"})
+_SECTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "node": _options("node", NodeOptions),
     "listen": _options("listen", ListenOptions),
     "limits": _options("limits", LimitOptions),
     "binary": _options("binary", Settings),
     "hosts": _hosts,
     "machines": _machines,
+    "peers": _peers,
     "routing": _options("routing", RoutingOptions),
     "access": _options("access", AccessOptions),
     "accounts": _options("accounts", AccountOptions),

@@ -157,6 +157,13 @@ class Daemon:
             self.engine.administration.set_properties(send_insecure_nacks=wanted)
         self.transports.start()
         self._warn_of_access_lists()
+        routing = self.config.routing
+        if routing.out_routing_servers and routing.in_routing_servers is None:
+            log.info(
+                "routing",
+                in_routing_servers=",".join(routing.out_routing_servers),
+                reason="not set; list all servers that pass on messages to this computer",
+            )
 
     def _warn_of_access_lists(self) -> None:
         for queue in self.engine.queues.all():
@@ -248,7 +255,9 @@ class Daemon:
             limits=config.limits,
             hosts=config.hosts,
             machines=config.machines,
+            peers=config.peers,
             routing=config.routing,
+            access=replace(old.access, only_peers=config.access.only_peers),
             log=replace(old.log, level=config.log.level),
         )
         self.network.limits = self.config.limits

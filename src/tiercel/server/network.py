@@ -81,6 +81,7 @@ class Network:
         self._turned_away: Counter[tuple[str, str]] = Counter()
         self._evicted = log.Repeated("connections_evicted")
         self._no_idle_until = 0.0
+        self._log_doubt = log.Repeated("not_believed")
         self._none_left = asyncio.Event()
         self.failures: Counter[str] = Counter()  # failed connections by reason, since the start
 
@@ -283,6 +284,9 @@ class Network:
             connection.close()
 
     def _log_event(self, event: SessionEvent) -> None:
+        if event.event == "doubted":
+            self._log_doubt(f"{event.address} ({event.peer}): {event.reason}")
+            return
         if event.event == "opened" and event.connection in self._by_number:
             self._by_number[event.connection].established()
         write = log.warning if event.event == "refused" else log.info

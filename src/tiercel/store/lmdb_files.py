@@ -13,7 +13,8 @@ from tiercel.model.errors import MqError, StoreDamagedError, StoreFailedError, S
 from tiercel.store.directory_lock import LOCK_NAME
 from tiercel.store.interface import SOCKET_NAME, Keyspace
 
-FORMAT_VERSION: Final = 2  # since 2, a dead letter's record says why it is one
+# Since 2, a dead letter's record says why it is one, and a stream's what was put on the wire and for whom.
+FORMAT_VERSION: Final = 2
 _OLDEST_FORMAT: Final = 1  # raised to the present one when the store is opened to write
 FORMAT_KEY: Final = b"format version"  # in Keyspace.META; decimal digits
 DATA_NAME: Final = "data.mdb"

@@ -166,7 +166,7 @@ def _build(
 
 def with_direct_name(message: UserMessage, address: str) -> UserMessage:
     """The same acknowledgement under a direct name, for a session with its own recipient."""
-    name = DirectQueueFormatName.of(rf"TCP:{_without_port(address)}\PRIVATE$\order_queue$")
+    name = DirectQueueFormatName.of(rf"TCP:{without_port(address)}\PRIVATE$\order_queue$")
     user = replace(
         message.user,
         queue_manager_address=NULL_GUID,
@@ -176,7 +176,8 @@ def with_direct_name(message: UserMessage, address: str) -> UserMessage:
     return UserMessage.build(message.base, user, message.properties)
 
 
-def _without_port(address: str) -> str:
+def without_port(address: str) -> str:
+    """The address of `address:port` or `[address]:port`."""
     if address.startswith("["):
         return address[1:].partition("]")[0]
     return address.partition(":")[0] if address.count(":") == 1 else address

@@ -1,0 +1,108 @@
+"""What the configuration says about other queue managers: `[[peers]]` and the routing servers.
+
+A GUID in a packet proves nothing: anybody can claim it. A peer that is listed with its GUID and its addresses
+is pinned: no other address may use the GUID.
+"""
+
+import ipaddress
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from tiercel.binary.settings import Peer, Settings
+from tiercel.wire.order_ack import without_port
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+class PeerTable:
+    """Names are looked up by the owner, which tells the answers with `resolved`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._resolved: dict[str, frozenset[Address]] = {}
+        self.change(settings)
+
+    def change(self, settings: Settings) -> None:
+        routers = settings.in_routing_servers
+        self._routers = _Places.of(settings.out_routing_servers if routers is None else routers)
+        self._only_peers = settings.only_peers
+        self._peers = [(peer, _Places.of(peer.addresses)) for peer in settings.peers]
+        self._pinned = {
+            peer.guid: places for peer, places in self._peers if peer.guid is not None and not places.is_empty
+        }
+
+    @property
+    def names(self) -> Iterator[str]:
+        """The names to look up."""
+        for places in (self._routers, *(places for _, places in self._peers)):
+            yield from places.names
+
+    def resolved(self, host: str, addresses: list[str]) -> None:
+        """Take the answer of a lookup; after a failed one, the last answer counts."""
+        name = host.casefold()
+        if addresses and name in self.names:
+            self._resolved[name] = frozenset(filter(None, map(_address, addresses)))
+
+    def is_router(self, address: str) -> bool:
+        """Whether messages and acknowledgements of other queue managers may come from the address."""
+        return not self._routers.is_empty and self._has(self._routers, address)
+
+    def is_pinned(self, guid: UUID) -> bool:
+        """Whether sessions of the queue manager are accepted from its own addresses only."""
+        return guid in self._pinned
+
+    def refusal(self, guid: UUID, address: str) -> str:
+        """Why a peer that connects to us is refused; empty if it is welcome."""
+        is_peer = any(self._is(peer, places, guid, address) for peer, places in self._peers)
+        if self._only_peers and not is_peer:
+            return "only the queue managers of [[peers]] are accepted"
+        return self.pin_violation(guid, address)
+
+    def pin_violation(self, guid: UUID, address: str, host: str = "") -> str:
+        """Why the GUID may not be used by the address, or by the host that we dialled; empty if it may."""
+        places = self._pinned.get(guid)
+        if places is None or self._has(places, address, host):
+            return ""
+        return f"{guid} is pinned to other addresses in [[peers]]"
+
+    def _is(self, peer: Peer, places: "_Places", guid: UUID, address: str) -> bool:
+        return peer.guid in {None, guid} and (places.is_empty or self._has(places, address))
+
+    def _has(self, places: "_Places", address: str, host: str = "") -> bool:
+        known = _address(address)
+        if known is not None and any(known in network for network in places.networks):
+            return True
+        if host.casefold() in places.names or address.casefold() in places.names:
+            return True
+        return any(known in self._resolved.get(name, ()) for name in places.names)
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Names, addresses and networks."""
+
+    names: tuple[str, ...] = ()
+    networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = field(default=())
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "_Places":
+        names, networks = [], []
+        for text in texts:
+            try:
+                networks.append(ipaddress.ip_network(text, strict=False))
+            except ValueError:
+                names.append(text.casefold())
+        return cls(tuple(names), tuple(networks))
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.names and not self.networks
+
+
+def _address(text: str) -> Address | None:
+    try:
+        address = ipaddress.ip_address(without_port(text))
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return mapped or address

@@ -1,0 +1,81 @@
+"""The state of an outgoing stream, as it is stored: [MS-MQQB] 3.1.1.5."""
+
+import struct
+from dataclasses import dataclass
+from typing import Final, Self
+from uuid import UUID
+
+from tiercel.model.identifiers import NULL_GUID
+
+_STREAM: Final = struct.Struct("<QIIIIII16s")
+_FORMAT_1: Final = struct.Struct("<QIIIII")  # without `sent` and `receiver`
+SIZES: Final = frozenset({_STREAM.size, _FORMAT_1.size})
+
+
+@dataclass(slots=True)
+class Stream:
+    """OutgoingTransferInfo, reduced to what exactly-once in-order delivery needs (DMPR T-38).
+
+    `sent` and `receiver` are the evidence for acknowledgements: only what was put on the wire can be
+    acknowledged, and only by the queue manager that it was put on the wire for.
+    """
+
+    sequence: int = 0
+    number: int = 0  # the last number assigned
+    acked: int = 0  # the last number that the receiver confirmed
+    ack_count: int = 0
+    ack_time: int = 0
+    unread: int = 0  # messages that await their final ack
+    sent: int = 0  # the last number put on the wire for `receiver`
+    receiver: UUID = NULL_GUID  # null until something was put on the wire
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Of a record with one of `SIZES`."""
+        if len(data) == _FORMAT_1.size:
+            stream = cls(*_FORMAT_1.unpack(data))
+            stream.sent = stream.number  # any of them may have been sent
+            return stream
+        *numbers, receiver = _STREAM.unpack(data)
+        stream = cls(*numbers)
+        stream.receiver = UUID(bytes=receiver)
+        return stream
+
+    def encode(self) -> bytes:
+        return _STREAM.pack(
+            self.sequence,
+            self.number,
+            self.acked,
+            self.ack_count,
+            self.ack_time,
+            self.unread,
+            self.sent,
+            self.receiver.bytes,
+        )
+
+    def begin(self, sequence: int) -> None:
+        """Start a new sequence after the old one is complete (MQQB-134)."""
+        self.sequence, self.number, self.acked, self.sent = sequence, 0, 0, 0
+
+    def put_on_wire(self, number: int, receiver: UUID) -> bool:
+        """Remember what was sent, and for which queue manager; False if that was known.
+
+        Another receiver, as after a reinstallation, gets the stream from its first unconfirmed message on.
+        """
+        if receiver != self.receiver:
+            is_first = self.receiver == NULL_GUID
+            self.receiver, self.sent = receiver, max(self.sent, number) if is_first else number
+            return True
+        if number <= self.sent:
+            return False
+        self.sent = number
+        return True
+
+    def confirms(self, sequence: int, number: int) -> bool:
+        """Whether the receiver has the message: a new sequence begins only after the old one is complete."""
+        return sequence < self.sequence or (sequence == self.sequence and number <= self.acked)
+
+    def has_sent(self, sequence: int, number: int) -> bool:
+        """Whether the message was put on the wire."""
+        is_sent = sequence < self.sequence or (sequence == self.sequence and number <= self.sent)
+        return is_sent and self.receiver != NULL_GUID
