@@ -5,6 +5,7 @@ from uuid import UUID
 import pytest
 
 from tiercel.binary.actions import Action, Write
+from tiercel.binary.settings import Settings
 from tiercel.model.codes import ConnectionStatus, OutgoingQueueState
 from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId, TxSequenceId
@@ -124,8 +125,9 @@ class TestIncomingTransactionalTransferInfo:
 
     @pytest.mark.conformance("DMPR-060")
     def test_one_for_each_stream_of_a_sender(self, pair: Pair) -> None:
-        pair.left.send(b"hello")  # so that there is a session
+        pair.left.send(b"hello")  # so that there is a session, with a router
         pair.settle()
+        pair.right.protocol.change_settings(Settings(in_routing_servers=(pair.left.address,)))
         one, two = UUID(int=1), UUID(int=2)
         self.arrive(pair, one, 1, 0)
         pair.now += 5

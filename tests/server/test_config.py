@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from tiercel.binary.settings import Settings
+from tiercel.binary.settings import Peer, Settings
 from tiercel.server.config import Config, ConfigError, Endpoint, load, parse
 
 DOCS = Path(__file__).parents[2] / "docs" / "operating.md"
@@ -21,6 +21,11 @@ def example() -> str:
     return found[1]
 
 
+def whole_example() -> str:
+    """With the options that are commented out."""
+    return re.sub(r"(?m)^# (?=\S+ = |\[\[)", "", example())
+
+
 class TestTheExample:
     def test_is_what_holds_without_a_file(self) -> None:
         config = parse(example())
@@ -31,16 +36,19 @@ class TestTheExample:
         assert config.settings == Settings()
 
     def test_is_still_right_with_what_is_commented_out(self) -> None:
-        config = parse(re.sub(r"(?m)^# (?=\S+ = )", "", example()))
+        config = parse(whole_example())
+        assert [(peer.name, peer.guid) for peer in config.peers] == [("server-a", UUID(GUID))]
         assert config.hosts["server-b"] == Endpoint("192.0.2.8", 2801)
         assert config.settings.machines[UUID(GUID)] == ("server-a", "192.0.2.9")
 
     def test_names_every_option(self) -> None:
-        shown = tomllib.loads(re.sub(r"(?m)^# (?=\S+ = )", "", example()))
-        elsewhere = {"partial_packet_bytes", "machines", "out_routing_servers", "routing_server"}
+        shown = tomllib.loads(whole_example())
+        assert set(shown.pop("peers")[0]) == {each.name for each in fields(Peer)}
+        elsewhere = {"machines", "peers", "only_peers", "out_routing_servers", "in_routing_servers"}
+        elsewhere |= {"routing_server", "partial_packet_bytes"}
         for section in fields(Config):
             kind = type(getattr(Config(), section.name))
-            if kind is not dict:
+            if kind not in {dict, tuple}:
                 names = {each.name for each in fields(kind)} - (elsewhere if kind is Settings else set())
                 assert set(shown[section.name]) == names, section.name
 
@@ -57,9 +65,33 @@ def test_the_protocol_gets_machines_and_routes() -> None:
     assert (settings.window_size, settings.resend_table_s, settings.cleanup_ms) == (128, (1, 2), 7)
 
 
+def test_the_protocol_gets_peers_and_routers() -> None:
+    config = parse(
+        f'[[peers]]\nname = "a"\nguid = "{GUID}"\naddresses = ["server-a", "192.0.2.0/24"]\n'
+        '[[peers]]\nname = "b"\naddresses = ["2001:db8::/32"]\n'
+        '[routing]\nin_routing_servers = ["r1", "192.0.2.0/28"]\n[access]\nonly_peers = true\n'
+    )
+    settings = config.settings
+    assert settings.peers == (
+        Peer(name="a", guid=UUID(GUID), addresses=("server-a", "192.0.2.0/24")),
+        Peer(name="b", addresses=("2001:db8::/32",)),
+    )
+    assert settings.in_routing_servers == ("r1", "192.0.2.0/28")
+    assert settings.only_peers
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        ("[peers]\nname = 'a'", r"peers: must be a section, written \[\[peers\]\]"),
+        ("peers = [1]", r"peers: must be a section, written \[\[peers\]\]"),
+        ("[[peers]]\nguid = 'x'", "must be the GUID of a queue manager"),
+        (f"[[peers]]\nguid = '{GUID}'", "name: required"),
+        ("[[peers]]\nname = 'a'", "set guid, addresses, or both"),
+        ("[[peers]]\nname = 'a'\naddresses = ['a b']", "must be a name or an address"),
+        ("[[peers]]\nname = 'a'\ncolour = 1", "unknown option; valid are addresses, guid, name"),
+        ("[[peers]]\nname = 'a'\naddresses = ['x']\n" * 2, r"\[\[peers\]\] name = 'a': is used twice"),
+        ("[routing]\nin_routing_servers = ['a b']", "must be a name or an address"),
         ("[limit]", r"\[limit\]: unknown section; valid are access, accounts, api, binary"),
         ("[limits]\nconnection = 3", r"\[limits\] connection: unknown option; valid are batch_bytes"),
         ('[limits]\nconnections = "3"', r"\[limits\] connections = '3': must be a whole number"),

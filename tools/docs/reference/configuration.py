@@ -4,7 +4,9 @@ import re
 import types
 from dataclasses import fields
 from typing import Any, get_args, get_origin, get_type_hints
+from uuid import UUID
 
+from tiercel.binary.settings import Peer
 from tiercel.server import config
 from tiercel.server.config import Config
 
@@ -16,7 +18,7 @@ A file in TOML for `tiercel serve --config FILE`; [Running the daemon](../operat
 one with everything in it. Options that are left out have their defaults, unknown ones are refused.
 
 """
-_KINDS = {int: "number", str: "text", bool: "true or false"}
+_KINDS = {int: "number", str: "text", bool: "true or false", UUID: "GUID"}
 _FREE = {
     "hosts": "Computers that the DNS does not know, or knows otherwise:\n"
     '`name = "address"` or `"address:port"`',
@@ -29,7 +31,10 @@ def page() -> str:
     parts = [HEAD]
     for section in fields(Config):
         name, value = section.name, getattr(Config(), section.name)
-        parts.append(f"## [{name}]\n\n")
+        is_list = isinstance(value, tuple)  # a section that may be repeated
+        if is_list:
+            value = Peer()
+        parts.append(f"## [[{name}]]\n\n" if is_list else f"## [{name}]\n\n")
         if name in _FREE:
             parts.append(f"{_FREE[name]}.\n\n")
             continue
@@ -43,11 +48,11 @@ def page() -> str:
 
 
 def _value(section: str, name: str, hint: Any, default: Any) -> tuple[str, str, str]:
+    if isinstance(hint, types.UnionType):
+        hint = next(each for each in get_args(hint) if each is not type(None))
     is_list = get_origin(hint) is tuple
     if is_list:
         hint = get_args(hint)[0]
-    elif isinstance(hint, types.UnionType):
-        hint = next(each for each in get_args(hint) if each is not type(None))
     kind = f"list of {_KINDS[hint]}s" if is_list else _KINDS[hint]
     return kind, _written(default), _allowed(f"{section}.{name}")
 
@@ -78,7 +83,7 @@ def _words() -> dict[tuple[str, str], str]:
         r"```toml\n(\[node\].*?)```", (DOCS / "operating.md").read_text("utf-8"), re.DOTALL
     )
     for line in example.splitlines():
-        if match := re.match(r"\[(\w+)\]", line):
+        if match := re.match(r"(?:# )?\[+(\w+)\]", line):
             section, last = match[1], None
         elif match := re.match(r"(?:# )?(\w+) = .*?(?:  # (.*))?$", line):
             last = section, match[1]
