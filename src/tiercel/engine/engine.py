@@ -255,6 +255,7 @@ class Engine:
             for opened in list(state.handles.values()):
                 self.opening.close(opened)
         self.arrivals.flush()  # of a batch that is still open
+        self.outgoing.flush()
         effects = self._core.commit()
         self.queue_manager.queue_manager_state = QueueManagerState.STOPPED
         return effects

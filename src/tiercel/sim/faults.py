@@ -92,6 +92,7 @@ class Faults:
         self._trace = trace
         self._options = options
         self._is_over = False
+        self._latest_offset = 0.0  # of any clock, ever
         self._calm = Weather()
         self._blocked: list[tuple[Machine, Machine]] = []
         self._clogged: list[End] = []
@@ -117,6 +118,8 @@ class Faults:
             machine.disk.commit_s = 0.001
             machine.disk.max_bytes = None
             machine.disk.writes_to_crash = None
+            if self._options.leaps:  # clocks that differ by days keep messages from being accepted
+                machine.wall_offset = self._latest_offset
             machine.start()
 
     def _strike(self) -> None:
@@ -315,6 +318,7 @@ class Faults:
         machine = self._random.choice(self._machines)
         jump = self._random.choice(_LEAPS_S if self._options.leaps else _JUMPS_S) * self._random.random()
         machine.wall_offset += jump
+        self._latest_offset = max(self._latest_offset, machine.wall_offset)
         machine.clock_has_leapt = machine.clock_has_leapt or self._options.leaps
         self._trace(machine.name, f"its clock jumps by {jump:.1f} s")
         if self._random.random() < 0.5:
