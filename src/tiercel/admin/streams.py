@@ -10,7 +10,7 @@ from tiercel.admin.sources import name_of
 from tiercel.engine.engine import Engine
 from tiercel.engine.incoming_streams import IncomingStream
 from tiercel.engine.queue_state import QueueState
-from tiercel.engine.stream import Stream
+from tiercel.engine.stream import UNIDENTIFIED, Stream
 from tiercel.model.errors import InvalidParameterError, MessageNotFoundError
 from tiercel.model.identifiers import NULL_GUID
 from tiercel.model.queue_name import short_queue_name
@@ -64,7 +64,7 @@ def _outgoing_row(engine: Engine, queue: QueueState, stream: Stream) -> Json:
     return {
         "direction": "out",
         "queue": name,
-        "peer": None if stream.receiver == NULL_GUID else str(stream.receiver),
+        "peer": None if stream.receiver in {NULL_GUID, UNIDENTIFIED} else str(stream.receiver),
         "name": name,
         **_place(stream.sequence, stream.number),
         "sent": stream.sent,

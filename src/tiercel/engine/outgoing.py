@@ -30,7 +30,7 @@ from tiercel.engine.outgoing_index import OutgoingIndex
 from tiercel.engine.queue_state import Lock, QueueState
 from tiercel.engine.records import Record, slot_key
 from tiercel.engine.sequence_ids import SequenceIds
-from tiercel.engine.stream import SIZES, Stream
+from tiercel.engine.stream import SIZES, UNIDENTIFIED, Stream
 from tiercel.engine.transaction import Operation, give_places
 from tiercel.model.codes import MessageClass, OutgoingQueueState
 from tiercel.model.errors import IllegalOperationError, StoreDamagedError
@@ -137,7 +137,7 @@ class Outgoing:
 
     # In flight.
 
-    def take(self, queue: QueueState, limit: int, receiver: UUID = NULL_GUID) -> list[Taken]:
+    def take(self, queue: QueueState, limit: int, receiver: UUID = UNIDENTIFIED) -> list[Taken]:
         """The next messages to send, as one run; fewer than `limit` if there are no more.
 
         They are put on the wire after the commit of this batch, for the queue manager `receiver`: only its
@@ -354,7 +354,7 @@ class Outgoing:
             return Doubt.NOT_SENT
         receiver = stream.receiver if place.receiver == NULL_GUID else place.receiver
         # It is null for a message that a store of format 1 has kept; the rest is evidence enough.
-        if speaker not in {None, receiver} and receiver != NULL_GUID:
+        if speaker not in {None, receiver} and receiver not in {NULL_GUID, UNIDENTIFIED}:
             return Doubt.OTHER_QUEUE_MANAGER
         self._delivery.detach(queue, place.lookup_id, record, packet)
         self._index.left(packet)

@@ -9,6 +9,7 @@ from tiercel.model.identifiers import NULL_GUID
 
 _STREAM: Final = struct.Struct("<QIIIIII16s")
 _FORMAT_1: Final = struct.Struct("<QIIIII")  # without `sent` and `receiver`
+UNIDENTIFIED: Final = UUID(int=2**128 - 1)  # a receiver whose GUID its transport does not learn
 SIZES: Final = frozenset({_STREAM.size, _FORMAT_1.size})
 
 
