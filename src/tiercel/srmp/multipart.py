@@ -22,6 +22,9 @@ _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105  # of RFC 2045
 _MEDIA_TYPE = re.compile(rf"({_TOKEN}/{_TOKEN})[ \t]*(?=;|$)")
 _PARAMETER = re.compile(rf';[ \t]*({_TOKEN})[ \t]*=[ \t]*(?:"([^"\\\r\n]*)"|([^;"\\ \t\r\n]+))[ \t]*(?=;|$)')
 _BOUNDARY = re.compile(rb"MSMQ - SOAP boundary, ([0-9]{1,20})")
+# After a delimiter: "--" closes; before the line break, RFC 2046 allows white space.
+_TAIL = re.compile(rb"--|[ \t]*\r\n")
+_NAME = re.compile(_TOKEN)
 _IDENTITY = frozenset({"7bit", "8bit", "binary"})
 
 
@@ -75,30 +78,49 @@ def read_multipart(body: bytes, boundary: str, at: int = 0) -> list[Part]:
     return _Reader(body, b"--" + boundary.encode(), at).read()
 
 
+class _Delimiter(NamedTuple):
+    start: int  # with the line break before it, if there is one
+    end: int
+    closes: bool
+
+
 class _Reader:
     def __init__(self, body: bytes, delimiter: bytes, base: int) -> None:
         self._body = body
         self._delimiter = delimiter
         self._base = base
-        # "--" closes; before the line break, RFC 2046 allows white space.
-        self._bare = re.compile(re.escape(delimiter) + rb"(--|[ \t]*\r\n)")
-        self._at_line_start = re.compile(rb"\r\n" + self._bare.pattern)
 
     def read(self) -> list[Part]:
-        found = self._bare.match(self._body) or self._at_line_start.search(self._body)
+        found = self._match(0) or self._find(0, _CRLF)
         if found is None:
             raise self._error("delimiter", 0, "the first delimiter is missing")
         parts: list[Part] = []
-        while found[1] != b"--":
+        while not found.closes:
             if len(parts) == PARTS_MAX:
-                raise self._error("part", found.start(), f"more than {PARTS_MAX} parts")
-            part, found = self._part(found.end())
+                raise self._error("part", found.start, f"more than {PARTS_MAX} parts")
+            part, found = self._part(found.end)
             parts.append(part)
         if not parts:
-            raise self._error("part", found.start(), "the body has no parts")
+            raise self._error("part", found.start, "the body has no parts")
         return parts
 
-    def _part(self, at: int) -> tuple[Part, re.Match[bytes]]:
+    def _match(self, at: int, before: bytes = b"") -> _Delimiter | None:
+        """The delimiter that stands at `at`, after the bytes `before`."""
+        if not self._body.startswith(before + self._delimiter, at):
+            return None
+        tail = _TAIL.match(self._body, at + len(before) + len(self._delimiter))
+        return None if tail is None else _Delimiter(at, tail.end(), tail[0] == b"--")
+
+    def _find(self, at: int, before: bytes = b"") -> _Delimiter | None:
+        """The first delimiter from `at` on that stands after the bytes `before`."""
+        wanted = before + self._delimiter
+        while (at := self._body.find(wanted, at)) >= 0:
+            if (found := self._match(at, before)) is not None:
+                return found
+            at += 1
+        return None
+
+    def _part(self, at: int) -> tuple[Part, _Delimiter]:
         """The part whose headers begin at `at`, and the delimiter after it."""
         end = self._body.find(b"\r\n\r\n", at - 2, at + PART_HEAD_MAX_BYTES)
         if end < 0:
@@ -108,35 +130,30 @@ class _Reader:
         part = Part(headers, b"", self._base + start)
         length = part.header("Content-Length")
         found = self._search(start) if length is None else self._at(start, length)
-        content = self._body[start : found.start()]
         self._check_encoding(part, at)
-        return part._replace(content=content), found
+        return part._replace(content=self._body[start : found.start]), found
 
     def _headers(self, data: bytes, at: int) -> Iterable[tuple[str, str]]:
         for line in re.sub(rb"\r\n[ \t]+", b" ", data).split(_CRLF):
             name, colon, value = line.decode("latin-1").partition(":")
-            if not colon or not re.fullmatch(_TOKEN, name):
+            if not colon or not _NAME.fullmatch(name):
                 raise self._error("headers", at, f"{line[:80]!r} is not a header")
             yield name, value.strip(_WHITE)
 
-    def _at(self, start: int, length: str) -> re.Match[bytes]:
+    def _at(self, start: int, length: str) -> _Delimiter:
         """The delimiter that Content-Length promises."""
         if not (length.isascii() and length.isdigit()) or len(length) > 10:
             raise self._error("Content-Length", start, f"{length[:40]!a} is not a length")
         end = start + int(length)
-        found = self._bare.match(self._body, end) or self._at_line_start.match(self._body, end)
+        found = self._match(end) or self._match(end, _CRLF)
         if found is None:
             problem = f"is {length}, and no delimiter follows the content there"
             raise self._error("Content-Length", start, problem)
         return found
 
-    def _search(self, start: int) -> re.Match[bytes]:
+    def _search(self, start: int) -> _Delimiter:
         """The next delimiter: at the start of a line if there is such a one, as MIME demands."""
-        found = (
-            self._bare.match(self._body, start)
-            or self._at_line_start.search(self._body, start)
-            or self._bare.search(self._body, start)
-        )
+        found = self._match(start) or self._find(start, _CRLF) or self._find(start)
         if found is None:
             raise self._error("delimiter", start, "the closing delimiter is missing")
         return found

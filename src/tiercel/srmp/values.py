@@ -35,6 +35,7 @@ class StreamId(NamedTuple):
         return f"uid:{self.sender}\\{self.sequence.timestamp << 32 | self.sequence.ordinal}"
 
 
+@lru_cache(1024)  # senders repeat theirs
 def parse_guid(text: str) -> UUID:
     """[MC-MQSRM] 2.2.1.1: without braces, in either case."""
     if not _GUID.fullmatch(text):
@@ -51,6 +52,7 @@ def parse_number(text: str, limit: int = U64_MAX) -> int:
     return number
 
 
+@lru_cache(256)  # many messages have the same second
 def parse_date(text: str) -> int:
     """[MC-MQSRM] 2.2.1.2: seconds since 1970, UTC."""
     found = _DATE.fullmatch(text)

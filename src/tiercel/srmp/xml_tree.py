@@ -4,8 +4,6 @@ Only what SRMP needs: names by namespace, attributes, text and children. Comment
 """
 
 import re
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NoReturn
 from xml.parsers import expat
 
@@ -23,19 +21,33 @@ _START_TAG = re.compile(rb"""<[^\s/>]+(?:\s+[^\s=]+\s*=\s*(?:"[^"]*"|'[^']*'))*\
 _ENCODINGS = frozenset({"utf-8", "us-ascii"})
 
 
-@dataclass(eq=False)
 class Element:
     """An element; `start` and `end_tag` are places in the document, which stands at `base` in its request."""
 
-    namespace: str
-    name: str
-    attributes: dict[str, str]  # by "namespace name", or by name alone without a namespace
-    document: bytes = field(repr=False)
-    base: int
-    start: int
-    end_tag: int = 0
-    children: list["Element"] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
+    __slots__ = (
+        "attributes",
+        "base",
+        "children",
+        "document",
+        "end_tag",
+        "name",
+        "namespace",
+        "start",
+        "texts",
+    )
+
+    def __init__(
+        self, namespace: str, name: str, attributes: dict[str, str], document: bytes, base: int, start: int
+    ) -> None:
+        self.namespace = namespace
+        self.name = name
+        self.attributes = attributes  # by "namespace name", or by name alone without a namespace
+        self.document = document
+        self.base = base
+        self.start = start
+        self.end_tag = 0
+        self.children: list[Element] = []
+        self.texts: list[str] = []
 
     @property
     def text(self) -> str:
@@ -53,13 +65,14 @@ class Element:
 
     @property
     def raw_content(self) -> bytes:
-        return self.document[self._span[0] : self.end_tag if self._span[0] < self._span[1] else self._span[1]]
+        start, end = self._span
+        return self.document[start : self.end_tag if start < end else end]
 
     @property
     def content_at(self) -> int:
         return self.base + self._span[0]
 
-    @cached_property
+    @property
     def _span(self) -> tuple[int, int]:
         """Where the content begins, and where the element ends."""
         tag = _START_TAG.match(self.document, self.start)
