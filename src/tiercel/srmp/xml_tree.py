@@ -130,6 +130,8 @@ class _Parser:
             at = self._base + max(self._parser.ErrorByteIndex, 0)
             reason = expat.ErrorString(problem.code)
             raise DecodeError("Envelope", "document", at, f"not well-formed XML: {reason}") from None
+        finally:
+            del self._parser  # its handlers refer to this object, and cycles are work for the collector
         assert self._root is not None
         return self._root
 

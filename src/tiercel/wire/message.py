@@ -1,7 +1,7 @@
 """Message properties to packets and back: [MS-MQDMPR] 3.1.7.1.30 to 3.1.7.1.32, traps T-14 to T-17.
 
-`encode_message` packs the fixed headers in two calls, for speed. The SOAP properties are only read: they
-belong to the SRMP form of a message.
+`encode_message` packs the fixed headers in two calls, for speed. The SOAP properties are written
+only with `over_http`: no binary session may carry them.
 """
 
 import struct
@@ -13,6 +13,7 @@ from tiercel.model.codes import DeliveryGuarantee, PrivacyLevel, QueueFormatType
 from tiercel.model.errors import (
     IllegalFormatNameError,
     IllegalPropertySizeError,
+    IllegalPropertyValueError,
     MessageTooLargeError,
     UnsupportedFormatNameOperationError,
 )
@@ -59,7 +60,16 @@ from tiercel.wire.security_header import (
     decode_provider_info,
     encode_provider_info,
 )
-from tiercel.wire.soap_header import CompoundMessageHeader, SoapHeader, SRMPEnvelopeHeader
+from tiercel.wire.soap_header import (
+    BODY_SECTION,
+    COMPOUND_MESSAGE_ID,
+    ENVELOPE_ID,
+    HEADER_SECTION,
+    CompoundMessageHeader,
+    SoapHeader,
+    SRMPEnvelopeHeader,
+    TextSection,
+)
 from tiercel.wire.structure import Structure, encode_guid, encode_text_nul, encode_tx_sequence_id
 from tiercel.wire.transaction_header import TransactionHeader
 from tiercel.wire.user_message import FIXED, PROPERTIES, UserMessage
@@ -88,19 +98,22 @@ _SAME_IN_PACKET = frozenset(
 _DIRECT_DESTINATION = QueueFormatType.DIRECT << user_header.DESTINATION_SHIFT
 
 
-def encode_message(message: Message) -> bytes:
-    """The UserMessage packet of a message; an invalid property raises its own error."""
+def encode_message(message: Message, *, over_http: bool = False) -> bytes:
+    """The UserMessage packet of a message; an invalid property raises its own error.
+
+    With `over_http`, that of a message that came over HTTP: with envelope and request ([MS-MQRR] 2.2.5.1.2).
+    """
     try:
-        return _encode(message)
+        return _encode(message, over_http=over_http)
     except (struct.error, TypeError, ValueError, AttributeError, OverflowError):
         message.check()  # finds the property
         raise
 
 
-def _encode(message: Message) -> bytes:
+def _encode(message: Message, *, over_http: bool) -> bytes:
     queue_flags, names, address = _encode_queue_names(message)
     header_flags, before = _encode_headers_before(message)
-    base_flags, more_flags, after = _encode_headers_after(message)
+    base_flags, more_flags, after = _encode_headers_after(message, over_http=over_http)
     delivery = message.delivery
     if message.transaction_id is None:
         base_flags |= message.priority
@@ -276,22 +289,41 @@ def _encode_security_header(message: Message) -> bytes:
     return sizes + b"".join([item + _PADDING[len(item) & 3] for item in items if item])
 
 
-def _encode_headers_after(message: Message) -> tuple[int, int, bytes]:
-    """The debug and multiple-destination headers with their flags, in the BaseHeader and the UserHeader."""
+def _encode_headers_after(message: Message, *, over_http: bool) -> tuple[int, int, bytes]:
+    """The headers after the properties with their flags, in the BaseHeader and the UserHeader."""
     base_flags, flags, data = 0, 0, b""
     if message.tracing:  # both bits are in BaseHeader (DMPR T-16)
         base_flags = base_header.TRACING | base_header.DEBUG_HEADER
         queue = message.tracing_queue
         data = (DebugHeader() if queue == NULL_GUID else DebugHeader(PUBLIC_QUEUE, 0, queue)).encode()
+    if over_http:
+        flags = user_header.ARRIVED_OVER_HTTP | user_header.SOAP_HEADER
+        data += b"".join(header.encode() for header in _srmp_headers(message))
     if (
         message.destination_queues
         or message.administration_queues
         or message.response_queues
         or message.multiple_destination_signature
     ):
-        flags = user_header.MULTI_QUEUE_FORMAT_HEADER
+        flags |= user_header.MULTI_QUEUE_FORMAT_HEADER
         data += _multi_queue_format_header(message).encode()
     return base_flags, flags, data
+
+
+def _srmp_headers(message: Message) -> tuple[Structure, ...]:
+    """[MS-MQRR] 2.2.5.1.2; any place in the request that has the bytes of the body is right."""
+    request, body = message.soap_compound_message, message.body
+    if (at := request.rfind(body)) < 0:
+        problem = "the body is not in the request that the message came in"
+        raise IllegalPropertyValueError("message soap_compound_message", problem=problem)
+    return (
+        SRMPEnvelopeHeader.of(ENVELOPE_ID, message.soap_envelope),
+        CompoundMessageHeader(COMPOUND_MESSAGE_ID, 0, len(request), len(body), at, request),
+        SoapHeader(
+            TextSection.of(HEADER_SECTION, message.soap_header),
+            TextSection.of(BODY_SECTION, message.soap_body),
+        ),
+    )
 
 
 def _multi_queue_format_header(message: Message) -> MultiQueueFormatHeader:

@@ -6,6 +6,9 @@ from typing import Self
 
 from tiercel.wire.structure import Layout, Part, Reader, Structure, encode_text_nul, padding
 
+# Not documented; those of the other headers are the hundreds around them.
+ENVELOPE_ID = 400
+COMPOUND_MESSAGE_ID = 500
 HEADER_SECTION = 0x0320
 BODY_SECTION = 0x0384
 
