@@ -4,7 +4,9 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -13,8 +15,15 @@ from client.fake_server import HOST
 from client.test_remote_daemon import FOR_ALL, daemon
 from tiercel import wcf
 from tiercel.framing.body import write_body
+from tiercel.framing.receiver import Receiver
 from tiercel.framing.records import Encoding, Mode, Preamble
-from tiercel.model.errors import InvalidParameterError, TransactionUsageError
+from tiercel.model.codes import AuthenticationLevel
+from tiercel.model.errors import (
+    DecodeError,
+    InvalidParameterError,
+    TransactionUsageError,
+    UnsupportedOperationError,
+)
 from tiercel.model.message import Message
 from tiercel.wcf import aio
 
@@ -113,6 +122,38 @@ def test_malformed_messages_are_moved_aside_at_once(
     assert seen == [2]
     assert (queue.count, queue.subqueue("poison").count) == (0, 1)
     assert queue.subqueue("poison").receive(0).body == body
+
+
+@pytest.mark.conformance("NMFMB-019")
+@pytest.mark.parametrize("signature", [b"", b"not verified"])
+def test_an_authenticated_endpoint_refuses_messages_without_a_verified_signature(
+    qm: Any, orders: wcf.Endpoint, queue: Any, caplog: Any, signature: bytes
+) -> None:
+    send(orders, 1)
+    body = queue.receive(0).body
+    with qm.transaction() as transaction:
+        signed = Message(body, signature=signature, connector_type=UUID(int=bool(signature)))
+        queue.send(signed, transaction=transaction)
+    seen: list[int] = []
+    assert serve(wcf.Service(wcf.Endpoint(qm, ADDRESS, authenticated=True)), failing(0, seen)) == 1
+    assert seen == []
+    assert (queue.count, queue.subqueue("poison").count) == (0, 1)
+    assert "no signature of this one was verified" in caplog.text
+
+
+@pytest.mark.conformance("NMFMB-019")
+def test_an_authenticated_endpoint_takes_authenticated_messages(orders: wcf.Endpoint) -> None:
+    """The queue manager sets the level when it has verified a signature."""
+    binding = replace(orders.binding, authenticated=True)
+    receiver = Receiver(orders.address, binding)
+    receiver.check_protection(Message(b"", authentication_level=AuthenticationLevel.SIG30))
+    with pytest.raises(DecodeError, match="demands authenticated messages"):
+        receiver.check_protection(Message(b""))
+
+
+def test_authenticated_messages_cannot_be_sent_yet(qm: Any) -> None:
+    with pytest.raises(UnsupportedOperationError, match="authenticated messages cannot be sent yet"):
+        wcf.Endpoint(qm, ADDRESS, authenticated=True).client()
 
 
 def test_an_unknown_action_is_moved_aside(orders: wcf.Endpoint, queue: Any, caplog: Any) -> None:

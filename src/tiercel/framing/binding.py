@@ -15,13 +15,12 @@ BODY_TYPE = 0x1011  # VT_VECTOR | VT_UI1, as .NET writes it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
-    """How an endpoint sends and receives. Authenticated endpoints need message security, which is not built
-    yet.
-    """
+    """How an endpoint sends and receives. Authenticated messages can be demanded, but not sent yet."""
 
     exactly_once: bool = True  # no MsmqBestEffort: in transactions
     session: bool = False  # MsmqSession: several envelopes in one message
     volatile: bool = False  # MsmqVolatile: express messages
+    authenticated: bool = False  # Authenticated: messages whose signature was verified
     encoding: Encoding | None = None  # by default binary, with the session's dictionary in a session
     transfer: TransferProtocol = TransferProtocol.NATIVE
     use_active_directory: bool = False

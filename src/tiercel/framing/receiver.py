@@ -10,7 +10,7 @@ from tiercel.framing.body import Framed, read_body
 from tiercel.framing.envelopes import EnvelopeReader
 from tiercel.framing.records import STRUCTURE, Mode, Preamble
 from tiercel.framing.requests import Abort, CloseQueue, CreateTransaction, Dequeue, Hold, OpenQueue, Steps
-from tiercel.model.codes import QueueAccess
+from tiercel.model.codes import AuthenticationLevel, QueueAccess
 from tiercel.model.errors import DecodeError, InvalidHandleError
 from tiercel.model.message import Message
 from tiercel.nbfx import Event
@@ -53,6 +53,12 @@ class Receiver:
             yield Abort(transaction)
             raise
         return Received(message, transaction)
+
+    def check_protection(self, message: Message) -> None:
+        """[MS-NMFMB] 2.2.3.4: DecodeError when the message is not authenticated, and must be."""
+        if self.binding.authenticated and message.authentication_level == AuthenticationLevel.NONE:
+            problem = "the endpoint demands authenticated messages, and no signature of this one was verified"
+            raise DecodeError(STRUCTURE, "message", 0, problem)
 
     def envelopes(self, body: bytes) -> Iterator[list[Event]]:
         """The envelopes of a body one by one; DecodeError when preamble or envelope is not acceptable.

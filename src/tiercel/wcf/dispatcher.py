@@ -130,6 +130,7 @@ class Dispatcher:
             yield from self._put_aside(message, f"{type(error).__name__}: {error}")
 
     def _call(self, message: Message) -> Steps[None]:
+        self._receiver.check_protection(message)
         for events in self._receiver.envelopes(message.body):
             envelope = Envelope(events, message)
             operation = self._operations.get(envelope.action) or self._operations.get("*")

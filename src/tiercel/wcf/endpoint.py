@@ -13,7 +13,11 @@ from tiercel.framing.addresses import Address, TransferProtocol
 from tiercel.framing.binding import Binding
 from tiercel.framing.initiator import Initiator
 from tiercel.framing.records import Encoding
-from tiercel.model.errors import InvalidParameterError, TransactionUsageError
+from tiercel.model.errors import (
+    InvalidParameterError,
+    TransactionUsageError,
+    UnsupportedOperationError,
+)
 from tiercel.nbfx import Event
 from tiercel.wcf.data_writer import write_wrapper
 from tiercel.wcf.envelope import Headers, write_envelope
@@ -45,6 +49,7 @@ class EndpointBase:
         exactly_once: bool = True,
         durable: bool = True,
         session: bool = False,
+        authenticated: bool = False,
         soap: str = "1.2",
         addressing: str = "1.0",
         encoding: str = "",
@@ -56,7 +61,10 @@ class EndpointBase:
         directory: Directory | None = None,
         new_id: Callable[[], UUID] = uuid4,
     ) -> None:
-        """`encoding` is binary, text, text-utf-16 or mtom: by default binary, for SOAP 1.1 text.
+        """With `authenticated` a service takes only messages whose signature was verified; signatures are not
+        verified yet, so it takes none.
+
+        `encoding` is binary, text, text-utf-16 or mtom: by default binary, for SOAP 1.1 text.
 
         `dead_letter_queue` is system (the default), none, or the address of a queue for messages that cannot
         be delivered, that expire after `time_to_live_s`, or that a service rejects. `transfer` is native,
@@ -72,6 +80,7 @@ class EndpointBase:
             exactly_once=exactly_once,
             volatile=not durable,
             session=session,
+            authenticated=authenticated,
             encoding=self._encoding(encoding),
             transfer=_choice("transfer", TransferProtocol, transfer),
             use_active_directory=use_active_directory,
@@ -114,6 +123,9 @@ class EndpointBase:
 
     def initiator(self, *, session: bool) -> Initiator:
         binding = self.binding
+        if binding.authenticated:
+            problem, fix = "authenticated messages cannot be sent yet", "pass authenticated=False"
+            raise UnsupportedOperationError(str(self.address), problem=problem, fix=fix)
         if binding.exactly_once and not self.runner.has_transactions:
             problem = "a remote connection has no transactions to send in"
             raise TransactionUsageError(str(self.address), problem=problem, fix=_EMBED)

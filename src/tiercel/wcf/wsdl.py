@@ -196,7 +196,8 @@ class _Writer:
         )
         everything = SubElement(SubElement(policy, f"{{{POLICY}}}ExactlyOne"), f"{{{POLICY}}}All")
         binding = self._endpoint.binding
-        assertions = Assertions(not binding.exactly_once, binding.session, binding.volatile)
+        best_effort = not binding.exactly_once
+        assertions = Assertions(best_effort, binding.session, binding.volatile, binding.authenticated)
         tags = assertions.tags
         if binding.encoding is Encoding.BINARY:
             tags.append(BINARY_ENCODING)
