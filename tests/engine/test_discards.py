@@ -1,17 +1,23 @@
 """Nothing is dropped silently: every way in which a message ends, and the line that stays of it."""
 
 from collections.abc import Callable
+from typing import Any
+from uuid import UUID
 
 import pytest
 
 from tiercel.engine import discards
+from tiercel.engine.arrivals import Source
+from tiercel.engine.core import Refused
 from tiercel.engine.discards import Discard
 from tiercel.model.codes import MessageClass, QueueAccess
 from tiercel.model.errors import MqError
+from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
+from tiercel.wire.structure import encode_guid
 
-from .harness import NOW, Box, World
+from .harness import NOW, Box, World, foreign_packet
 
 LABEL = "order 7"
 
@@ -200,3 +206,72 @@ class TestTheLedger:
         assert newest(4, 9) == [(3, "2"), (2, "1"), (1, "0")]
         assert newest(1, 9) == []
         assert world.engine.ledger.counts == {MessageClass.NACK_Q_PURGED: 5}
+
+
+FAR = FormatName.parse(r"DIRECT=TCP:192.0.2.9\private$\far")
+DAY_S = 86400
+
+
+class TestWhatOthersReport:
+    """A message of ours that another computer has refused: its acknowledgement is all that comes back."""
+
+    def report(self, world: World, lineage: UUID, reason: int, **more: Any) -> None:
+        admin = world.create("admin")
+        packet = foreign_packet(
+            message_class=reason,
+            correlation_id=encode_guid(lineage) + (77).to_bytes(4, "little"),
+            response_queue=FAR,
+            destination_queue=admin.name,
+            **more,
+        )
+        arrivals, source = world.engine.arrivals, Source(UUID(int=0xBEEF), "192.0.2.9", True)
+        world.run(lambda: arrivals.arrive([packet], source))
+        assert len(admin.messages()) == 1
+
+    def test_a_negative_acknowledgement_leaves_a_line(self, world: World) -> None:
+        own = world.engine.queue_manager.identifier
+        self.report(world, own, MessageClass.NACK_BAD_DST_Q)
+        (line,) = world.discards()
+        assert (line.message_id, line.queue) == (str(MessageId(own, 77)), str(FAR))
+        assert line.reason == "another queue manager reports: the destination queue does not exist"
+
+    @pytest.mark.parametrize(("days", "words"), [(5, "5 days ahead of ours"), (-5, "5 days behind ours")])
+    def test_it_tells_that_the_clocks_differ(self, world: World, days: int, words: str) -> None:
+        own = world.engine.queue_manager.identifier
+        more = {"sent_time": NOW + days * DAY_S, "time_to_reach_queue": 0xFFFF_FFFF}
+        self.report(world, own, MessageClass.NACK_REACH_QUEUE_TIMEOUT, **more)
+        assert world.discards()[0].reason.endswith(f"did not reach its queue in time; its clock is {words}")
+
+    def test_two_reports_of_one_message_are_one_line(self, world: World) -> None:
+        box = world.create("q")
+        identifier = box.send(b"x")
+        box.purge()
+        ledger = world.engine.ledger
+        world.run(lambda: ledger.add_learned("far", identifier, MessageClass.NACK_Q_PURGED))
+        assert len(world.discards()) == 1
+
+    @pytest.mark.parametrize("reason", [MessageClass.ACK_REACH_QUEUE, 0x8FFF])
+    def test_others_leave_none(self, world: World, reason: int) -> None:
+        self.report(world, world.engine.queue_manager.identifier, reason)
+        assert world.discards() == []
+
+    def test_nor_does_one_for_a_message_of_somebody_else(self, world: World) -> None:
+        self.report(world, UUID(int=0xBEEF), MessageClass.NACK_BAD_DST_Q)
+        assert world.discards() == []
+
+
+class TestRefusals:
+    def test_each_is_an_event_for_the_log(self, world: World) -> None:
+        box = world.create("q", transactional=True)
+        box.arrive(b"x")
+        (refused,) = (each for each in world.effects if isinstance(each, Refused))
+        assert refused.reason == "the queue is transactional and the message is not"
+        assert "private$" in refused.queue
+
+    def test_a_sender_whose_clock_is_days_behind_is_named(self, world: World) -> None:
+        world.create("q").arrive(b"x", sent_time=NOW - 5 * DAY_S - 1, time_to_reach_queue=1)
+        (refused,) = (each for each in world.effects if isinstance(each, Refused))
+        expected = (
+            "the message did not reach its queue in time; it is late by 5 days: check the clock of its sender"
+        )
+        assert refused.reason == expected == world.discards()[0].reason

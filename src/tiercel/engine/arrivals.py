@@ -26,7 +26,7 @@ from tiercel.engine.peers import Peers
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.queues import Queues
 from tiercel.engine.quotas import Quotas
-from tiercel.model.codes import MessageClass
+from tiercel.model.codes import NEGATIVE, MessageClass
 from tiercel.model.errors import InsufficientResourcesError, StoreFullError
 from tiercel.wire.message import decode_destination
 from tiercel.wire.queue_names import DirectQueueFormatName, QueueName
@@ -107,6 +107,8 @@ class Arrivals:
             return _DROPPED
         reason = self._put(packet, queue)
         self.history.remember(identity, recoverable=packet.is_recoverable)
+        if packet.message_class & NEGATIVE:  # rare
+            self._delivery.refused_elsewhere(packet)
         return _TAKEN if reason is None else _DROPPED
 
     def _take_in_order(self, packet: UserMessage, queue: QueueState | None, source: Source) -> Arrival:

@@ -13,6 +13,7 @@ from tiercel.model.codes import MessageClass, message_class
 from tiercel.model.errors import InsufficientResourcesError, StoreFullError
 from tiercel.model.path_name import PathName, SystemQueue
 from tiercel.wire import user_header
+from tiercel.wire.message import decode_destination
 from tiercel.wire.user_message import UserMessage
 
 
@@ -63,7 +64,7 @@ class Copies:
             if packet.flags & user_header.POSITIVE_JOURNALING:
                 self.journal_at_source(packet, record)
             return
-        self._core.ledger.add(str(queue), packet, message_class(code))
+        self._core.ledger.add(str(decode_destination(packet) or queue), packet, message_class(code))
         if packet.flags & user_header.NEGATIVE_JOURNALING:
             self._file_dead_letter(packet, record, code, queue)
 

@@ -8,6 +8,7 @@ from tiercel.engine.discards import Ledger
 from tiercel.engine.records import Record, encode_stats, message_key, slot_key, stored_packet_size
 from tiercel.model.codes import CoordinatorAnswer, MessageClass
 from tiercel.model.errors import StoreDamagedError, StoreFailedError
+from tiercel.model.identifiers import MessageId
 from tiercel.store.interface import Batch, Keyspace, Store
 
 if TYPE_CHECKING:
@@ -32,6 +33,14 @@ class Removed(NamedTuple):
     reason: MessageClass
 
 
+class Refused(NamedTuple):
+    """A message never came into its queue; for the log."""
+
+    queue: str
+    message: MessageId
+    reason: str
+
+
 class Answered(NamedTuple):
     """The answer to a request of a transaction's coordinator."""
 
@@ -39,7 +48,7 @@ class Answered(NamedTuple):
     answer: CoordinatorAnswer
 
 
-Effect = Completed | Removed | Answered
+Effect = Completed | Removed | Refused | Answered
 
 
 def earliest(*deadlines: float | None) -> float | None:

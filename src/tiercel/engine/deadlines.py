@@ -19,6 +19,7 @@ from tiercel.wire.user_message import UserMessage
 _NEVER = 1 << 63
 _SPARE = 1000
 SLICE = 1000
+_DAY_S = 86400
 _PURGED = b"purged"
 
 
@@ -111,6 +112,24 @@ class Deadlines:
         """
         limit = packet.time_to_reach_queue
         return self.is_over(packet) or (limit != INFINITE and packet.sent_time + limit < self._core.seconds)
+
+    def clock_note(self, packet: UserMessage) -> str:
+        """What to add to the reason of a refusal when the sender's clock is probably wrong.
+
+        A queue manager sends no message whose time is over, so it cannot be late by days.
+        """
+        limit = min(packet.time_to_reach_queue, packet.time_to_be_received)
+        days = (self._core.seconds - packet.sent_time - limit) // _DAY_S
+        if limit == INFINITE or days < 1:
+            return ""
+        return f"; it is late by {days} days: check the clock of its sender"
+
+    def difference_note(self, sent_time: int) -> str:
+        """The same for an acknowledgement of a message of ours, which was sent just now."""
+        days = int((sent_time - self._core.seconds) / _DAY_S)
+        if not days:
+            return ""
+        return f"; its clock is {abs(days)} days {'ahead of' if days > 0 else 'behind'} ours"
 
 
 def _deadline(queue: QueueState, packet: UserMessage) -> int | None:

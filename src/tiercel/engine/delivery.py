@@ -20,12 +20,13 @@ for a message of 1 KiB: 10 us in a run of 100, 20 us one by one; as a run of one
 """
 
 from collections.abc import Iterable
+from uuid import UUID
 
-from tiercel.engine.acknowledgements import AdministrationAcks
+from tiercel.engine.acknowledgements import ACKNOWLEDGEMENTS, AdministrationAcks
 from tiercel.engine.admission import Admission
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.copies import Copies
-from tiercel.engine.core import Core, Removed
+from tiercel.engine.core import Core, Refused, Removed
 from tiercel.engine.deadlines import Deadlines
 from tiercel.engine.final_acks import FinalAcks
 from tiercel.engine.numbering import Numbering
@@ -37,8 +38,10 @@ from tiercel.engine.records import Record
 from tiercel.engine.resolver import Resolver
 from tiercel.engine.waiting import Waiting
 from tiercel.model.codes import Acknowledgements, MessageClass
+from tiercel.model.identifiers import MessageId
 from tiercel.model.limits import INFINITE
 from tiercel.wire import user_header
+from tiercel.wire.message import decode_message
 from tiercel.wire.user_message import SUMMARY_AT, UserMessage, packet_priority, packet_summary
 
 # As plain numbers: flags of an enum cost more than the rest of the decision.
@@ -153,8 +156,19 @@ class Delivery:
         self, packet: UserMessage, reason: MessageClass, name: str, record: Record | None = None
     ) -> None:
         """A message that never came into its queue; its sender is told as it has asked for."""
-        self._core.ledger.add(name, packet, reason)
+        why = f"{reason.meaning}{self._deadlines.clock_note(packet)}"
+        self._core.ledger.add(name, packet, reason, why)
+        self._core.effects.append(Refused(name, packet.id, why))
         self._tell_failure(packet, record or Record(packet.data, self._core.seconds), reason)
+
+    def refused_elsewhere(self, acknowledgement: UserMessage) -> None:
+        """A negative acknowledgement for a message of ours, of which nothing else may be left to see."""
+        told = decode_message(acknowledgement)
+        lineage, number = UUID(bytes_le=told.correlation_id[:16]), told.correlation_id[16:]
+        if lineage == self._catalog.queue_manager.identifier and told.message_class in ACKNOWLEDGEMENTS:
+            message = MessageId(lineage, int.from_bytes(number, "little"))
+            note = self._deadlines.difference_note(acknowledgement.sent_time)
+            self._core.ledger.add_learned(str(told.response_queue or ""), message, told.message_class, note)
 
     def finish(
         self,

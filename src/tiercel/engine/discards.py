@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tiercel.model.codes import class_meaning
 from tiercel.model.errors import StoreDamagedError, StoreFullError
+from tiercel.model.identifiers import MessageId
 from tiercel.store.interface import Keyspace
 from tiercel.wire.user_message import UserMessage
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tiercel.engine.queue_state import QueueState
 
 LEDGER_LINES = 10_000  # a few megabytes: days of ordinary trouble, and no trouble of its own
+_RECENT = 1000
 _SUMMARY_LINES = 8  # in a store that is full
 _LINES_WHEN_FULL = 32  # which there may be in any case: ten kilobytes
 _FIRST, _LAST = bytes(8), b"\xff" * 8
@@ -43,22 +45,40 @@ class Ledger:
         self._core = core
         self._new: deque[Discard] = deque(maxlen=LEDGER_LINES)
         self._last: int | None = None
+        self._recent: dict[str, None] = {}  # ids of the newest lines
         self.counts: Counter[int] = Counter()  # by class, since the start; 0 is a damaged record
         self.dead_letter_counts: Counter[int] = Counter()  # the same of those that became dead letters here
 
     def add(self, queue: str, packet: UserMessage, reason: int, detail: str = "") -> None:
         self.counts[int(reason)] += 1
+        identifier = str(packet.id)
+        self._remember(identifier)
         self._new.append(
             Discard(
                 time=self._core.seconds,
                 queue=queue,
-                message_id=str(packet.id),
+                message_id=identifier,
                 label=packet.label,
                 size=packet.packet_size,
                 message_class=reason,
                 reason=detail or class_meaning(reason),
             )
         )
+
+    def add_learned(self, queue: str, message: MessageId, reason: int, note: str = "") -> None:
+        """A message of ours ended on another computer, and we hear of it when nothing of it is left here."""
+        identifier = str(message)
+        if identifier in self._recent:  # two acknowledgements for one message
+            return
+        self._remember(identifier)
+        self.counts[int(reason)] += 1
+        sentence = f"another queue manager reports: {class_meaning(reason)}{note}"
+        self._new.append(Discard(self._core.seconds, queue, identifier, "", 0, reason, sentence))
+
+    def _remember(self, identifier: str) -> None:
+        self._recent[identifier] = None
+        if len(self._recent) > _RECENT:
+            del self._recent[next(iter(self._recent))]
 
     def add_damaged(self, queue: "QueueState", lookup_id: int, size: int, problem: StoreDamagedError) -> None:
         sentence = f"the record of the message with lookup id {lookup_id} is damaged: {problem.problem}"

@@ -8,6 +8,8 @@ with both. Enumerations that never leave the process have the specification's ow
 from enum import Enum, IntEnum, IntFlag
 from typing import Self
 
+NEGATIVE = 0x8000  # the bit that all negative acknowledgements have
+
 
 class MessageClass(IntEnum):
     """Normal, a report, or a kind of acknowledgement ([MS-MQMQ] 2.2.18.1.6, [MS-MQDMPR] 3.1.1.12).
@@ -52,7 +54,7 @@ class MessageClass(IntEnum):
 
     @property
     def is_negative(self) -> bool:
-        return bool(self & 0x8000)
+        return bool(self & NEGATIVE)
 
     @property
     def is_receive(self) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from tiercel.engine.core import Completed
+from tiercel.engine.core import Completed, Refused
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import OpenQueue, Waiter
 from tiercel.engine.identity import Identity
@@ -83,6 +83,7 @@ class Driver:
         self._deadlines: tuple[float | None, float | None] = (None, None)
         self._batches = 0
         self._refusals = 0  # of the store, as far as reported
+        self._report_refused = log.Repeated("message_refused")
         self._report_full = log.Repeated("store_full", level=logging.ERROR)
         self._abandoned: list[OpenQueue] = []
         self._forgotten: list[Transaction] = []
@@ -205,6 +206,8 @@ class Driver:
         for effect in self.node.commit():
             if isinstance(effect, Completed):
                 self._completed(effect.waiter)
+            elif isinstance(effect, Refused):
+                self._report_refused(effect.reason, queue=effect.queue, message=effect.message)
         if self._store.refusals != self._refusals:
             self._refusals = self._store.refusals
             self._report_full(self._store.refusal)

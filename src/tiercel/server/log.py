@@ -52,8 +52,8 @@ def error(name: str, **values: object) -> None:
 class Repeated:
     """Rate limit for an event that any peer can trigger: one line at once, then counts once a second.
 
-    Call it with the reason, or the value of another field. Counts are logged with the next event, so no timer
-    is needed.
+    Call it with the reason, or the value of another field; further values are only in the line at once.
+    Counts are logged with the next event, so no timer is needed.
     """
 
     _EVERY_S: Final = 1.0
@@ -74,7 +74,7 @@ class Repeated:
         self._quiet_until = 0.0
         self._counts: Counter[str] = Counter()
 
-    def __call__(self, reason: str) -> None:
+    def __call__(self, reason: str, **values: object) -> None:
         now = self._clock()
         if now < self._quiet_until:
             if reason in self._counts or len(self._counts) < self._REASONS:
@@ -84,7 +84,7 @@ class Repeated:
             event(self._level, self._name, **{self._field: earlier, "count": count})
         self._counts.clear()
         self._quiet_until = now + self._EVERY_S
-        event(self._level, self._name, **{self._field: reason})
+        event(self._level, self._name, **{self._field: reason}, **values)
 
 
 def _entry(record: logging.LogRecord) -> dict[str, object]:
