@@ -23,6 +23,7 @@ from uuid import UUID
 from tiercel.binary.actions import Action, Close, Dial, Resolve, SendDatagram, SessionEvent, Write
 from tiercel.binary.protocol import BinaryProtocol
 from tiercel.binary.session import Session
+from tiercel.binary.settings import Peer as PeerSettings
 from tiercel.binary.settings import Settings
 from tiercel.binary.transitions import State
 from tiercel.engine.engine import Engine
@@ -62,6 +63,9 @@ ADDRESS = "192.0.2.2"  # of the peer
 HERE = r"DIRECT=OS:.\private$\q"
 THERE = rf"DIRECT=TCP:{ADDRESS}\private$\q"
 PRIVATE = rf"PRIVATE={PEER}\0000000a"
+PINNED = PeerSettings(
+    guid=PEER, addresses=("0.0.0.0/0",)
+)  # what waits for it leaves on its own sessions, too
 
 
 class Site:
@@ -83,6 +87,7 @@ class Site:
         self.engine = Engine(
             self.store, Identity("SITE"), now=NOW, owner=SYSTEM, new_guid=lambda: next(guids)
         )
+        settings.setdefault("peers", (PINNED,))
         self.protocol = BinaryProtocol(self.engine, Settings(**settings))
         self.node = Node(
             self.engine,

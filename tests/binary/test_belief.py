@@ -208,7 +208,8 @@ class TestOddButHonest:
         assert waiting(box) == 0
 
     def test_the_destination_names_the_queue_manager(self, here: Qm, hand: Hand) -> None:
-        """And cannot be dialled at all: it takes what waits for it on a session of its own."""
+        """And cannot be dialled at all: it is pinned, and takes what waits for it on a session of its own."""
+        here.configure(peers=(Peer(guid=hand.guid, addresses=(hand.address,)),))
         box = here.to_private(hand, 7)
         hand.call(here)
         send(box, b"1")

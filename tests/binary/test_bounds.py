@@ -1,17 +1,21 @@
 """What a stranger can make a queue manager keep or do has a bound; docs/limits.md lists them."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from tiercel.binary import lookups
 from tiercel.binary.actions import Action, Resolve
 from tiercel.binary.next_hop import NextHop
-from tiercel.engine import acknowledgements
+from tiercel.binary.settings import Peer
+from tiercel.engine import acknowledgements, peers
 from tiercel.engine.acknowledgements import ACKNOWLEDGEMENT_QUEUES_MAX
+from tiercel.engine.belief import Doubt
 from tiercel.model.codes import Acknowledgements, MessageClass
-from tiercel.model.format_name import FormatName
+from tiercel.model.format_name import FormatName, PrivateFormatName
 from tiercel.model.limits import TIME_TO_REACH_QUEUE_DEFAULT_S
+from tiercel.store.interface import Keyspace
 
 from .nodes import Hand, Net, Qm
 
@@ -166,3 +170,132 @@ class TestPartialPackets:
         for hand in hands:
             self.begin(hand, here, 60_000)
         assert all(hand.is_connected for hand in hands)
+
+
+class TestRefusedStrangers:
+    """What is kept of senders that are refused has a bound; beyond it, they keep their messages."""
+
+    @staticmethod
+    def kept(qm: Qm) -> tuple[int, int]:
+        """Known senders and streams in the store."""
+        return qm.engine.batch.count(Keyspace.PEERS), qm.engine.batch.count(Keyspace.INCOMING)
+
+    @pytest.mark.parametrize("queue", ["q", "missing"])
+    def test_are_remembered_up_to_a_limit(
+        self, net: Net, here: Qm, monkeypatch: pytest.MonkeyPatch, queue: str
+    ) -> None:
+        """The queue is not transactional, or there is none."""
+        assert peers.STRANGERS_KEPT == 10_000
+        monkeypatch.setattr(peers, "STRANGERS_KEPT", 5)
+        here.create("q")
+        for number in range(20):
+            hand = net.hand().call(here)
+            hand.send(hand.transactional(here.name_of(queue), 1))
+            net.sleep(1)
+            assert len(hand.final_acks) == len(hand.order_acks) == (number < 5)
+            hand.hang_up()
+        assert self.kept(here) == (5, 5 if queue == "q" else 0)
+        assert len(here.discarded()) == 5
+        assert here.protocol.doubts[Doubt.REFUSED_STRANGER] == 15
+
+    def test_beyond_the_limit_a_message_that_is_taken_makes_its_sender_known(
+        self, here: Qm, hand: Hand, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(peers, "STRANGERS_KEPT", 0)
+        box = here.create("tx", transactional=True)
+        hand.call(here).send(hand.transactional(here.name_of("tx"), 1))
+        assert box.bodies() == [b"1"]
+        assert self.kept(here) == (1, 1)
+
+    def test_for_another_computer_count_too(
+        self, here: Qm, hand: Hand, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(peers, "STRANGERS_KEPT", 0)
+        hand.call(here).send(hand.transactional(PrivateFormatName(UUID(int=7), 7), 1))
+        assert self.kept(here) == (0, 0)
+        assert list(here.engine.outgoing.queues()) == []
+
+
+class TestMessagesThatWaitForAGuid:
+    """Messages of applications leave on sessions that we dialled, or whose GUID is pinned."""
+
+    def test_do_not_leave_on_a_session_that_claims_it(self, net: Net, here: Qm, hand: Hand) -> None:
+        box = here.to_private(hand, 7)
+        box.send(b"secret")
+        net.settle()
+        hand.call(here)
+        net.sleep(10)
+        assert hand.bodies == []
+        assert box.state.count == 1
+
+    def test_leave_on_one_that_we_dialled(self, here: Qm, hand: Hand) -> None:
+        here.configure(machines={hand.guid: (hand.address,)})
+        here.to_private(hand, 7).send(b"1")
+        here.net.settle()
+        assert hand.bodies == [b"1"]
+        assert hand.calls == [here.guid]
+
+    def test_leave_on_one_that_is_pinned(self, net: Net, here: Qm, hand: Hand) -> None:
+        here.configure(peers=(Peer(guid=hand.guid, addresses=(hand.address,)),))
+        here.to_private(hand, 7).send(b"1")
+        hand.call(here)
+        net.settle()
+        assert hand.bodies == [b"1"]
+
+    def test_a_host_that_we_dial_only_to_acknowledge_cannot_claim_it(self, net: Net, here: Qm) -> None:
+        """An enemy names an administration queue on its own computer, and answers with the GUID."""
+        here.create("q")
+        honest, enemy, decoy = net.hand(), net.hand(), net.hand()
+        box = here.to_private(honest, 7)
+        box.send(b"secret")
+        decoy.guid = honest.guid
+        admin: dict[str, Any] = {
+            "administration_queue": decoy.name_of("a"),
+            "acknowledgements": Acknowledgements.POS_ARRIVAL,
+        }
+        enemy.call(here).send(enemy.message(here.name_of("q"), **admin))
+        net.sleep(10)
+        assert decoy.calls == [here.guid]
+        assert b"secret" not in decoy.bodies
+        assert box.state.count == 1
+
+    def test_acknowledgements_go_back_on_a_later_session_with_the_same_address(
+        self, net: Net, here: Qm, hand: Hand
+    ) -> None:
+        """A sender behind NAT or a firewall cannot be dialled."""
+        box = here.create("tx", transactional=True)
+        hand.call(here).send(hand.transactional(here.name_of("tx"), 1, final_ack_required=True))
+        net.sleep(1)
+        net.down.add(hand.address)
+        hand.hang_up()
+        hand.clear()
+        assert box.receive().body == b"1"
+        impostor = net.hand()
+        impostor.guid = hand.guid
+        impostor.call(here)
+        net.sleep(1)
+        assert impostor.final_acks == []
+        hand.call(here)
+        net.sleep(1)
+        assert [code for _, code in hand.final_acks] == [MessageClass.ACK_RECEIVE]
+
+
+class TestLearnedAddresses:
+    def test_an_address_is_kept_while_its_owner_is_connected(self, net: Net, here: Qm, hand: Hand) -> None:
+        here.create("tx", transactional=True)
+        hand.call(here).send(hand.transactional(here.name_of("tx"), 1))
+        impostor = net.hand()
+        impostor.guid = hand.guid
+        impostor.call(here).send(impostor.transactional(here.name_of("tx"), 2))
+        assert here.engine.peers.address(hand.guid) == hand.address
+        hand.hang_up()
+        impostor.send(impostor.transactional(here.name_of("tx"), 3))
+        assert here.engine.peers.address(hand.guid) == impostor.address
+
+    def test_they_are_listed_and_forgotten(self, here: Qm, hand: Hand) -> None:
+        here.create("tx", transactional=True)
+        hand.call(here).send(hand.transactional(here.name_of("tx"), 1))
+        assert [peer[:2] for peer in here.engine.peers.all()] == [(hand.guid, hand.address)]
+        assert here.run(lambda: here.engine.peers.forget(hand.guid))
+        assert list(here.engine.peers.all()) == []
+        assert not here.run(lambda: here.engine.peers.forget(hand.guid))

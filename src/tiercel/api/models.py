@@ -303,6 +303,20 @@ class StreamList(ResponseModel):
     streams: list[Stream]
 
 
+class LearnedPeer(ResponseModel):
+    guid: str
+    address: str | None  # null if its messages come through a router
+    is_direct: bool  # whether it reaches this computer by direct names
+
+
+class PeerList(ResponseModel):
+    peers: list[LearnedPeer]
+
+
+class ForgottenPeer(ResponseModel):
+    guid: str
+
+
 class StreamReset(ResponseModel):
     queue: str
     peer: str

@@ -46,7 +46,7 @@ class SessionEvent:
     """A change of a connection, for the log."""
 
     connection: int
-    event: str  # accepted, opened, closed, refused, doubted
+    event: str  # accepted, opened, closed, refused, moved, doubted
     address: str
     peer: UUID | None = None
     reason: str = ""

@@ -193,8 +193,12 @@ class Incoming:
         if packet.is_transactional:
             self._engine.quotas.check_room(ROOM_FOR_AN_ANSWER)
         reason = self._try_to_pass_on(packet)
-        if reason is not None and packet.is_transactional:
-            self._engine.arrivals.learn(packet, _source(session))
+        if reason is None or not packet.is_transactional:
+            return
+        sender, source = packet.source_queue_manager, _source(session)
+        is_believed = source.is_router or sender == source.queue_manager
+        if is_believed and not self._engine.peers.is_too_many(sender):
+            self._engine.arrivals.learn(packet, source)
             self._engine.final_acks.rejected(packet, reason)
 
     def _try_to_pass_on(self, packet: UserMessage) -> MessageClass | None:

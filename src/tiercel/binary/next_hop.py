@@ -5,6 +5,7 @@ peers expect; their states and their connection histories are kept in step.
 """
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 from uuid import UUID
 
 from tiercel.binary.actions import Dial
@@ -19,6 +20,15 @@ from tiercel.model.codes import ConnectionStatus, OutgoingQueueState
 from tiercel.model.queue import OutgoingQueue
 
 
+class AcknowledgementsTo(NamedTuple):
+    """The key of the next hop for acknowledgements to a queue manager, which has rules of its own."""
+
+    guid: UUID
+
+
+Key = UUID | str | AcknowledgementsTo
+
+
 class NextHop:
     def __init__(
         self,
@@ -27,7 +37,7 @@ class NextHop:
         new_connection: Callable[["NextHop"], int],
         pinging: Pinging,
         lookups: Lookups,
-        key: UUID | str,
+        key: "Key",
         *,
         guid: UUID | None = None,
     ) -> None:
@@ -55,6 +65,18 @@ class NextHop:
         self._rounds = 0  # rounds of attempts since the last open session
         self.is_pinged = False
         self._is_retry = False
+
+    @property
+    def is_for_acknowledgements(self) -> bool:
+        return isinstance(self.key, AcknowledgementsTo)
+
+    @property
+    def serves_applications(self) -> bool:
+        return any(not queue.is_for_acknowledgements for queue in self.queues)
+
+    def takes(self, queue: QueueState) -> bool:
+        """Whether the queue may use this next hop."""
+        return queue.is_for_acknowledgements or not self.is_for_acknowledgements
 
     @property
     def has_work(self) -> bool:
@@ -205,6 +227,11 @@ class NextHop:
         if self.state is State.OPEN and not is_held(queue):
             assert isinstance(queue.queue, OutgoingQueue)
             queue.queue.state = OutgoingQueueState.CONNECTED
+
+    def drop(self, queue: QueueState) -> None:
+        """Remove a queue that uses another hop from now on."""
+        self.queues.pop(queue, None)
+        self.ready.pop(queue, None)
 
     def established(self, status: ConnectionStatus) -> None:
         if status is ConnectionStatus.IN_PROCESS:

@@ -14,7 +14,7 @@ from tiercel.binary.context import Context
 from tiercel.binary.flight import Entry
 from tiercel.binary.incoming import Incoming
 from tiercel.binary.lookups import Lookups
-from tiercel.binary.next_hop import NextHop
+from tiercel.binary.next_hop import AcknowledgementsTo, Key, NextHop
 from tiercel.binary.outgoing_stream import OutgoingStream
 from tiercel.binary.pinging import Pinging
 from tiercel.binary.reports import report_trace
@@ -36,6 +36,7 @@ from tiercel.wire.order_ack import (
     is_plain_ack,
     recognise,
     with_direct_name,
+    without_port,
 )
 from tiercel.wire.structure import encode_guid
 from tiercel.wire.user_message import UserMessage
@@ -54,12 +55,13 @@ class BinaryProtocol:
         self._own = encode_guid(engine.queue_manager.identifier)
         self._numbers = count(1)
         self._sessions: dict[int, Session] = {}
-        self._by_guid: dict[UUID, Session] = {}
+        self._by_guid: dict[UUID, dict[Session, None]] = {}  # open sessions
         self._dialled: dict[int, NextHop] = {}
-        self._next_hops: dict[UUID | str, NextHop] = {}
+        self._next_hops: dict[Key, NextHop] = {}
         self._next_hop_of: dict[QueueState, NextHop] = {}
         self._streams = self._incoming.outgoing_streams
         self._queues = engine.carriers.register(self)
+        engine.peers.watch(is_connected=self._is_connected, moved=self._peer_moved)
 
     # The batch.
 
@@ -164,6 +166,7 @@ class BinaryProtocol:
             is_direct=next_hop.guid is None,
             is_pinged=next_hop.is_pinged,
             is_initiator=True,
+            is_for_applications=next_hop.serves_applications,
             host=next_hop.host,
             is_to_router=not next_hop.is_final,
         )
@@ -243,13 +246,14 @@ class BinaryProtocol:
             next_hop.established(status)
 
     def opened(self, session: Session) -> None:
-        self._by_guid[session.remote_guid] = session
+        self._by_guid.setdefault(session.remote_guid, {})[session] = None
         event = SessionEvent(session.connection, "opened", session.address, session.remote_guid)
         self._context.do(event)
         next_hops = [*session.next_hops]
-        other = self._next_hops.get(session.remote_guid)
-        if other is not None and other.session is None:
-            next_hops.append(other)
+        for key in (session.remote_guid, AcknowledgementsTo(session.remote_guid)):
+            other = self._next_hops.get(key)
+            if other is not None and other.session is None and self._may_use(other, session):
+                next_hops.append(other)
         for next_hop in next_hops:
             if next_hop.session is session:
                 next_hop.established(ConnectionStatus.ESTABLISHED)
@@ -276,8 +280,10 @@ class BinaryProtocol:
     def closed(self, session: Session) -> None:
         """Gives back what was on its way: [MS-MQQB] 3.1.5.9."""
         self._sessions.pop(session.connection, None)
-        if self._by_guid.get(session.remote_guid) is session:
-            del self._by_guid[session.remote_guid]
+        of_peer = self._by_guid.get(session.remote_guid, {})
+        of_peer.pop(session, None)
+        if not of_peer:
+            self._by_guid.pop(session.remote_guid, None)
         self._incoming.closed(session)
         run = [
             entry.taken for entry in session.flight.land() if entry.taken is not None and not entry.is_over
@@ -306,22 +312,28 @@ class BinaryProtocol:
     def _find_next_hop(self, queue: QueueState) -> NextHop:
         """Get Destination Info: [MS-MQQB] 3.1.7.4."""
         next_hop = self._next_hop_of.get(queue)
+        if next_hop is not None and not next_hop.takes(queue):  # an application has begun to use the queue
+            next_hop.drop(queue)
+            next_hop = None
         if next_hop is None:
             assert isinstance(queue.queue, OutgoingQueue)
-            next_hop = self._next_hop_to(queue.queue.destination_format_name)
+            next_hop = self._next_hop_to(
+                queue.queue.destination_format_name, for_acknowledgements=queue.is_for_acknowledgements
+            )
             self._next_hop_of[queue] = next_hop
             next_hop.adopt(queue)
         return next_hop
 
-    def _next_hop_to(self, name: FormatName) -> NextHop:
+    def _next_hop_to(self, name: FormatName, *, for_acknowledgements: bool) -> NextHop:
         if isinstance(name, PrivateFormatName):
             guid = name.queue_manager
-            return self._next_hops.get(guid) or self._add_next_hop(guid, guid)
+            key = AcknowledgementsTo(guid) if for_acknowledgements else guid
+            return self._next_hops.get(key) or self._add_next_hop(key, guid)
         assert isinstance(name, DirectFormatName)
         host = name.host.casefold()
         return self._next_hops.get(host) or self._add_next_hop(host, None)
 
-    def _add_next_hop(self, key: UUID | str, guid: UUID | None) -> NextHop:
+    def _add_next_hop(self, key: Key, guid: UUID | None) -> NextHop:
         next_hop = self._next_hops[key] = NextHop(
             self._context, self._queues, self._new_connection, self._pinging, self._lookups, key, guid=guid
         )
@@ -341,6 +353,27 @@ class BinaryProtocol:
         next_hop.is_final = bool(hosts)
         return hosts or list(settings.out_routing_servers)
 
+    def _may_use(self, next_hop: NextHop, session: Session) -> bool:
+        """Whether messages that wait for a GUID may leave on an open session that claims it.
+
+        Anybody can claim a GUID. Messages of applications need a session that we dialled for them, or whose
+        GUID is pinned. Acknowledgements go back to where the peer was last seen, because a sender behind NAT
+        or a firewall cannot be dialled.
+        """
+        if session.is_pinned or session.is_for_applications:
+            return True
+        if not next_hop.is_for_acknowledgements:
+            return False
+        known = self._engine.peers.address(session.remote_guid)
+        return known is None or without_port(known) == without_port(session.address)
+
+    def _is_connected(self, peer: UUID, address: str) -> bool:
+        sessions = self._by_guid.get(peer, ())
+        return any(without_port(each.address) == without_port(address) for each in sessions)
+
+    def _peer_moved(self, peer: UUID, before: str, address: str) -> None:
+        self._context.do(SessionEvent(0, "moved", address, peer, f"it was at {before}"))
+
     def _new_connection(self, next_hop: NextHop) -> int:
         connection = next(self._numbers)
         self._dialled[connection] = next_hop
@@ -355,9 +388,10 @@ class BinaryProtocol:
 
     def _serve(self, next_hop: NextHop) -> None:
         if next_hop.session is None and next_hop.guid is not None:
-            session = self._by_guid.get(next_hop.guid)
-            if session is not None and session.is_open:
-                self._attach(next_hop, session)
+            for session in self._by_guid.get(next_hop.guid, ()):
+                if session.is_open and self._may_use(next_hop, session):
+                    self._attach(next_hop, session)
+                    break
         if next_hop.session is None:
             next_hop.connect()
         else:
@@ -378,6 +412,9 @@ class BinaryProtocol:
             return
         while next_hop.ready and session.room > 0:
             queue = next_hop.next_ready()
+            if not next_hop.takes(queue):
+                self._engine.outgoing.wake(queue)  # at its new next hop
+                continue
             limit = 1 if next_hop.ready else session.room  # several queues take turns
             stream = self._streams.get(queue)
             if stream is not None and stream.room < limit:

@@ -88,6 +88,7 @@ class Session:
         is_direct: bool = False,
         is_pinged: bool = False,
         is_initiator: bool = False,
+        is_for_applications: bool = False,
         host: str = "",
         is_to_router: bool = False,
     ) -> None:
@@ -95,6 +96,7 @@ class Session:
         self.address = address  # RemoteQMAddress; for an accepted session, the source address (MQQB T23)
         self.remote_guid = expected_guid or NULL_GUID
         self.is_initiator = is_initiator
+        self.is_for_applications = is_for_applications  # dialled for messages of applications
         self.saw_direct_name = False  # DirectFormatSession
         self.host = host  # the name or address that we dialled
         self.has_other_address = False  # acknowledges messages that were sent to another address

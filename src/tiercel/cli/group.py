@@ -44,6 +44,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "pause": "queues",
         "resume": "queues",
         "connections": "monitoring",
+        "peers": "peers",
         "streams": "streams",
         "transactions": "monitoring",
         "claims": "monitoring",

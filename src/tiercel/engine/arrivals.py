@@ -116,6 +116,8 @@ class Arrivals:
         if packet.source_queue_manager != source.queue_manager and not source.is_router:
             return _FOREIGN
         self._quotas.check_room(ROOM_FOR_AN_ANSWER)
+        if self._peers.is_too_many(packet.source_queue_manager) and self._delivery.refuses(packet, queue):
+            return _STRANGER
         self.learn(packet, source)
         sequence, number = packet.sequence
         stream = self.streams.of(packet, queue)
@@ -160,4 +162,5 @@ class Arrivals:
 
 
 _TAKEN, _DROPPED = Arrival(True), Arrival(False)
+_STRANGER = Arrival(False, None, Doubt.REFUSED_STRANGER)
 _FOREIGN = Arrival(False, None, Doubt.FOREIGN_SENDER)

@@ -19,6 +19,7 @@ class Doubt(StrEnum):
     OTHER_QUEUE_MANAGER = "other_queue_manager"
     FOREIGN_SENDER = "foreign_sender"  # of a message
     EARLY_TIMESTAMP = "early_timestamp"  # of a message
+    REFUSED_STRANGER = "refused_stranger"  # of a message
     OTHER_ADDRESS = "other_address"  # believed all the same: a computer may have several
 
     @property
@@ -34,5 +35,6 @@ _MEANINGS = {
     Doubt.OTHER_QUEUE_MANAGER: "the messages were sent to another queue manager",
     Doubt.FOREIGN_SENDER: "it has another sender; a router has to be in [routing] in_routing_servers",
     Doubt.EARLY_TIMESTAMP: "its sequence begins more than a day in the future; check the sender's clock",
+    Doubt.REFUSED_STRANGER: "its queue refuses it, and too many unknown senders are remembered already",
     Doubt.OTHER_ADDRESS: "the messages were sent to another address",
 }

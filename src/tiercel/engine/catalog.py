@@ -13,7 +13,7 @@ from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import decode_stats, slot_key
 from tiercel.model.codes import OutgoingQueueState, QueueType
 from tiercel.model.errors import MqError, QueueExistsError, StoreDamagedError
-from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
+from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName, PrivateFormatName
 from tiercel.model.path_name import PathKind, PathName, SystemQueue
 from tiercel.model.queue import OutgoingQueue, Queue
 from tiercel.model.queue_manager import QueueManager
@@ -237,7 +237,7 @@ class Catalog:
     def _load_queue(self, slot: int, stored: "StoredQueue", parent: QueueState | None) -> None:
         state = QueueState(slot, stored.queue, parent)
         state.epoch = stored.epoch
-        state.is_for_acknowledgements = stored.for_acknowledgements
+        state.is_for_acknowledgements = stored.for_acknowledgements or _is_order_queue(stored.queue)
         self._index(state)
         if state.journal is not None:
             state.journal.epoch = stored.journal_epoch
@@ -316,6 +316,12 @@ def decode_queue(data: bytes) -> StoredQueue:
     for_acknowledgements = bool(values.pop("for_acknowledgements", 0))
     queue = (OutgoingQueue if "destination_format_name" in values else Queue)(**values)
     return StoredQueue(queue, parent, epoch, journal_epoch, for_acknowledgements)
+
+
+def _is_order_queue(queue: Queue | OutgoingQueue) -> bool:
+    """Whether only the protocols write to it; stores of 0.2 do not say so."""
+    name = queue.destination_format_name if isinstance(queue, OutgoingQueue) else None
+    return isinstance(name, PrivateFormatName) and name.number == ORDER_QUEUE_NUMBER
 
 
 def _decode_queue(slot: int, data: bytes) -> StoredQueue:

@@ -150,6 +150,10 @@ class Delivery:
         self.accept_one(queue, Record(packet.data, self._core.seconds), packet)
         return None
 
+    def refuses(self, packet: UserMessage, queue: QueueState | None) -> bool:
+        """Whether `arrive` would refuse the message; nothing is changed."""
+        return self._admission.refusal(queue, packet) is not None
+
     # Ending.
 
     def refuse(

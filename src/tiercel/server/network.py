@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import ipaddress
+import logging
 import socket
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
@@ -80,6 +81,7 @@ class Network:
         self._questions: _Datagrams | None = None  # sends our pings
         self._turned_away: Counter[tuple[str, str]] = Counter()
         self._evicted = log.Repeated("connections_evicted")
+        self._peer_moved = log.Repeated("peer_address_changed", level=logging.WARNING)
         self._no_idle_until = 0.0
         self._log_doubt = log.Repeated("not_believed")
         self._none_left = asyncio.Event()
@@ -286,6 +288,9 @@ class Network:
     def _log_event(self, event: SessionEvent) -> None:
         if event.event == "doubted":
             self._log_doubt(f"{event.address} ({event.peer}): {event.reason}")
+            return
+        if event.event == "moved":
+            self._peer_moved(f"{event.peer} is at {event.address}; {event.reason}")
             return
         if event.event == "opened" and event.connection in self._by_number:
             self._by_number[event.connection].established()
