@@ -210,7 +210,7 @@ class TestOrderAcks:
     def test_only_those_that_a_router_carries_expire(self, net: Net, here: Qm, sender: Hand) -> None:
         """A newer one supersedes it, and it must not wait for ever for a sender that is gone."""
         source = net.hand()
-        here.configure(machines={source.guid: (source.address,)})
+        here.configure(machines={source.guid: (source.address,)}, in_routing_servers=(sender.address,))
         name = here.name_of("tx")
         sender.send(sender.transactional(name, 1), source.transactional(name, 1))
         net.sleep(1)

@@ -36,6 +36,10 @@ class Topology(Enum):
             common,
             machines={installed(each)[0]: (NAMES[each].lower(),) for each in neighbours},
             out_routing_servers=routers,
+            # Messages may come from another router than the one that they are sent to.
+            in_routing_servers=tuple(
+                NAMES[each].lower() for each in range(count) if each != index and self.is_router(each, count)
+            ),
             routing_server=self.is_router(index, count),
         )
 
