@@ -80,6 +80,13 @@ def test_the_requests_of_a_connection(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "packet 3 at 0x0a3f: cut after 1564 bytes of a request" in captured.err
 
 
+def test_a_request_cut_in_its_head(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "connection"
+    file.write_bytes(load("02_msmq_element") + b"POST /msmq")
+    assert decode("--summary", file) == 1
+    assert "packet 2 at 0x05dd: cut after 10 bytes of a request" in capsys.readouterr().err
+
+
 def test_a_response_is_no_request(capsys: pytest.CaptureFixture[str]) -> None:
     assert decode(VECTORS / "03b_response.http") == 1
     assert "HTTP responses are not listed" in capsys.readouterr().err

@@ -51,6 +51,15 @@ def test_requests_arrive_in_any_pieces(cuts: list[int]) -> None:
     assert parser.is_idle
 
 
+@pytest.mark.parametrize("size", range(1, len(POST)))
+def test_a_request_that_has_begun_is_not_idle(size: int) -> None:
+    parser = RequestParser()
+    assert len(parser.receive(POST + POST[:size])) == 1
+    assert not parser.is_idle
+    assert len(parser.receive(POST[size:])) == 1
+    assert parser.is_idle
+
+
 def test_a_chunked_body_is_joined() -> None:
     head = b"POST /msmq/q HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
     request = RequestParser().receive(head + b"1\r\na\r\n2\r\nbc\r\n0\r\nTrailer: x\r\n\r\n")[0]

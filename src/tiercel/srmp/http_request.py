@@ -49,7 +49,8 @@ class RequestParser:
         self._problem: DecodeError | None = None
         self._complete: list[HttpRequest] = []
         self._fed = 0  # bytes of a head that is not complete
-        self.on_message_begin()
+        self._clear()
+        self.is_idle = True  # whether no request has begun to arrive
 
     def receive(self, data: bytes) -> list[HttpRequest]:
         """The requests that these bytes complete; after a DecodeError the connection must be closed."""
@@ -63,19 +64,18 @@ class RequestParser:
         complete, self._complete = self._complete, []
         return complete
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether no request has begun to arrive."""
-        return self.head is None and not self._fed
-
-    # Called by httptools.
-
-    def on_message_begin(self) -> None:
+    def _clear(self) -> None:
         self._target = b""
         self._headers: list[tuple[str, str]] = []
         self._head_size = 0
         self._body: list[bytes] = []
         self._body_size = 0
+
+    # Called by httptools.
+
+    def on_message_begin(self) -> None:
+        self._clear()
+        self.is_idle = False
 
     def on_url(self, url: bytes) -> None:
         self._target += url
@@ -111,6 +111,7 @@ class RequestParser:
         self._complete.append(HttpRequest(self.head, b"".join(self._body)))
         self.head = None
         self.expects_continue = False
+        self.is_idle = True
         self._fed = 0
 
     def _refuse(self, field: str, problem: str) -> None:
