@@ -184,9 +184,16 @@ class TestPath:
         assert of_document(document("02_msmq_element")).destination_queue == direct(
             "http://machine2/msmq/private$/simpleq"
         )
-        multicast = of_document(document("05_pgm")).destination_queue
+        multicast = read_message(read("05_pgm"), NOW).destination_queue
         assert isinstance(multicast, MulticastFormatName)
         assert str(multicast) == "MULTICAST=234.1.1.1:8001"
+
+    @pytest.mark.conformance("SRMP-039")
+    def test_the_destination_must_fit_the_transport(self) -> None:
+        with pytest.raises(DecodeError, match=r"MULTICAST=234\.1\.1\.1:8001' does not fit the transport"):
+            of_document(document("05_pgm"))
+        with pytest.raises(DecodeError, match="does not fit the transport"):
+            read_srmp(http("02_msmq_element"), over_multicast=True)
 
     @pytest.mark.parametrize(
         "path",

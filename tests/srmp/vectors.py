@@ -43,7 +43,7 @@ def http(name: str) -> HttpRequest:
 
 
 def read(name: str) -> SrmpRequest:
-    return read_srmp(http(name))
+    return read_srmp(http(name), over_multicast=name == "05_pgm")
 
 
 def written(request: SrmpRequest) -> bytes:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tiercel.cli.hex_text import decode_hex_text
 from tiercel.model.errors import DecodeError
 from tiercel.srmp import dump as srmp_dump
-from tiercel.srmp.http_request import HttpRequest, RequestParser, read_multicast
+from tiercel.srmp.http_request import RequestParser, read_multicast
 from tiercel.srmp.request import SrmpRequest, read_srmp
 from tiercel.wire import base_header, ping
 from tiercel.wire.base_header import BaseHeader
@@ -162,13 +162,18 @@ def _read_requests(
     """The requests of a connection, or the one of a multicast message."""
     parser, end = RequestParser(), at + len(data)
     try:
-        requests = [read_multicast(data)] if _is_multicast(data) else parser.receive(data)
+        over_multicast = _is_multicast(data)
+        requests = [read_multicast(data)] if over_multicast else parser.receive(data)
     except DecodeError as error:
         yield _problem(Place(stream, next(numbers), at), error)
         return
     for request in requests:
         size = len(request.encode())
-        yield _read_request(request, Place(stream, next(numbers), at), data[:size])
+        place = Place(stream, next(numbers), at)
+        try:
+            yield Found(place, data[:size], read_srmp(request, over_multicast=over_multicast))
+        except DecodeError as error:
+            yield _problem(place, error)
         data, at = data[size:], at + size
     if not parser.is_idle:
         yield Problem(Place(stream, next(numbers), at), f"cut after {end - at} bytes of a request")
@@ -178,13 +183,6 @@ def _is_multicast(data: bytes) -> bool:
     """Whether the target of the request line is an address instead of a path or URL."""
     target = data[len(_POST) :].partition(b" ")[0]
     return not target.startswith(b"/") and b"://" not in target
-
-
-def _read_request(request: HttpRequest, place: Place, data: bytes) -> Found | Problem:
-    try:
-        return Found(place, data, read_srmp(request))
-    except DecodeError as error:
-        return _problem(place, error)
 
 
 def _problem(place: Place, error: DecodeError) -> Problem:

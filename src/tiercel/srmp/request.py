@@ -29,8 +29,19 @@ class SrmpRequest(NamedTuple):
         return self.parsed.envelope
 
 
-def read_srmp(http: HttpRequest) -> SrmpRequest:
-    """The message in a request; places in errors count from the start of the request."""
+def read_srmp(http: HttpRequest, *, over_multicast: bool = False) -> SrmpRequest:
+    """The message in a request; places in errors count from the start of the request.
+
+    `to` must fit the transport. http and https are not told apart: a proxy may have ended the encryption.
+    """
+    request = _read(http)
+    if request.envelope.path.to.startswith(_MULTICAST) is not over_multicast:
+        problem = f"{request.envelope.path.to[:80]!a} does not fit the transport"
+        raise DecodeError("Envelope", "to", request.envelope_part.at, problem)
+    return request
+
+
+def _read(http: HttpRequest) -> SrmpRequest:
     at = len(http.head.encode())
     content_type = http.head.header("Content-Type")
     if content_type is None:
