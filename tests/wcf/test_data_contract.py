@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, Flag, IntEnum
-from typing import Any
+from typing import Any, Literal, NewType
 from uuid import UUID
 
 import pytest
@@ -200,6 +200,28 @@ def test_derived_classes_and_values_of_any_type_come_back(anything: Any) -> None
     assert typed(cart, Cart) == cart
     text = nbfx.to_elements(nbfx.from_text(written(v=cart)))
     assert from_element(text.root[0], text, Cart) == cart
+
+
+OrderId = NewType("OrderId", int)
+
+
+@dataclass
+class Annotated:
+    """Members whose annotations say little about their types in .NET."""
+
+    id: OrderId = OrderId(0)
+    mode: Literal["fast", "slow"] = "fast"
+    items: list = field(default_factory=list)  # type: ignore[type-arg]
+    many: list[Any] = field(default_factory=list)
+    either: int | str = 0
+
+
+def test_annotations_without_a_type_of_dotnet() -> None:
+    """No type is shown that the receiver may have declared otherwise, unless anything is allowed."""
+    xml = inside(v=Annotated(OrderId(5), "slow", [1], [2], 3))
+    for shown in "<b:id>5<", "<b:mode>slow<", "<c:int>1<", 'i:type="d:int">2<', 'i:type="c:int">3<':
+        assert shown in xml, xml
+    assert xml.count("i:type") == 2
 
 
 def test_a_type_of_the_same_name_in_another_namespace() -> None:

@@ -92,7 +92,7 @@ def to_elements(events: Iterable[Event]) -> Document:
             data(text)
         elif kind == "end":
             texts = -1
-            ended = end("")
+            ended = end("")  # which element that is, the builder knows
             if scopes and scopes[-1][0] is ended:
                 scope = scopes.pop()[1]
         elif kind == "array":

@@ -121,7 +121,8 @@ def members_of(kind: Any) -> tuple[Member, ...]:
     for each in fields(kind):
         name, order, emit_default = each.metadata.get("data_member", ("", -1, True))
         level, owner = owners.get(each.name, (0, kind))
-        made = Member(each, name or each.name, owner, hints.get(each.name), order, emit_default)
+        kind_ = getattr(hints.get(each.name), "__supertype__", hints.get(each.name))  # of a NewType
+        made = Member(each, name or each.name, owner, kind_, order, emit_default)
         found.append((level, made))
     found.sort(key=lambda one: (one[0], one[1].order, one[1].name))
     return tuple(made for _, made in found)

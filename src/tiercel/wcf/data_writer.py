@@ -16,7 +16,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, Flag
 from itertools import count
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 from uuid import UUID
 from xml.etree.ElementTree import Element
 
@@ -40,6 +40,7 @@ from tiercel.wcf.data_contract import (
 _XSI: Final = DictionaryString(XSI)
 _NIL: Final = DictionaryString("nil")
 _TYPE: Final = DictionaryString("type")
+_ANYTHING: Final = (Any, object)
 _INT32: Final = 2**31
 _DEPTH_MAX: Final = 100
 
@@ -156,7 +157,7 @@ def _shown_type(value: Any, declared: Any) -> Contract | None:
     declared, _ = without_none(declared)
     if is_dataclass(value) and is_dataclass(declared):
         return None if type(value) is declared else name_of(type(value))
-    if name_of(declared) != ANY_TYPE:
+    if declared not in _ANYTHING:
         return None
     found = name_of(_kind_of(value))
     return None if found == ANY_TYPE else found  # a dict has no name
@@ -189,7 +190,10 @@ def _is_list(value: Any) -> bool:
 
 def _items_kind(items: Iterable[Any], declared: Any) -> Any:
     """The type of a list's items, as it was declared or else by the values."""
-    item = item_kind(without_none(declared)[0]) if declared is not None else None
+    list_kind, _ = without_none(declared)
+    item = item_kind(list_kind) if get_args(list_kind) else None
+    if item in _ANYTHING:
+        return object
     if item is not None and without_none(item)[0] is not int and name_of(item) != ANY_TYPE:
         return item
     found = _common_kind({_kind_of(each) for each in items if each is not None})
