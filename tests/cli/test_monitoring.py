@@ -9,6 +9,28 @@ import tiercel
 from .running_verbs import Run
 
 
+class TestStreams:
+    FAR = r"DIRECT=OS:far.invalid\private$\streams"
+    GUID = "40d7c85b-be11-4984-a852-4488ea85537c"
+
+    def test_what_waits(self, run: Run) -> None:
+        run.fine("send", self.FAR, "hello", "--transactional")
+        rows = run.fine("streams").lines
+        assert "SEQUENCE" in rows[0]
+        assert any(row.startswith(f"outgoing  {self.FAR}") for row in rows)
+        record = next(each for each in run.fine("streams", "--json").records if each["queue"] == self.FAR)
+        assert (record["direction"], record["number"], record["acknowledged"]) == ("out", 1, 0)
+        run.fine("purge", "--yes", self.FAR)
+
+    def test_a_reset_is_asked_for_and_finds_nothing(self, run: Run) -> None:
+        run.fine("create", "streamed", "--transactional")
+        assert "add --yes" in run.refused(1, "streams", "reset", "streamed", self.GUID)
+        assert "has no stream into this queue" in run.refused(
+            5, "streams", "reset", "streamed", self.GUID, "--yes"
+        )
+        run.fine("rm", "--yes", "streamed")
+
+
 class TestOutgoing:
     FAR = r"DIRECT=OS:far.invalid\private$\outgoing"
 

@@ -14,6 +14,9 @@ from uuid import UUID, uuid4
 import pytest
 
 import tiercel
+from tiercel.engine.belief import Doubt
+from tiercel.engine.engine import Engine
+from tiercel.model.codes import QueueAccess
 from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import NULL_GUID, MessageId
 from tiercel.model.message import Message
@@ -27,6 +30,7 @@ from tiercel.wire.internal_packets import (
     SessionAck,
 )
 from tiercel.wire.message import encode_message
+from tiercel.wire.order_ack import build_order_ack
 
 from .scripted import PATIENCE_S, Streams, configured, connect, ended
 
@@ -92,6 +96,40 @@ def user_message(body: bytes = b"hello", **properties: Any) -> bytes:
 
 def garbage(seed: int) -> bytes:
     return random.Random(seed).randbytes(2000)
+
+
+class TestForgery:
+    def test_acknowledgements_of_messages_that_were_not_sent_change_nothing(
+        self, play: Play, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """They are counted, the log has a line or two, and the session ends."""
+        caplog.set_level("INFO", "tiercel")
+        far = FormatName.parse(r"DIRECT=TCP:203.0.113.1\private$\orders")
+
+        async def scene(daemon: Daemon) -> None:
+            def send(engine: Engine) -> None:
+                transaction = engine.transactions.begin()
+                opened = engine.opening.open(far, QueueAccess.SEND, token=daemon.driver.owner)
+                engine.sending.send(opened, Message(b"waits"), transaction=transaction)
+                engine.transactions.commit(transaction.id)
+
+            await daemon.call(send)
+            (queue,) = daemon.engine.outgoing.queues()
+            sequence = daemon.engine.outgoing.stream(queue).sequence
+            reader, writer = await greeted(daemon)
+            own = daemon.engine.queue_manager.identifier
+            for number in range(150):
+                guess = sequence if number % 2 else (int(time.time()) << 32 | number)
+                ack = build_order_ack(MessageId(uuid4(), number + 1), int(time.time()), own, guess, 1)
+                writer.write(ack.data)
+            await ended(reader)
+            writer.close()
+            assert queue.count == 1
+            doubts = daemon.protocol.doubts
+            assert doubts == {Doubt.NOT_SENT: 50, Doubt.UNKNOWN_SEQUENCE: 51}
+
+        play(scene)
+        assert 1 <= sum(record.getMessage() == "not_believed" for record in caplog.records) < 20
 
 
 class TestGarbage:

@@ -33,6 +33,9 @@ def _incoming(engine: Engine) -> Iterator[Json]:
                 "peer": str(stream.sender),
                 "name": stream.name,
                 **_place(stream.sequence, stream.number),
+                "sent": None,
+                "acknowledged": None,
+                "unread": None,
                 "last_change": time_text(stream.last_access),
                 "rejected": stream.reject_count,
                 "problem": _problem(stream),
@@ -71,6 +74,8 @@ def _outgoing_row(engine: Engine, queue: QueueState, stream: Stream) -> Json:
         "acknowledged": stream.acked,
         "unread": stream.unread,
         "last_change": time_text(stream.ack_time),
+        "rejected": 0,
+        "problem": None,
     }
 
 

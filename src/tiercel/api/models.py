@@ -291,12 +291,12 @@ class Stream(ResponseModel):
     name: str  # the name by which the sender addresses the queue
     sequence: str
     number: int  # the last one accepted, or assigned
-    sent: int | None = None  # of outgoing streams, as the next two
-    acknowledged: int | None = None
-    unread: int | None = None  # messages that await their final acknowledgement
-    rejected: int = 0  # since the last message that was accepted
+    sent: int | None  # of outgoing streams, as the next two
+    acknowledged: int | None
+    unread: int | None  # messages that await their final acknowledgement
+    rejected: int  # since the last message that was accepted
     last_change: str | None
-    problem: str | None = None
+    problem: str | None
 
 
 class StreamList(ResponseModel):
