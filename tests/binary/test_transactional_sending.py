@@ -394,6 +394,23 @@ class TestFinalAcks:
         assert here.transactional_dead_letters.bodies() == []
 
     @pytest.mark.conformance("MQQB-149")
+    @pytest.mark.parametrize("later", [0, 1])
+    def test_a_refusal_of_what_has_no_copy_here_leaves_a_line(
+        self, here: Qm, hand: Hand, box: Box, later: int
+    ) -> None:
+        """It was complete with its OrderAck, and the next sequence may have begun."""
+        packet = self.deliver(box, hand)
+        for _ in range(later):
+            self.deliver(box, hand)
+        for _ in range(2):
+            hand.final_ack(packet, MessageClass.NACK_BAD_DST_Q)
+        (line,) = here.discards()
+        assert (line.message_id, line.message_class) == (str(packet.id), MessageClass.NACK_BAD_DST_Q)
+        assert line.reason == "another queue manager reports: the destination queue does not exist"
+        hand.final_ack(packet, RECEIVED)
+        assert len(here.discards()) == 1
+
+    @pytest.mark.conformance("MQQB-149")
     def test_those_for_others_are_harmless(self, here: Qm, hand: Hand, box: Box) -> None:
         packet = self.deliver(box, hand, positive_journaling=True)
         stranger = hand.transactional(box.name, 1, id=MessageId(hand.guid, packet.id.uniquifier))

@@ -32,9 +32,9 @@ from tiercel.engine.records import Record, slot_key
 from tiercel.engine.sequence_ids import SequenceIds
 from tiercel.engine.stream import SIZES, UNIDENTIFIED, Stream
 from tiercel.engine.transaction import Operation, give_places
-from tiercel.model.codes import MessageClass, OutgoingQueueState
+from tiercel.model.codes import NEGATIVE, MessageClass, OutgoingQueueState
 from tiercel.model.errors import IllegalOperationError, StoreDamagedError
-from tiercel.model.identifiers import NULL_GUID, SequenceInfo
+from tiercel.model.identifiers import NULL_GUID, MessageId, SequenceInfo
 from tiercel.model.queue import OutgoingQueue
 from tiercel.store.interface import Keyspace
 from tiercel.wire import user_header
@@ -342,7 +342,10 @@ class Outgoing:
         queue = None if place is None else self._catalog.by_slot.get(place.slot)
         record = None if place is None or queue is None else queue.get(self._core, place.lookup_id)
         if place is None or queue is None or record is None:
-            return Doubt.STALE if self._ids.was_given(sequence) else Doubt.UNKNOWN_MESSAGE
+            if not self._ids.was_given(sequence):
+                return Doubt.UNKNOWN_MESSAGE
+            self._refused_after_all(sequence, ack, code, speaker)
+            return Doubt.STALE
         packet = UserMessage(record.packet)
         if packet.sequence != (sequence, ack.tx_sequence_number):
             return Doubt.UNKNOWN_MESSAGE
@@ -362,6 +365,19 @@ class Outgoing:
             self._count_unread(origin, -1)
         self._delivery.copies.final(queue, packet, record, code)
         return None
+
+    def _refused_after_all(self, sequence: int, ack: FinalAckBody, code: int, speaker: UUID | None) -> None:
+        """A message that was complete with its OrderAck has no copy here; its end leaves a line."""
+        queue = self.queue_of(sequence)
+        if not code & NEGATIVE or ack.source_guid != self._identifier:
+            return
+        if queue is not None and not (
+            self._streams[queue].has_sent(sequence, ack.tx_sequence_number)
+            and speaker in {None, self._streams[queue].receiver}
+        ):
+            return
+        message = MessageId(self._identifier, ack.message_id)
+        self._core.ledger.add_learned("" if queue is None else str(queue), message, code)
 
     def _count_unread(self, queue: QueueState, change: int) -> None:
         stream = self._streams.get(queue)
