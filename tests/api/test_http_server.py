@@ -2,8 +2,10 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from data.served import PATIENCE_S
+from data.test_authorization import certificate
 from tiercel.api.http_server import PunctualHttp, Serving
 from tiercel.server.connection_limits import ConnectionLimits
 
@@ -178,3 +181,43 @@ def test_one_address_has_a_limit_of_its_own() -> None:
     refused, answered = asyncio.run(main())
     assert refused.startswith(b"HTTP/1.1 503")
     assert answered.endswith(b"hi")
+
+
+class TestTls:
+    @staticmethod
+    def options(folder: Path) -> dict[str, str]:
+        cert, key = certificate(folder)
+        return {"ssl_certfile": cert, "ssl_keyfile": key}
+
+    def test_half_handshakes_do_not_keep_others_out(self, tmp_path: Path) -> None:
+        options, limits = self.options(tmp_path), ConnectionLimits("test", 4, 4)
+        context = ssl.create_default_context(cafile=options["ssl_certfile"])
+        question = b"POST /echo HTTP/1.1\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello"
+
+        async def main() -> bytes:
+            async with serving(http=PunctualHttp, limits=limits, **options) as address:
+                silent = [await asyncio.open_connection(*address) for _ in range(6)]
+                reader, writer = await asyncio.open_connection(*address, ssl=context)
+                writer.write(question)
+                said = await rest(reader)
+                for other, _ in silent[:2]:
+                    assert await rest(other) == b""
+                for _, each in [*silent, (reader, writer)]:
+                    each.transport.abort()
+                return said
+
+        assert asyncio.run(main()).endswith(b"hello")
+
+    @pytest.mark.parametrize("data", [b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n"], ids=str)
+    def test_a_handshake_has_a_deadline(self, tmp_path: Path, data: bytes) -> None:
+        async def main() -> None:
+            limits = ConnectionLimits("test", 4, 4)
+            async with serving(limits=limits, **self.options(tmp_path)) as address:
+                reader, writer = await asyncio.open_connection(*address)
+                writer.write(data)
+                await rest(reader)
+                while len(limits):  # noqa: ASYNC110  # nobody tells
+                    await asyncio.sleep(0.01)
+                writer.transport.abort()
+
+        asyncio.run(main())

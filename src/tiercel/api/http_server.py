@@ -2,15 +2,17 @@
 
 import asyncio
 import socket
+import ssl
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.utils import get_remote_addr
 
 from tiercel.server import log
 from tiercel.server.connection_limits import ConnectionLimits, Standing
@@ -30,6 +32,15 @@ class Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:  # the daemon handles them
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """With TLS, the limits apply before the handshake: asyncio would keep any number of half ones."""
+        context, self.config.ssl = self.config.ssl, None
+        if context is not None:
+            plain: Any = self.config.http_protocol_class
+            encrypted: Any = lambda **options: TlsConnection(plain(**options), context)  # noqa: E731  # in place of a class
+            self.config.http_protocol_class = encrypted
+        await super().startup(sockets)
 
 
 def new_server(
@@ -88,14 +99,28 @@ class PunctualHttp(HttpToolsProtocol):
         self._limits = limits
         self._has_headers = False
         self._bytes = 0  # since the timer was set
+        self._socket: asyncio.Transport | None = None  # below TLS, if there is TLS
+        self._early: list[bytes] | None = []  # received before `connection_made`, which TLS can do
+        self._is_lost = False
+
+    def is_admitted(self, transport: asyncio.Transport) -> bool:
+        """Whether there is room for the connection; asked once, before a TLS handshake."""
+        self._socket = transport
+        peer = get_remote_addr(transport)
+        return self._limits is None or peer is None or self._limits.enter(self, peer[0])
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        if self._is_lost:
+            return
         super().connection_made(transport)
-        if self._limits is not None and self.client and not self._limits.enter(self, self.client[0]):
+        if self._socket is None and not self.is_admitted(transport):
             transport.write(_BUSY)
             transport.close()
             return
         self._hang_up_after(self.headers_s)
+        early, self._early = self._early, None
+        for data in early or ():
+            self.data_received(data)
 
     @property
     def standing(self) -> Standing:
@@ -104,9 +129,13 @@ class PunctualHttp(HttpToolsProtocol):
         return Standing.IDLE if self.cycle.response_complete else Standing.BUSY
 
     def evict(self) -> None:
-        self.transport.abort()
+        assert self._socket is not None
+        self._socket.abort()
 
     def data_received(self, data: bytes) -> None:
+        if self._early is not None:
+            self._early.append(data)
+            return
         if self.transport.is_closing():
             return
         self._bytes += len(data)
@@ -135,7 +164,9 @@ class PunctualHttp(HttpToolsProtocol):
         self._stop_waiting()
         if self._limits is not None:
             self._limits.leave(self)
-        super().connection_lost(exc)
+        self._is_lost = True
+        if self.flow is not None:  # otherwise it was never made
+            super().connection_lost(exc)
 
     def _hang_up_after(self, seconds: float) -> None:
         if self._hangs_up is not None:
@@ -149,6 +180,41 @@ class PunctualHttp(HttpToolsProtocol):
         if self._hangs_up is not None:
             self._hangs_up.cancel()
             self._hangs_up = None
+
+
+class TlsConnection(asyncio.Protocol):
+    """The TLS handshake of a connection, which has the same deadline as the headers."""
+
+    def __init__(self, http: PunctualHttp, context: ssl.SSLContext) -> None:
+        self._http = http
+        self._context = context
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.pause_reading()  # until the handshake begins
+        if self._http.is_admitted(self._transport):
+            self._task = asyncio.get_running_loop().create_task(self._shake_hands())
+        else:
+            self._transport.abort()
+
+    async def _shake_hands(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            encrypted = await loop.start_tls(
+                self._transport,
+                self._http,
+                self._context,
+                server_side=True,
+                ssl_handshake_timeout=self._http.headers_s,
+            )
+        except OSError as problem:  # also what is not TLS, and a time-out
+            _report_invalid(f"no TLS handshake: {type(problem).__name__}")
+            self._transport.abort()
+            encrypted = None
+        if encrypted is None:
+            self._http.connection_lost(None)
+        else:
+            self._http.connection_made(encrypted)
 
 
 class LocalHttp(PunctualHttp):
