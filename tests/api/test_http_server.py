@@ -185,7 +185,7 @@ def test_one_address_has_a_limit_of_its_own() -> None:
 
 class TestTls:
     @staticmethod
-    def options(folder: Path) -> dict[str, str]:
+    def options(folder: Path) -> dict[str, Any]:
         cert, key = certificate(folder)
         return {"ssl_certfile": cert, "ssl_keyfile": key}
 
