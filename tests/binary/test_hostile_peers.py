@@ -5,7 +5,7 @@ from uuid import UUID
 from engine.harness import ALL_ACKNOWLEDGEMENTS
 from tiercel.binary.settings import Settings
 from tiercel.model.format_name import FormatName, PrivateFormatName
-from tiercel.model.identifiers import TxSequenceId
+from tiercel.model.identifiers import MessageId, TxSequenceId
 from tiercel.model.limits import MAX_PACKET_SIZE
 from tiercel.store.interface import Keyspace
 
@@ -69,3 +69,24 @@ def test_strangers_are_not_remembered_for_nothing(here: Qm, hand: Hand) -> None:
     here.create("tx", transactional=True)
     hand.call(here).send(hand.transactional(here.name_of("tx"), 5, 4))
     assert not here.backup().spaces[Keyspace.INCOMING]
+
+
+def test_a_message_that_claims_to_be_ours_is_not_delivered(here: Qm, hand: Hand) -> None:
+    """It could pass for a copy of ours in a journal or a dead-letter queue."""
+    box = here.create("q")
+    forged = hand.message(here.name_of("q"), id=MessageId(here.guid, 7), positive_journaling=True)
+    hand.call(here).send(forged, hand.message(here.name_of("q"), b"honest"))
+    assert box.bodies() == [b"honest"]
+    assert hand.is_connected
+    assert [line.reason for line in here.engine.ledger.lines()] == [
+        "it came back to its sender, or is forged"
+    ]
+
+
+def test_a_router_passes_on_no_message_that_claims_to_be_its_own(net: Net) -> None:
+    """It would be taken for a part of the router's own stream."""
+    router = net.qm("ROUTER", settings=Settings(routing_server=True))
+    hand = net.hand()
+    name = PrivateFormatName(UUID(int=5), 9)
+    hand.call(router).send(hand.transactional(name, 1, id=MessageId(router.guid, 7)))
+    assert not list(router.engine.outgoing.queues())

@@ -88,7 +88,11 @@ class Incoming:
         """Consecutive messages for us as a list; all other packets one by one."""
         for_us: list[UserMessage] = []
         for packet in run:
-            if isinstance(packet, UserMessage) and packet.is_addressed_to(self._own):
+            if (
+                isinstance(packet, UserMessage)
+                and packet.is_addressed_to(self._own)
+                and not packet.comes_from(self._own)
+            ):
                 for_us.append(packet)
                 continue
             if for_us:
@@ -101,7 +105,9 @@ class Incoming:
     def _take(self, session: Session, packet: Arrived) -> None:
         message = packet if isinstance(packet, UserMessage) else packet.message
         try:
-            if not message.is_addressed_to(self._own):
+            if message.comes_from(self._own):
+                self._refuse_own(session, message)
+            elif not message.is_addressed_to(self._own):
                 self._pass_on(session, message.without_session())
             elif isinstance(packet, OrderAck):
                 self._order_acked(session, packet)
@@ -185,6 +191,17 @@ class Incoming:
     def _tell(self, session: Session, reason: str) -> None:
         event = SessionEvent(session.connection, "doubted", session.address, session.remote_guid, reason)
         self._context.do(event)
+
+    def _refuse_own(self, session: Session, packet: UserMessage) -> None:
+        """End a message of ours that comes back, or that claims to be ours.
+
+        It must not take the place of one that we sent: in a stream, a journal or a dead-letter queue.
+        """
+        self._context.doubts[Doubt.FOREIGN_SENDER] += 1
+        self._tell(session, "message: it claims to come from this queue manager")
+        reason = MessageClass.NACK_HOP_COUNT_EXCEEDED
+        name = str(decode_destination(packet))
+        self._engine.ledger.add(name, packet, reason, "it came back to its sender, or is forged")
 
     # Passing on.
 

@@ -43,7 +43,9 @@ class EnemyOptions:
 
     count: int = 10
     duration: float = 120.0
-    claims: bool = True  # whether it gives the GUIDs of others as its own when it sets up a session
+    # Whether it gives the GUIDs of others as its own when it sets up a session. Only where they are pinned:
+    # a GUID by itself proves nothing.
+    claims: bool = False
 
 
 class Enemy:
@@ -65,7 +67,7 @@ class Enemy:
         self.life = 0  # not a queue manager: the reasons for which the others end its sessions do not count
         self.ends: dict[int, End] = {}
         self.protocol: Inputs = self
-        self._forgery = Forgery(random, machines, sent_messages)
+        self._forgery = Forgery(random, machines, sent_messages, claims=options.claims)
         self._machines = machines
         self._schedule = schedule
         self._network = network
@@ -98,7 +100,7 @@ class Enemy:
             return
         victim = self._random.choice(self._machines)
         other = self._forgery.guid_of(self._random.choice(self._machines))
-        claimed = self._forgery.any_guid() if self._options.claims else self._forgery.guid
+        claimed = self._forgery.claimed_guid()
         trick, packets = self._choose(victim, other)
         self._trace(
             self.name, f"attacks {victim.name} as {str(claimed)[:8]}: {trick}, {len(packets)} packets"

@@ -42,8 +42,11 @@ _ENDS = (
 
 
 class Forgery:
-    def __init__(self, random: Random, machines: list[Machine], sent_messages: SentMessages) -> None:
+    def __init__(
+        self, random: Random, machines: list[Machine], sent_messages: SentMessages, *, claims: bool
+    ) -> None:
         self.guid = UUID(int=random.getrandbits(128), version=4)  # its own, if it does not lie
+        self._claims = claims
         self._random = random
         self._machines = machines
         self._sent_messages = sent_messages
@@ -57,9 +60,10 @@ class Forgery:
     def guid_of(self, machine: Machine) -> UUID:
         return installed(NAMES.index(machine.name))[0]
 
-    def any_guid(self) -> UUID:
-        """Of some machine of the world, or of itself."""
-        return self._random.choice([self.guid, *(self.guid_of(machine) for machine in self._machines)])
+    def claimed_guid(self) -> UUID:
+        """The GUID that it gives as its own in a session."""
+        others = [self.guid_of(machine) for machine in self._machines] if self._claims else []
+        return self._random.choice([self.guid, *others])
 
     # Sessions.
 
@@ -68,12 +72,9 @@ class Forgery:
         return EstablishConnection.of(EstablishConnectionHeader(claimed, server)).encode()
 
     def answer(self, request: EstablishConnection) -> bytes:
-        """Claims to be whoever is expected."""
-        expected = request.header.server_guid
+        """The answer to somebody who has dialled this machine."""
         header = EstablishConnectionHeader(
-            request.header.client_guid,
-            self.any_guid() if expected == NULL_GUID else expected,
-            request.header.time_stamp,
+            request.header.client_guid, self.claimed_guid(), request.header.time_stamp
         )
         return EstablishConnection.of(header).encode()
 

@@ -156,7 +156,9 @@ class Network:
         text = f"#{event.connection} {event.event} {event.address}{peer} {event.reason}"
         self._trace(host.name, text.rstrip())
         is_strange = (host.name, host.life, event.connection) in self._strange
-        if event.event == "closed" and not is_strange and not event.reason.startswith(_REASONS_TO_CLOSE):
+        is_pinned = "is pinned to other addresses" in event.reason  # its name is not looked up again yet
+        is_odd = not is_strange and not is_pinned and not event.reason.startswith(_REASONS_TO_CLOSE)
+        if event.event == "closed" and is_odd:
             self.complaints.append(f"{host.name} {text}")
 
     def _delay(self) -> float:
@@ -233,6 +235,8 @@ class Network:
             target.ends[peer.number] = peer
             if end.host.life == 0:
                 self._strange.add((target.name, target.life, peer.number))
+            if target.life == 0:
+                self._strange.add((end.host.name, end.host.life, end.number))
             self._trace(target.name, f"#{peer.number} accepted from {end.host.name}")
 
         target.post(accept)

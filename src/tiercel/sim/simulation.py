@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from tiercel.binary.settings import RESEND_TABLE_S, Settings
+from tiercel.binary.settings import RESEND_TABLE_S, Peer, Settings
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.format_name import DirectFormatName, PrivateFormatName
 from tiercel.model.queue import OutgoingQueue
@@ -151,10 +151,27 @@ class World:
         random = self._random("enemy")
         if random.random() < 0.5:
             return None
-        options = EnemyOptions(count=random.choice((5, 15, 40)), duration=duration)
+        options = EnemyOptions(
+            count=random.choice((5, 15, 40)), duration=duration, claims=random.random() < 0.5
+        )
+        if options.claims:
+            self._pin()
         return Enemy(
             self.machines, self.schedule, self.network, random, self.trace, self.sent_messages, options
         )
+
+    def _pin(self) -> None:
+        """Pin the GUID of every machine to its addresses: nobody else may claim it."""
+        peers = tuple(
+            Peer(
+                name=machine.name,
+                guid=installed(index)[0],
+                addresses=(machine.name.lower(), *machine.addresses, gateway_of(index)),
+            )
+            for index, machine in enumerate(self.machines)
+        )
+        for machine in self.machines:
+            machine.settings = replace(machine.settings, peers=peers)
 
     def _hide(self, index: int) -> None:
         machine = self.machines[index]
