@@ -1,6 +1,7 @@
 """The simulator is put to the test: bugs are planted, and each must be found within a thousand seeds."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from tiercel.engine.engine import Engine
 from tiercel.engine.incoming_streams import IncomingStream
 from tiercel.engine.outgoing import Outgoing, Taken
 from tiercel.engine.queue_state import QueueState
+from tiercel.engine.sequence_ids import SequenceIds
 from tiercel.model.codes import MessageClass
 from tiercel.server.node import Node
 from tiercel.sim.machine import Parts
@@ -22,6 +24,7 @@ from tiercel.sim.simulation import Result, run
 from tiercel.store.interface import Keyspace, Store
 from tiercel.wire import order_ack
 from tiercel.wire.order_ack import FinalAckBody, OrderAck
+from tiercel.wire.structure import decode_tx_sequence_id
 from tiercel.wire.user_message import UserMessage, placed
 
 SEEDS = 1000
@@ -147,6 +150,42 @@ def session_acks_free_transactional_messages(patch: pytest.MonkeyPatch) -> Parts
     return Parts()
 
 
+def any_acknowledgement_is_believed(patch: pytest.MonkeyPatch) -> Parts:
+    """OrderAcks count by the id of the sequence, which is easy to guess; final ones by the message id."""
+    final_acked = Outgoing.final_acked
+
+    begin_timestamp = SequenceIds._begin_timestamp
+
+    def begin_at_one(self: SequenceIds) -> None:
+        begin_timestamp(self)
+        self._first = self._ordinal = 1
+
+    def doubt_order_ack(self: Outgoing, sequence: int, _number: int, _speaker: UUID) -> Doubt | None:
+        return Doubt.STALE if self.queue_of(sequence) is None else None
+
+    def believe_final_ack(
+        self: Outgoing, ack: FinalAckBody, code: int, _speaker: UUID | None
+    ) -> Doubt | None:
+        place = self._index.find(ack.message_id)
+        queue = None if place is None else self._catalog.by_slot.get(place.slot)
+        record = None if place is None or queue is None else queue.get(self._core, place.lookup_id)
+        if record is None:
+            return Doubt.UNKNOWN_MESSAGE
+        sequence, number = UserMessage(record.packet).sequence
+        true = replace(
+            ack,
+            tx_sequence_id=decode_tx_sequence_id(sequence),
+            tx_sequence_number=number,
+            source_guid=self._identifier,
+        )
+        return final_acked(self, true, code, None)
+
+    patch.setattr(SequenceIds, "_begin_timestamp", begin_at_one)
+    patch.setattr(Outgoing, "doubt_order_ack", doubt_order_ack)
+    patch.setattr(Outgoing, "final_acked", believe_final_ack)
+    return Parts()
+
+
 PLANTS: list[Plant] = [
     acknowledge_before_commit,
     renumber_on_reconnect,
@@ -158,6 +197,7 @@ PLANTS: list[Plant] = [
     received_means_delivered,
     gaps_are_accepted,
     session_acks_free_transactional_messages,
+    any_acknowledgement_is_believed,
 ]
 
 

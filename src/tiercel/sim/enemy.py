@@ -118,6 +118,7 @@ class Enemy:
             "order_acks": lambda: forgery.order_acks(victim, other),
             "final_acks": lambda: forgery.final_acks(victim, other),
             "transactional": lambda: forgery.transactional(victim, other, ahead=self._random.random() < 0.5),
+            "passing": lambda: forgery.passing(victim, self._random.choice((other, forgery.guid_of(victim)))),
             "plain": lambda: forgery.plain(victim, other),
             "flood": lambda: forgery.flood(victim, forgery.guid, ADDRESS),
             "session_acks": lambda: iter([forgery.session_ack() for _ in range(3)]),

@@ -29,8 +29,8 @@ from tiercel.wire.structure import encode_tx_sequence_id
 from tiercel.wire.user_message import UserMessage
 
 _DAY = 86_400
-_MESSAGE_IDS = 200  # those that come early in a world
-_ORDINALS = 40
+_MESSAGE_IDS = 60  # those that come early in a world
+_ORDINALS = 8
 _NUMBERS = (1, 1, 2, 5, 20, 0x7FFF_FFFF, 0xFFFF_FFFF)
 _ENDS = (
     MessageClass.ACK_RECEIVE,
@@ -173,6 +173,24 @@ class Forgery:
             kind = self._random.choice((Kind.EXPRESS, Kind.RECOVERABLE))
             yield self._message(victim, source, kind)
 
+    def passing(self, victim: Machine, source: UUID) -> Iterator[bytes]:
+        """Messages for another machine, which a router would pass on."""
+        target = self._random.choice(self._machines)
+        guid, numbers, _ = installed(NAMES.index(target.name))
+        queue = FormatName.parse(f"PRIVATE={guid}\\{numbers['orders']:08x}")
+        for number in range(1, self._random.choice((2, 4))):
+            place = {"tx_sequence_number": number, "previous_tx_sequence_number": number - 1}
+            yield self._message(
+                victim,
+                source,
+                Kind.TRANSACTIONAL,
+                transaction_id=1,
+                tx_sequence_id=self.sequence(victim),
+                destination_queue=queue,
+                positive_journaling=True,
+                **place,
+            )
+
     def flood(self, victim: Machine, source: UUID, own_address: str) -> Iterator[bytes]:
         """Messages whose answers go to computers that do not exist, or to itself."""
         for number in range(self._random.choice((5, 30))):
@@ -194,8 +212,7 @@ class Forgery:
             label.encode(),
             label=label,
             delivery=DeliveryGuarantee.RECOVERABLE if recoverable else DeliveryGuarantee.EXPRESS,
-            destination_queue=self._queue(victim, queue),
-            **properties,  # type: ignore[arg-type]
+            **{"destination_queue": self._queue(victim, queue), **properties},  # type: ignore[arg-type]
         )
         message.id = self._message_id(source)
         message.sent_time = int(victim.wall_clock())
