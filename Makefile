@@ -130,7 +130,7 @@ model: $(VENV)/.ready ## run the engine against the reference model N times (100
 	@TIERCEL_MODEL_EXAMPLES=$(N) $(BIN)/pytest --quiet tests/model_based
 
 simulate: $(VENV)/.ready ## run SEEDS (1000) simulated worlds, the first of them FROM (1)
-	@$(BIN)/python -m tiercel.sim --seeds $(SEEDS) --from $(FROM) --jobs $(JOBS)
+	@$(BIN)/python -m tiercel.sim --seeds $(SEEDS) --from $(FROM) --jobs $(JOBS) --enemies
 
 mutants: N = 30
 mutants: $(VENV)/.ready ## break N (30) lines drawn by SEED, one at a time, and print those that no test notices

@@ -24,6 +24,13 @@ def test_nothing_goes_wrong(first: int) -> None:
     assert not failed, "\n".join(map(str, failed))
 
 
+def test_honest_machines_keep_the_promise_among_enemies() -> None:
+    failed = [
+        result for seed in range(1, SEEDS // SLICES + 1) if (result := run(seed, enemies=True)).problems
+    ]
+    assert not failed, "\n".join(map(str, failed))
+
+
 def test_a_seed_is_the_same_world_every_time() -> None:
     assert trace_of(7) == trace_of(7)
 
