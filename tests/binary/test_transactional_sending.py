@@ -8,6 +8,7 @@ from engine.harness import Box
 from tiercel.model.codes import DeliveryGuarantee, MessageClass
 from tiercel.model.identifiers import MessageId
 from tiercel.model.path_name import PathName
+from tiercel.store.interface import COPIED_KEY, Keyspace
 from tiercel.wire.order_ack import build_final_ack, with_direct_name
 from tiercel.wire.user_message import UserMessage
 
@@ -87,6 +88,22 @@ class TestNumbers:
         send(box, b"2")
         before, after = (sequence >> 32 for sequence in sequences(hand))
         assert after > before
+
+    def test_numbers_that_were_given_since_a_backup_are_not_given_again(
+        self, net: Net, here: Qm, hand: Hand, box: Box
+    ) -> None:
+        net.down.add(hand.address)
+        send(box, b"1")
+        backup = here.backup()
+        backup.spaces[Keyspace.META][COPIED_KEY] = b"1"
+        send(box, b"2")
+        here.resume_from(backup)
+        send(box, b"3")
+        net.down.clear()
+        net.sleep(60)
+        (first, _), (last, previous), *_ = places(hand)
+        assert (first, previous) == (1, 1)
+        assert last > 2**20
 
     def acknowledge_all(self, hand: Hand) -> None:
         hand.ack()

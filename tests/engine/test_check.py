@@ -13,8 +13,12 @@ import tiercel
 from crash.world import START, World, open_on, opened, problems_of
 from tiercel.engine.check import Checker
 from tiercel.engine.claim_records import decode_claim, is_claim_key, split_claimed
+from tiercel.engine.problem import Problem, named
 from tiercel.engine.records import decode_record, expiry_key, message_key, split_message_key
+from tiercel.model.format_name import FormatName
 from tiercel.store import Keyspace, MemoryStore
+
+from .harness import foreign_packet
 
 Damage = Callable[[MemoryStore], None]
 
@@ -350,3 +354,10 @@ class TestTheEngine:
                 act(qm.queue(r".\private$\plain"))
             assert "is damaged" in qm.discards()[-1].reason
             qm.close()
+
+
+def test_a_damaged_record_is_named_even_without_its_head() -> None:
+    name = FormatName.parse(r"DIRECT=OS:h\private$\q")
+    packet = foreign_packet(destination_queue=name, label="order 7").data
+    assert named(Problem("messages", "no record"), packet).label == "order 7"
+    assert named(Problem("messages", "no record"), packet[5:]).label == ""

@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from tiercel.engine.handles import Waiter
+from tiercel.engine.records import slot_key
 from tiercel.model.codes import MessageSeekAction
-from tiercel.model.errors import MqError
+from tiercel.model.errors import MqError, StoreDamagedError
 from tiercel.model.path_name import PathName
 from tiercel.store.interface import Keyspace
 
@@ -125,6 +126,19 @@ class TestADamagedRecord:
         world.sleep(6)
         assert (box.state.count, box.bodies()) == (0, [])
         assert ["damaged" in line.reason for line in world.discards()] == [True]
+
+    def test_the_last_number_of_a_stream(self, world: World) -> None:
+        """A repeated number would be worse than a queue manager that stops."""
+        orders = world.create("orders", transactional=True)
+        with world.transaction() as sending:
+            orders.send(b"1", transaction=sending)
+        batch = world.store.begin()
+        batch.put(Keyspace.SEQUENCES, slot_key(orders.state.slot), b"short")
+        batch.commit()
+        sending = world.begin()
+        orders.send(b"2", transaction=sending)
+        with pytest.raises(StoreDamagedError, match="5 bytes"):
+            world.commit(sending)
 
     def test_one_that_a_prepared_transaction_holds(self, world: World) -> None:
         orders = world.create("orders", transactional=True)

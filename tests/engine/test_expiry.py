@@ -2,6 +2,7 @@
 
 import pytest
 
+from tiercel.engine.deadlines import _SPARE
 from tiercel.engine.handles import Found, Waiter
 from tiercel.engine.transaction import Transaction
 from tiercel.model.codes import MessageClass, QueueAccess
@@ -109,6 +110,22 @@ class TestTimeToBeReceivedTimer:
         durable_world.now += 100
         durable_world.restart()
         assert (box.bodies(), durable_world.discarded()) == ([], [EXPIRED, EXPIRED])
+
+    def test_a_read_that_comes_before_any_timer_does_not_get_it(self, world: World, box: Box) -> None:
+        box.send(b"x", time_to_be_received=5)
+        box.receiving  # noqa: B018  # opened, so that the next batch is the read
+        world.now += 5
+        with refused(0xC00E001B):
+            box.receive()
+
+    def test_messages_that_were_received_in_time_take_no_memory(self, world: World, box: Box) -> None:
+        for _ in range(3 * _SPARE // 2):
+            box.send(b"x", delivery=0, time_to_be_received=3600)
+            box.receive()
+        assert len(world.engine._deadlines._express) <= _SPARE
+        box.send(b"late", delivery=0, time_to_be_received=5)
+        world.sleep(5)
+        assert (box.bodies(), world.discarded()) == ([], [EXPIRED])
 
     @pytest.mark.conformance("DMPR-095")
     def test_it_counts_from_when_the_message_was_sent(self, box: Box) -> None:

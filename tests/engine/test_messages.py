@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from tiercel.model.codes import MessageClass, QueueAccess
+from tiercel.model.errors import IllegalPropertyVariantTypeError
 from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId, lookup_id_sequence
 from tiercel.model.limits import TIME_TO_REACH_QUEUE_DEFAULT_S
@@ -21,6 +22,13 @@ from .harness import ALL_ACKNOWLEDGEMENTS, NOW, RECOVERABLE, Box, World, found, 
 @pytest.fixture
 def box(world: World) -> Box:
     return world.create("q")
+
+
+@pytest.mark.parametrize("name", ["dead_letter_queue", "time_to_reach_queue"])
+def test_a_property_of_a_wrong_type_is_refused(box: Box, name: str) -> None:
+    with pytest.raises(IllegalPropertyVariantTypeError, match=name):
+        box.send(b"x", **{name: "orders"})
+    assert box.state.count == 0
 
 
 class TestMessagePositionList:

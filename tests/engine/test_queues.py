@@ -15,6 +15,7 @@ from tiercel.model.codes import (
     QueueType,
 )
 from tiercel.model.errors import MqError
+from tiercel.model.format_name import PrivateFormatName
 from tiercel.model.identifiers import NULL_GUID
 from tiercel.model.limits import INFINITE
 from tiercel.model.path_name import PathName
@@ -323,15 +324,20 @@ class TestDeleteQueue:
 
     def test_its_journal_and_subqueues_go_with_it_for_good(self, durable_world: World) -> None:
         box = durable_world.create("q", journaling=True)
+        private_number = box.state.queue.private_queue_number
+        assert private_number is not None
         box.send_all(b"1", b"2", b"3")
         box.receive()
         box.move(box.peek(), box.subqueue("s"))
         box.delete()
         assert durable_world.discarded() == [MessageClass.NACK_Q_DELETED] * 3
-        durable_world.restart()
-        for name in (r".\private$\q", r".\private$\q;JOURNAL", r".\private$\q;s"):
-            with refused(0xC00E0003):
-                durable_world.box(name).open(QueueAccess.RECEIVE)
+        number = PrivateFormatName(durable_world.engine.queue_manager.identifier, private_number)
+        for restart in (False, True):
+            if restart:
+                durable_world.restart()
+            for name in (r".\private$\q", r".\private$\q;JOURNAL", r".\private$\q;s", str(number)):
+                with refused(0xC00E0003):
+                    durable_world.box(name).open(QueueAccess.RECEIVE)
         assert durable_world.total_bytes == 0
         durable_world.create("q")
         assert box.bodies() == []

@@ -164,6 +164,11 @@ class TestEveryMethod:
         without_status = {each for each in REQUESTS.values() if each.RESPONSE.failed(1) is None}
         assert without_status == {GetServerPort, OpenQueue, OpenQueueForMove}
 
+    def test_a_failed_call_returns_zeros_and_its_status(self) -> None:
+        for response in (CursorCreated.failed(0xC00E0007), QueueClosed.failed(0xC00E0007)):
+            data = response.encode()
+            assert data == bytes(len(data) - 4) + bytes.fromhex("07000EC0")
+
 
 class TestBadStubData:
     @pytest.mark.parametrize("opnum", [1, 16, 99])

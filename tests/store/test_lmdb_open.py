@@ -5,6 +5,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import lmdb
 import pytest
@@ -103,6 +104,12 @@ class TestMaking:
         path.write_text("text")
         with pytest.raises(StoreFailedError, match="a store is a directory"):
             LmdbStore.open(path)
+
+    def test_after_a_failure_half_way_it_can_be_opened_again(self, directory: Path) -> None:
+        failing = patch("tiercel.store.lmdb_store.DataFile", side_effect=OSError("no such luck"))
+        with failing, pytest.raises(StoreFailedError, match="no such luck"):
+            LmdbStore.open(directory)
+        LmdbStore.open(directory).close()
 
     def test_refuses_a_tiny_limit(self, directory: Path) -> None:
         with pytest.raises(ValueError, match="max_bytes"):

@@ -23,6 +23,9 @@ class TestBaseHeader:
         )
         assert_both_ways(expected, HEADER)
 
+    def test_defaults(self) -> None:
+        assert BaseHeader().encode() == bytes.fromhex("10 00 0000 4c494f52 00000000 ffffffff")
+
     @pytest.mark.parametrize(
         ("name", "mask"),
         [

@@ -283,9 +283,9 @@ class TestIp:
         assert_one_message(read_capture(pcap([ipv4(tcp(0, MESSAGE), total=0)])))
 
     def test_extension_headers_of_ipv6(self) -> None:
-        hop_by_hop = bytes([60, 1]) + bytes(14)
-        destination = bytes([51, 0]) + bytes(6)
-        authentication = bytes([44, 4]) + bytes(22)
+        hop_by_hop = bytes([60, 1]) + b"\xff" * 14
+        destination = bytes([51, 0]) + b"\xff" * 6
+        authentication = bytes([44, 4]) + b"\xff" * 22
         whole_fragment = bytes([6, 0]) + bytes(6)
         headers = hop_by_hop + destination + authentication + whole_fragment
         assert_one_message(read_capture(pcap([ipv6(headers + tcp(0, MESSAGE), 0)])))

@@ -30,6 +30,9 @@ def read(data: bytes) -> tuple[Structure, ...]:
 class TestExtensionHeader:
     """[MS-MQRR] 2.2.5.2"""
 
+    def test_by_default_nothing_follows(self) -> None:
+        assert_both_ways(ExtensionHeader(), "0C000000 00000000 12 000000")
+
     def test_the_trailer_of_a_plain_message(self) -> None:
         assert len(PLAIN_TRAILER) == 188
         headers = read(PLAIN_TRAILER)

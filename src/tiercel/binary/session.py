@@ -213,7 +213,6 @@ class Session:
         if is_from_us:
             self._end_with_ourselves()
         if reason:  # do not wait for more (MQQB T24)
-            self.failure = ConnectionStatus.CONNECTION_REFUSED
             raise ProtocolError(f"refused: {reason}")
 
     def _reason_to_refuse(self, *, is_for_us: bool) -> str:

@@ -41,10 +41,8 @@ class ServerStub:
                 self.take(connection, event)
 
     def take(self, connection: ServerConnection, event: Event) -> None:
-        """An event of the RemoteRead interface."""
+        """An event of the RemoteRead interface other than a call."""
         match event:
-            case Call():
-                self._call(connection, event)
             case Cancelled(call):
                 self._service.cancel((connection, call))
             case Abandoned(call):
@@ -52,7 +50,7 @@ class ServerStub:
             case Rundown(value=QueueHandle() as handle):
                 self._service.run_down(handle)
 
-    def _call(self, connection: ServerConnection, call: Call, *, is_waiting: bool = True) -> None:
+    def _call(self, connection: ServerConnection, call: Call, *, is_waiting: bool) -> None:
         try:
             request, rest = split_request(call.opnum, call.stub)
             if rest:
