@@ -41,8 +41,9 @@ from tiercel.model.codes import Acknowledgements, MessageClass
 from tiercel.model.identifiers import MessageId
 from tiercel.model.limits import INFINITE
 from tiercel.wire import user_header
+from tiercel.wire.base_header import PRIORITY
 from tiercel.wire.message import decode_message
-from tiercel.wire.user_message import SUMMARY_AT, UserMessage, packet_priority, packet_summary
+from tiercel.wire.user_message import SUMMARY_AT, UserMessage, packet_summary
 
 # As plain numbers: flags of an enum cost more than the rest of the decision.
 _POS_ARRIVAL = int(Acknowledgements.POS_ARRIVAL)
@@ -53,7 +54,8 @@ _ACK_RECEIVE = MessageClass.ACK_RECEIVE  # cached: enum lookup is slow here
 # The flags of packets whose end has to be concluded. Without an admin queue nothing is acknowledged.
 TOLD = user_header.ADMIN_QUEUE | user_header.POSITIVE_JOURNALING | user_header.TRANSACTION_HEADER
 _TOLD_AT_ARRIVAL = user_header.ADMIN_QUEUE | user_header.POSITIVE_JOURNALING
-_RECOVERABLE = user_header.DELIVERY | user_header.TRANSACTION_HEADER
+_TRANSACTIONAL = user_header.TRANSACTION_HEADER
+_RECOVERABLE = user_header.DELIVERY | _TRANSACTIONAL
 
 
 class Delivery:
@@ -82,20 +84,24 @@ class Delivery:
 
     # Coming in.
 
-    def accept(self, queue: QueueState, run: Iterable[Record]) -> None:
-        """Puts messages that passed the checks into a queue, in their order; acknowledges and copies."""
-        together: list[bytes] = []  # plain messages without anything but their packets
+    def accept(self, queue: QueueState, run: Iterable[tuple[bytes, str]]) -> None:
+        """Puts messages that passed the checks into a queue, in their order; acknowledges and copies.
+
+        The run has the packet of each message and the name of its own dead-letter queue, "" without one.
+        """
+        together: list[bytes] = []  # plain recoverable messages
         priorities: list[int] = []
-        for record in run:
-            flags = None if queue.is_outgoing or queue.waiters else _plain_flags(record.packet)
-            if flags is not None and flags & _RECOVERABLE and not record.dead_letter_queue:
-                together.append(record.packet)
-                priorities.append(packet_priority(record.packet, flags))
+        for packet, dead_letter_queue in run:
+            is_special = dead_letter_queue or queue.is_outgoing or queue.waiters
+            plain = None if is_special else _priority_of_plain(packet)
+            if plain is not None and plain[1]:
+                together.append(packet)
+                priorities.append(plain[0])
                 continue
             if together:
                 self._accept_together(queue, together, priorities)
                 together, priorities = [], []
-            self.accept_one(queue, record._replace(arrival_time=self._core.seconds))
+            self.accept_one(queue, Record(packet, self._core.seconds, 0, 0, 0, dead_letter_queue))
         if together:
             self._accept_together(queue, together, priorities)
 
@@ -106,10 +112,10 @@ class Delivery:
     def accept_one(self, queue: QueueState, record: Record, packet: UserMessage | None = None) -> None:
         """`accept` for a run of one; callers that have the packet decoded pass it in."""
         if packet is None:
-            flags = _plain_flags(record.packet)
-            if flags is not None and not queue.is_outgoing:
-                lookup_id = self._numbering.new_lookup_id(packet_priority(record.packet, flags))
-                recoverable = bool(flags & _RECOVERABLE)
+            plain = _priority_of_plain(record.packet)
+            if plain is not None and not queue.is_outgoing:
+                priority, recoverable = plain
+                lookup_id = self._numbering.new_lookup_id(priority)
                 queue.insert(self._core, lookup_id, record, recoverable=recoverable)
                 if queue.waiters:
                     self.waiting.offer(queue, lookup_id, record)
@@ -263,7 +269,9 @@ class Delivery:
             self.waiting.offer(target, new_lookup_id, record)
 
 
-def _plain_flags(packet: bytes) -> int | None:
-    """UserHeader.Flags of a plain message, None of any other."""
+def _priority_of_plain(packet: bytes) -> tuple[int, bool] | None:
+    """The priority of a plain message, and whether it is recoverable; None for any other message."""
     limit, _, flags = packet_summary(packet, SUMMARY_AT)
-    return None if flags & _TOLD_AT_ARRIVAL or limit != INFINITE else flags
+    if flags & _TOLD_AT_ARRIVAL or limit != INFINITE:
+        return None
+    return 0 if flags & _TRANSACTIONAL else packet[2] & PRIORITY, flags & _RECOVERABLE != 0

@@ -8,7 +8,7 @@ A record of a message is a head, a name and the packet. There are two versions, 
 
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from tiercel.model.errors import StoreDamagedError
@@ -52,12 +52,11 @@ class Record(NamedTuple):
         return b"".join((checksum.to_bytes(4, "little"), head, packet))
 
 
-def encode_arrivals(packets: Iterable[bytes], arrival_time: int) -> Iterator[bytes]:
+def encode_arrivals(packets: Iterable[bytes], arrival_time: int) -> list[bytes]:
     """`Record.encode` for new messages with default values."""
     head = _AFTER_CHECKSUM.pack(VERSION, False, 0, arrival_time, 0, 0, 0)
-    checksum = zlib.crc32(head)
-    for packet in packets:
-        yield b"".join((zlib.crc32(packet, checksum).to_bytes(4, "little"), head, packet))
+    checksum, crc32, join = zlib.crc32(head), zlib.crc32, b"".join
+    return [join((crc32(packet, checksum).to_bytes(4, "little"), head, packet)) for packet in packets]
 
 
 def decode_record(data: bytes) -> Record:

@@ -75,7 +75,7 @@ class Sending:
         self._refuse_misfits(queue, transaction, (message,), (packet,))
         size = len(packet)
         self._check_room(queue, size, (packet,), size if message.is_recoverable else 0)
-        record = Record(packet, self._core.seconds, 0, 0, 0, str(message.dead_letter_queue or ""))
+        record = Record(packet, self._core.seconds, 0, 0, 0, _name_of_dead_letter_queue(message))
         if transaction is None:
             self._delivery.accept_one(queue, record)
         else:
@@ -99,18 +99,15 @@ class Sending:
             self._address(opened, message, identifier, transaction)
             packets.append(encode_message(message))  # at once: one object may stand for several messages
         self._refuse_misfits(queue, transaction, messages, packets)
-        pairs = list(zip(messages, packets, strict=True))
+        pairs = zip(messages, packets, strict=True)
         stored = sum([len(packet) for message, packet in pairs if message.is_recoverable])
         self._check_room(queue, sum(map(len, packets)), packets, stored)
-        seconds = self._core.seconds
-        run = [
-            Record(packet, seconds, 0, 0, 0, str(message.dead_letter_queue or ""))
-            for message, packet in pairs
-        ]
+        run = zip(packets, map(_name_of_dead_letter_queue, messages), strict=True)
         if transaction is None:
             self._delivery.accept(queue, run)
         else:
-            for record in run:
+            for packet, dead_letter_queue in run:
+                record = Record(packet, self._core.seconds, 0, 0, 0, dead_letter_queue)
                 transaction.send(self._core, queue, record)
         return ids
 
@@ -184,7 +181,9 @@ class Sending:
         if message.transaction_status_queue is not None or message.allow_peek_when_locked:
             problem = "the queue manager sets transaction_status_queue and allow_peek_when_locked"
             raise PropertyNotAllowedError("message", problem=problem, fix="leave them unset")
-        if _is_protected_by_itself(message) and message.connector_type == NULL_GUID:
+        is_protected = message.signature or message.symmetric_key or message.multiple_destination_signature
+        names_provider = message.authentication_provider_type or message.authentication_provider_name
+        if (is_protected or names_provider) and message.connector_type == NULL_GUID:
             message.check()
             problem = "only a connector signs, encrypts and names a provider by itself"
             fix = "clear its signature, symmetric_key and provider, or set connector_type"
@@ -235,11 +234,5 @@ class Sending:
             self._core.reserve(stored, len(packets))
 
 
-def _is_protected_by_itself(message: Message) -> bool:
-    return bool(
-        message.signature
-        or message.symmetric_key
-        or message.multiple_destination_signature
-        or message.authentication_provider_type
-        or message.authentication_provider_name
-    )
+def _name_of_dead_letter_queue(message: Message) -> str:
+    return "" if message.dead_letter_queue is None else str(message.dead_letter_queue)

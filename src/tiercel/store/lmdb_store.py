@@ -264,7 +264,7 @@ class LmdbBatch(LmdbView):
             self._explain(error)
 
     def put_many(self, space: Keyspace, records: Sequence[tuple[bytes, bytes]]) -> None:
-        self._spent += sum(len(value) for _, value in records) + len(records) * _WRITE_COST
+        self._spent += sum([len(value) for _, value in records]) + len(records) * _WRITE_COST
         try:
             self._cursors[space].putmulti(records)
         except lmdb.Error as error:

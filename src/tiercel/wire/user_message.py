@@ -504,11 +504,6 @@ class UserMessage:
             yield self.session
 
 
-def packet_priority(packet: bytes, flags: int) -> int:
-    """`UserMessage.priority` of a valid packet with these UserHeader.Flags."""
-    return 0 if flags & TRANSACTION_HEADER else packet[2] & PRIORITY
-
-
 def placed(packet: bytes, sequence_id: int, number: int, previous: int, flags: int) -> bytes:
     """A transactional packet with its position in its stream; `flags` are added. The size stays."""
     at = _transaction_at(packet)
