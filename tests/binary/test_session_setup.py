@@ -230,11 +230,11 @@ class TestTheAnswerToIt:
         assert peer.raw[16:20] == bytes.fromhex("00000200")
         assert peer.session.state is State.WAITING_CP
 
-    def test_is_not_given_to_a_peer_with_our_own_guid(self, site: Site) -> None:
+    def test_refuses_a_peer_with_our_own_guid(self, site: Site) -> None:
         peer = site.accepts()
         peer.says(establish(site.engine.queue_manager.identifier))
+        assert peer.hears(EstablishConnection).internal.is_refused
         peer.assert_closed()
-        assert peer.raw == b""
 
     @pytest.mark.conformance("MQQB-049")
     def test_refuses_more_sessions_than_allowed(self) -> None:

@@ -197,11 +197,12 @@ class TestOrderAcks:
         assert sender.order_acks == [(whole(), 1)]
 
     @pytest.mark.conformance("MQQB-159")
-    @pytest.mark.usefixtures("box")
     def test_none_for_a_routed_message_when_the_session_is_gone(
-        self, net: Net, here: Qm, sender: Hand
+        self, net: Net, here: Qm, box: Box, sender: Hand
     ) -> None:
+        here.configure(in_routing_servers=(sender.address,))
         sender.send(net.hand().transactional(here.name_of("tx"), 1))
+        assert box.bodies() == [b"1"]
         sender.hang_up()
         net.sleep(10)
         assert list(here.engine.outgoing.queues()) == []
