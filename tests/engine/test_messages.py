@@ -26,8 +26,9 @@ def box(world: World) -> Box:
 
 @pytest.mark.parametrize("name", ["dead_letter_queue", "time_to_reach_queue"])
 def test_a_property_of_a_wrong_type_is_refused(box: Box, name: str) -> None:
+    properties: dict[str, Any] = {name: "orders"}
     with pytest.raises(IllegalPropertyVariantTypeError, match=name):
-        box.send(b"x", **{name: "orders"})
+        box.send(b"x", **properties)
     assert box.state.count == 0
 
 
