@@ -9,6 +9,8 @@ from engine.harness import Box
 from tiercel.model.codes import DeliveryGuarantee, MessageClass
 from tiercel.model.identifiers import NULL_GUID
 from tiercel.model.message import Message
+from tiercel.wire.base_header import TRACING
+from tiercel.wire.user_message import UserMessage
 
 from .nodes import Hand, Net, Qm, reached_through
 
@@ -113,3 +115,12 @@ def test_the_number_and_the_tags(net: Net, here: Qm, hand: Hand) -> None:
         f"<NEXT HOP>{hand.address}</NEXT HOP>",
         "<HOP COUNT>00 </HOP COUNT>",
     ]
+
+
+def test_a_traced_message_without_a_report_queue_is_only_delivered(here: Qm, hand: Hand) -> None:
+    here.create("q")
+    data = hand.call(here).recoverable(here.name_of("q"), b"1").data
+    flags = int.from_bytes(data[2:4], "little") | TRACING
+    hand.send(UserMessage(data[:2] + flags.to_bytes(2, "little") + data[4:]))
+    assert here.box("q").bodies() == [b"1"]
+    assert here.discards() == []
