@@ -239,16 +239,17 @@ class TestLimits:
     def test_a_newcomer_replaces_the_idle_and_strangers_first(
         self, play: Play, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """The second one has carried something, and is the longest silent."""
+        """The first one has carried something, and is the longest silent."""
 
         async def scene(daemon: Daemon, protocol: Any) -> None:
             protocol.answer = echo
-            kept = [await connect(daemon) for _ in range(3)]
-            reader, writer = kept[1]
+            reader, writer = await connect(daemon)
             writer.write(b"hello")
             assert await reader.readexactly(5) == b"hello"
+            kept = [(reader, writer), await connect(daemon), await connect(daemon)]
+            await protocol.until(lambda: len(daemon.network.connections) == 3)
             newcomers = []
-            for stranger in (0, 2):
+            for stranger in (1, 2):
                 newcomers.append(await connect(daemon))
                 newcomers[-1][1].write(b"hello")
                 assert await newcomers[-1][0].readexactly(5) == b"hello"
