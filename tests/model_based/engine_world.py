@@ -329,7 +329,8 @@ def message_of(letter: Letter, body: bytes, now: float) -> Message:
     if letter.deadline is not None:
         message.time_to_be_received = int(letter.deadline - int(now))
     if letter.admin is not None:
-        message.administration_queue = parse_queue_name(path_of(letter.admin))
+        own = path_of(letter.admin).replace(".", "host", 1)  # as the engine sends it
+        message.administration_queue = parse_queue_name(own)
     if letter.dead_letter_queue is not None:
         message.dead_letter_queue = PathName.parse(path_of(letter.dead_letter_queue))
     return message
