@@ -43,9 +43,9 @@ class EnemyOptions:
 
     count: int = 10
     duration: float = 120.0
-    # Whether it gives the GUIDs of others as its own when it sets up a session. Only where they are pinned:
-    # a GUID by itself proves nothing.
-    claims: bool = False
+    # Whether the GUIDs of the others are pinned to their addresses. If not, a session in the name of another
+    # machine can begin a later sequence in its stream, and the promise ends there.
+    is_pinned: bool = False
 
 
 class Enemy:
@@ -67,7 +67,7 @@ class Enemy:
         self.life = 0  # not a queue manager: the reasons for which the others end its sessions do not count
         self.ends: dict[int, End] = {}
         self.protocol: Inputs = self
-        self._forgery = Forgery(random, machines, sent_messages, claims=options.claims)
+        self._forgery = Forgery(random, machines, sent_messages)
         self._machines = machines
         self._schedule = schedule
         self._network = network
@@ -117,7 +117,9 @@ class Enemy:
         tricks: dict[str, Callable[[], Iterator[bytes]]] = {
             "order_acks": lambda: forgery.order_acks(victim, other),
             "final_acks": lambda: forgery.final_acks(victim, other),
-            "transactional": lambda: forgery.transactional(victim, other, ahead=self._random.random() < 0.5),
+            "transactional": lambda: forgery.transactional(
+                victim, other, ahead=self._options.is_pinned and self._random.random() < 0.5
+            ),
             "passing": lambda: forgery.passing(victim, self._random.choice((other, forgery.guid_of(victim)))),
             "plain": lambda: forgery.plain(victim, other),
             "flood": lambda: forgery.flood(victim, forgery.guid, ADDRESS),

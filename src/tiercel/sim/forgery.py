@@ -42,11 +42,8 @@ _ENDS = (
 
 
 class Forgery:
-    def __init__(
-        self, random: Random, machines: list[Machine], sent_messages: SentMessages, *, claims: bool
-    ) -> None:
+    def __init__(self, random: Random, machines: list[Machine], sent_messages: SentMessages) -> None:
         self.guid = UUID(int=random.getrandbits(128), version=4)  # its own, if it does not lie
-        self._claims = claims
         self._random = random
         self._machines = machines
         self._sent_messages = sent_messages
@@ -62,8 +59,7 @@ class Forgery:
 
     def claimed_guid(self) -> UUID:
         """The GUID that it gives as its own in a session."""
-        others = [self.guid_of(machine) for machine in self._machines] if self._claims else []
-        return self._random.choice([self.guid, *others])
+        return self._random.choice([self.guid, *(self.guid_of(machine) for machine in self._machines)])
 
     # Sessions.
 

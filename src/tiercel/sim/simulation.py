@@ -152,9 +152,9 @@ class World:
         if random.random() < 0.5:
             return None
         options = EnemyOptions(
-            count=random.choice((5, 15, 40)), duration=duration, claims=random.random() < 0.5
+            count=random.choice((5, 15, 40)), duration=duration, is_pinned=random.random() < 0.5
         )
-        if options.claims:
+        if options.is_pinned:
             self._pin()
         return Enemy(
             self.machines, self.schedule, self.network, random, self.trace, self.sent_messages, options
