@@ -140,6 +140,21 @@ class TestADamagedRecord:
         with pytest.raises(StoreDamagedError, match="5 bytes"):
             world.commit(sending)
 
+    def test_an_operation_of_a_prepared_transaction(self, world: World) -> None:
+        orders = world.create("orders", transactional=True)
+        sending = world.begin()
+        orders.send(b"1", transaction=sending)
+        world.prepare(sending)
+        batch = world.store.begin()
+        *_, (key, _) = batch.range(Keyspace.TRANSACTIONS, b"", b"\xff" * 21)
+        batch.put(Keyspace.TRANSACTIONS, key, b"short")
+        batch.commit()
+        world.kill()
+        with world.store.snapshot() as view:
+            damaged = dict(view.range(Keyspace.DAMAGED, b"\0", b"\xff" * 40))
+            assert damaged == {Keyspace.TRANSACTIONS.encode() + key: b"short"}
+        assert ["damaged" in line.reason for line in world.discards()] == [True]
+
     def test_one_that_a_prepared_transaction_holds(self, world: World) -> None:
         orders = world.create("orders", transactional=True)
         with world.transaction() as sending:

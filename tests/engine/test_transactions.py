@@ -5,9 +5,10 @@ from uuid import UUID
 import pytest
 
 from tiercel.model.codes import MessageClass, QueueAccess, TransactionalOperationType
-from tiercel.model.errors import MqError
+from tiercel.model.errors import MqError, StoreFullError
 from tiercel.model.identifiers import NO_SEQUENCE, TxSequenceId
 from tiercel.model.path_name import PathName
+from tiercel.store.memory_store import MemoryStore
 
 from .harness import ALL_ACKNOWLEDGEMENTS, Box, World, refused
 
@@ -396,3 +397,15 @@ class TestTransactionalOperation:
             world.run(lambda: world.engine.moving.move(source, message.lookup_id, goal, working))
         assert working.operations == []
         assert orders.bodies() == [b"1"], "nothing holds the message"
+
+
+def test_an_open_transaction_keeps_the_room_for_its_messages() -> None:
+    """Its commit must not find the store full with messages that were sent after its own."""
+    world = World(store=MemoryStore(max_bytes=300_000))
+    orders, plain = world.create("orders", transactional=True), world.create("plain")
+    sending = world.begin()
+    orders.send(bytes(100_000), transaction=sending)
+    with pytest.raises(StoreFullError):
+        plain.send(bytes(160_000))
+    world.commit(sending)
+    assert orders.state.count == 1

@@ -236,6 +236,7 @@ class TestQueues:
             rf"PRIVATE={GUID}\1;JOURNAL",
             f"MACHINE={GUID};DEADXACT",
             f"CONNECTOR={GUID}",
+            r"DIRECT=OS:a\private$\q;JOURNAL",
         ],
     )
     def test_queues_that_no_list_can_name(self, attribute: str, name: str) -> None:
