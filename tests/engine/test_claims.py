@@ -627,6 +627,17 @@ class TestTime:
         spark.release()
         assert box.peek().time_to_be_received == 0xFFFF_FFFE
 
+    def test_it_is_not_shortened_by_a_clock_that_was_set_back(self, durable_world: World) -> None:
+        world = durable_world
+        box, spark = world.create("q"), Consumer(world)
+        box.send(b"1", time_to_be_received=10)
+        spark.claim(box)
+        world.now -= 1000
+        world.kill()
+        assert spark.status(box).oldest_s == 0
+        spark.release()
+        assert (box.bodies(), box.peek().time_to_be_received) == ([b"1"], 10)
+
     def test_a_dead_letter_in_a_queue_of_an_application_has_none(
         self, world: World, box: Box, spark: Consumer
     ) -> None:

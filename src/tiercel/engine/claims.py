@@ -156,7 +156,7 @@ class Claims:
             row.hi,
             row.count,
             row.size_bytes,
-            None if first is None else self._core.seconds - claimed_at(first[1]),
+            None if first is None else max(self._core.seconds - claimed_at(first[1]), 0),
             consumer.last_seen,
         )
 
@@ -398,7 +398,8 @@ def _returned(found: Claimed, now: int) -> tuple[Record, UserMessage]:
     packet = UserMessage(record.packet)
     if packet.time_to_be_received == INFINITE or record.is_copy:
         return record, packet
-    limit = min(packet.time_to_be_received + now - found.claimed_at, INFINITE - 1)
+    held = max(now - found.claimed_at, 0)  # the clock may have been set back
+    limit = min(packet.time_to_be_received + held, INFINITE - 1)
     packet = UserMessage(packet.with_time_to_be_received(limit))
     return record._replace(packet=packet.data), packet
 
