@@ -3,8 +3,9 @@
 import pytest
 
 from engine.harness import RECOVERABLE, Box
+from tiercel.binary.actions import Dial
 from tiercel.binary.flight import Entry
-from tiercel.binary.settings import Settings
+from tiercel.binary.settings import Peer, Settings
 from tiercel.model.codes import DeliveryGuarantee, OutgoingQueueState
 from tiercel.model.format_name import FormatName
 from tiercel.store.interface import Keyspace
@@ -57,6 +58,35 @@ class TestMessagePositionAvailable:
             entry = Entry(each)
             marks = (entry.is_session_acked, entry.is_order_acked, entry.is_over)
             assert (entry.recoverable_number, *marks) == (0, False, False, False)
+
+
+class TestDestinations:
+    def test_one_that_is_not_used_leaves_nothing(self, net: Net, here: Qm, hand: Hand) -> None:
+        box = here.to(hand, "q")
+        box.send(b"1")
+        net.settle()
+        hand.ack()
+        box.close()
+        hand.hang_up()
+        assert list(here.engine.outgoing.queues()) == []
+        assert here.protocol._next_hops == {}
+
+    def test_a_dial_that_succeeds_too_late_is_hung_up(self, net: Net, here: Qm, hand: Hand) -> None:
+        """The peer has connected to us meanwhile."""
+        here.configure(peers=(Peer(guid=hand.guid, addresses=(hand.address,)),))
+        here.configure(machines={hand.guid: (hand.address,)})
+        here.to_private(hand, 7).send(b"1")
+        here.perform(here.actions.popleft())
+        dial = here.actions.popleft()
+        assert isinstance(dial, Dial)
+        first = hand.call(here).line
+        assert hand.bodies == [b"1"]
+        here.perform(dial)
+        assert hand.line is not first
+        net.settle()
+        assert not hand.is_connected
+        assert first is not None
+        assert first.is_up
 
 
 class TestSending:

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from engine.harness import Box
+from tiercel.engine import incoming_streams
+from tiercel.engine.arrivals import Source
 from tiercel.engine.incoming_streams import IncomingStream
 from tiercel.model.codes import MessageClass, QueuePrivacyLevel
 from tiercel.model.format_name import PrivateFormatName
@@ -140,6 +142,18 @@ class TestAccepting:
                     each.transactional(name, 1), each.transactional(name, 2), each.transactional(name, 2)
                 )
         assert (box.bodies(), second.bodies()) == ([b"1", b"2"] * 2, [b"1", b"2"] * 2)
+
+    @pytest.mark.conformance("MQQB-156")
+    def test_more_streams_in_one_batch_than_fit_in_memory(
+        self, here: Qm, box: Box, hand: Hand, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(incoming_streams, "_STREAMS_KEPT", 1)
+        here.create("tx2", transactional=True)
+        names = here.name_of("tx"), here.name_of("tx2"), here.name_of("tx")
+        run = [hand.transactional(name, 1) for name in names]
+        source = Source(hand.guid, hand.address, is_direct=True)
+        here.run(lambda: here.engine.arrivals.arrive(run, source))
+        assert box.bodies() == [b"1"]
 
     @pytest.mark.conformance("MQQB-156", "MQQB-228")
     @pytest.mark.parametrize("end", ["hang up", "kill"])

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engine.harness import Box
-from tiercel.model.codes import DeliveryGuarantee, MessageClass
+from tiercel.model.codes import DeliveryGuarantee, MessageClass, QueueAccess
 from tiercel.model.identifiers import MessageId
 from tiercel.model.path_name import PathName
 from tiercel.store.interface import COPIED_KEY, Keyspace
@@ -135,6 +135,20 @@ class TestNumbers:
         first, again, second = hand.messages
         assert first.data == again.data
         assert (first.sequence[1], second.sequence[1]) == (1, 2)
+
+    def test_a_message_that_an_administrator_holds_stops_those_behind_it(
+        self, net: Net, here: Qm, hand: Hand, box: Box
+    ) -> None:
+        net.down.add(hand.address)
+        send(box, b"1", b"2", b"3")
+        opened = box.open(QueueAccess.RECEIVE_ADMIN)
+        held = box.take(opened=opened)
+        net.down.clear()
+        net.sleep(HOUR)
+        assert (hand.is_connected, hand.bodies) == (True, [])
+        here.run(lambda: here.engine.reading.end_receive(opened, held.lookup_id, delete=False))
+        net.sleep(1)
+        assert hand.bodies == [b"1", b"2", b"3"]
 
     @pytest.mark.conformance("MQQB-135")
     def test_so_a_receiver_delivers_it_once(self, net: Net, here: Qm) -> None:

@@ -15,6 +15,7 @@ from tiercel.model.errors import MqError
 from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
+from tiercel.store.memory_store import MemoryStore
 from tiercel.wire.structure import encode_guid
 
 from .harness import NOW, Box, World, foreign_packet
@@ -153,6 +154,24 @@ class TestTheLedger:
         box.send(b"", label="after")
         box.purge()
         assert [line.label for line in world.discards()] == [*(str(n) for n in range(16, 25)), "after"]
+
+    def test_in_a_full_store_a_few_lines_stand_for_all(self) -> None:
+        world = World(store=(store := MemoryStore()))
+        store.max_bytes = 1
+
+        def refuse() -> None:
+            for number in range(10):
+                for _ in range(11 - number):
+                    world.engine.ledger.add_sentence(f"queue {number}", 0, "no room")
+
+        world.run(refuse)
+        assert [(line.queue, line.reason) for line in world.discards()] == [
+            *((f"queue {number}", f"{11 - number} messages: no room") for number in range(8)),
+            ("", "5 messages of other queues, or for other reasons"),
+        ]
+        for _ in range(10):
+            world.run(refuse)
+        assert len(world.discards()) < 45, "new lines take the place of old ones"
 
     def test_lines_of_the_running_batch_are_seen(self, world: World) -> None:
         box = world.create("q")

@@ -24,7 +24,7 @@ def box(world: World) -> Box:
     return world.create("q")
 
 
-@pytest.mark.parametrize("name", ["dead_letter_queue", "time_to_reach_queue"])
+@pytest.mark.parametrize("name", ["dead_letter_queue", "time_to_reach_queue", "response_queues", "signature"])
 def test_a_property_of_a_wrong_type_is_refused(box: Box, name: str) -> None:
     properties: dict[str, Any] = {name: "orders"}
     with pytest.raises(IllegalPropertyVariantTypeError, match=name):
@@ -44,6 +44,16 @@ class TestMessagePositionList:
         expected = [bytes(pair) for pair in ((7, 1), (7, 4), (3, 0), (3, 3), (0, 2))]
         assert box.bodies() == expected
         assert [message.body for message in box.drain()] == expected
+
+    @pytest.mark.parametrize("delivery", [0, 1])
+    def test_the_queue_counts_what_is_in_it(self, box: Box, delivery: int) -> None:
+        box.send_all(b"1", b"2", delivery=delivery)
+        queue = box.state.queue
+        both = queue.total_bytes
+        box.end(box.take(), delete=True)
+        assert (queue.message_count, queue.total_bytes) == (1, both // 2)
+        box.receive()
+        assert (queue.message_count, queue.total_bytes) == (0, 0)
 
     @pytest.mark.conformance("DMPR-190", "DMPR-075")
     def test_the_lookup_id_is_the_priority_byte_and_a_counter(self, box: Box) -> None:

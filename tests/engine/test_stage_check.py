@@ -23,6 +23,10 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         lambda spaces: spaces[STAGES].update({b"app/8": spaces[STAGES][NAME]}),
         "stages: the head of stage b'app/8' cannot be read",
     ),
+    "a name that no stage can have": (
+        lambda spaces: spaces[STAGES].update({b"app/8/0/x y": spaces[STAGES][NAME]}),
+        "stages: the head of stage b'app/8/0/x y' cannot be read",
+    ),
     "a head that is lost": (lambda spaces: spaces[STAGES].pop(NAME), "staged: chunk 0 .*to no stage"),
     "a chunk that is lost": (
         lambda spaces: spaces[STAGED].pop(CHUNK),

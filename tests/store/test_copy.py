@@ -76,6 +76,13 @@ def test_it_is_its_owners_alone(lmdb_store: LmdbStore, directory: Path, tmp_path
     assert (tmp_path / "copy" / DATA_NAME).stat().st_mode & 0o777 == 0o600
 
 
+def test_it_leaves_no_file_open(lmdb_store: LmdbStore, directory: Path, tmp_path: Path) -> None:
+    lmdb_store.close()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    copy_store(directory, tmp_path / "copy")
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
 class TestWhatCannotBe:
     def test_no_store(self, tmp_path: Path) -> None:
         with pytest.raises(StoreFailedError, match="there is no store here"):

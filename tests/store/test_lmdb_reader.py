@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tiercel.store import Keyspace
+from tiercel.store import Keyspace, open_reader
 from tiercel.store.lmdb_reader import LmdbReader
 from tiercel.store.lmdb_store import LmdbStore
 
@@ -63,7 +63,7 @@ def names(first: int, end: int) -> list[bytes]:
 
 
 def test_pieces(tmp_path: Path, writer: Writer) -> None:
-    with LmdbReader(tmp_path) as reader:
+    with LmdbReader(tmp_path, alone=False) as reader:
         assert keys(reader, b"", b"\xff") == names(0, 10)
         assert keys(reader, b"0003", b"0007") == names(3, 7)
         assert keys(reader, b"0003", b"\xff", rows=2) == names(3, 5)
@@ -75,21 +75,21 @@ def test_pieces(tmp_path: Path, writer: Writer) -> None:
 
 
 def test_a_piece_does_not_change_while_it_is_read(tmp_path: Path, writer: Writer) -> None:
-    with LmdbReader(tmp_path) as reader:
+    with open_reader(tmp_path) as reader:
         with reader.piece(SPACE, b"", b"\xff", 100, 10**6) as (found, values):
-            writer.write(5)
-            writer.write(10)
+            for number in range(0, 100, 10):
+                writer.write(number)
             assert list(map(bytes, found)) == names(0, 10)
             assert list(map(len, values)) == list(range(10))
         assert not found
         assert not values
         with reader.snapshot() as view:
-            assert view.count(SPACE) == 20
+            assert view.count(SPACE) == 100
 
 
 def test_a_map_that_grew(tmp_path: Path) -> None:
     LmdbStore.open(tmp_path, max_bytes=2**20).close()
-    with LmdbReader(tmp_path) as reader:
+    with LmdbReader(tmp_path, alone=False) as reader:
         assert keys(reader, b"", b"\xff") == []
         writer = Writer(tmp_path)  # with the default of 64 GiB
         for number in range(0, 3000, 10):

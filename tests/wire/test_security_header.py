@@ -10,6 +10,9 @@ from .packets import assert_both_ways
 class TestSecurityHeader:
     """[MS-MQMQ] 2.2.20.6"""
 
+    def test_defaults(self) -> None:
+        assert_both_ways(SecurityHeader(), "0000 0000 0000 0000 00000000 00000000")
+
     def test_items_in_their_order_each_aligned(self) -> None:
         header = SecurityHeader.of(
             0x0081,

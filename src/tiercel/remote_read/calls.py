@@ -291,8 +291,8 @@ class QueueOpened(Response):
 
 @dataclass(slots=True)
 class QueueOpenedForMove(Response):
-    move_context: U64 = 0
-    handle: Handle = NULL_HANDLE
+    move_context: U64
+    handle: Handle
 
 
 @dataclass(slots=True)

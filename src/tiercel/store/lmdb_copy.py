@@ -56,7 +56,7 @@ def _copy_snapshot(directory: Path, new: Path) -> None:
 
 def _mark(new: Path) -> None:
     with lmdb_files.open_alone(new, map_size=new.stat().st_size + _MARK_BYTES) as environment:
-        meta = environment.open_db(lmdb_files.database_name(Keyspace.META), create=False)
+        meta = environment.open_db(lmdb_files.database_name(Keyspace.META))
         with environment.begin(write=True) as transaction:
             transaction.put(COPIED_KEY, b"%d" % time.time(), db=meta)
         environment.sync(force=True)

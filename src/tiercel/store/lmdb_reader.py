@@ -23,7 +23,7 @@ from tiercel.store.lmdb_view import Databases, SnapshotView
 class LmdbReader:
     """At most one per process and store: an LMDB restriction."""
 
-    def __init__(self, directory: Path, *, alone: bool = False) -> None:
+    def __init__(self, directory: Path, *, alone: bool) -> None:
         """Open for reading; with `alone`, no other process may have the store open."""
         self.name = f"store {directory}"
         self._databases: Databases = {}
