@@ -299,3 +299,89 @@ class TestLearnedAddresses:
         assert here.run(lambda: here.engine.peers.forget(hand.guid))
         assert list(here.engine.peers.all()) == []
         assert not here.run(lambda: here.engine.peers.forget(hand.guid))
+
+    def test_an_address_in_machines_replaces_a_claimed_one_and_stays(
+        self, net: Net, here: Qm, hand: Hand
+    ) -> None:
+        here.configure(machines={hand.guid: (hand.address,)})
+        here.create("tx", transactional=True)
+        impostor = claim(net, here, hand)
+        hand.call(here).send(hand.transactional(here.name_of("tx"), 2))
+        assert here.engine.peers.address(hand.guid) == hand.address
+        hand.hang_up()
+        impostor.send(impostor.transactional(here.name_of("tx"), 3))
+        assert here.engine.peers.address(hand.guid) == hand.address
+
+    def test_a_claimed_one_is_not_dialled_against_a_pin(self, net: Net, here: Qm, hand: Hand) -> None:
+        here.create("tx", transactional=True)
+        impostor = claim(net, here, hand)
+        impostor.hang_up()
+        here.configure(peers=(Peer(guid=hand.guid, addresses=(hand.address,)),))
+        here.to_private(hand, 7).send(b"secret")
+        net.sleep(10)
+        assert impostor.calls == []
+
+
+class TestRoutingServersAndClaimedAddresses:
+    """Anybody can claim a GUID; the routing servers were configured."""
+
+    def test_messages_of_applications_take_the_router(self, net: Net, here: Qm, hand: Hand) -> None:
+        router = net.hand()
+        here.configure(out_routing_servers=(router.address,))
+        here.create("tx", transactional=True)
+        impostor = claim(net, here, hand)
+        here.to_private(hand, 7).send(b"secret")
+        net.sleep(10)
+        assert (router.bodies, impostor.bodies, impostor.calls) == ([b"secret"], [], [])
+
+    def test_acknowledgements_to_an_administration_queue_take_it(
+        self, net: Net, here: Qm, hand: Hand
+    ) -> None:
+        router = net.hand()
+        here.configure(out_routing_servers=(router.address,))
+        here.create("tx", transactional=True)
+        here.create("q")
+        impostor, sender = claim(net, here, hand), net.hand()
+        admin = PrivateFormatName(hand.guid, 7)
+        wanted = Acknowledgements.POS_ARRIVAL
+        message = sender.message(here.name_of("q"), administration_queue=admin, acknowledgements=wanted)
+        sender.call(here).send(message)
+        net.sleep(10)
+        assert [each.message_class for each in router.messages] == [MessageClass.ACK_REACH_QUEUE]
+        assert (impostor.messages, impostor.calls) == ([], [])
+
+    def test_a_sender_that_a_router_speaks_for_is_told_through_it(
+        self, net: Net, here: Qm, hand: Hand
+    ) -> None:
+        router = net.hand()
+        here.configure(out_routing_servers=(router.address,))
+        here.create("tx", transactional=True)
+        box = here.create("other", transactional=True)
+        impostor = claim(net, here, hand)
+        message = hand.transactional(here.name_of("other"), 1, final_ack_required=True)
+        router.call(here).send(message)
+        impostor.send(impostor.transactional(here.name_of("tx"), 2))
+        assert here.engine.peers.address(hand.guid) is None
+        assert box.receive().body == b"1"
+        net.sleep(10)
+        assert [code for _, code in router.final_acks] == [MessageClass.ACK_RECEIVE]
+        assert (impostor.final_acks, impostor.calls) == ([], [])
+
+    def test_a_sender_that_came_itself_is_told_on_its_session(self, net: Net, here: Qm, hand: Hand) -> None:
+        """The router may not know it."""
+        router = net.hand()
+        here.configure(out_routing_servers=(router.address,))
+        box = here.create("tx", transactional=True)
+        hand.call(here).send(hand.transactional(here.name_of("tx"), 1, final_ack_required=True))
+        assert box.receive().body == b"1"
+        net.sleep(10)
+        assert [code for _, code in hand.final_acks] == [MessageClass.ACK_RECEIVE]
+        assert router.calls == []
+
+
+def claim(net: Net, here: Qm, hand: Hand) -> Hand:
+    """An impostor that has sent a transactional message with the GUID of `hand`, and is still connected."""
+    impostor = net.hand()
+    impostor.guid = hand.guid
+    impostor.call(here).send(impostor.transactional(here.name_of("tx"), 1))
+    return impostor

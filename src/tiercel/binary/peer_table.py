@@ -1,4 +1,4 @@
-"""What the configuration says about other queue managers: `[[peers]]` and the routing servers.
+"""What the configuration says about other queue managers: `[[peers]]`, `[machines]`, the routing servers.
 
 A GUID in a packet proves nothing: anybody can claim it. A peer that is listed with its GUID and its addresses
 is pinned: no other address may use the GUID.
@@ -27,6 +27,7 @@ class PeerTable:
         self._routers = _Places.of(settings.out_routing_servers if routers is None else routers)
         self._only_peers = settings.only_peers
         self._peers = [(peer, _Places.of(peer.addresses)) for peer in settings.peers]
+        self._machines = {guid: _Places.of(hosts) for guid, hosts in settings.machines.items()}
         self._pinned = {
             peer.guid: places for peer, places in self._peers if peer.guid is not None and not places.is_empty
         }
@@ -34,7 +35,8 @@ class PeerTable:
     @property
     def names(self) -> Iterator[str]:
         """The names to look up."""
-        for places in (self._routers, *(places for _, places in self._peers)):
+        of_peers = (places for _, places in self._peers)
+        for places in (self._routers, *of_peers, *self._machines.values()):
             yield from places.names
 
     def resolved(self, host: str, addresses: list[str]) -> None:
@@ -50,6 +52,11 @@ class PeerTable:
     def is_pinned(self, guid: UUID) -> bool:
         """Whether sessions of the queue manager are accepted from its own addresses only."""
         return guid in self._pinned
+
+    def is_configured(self, guid: UUID, address: str) -> bool:
+        """Whether the configuration gives the queue manager this address."""
+        places = self._pinned.get(guid) or self._machines.get(guid)
+        return places is not None and self._has(places, address)
 
     def refusal(self, guid: UUID, address: str) -> str:
         """Why a peer that connects to us is refused; empty if it is welcome."""

@@ -32,6 +32,7 @@ from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatNa
 from tiercel.model.queue import OutgoingQueue
 from tiercel.wire.order_ack import (
     FINAL_ACK_CLASSES_FROM,
+    ORDER_QUEUE_NUMBER,
     FinalAck,
     is_plain_ack,
     recognise,
@@ -61,7 +62,12 @@ class BinaryProtocol:
         self._next_hop_of: dict[QueueState, NextHop] = {}
         self._streams = self._incoming.outgoing_streams
         self._queues = engine.carriers.register(self)
-        engine.peers.watch(is_connected=self._is_connected, moved=self._peer_moved)
+        engine.peers.watch(
+            is_connected=self._is_connected,
+            moved=self._peer_moved,
+            is_configured=self._context.peers.is_configured,
+            has_routers=lambda: bool(self._context.settings.out_routing_servers),
+        )
 
     # The batch.
 
@@ -326,8 +332,11 @@ class BinaryProtocol:
 
     def _next_hop_to(self, name: FormatName, *, for_acknowledgements: bool) -> NextHop:
         if isinstance(name, PrivateFormatName):
-            guid = name.queue_manager
-            key = AcknowledgementsTo(guid) if for_acknowledgements else guid
+            guid, is_routed = name.queue_manager, bool(self._context.settings.out_routing_servers)
+            # Only the sender of transactional messages was seen itself; an administration queue may be
+            # anywhere, so the routing servers find it.
+            is_special = for_acknowledgements and (name.number == ORDER_QUEUE_NUMBER or not is_routed)
+            key = AcknowledgementsTo(guid) if is_special else guid
             return self._next_hops.get(key) or self._add_next_hop(key, guid)
         assert isinstance(name, DirectFormatName)
         host = name.host.casefold()
@@ -344,12 +353,16 @@ class BinaryProtocol:
     def _hosts_of(self, next_hop: NextHop, guid: UUID) -> list[str]:
         """Get Next Hops: [MS-MQQB] 3.1.7.5.
 
-        Where to find a queue manager: configured, seen, or behind the routing servers ([MS-MQBR]).
+        Where to find a queue manager: configured, seen, or behind the routing servers ([MS-MQBR]). Anybody
+        can claim to be it and be seen, so messages of applications rather go through the routing servers.
         """
-        settings = self._context.settings
+        settings, peers = self._context.settings, self._context.peers
         hosts = list(settings.machines.get(guid, ()))
-        if not hosts and (address := self._engine.peers.address(guid)) is not None:
-            hosts = [address]
+        address = self._engine.peers.address(guid)
+        if not hosts and address is not None and not peers.pin_violation(guid, address):
+            is_trusted = next_hop.is_for_acknowledgements or peers.is_pinned(guid)
+            if is_trusted or not settings.out_routing_servers:
+                hosts = [address]
         next_hop.is_final = bool(hosts)
         return hosts or list(settings.out_routing_servers)
 
@@ -365,7 +378,9 @@ class BinaryProtocol:
         if not next_hop.is_for_acknowledgements:
             return False
         known = self._engine.peers.address(session.remote_guid)
-        return known is None or without_port(known) == without_port(session.address)
+        if known is None:
+            return not self._context.settings.out_routing_servers
+        return without_port(known) == without_port(session.address)
 
     def _is_connected(self, peer: UUID, address: str) -> bool:
         sessions = self._by_guid.get(peer, ())

@@ -17,33 +17,54 @@ class Peers:
         self._known: dict[UUID, tuple[str, bool]] = {}
         self._is_connected: Callable[[UUID, str], bool] = lambda _peer, _address: False
         self._moved: Callable[[UUID, str, str], None] = lambda _peer, _before, _address: None
+        self._is_configured: Callable[[UUID, str], bool] = lambda _peer, _address: False
+        self._has_routers: Callable[[], bool] = lambda: False
 
     def watch(
-        self, *, is_connected: Callable[[UUID, str], bool], moved: Callable[[UUID, str, str], None]
+        self,
+        *,
+        is_connected: Callable[[UUID, str], bool],
+        moved: Callable[[UUID, str, str], None],
+        is_configured: Callable[[UUID, str], bool],
+        has_routers: Callable[[], bool],
     ) -> None:
-        """A transport says whether a peer has a session at an address, and hears of changed addresses."""
+        """A transport says whether a peer has a session at an address, and hears of changed addresses.
+
+        It also says whether the configuration gives the peer that address, and whether there are routers.
+        """
         self._is_connected, self._moved = is_connected, moved
+        self._is_configured, self._has_routers = is_configured, has_routers
 
     def learn(self, peer: UUID, address: str, *, is_direct: bool) -> None:
         """`is_direct`: it reaches us by direct names, so that acknowledgements take that form.
 
         The address is empty when its messages come through others. Anybody can claim to be the peer, so its
-        address does not change while it is connected.
+        address does not change while it is connected, and the configuration is believed first: an address
+        in it replaces others and stays, and so does the way through our routers.
         """
         known = self._find(peer)
-        if not address and known is not None:
-            return  # an address that the sender itself used is better than none
+        if known == (address, is_direct):
+            return
+        if known is not None and self._is_worse(peer, address, known[0]):
+            return
         if known is None and not address and self._core.batch.count(Keyspace.PEERS) >= STRANGERS_KEPT:
             return  # there are too many senders without an address already
         before = "" if known is None else known[0]
-        if before and before != address:
+        if address and before and before != address:
             self._moved(peer, before, address)
-            if self._is_connected(peer, before):
+            if not self._is_configured(peer, address) and self._is_connected(peer, before):
                 return
-        if known != (address, is_direct):
-            self._known[peer] = (address, is_direct)
-            value = (_DIRECT if is_direct else _ROUTED) + address.encode()
-            self._core.batch.put(Keyspace.PEERS, peer.bytes, value)
+        self._known[peer] = (address, is_direct)
+        value = (_DIRECT if is_direct else _ROUTED) + address.encode()
+        self._core.batch.put(Keyspace.PEERS, peer.bytes, value)
+
+    def _is_worse(self, peer: UUID, address: str, known: str) -> bool:
+        """Whether an address is no reason to forget the known one; both may be empty."""
+        if known and self._is_configured(peer, known):
+            return not self._is_configured(peer, address)
+        if not address:  # an address that the sender itself used is better than none
+            return not self._has_routers()
+        return not known and self._has_routers() and not self._is_configured(peer, address)
 
     def all(self) -> Iterator[tuple[UUID, str, bool]]:
         """Each peer, its address, and whether it reaches us by direct names."""
