@@ -6,6 +6,7 @@ sent and one that was not; to 192.0.2.13, which is down, there is one.
 
 import gzip
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -13,6 +14,7 @@ from engine.harness import Box
 from tiercel.engine.belief import Doubt
 from tiercel.engine.check import Checker
 from tiercel.model.codes import MessageClass
+from tiercel.model.identifiers import MessageId
 from tiercel.store import open_snapshot
 from tiercel.store.interface import Keyspace
 from tiercel.store.lmdb_files import FORMAT_KEY
@@ -113,3 +115,41 @@ def test_the_next_sequence_has_a_secret_ordinal(net: Net, hand: Hand, box: Box) 
     old, *_, new = sequences(hand)
     assert new > old
     assert old & 0xFFFF_FFFF < 10 < 2**12 < new & 0xFFFF_FFFF
+
+
+class TestMessagesThatCameBefore:
+    """The history of format 1 has identities without checksums."""
+
+    @pytest.fixture
+    def spaces(
+        self, spaces: dict[Keyspace, dict[bytes, bytes]], net: Net
+    ) -> dict[Keyspace, dict[bytes, bytes]]:
+        source, number = UUID("00000000-0000-4000-8000-0000000000aa"), 7
+        row = int(net.now).to_bytes(8, "little") + source.bytes_le + number.to_bytes(4, "little")
+        spaces[Keyspace.HISTORY][bytes(8)] = row
+        return spaces
+
+    @pytest.fixture
+    def sender(self, here: Qm, hand: Hand) -> Hand:
+        here.create("q")
+        hand.guid = UUID("00000000-0000-4000-8000-0000000000aa")
+        return hand
+
+    def test_do_not_come_twice(self, here: Qm, sender: Hand) -> None:
+        again, new = (
+            sender.recoverable(here.name_of("q"), b"%d" % number, id=MessageId(sender.guid, number))
+            for number in (7, 8)
+        )
+        sender.call(here).send(again, new)
+        assert here.box("q").bodies() == [b"8"]
+        sender.send(again)
+        here.restart()
+        sender.call(here).send(again, new)
+        assert here.box("q").bodies() == [b"8"]
+
+    def test_are_forgotten_in_time(self, net: Net, here: Qm, sender: Hand) -> None:
+        assert len(here.engine.arrivals.history) == 1
+        net.sleep(2 * 1800)
+        assert len(here.engine.arrivals.history) == 0
+        sender.call(here).send(sender.recoverable(here.name_of("q"), b"7", id=MessageId(sender.guid, 7)))
+        assert here.box("q").bodies() == [b"7"]

@@ -103,7 +103,7 @@ class Arrivals:
     def _take(self, packet: UserMessage, queue: QueueState | None) -> Arrival:
         """Duplicate Detection ([MS-MQQB] 3.1.5.8.1) and General Processing (3.1.5.8.2)."""
         identity = packet.identity
-        if self.history.is_duplicate(identity):
+        if self.history.is_duplicate(identity) or self.history.is_known_from_format_1(packet):
             return _DROPPED
         reason = self._put(packet, queue)
         self.history.remember(identity, recoverable=packet.is_recoverable)

@@ -11,10 +11,12 @@ from collections import OrderedDict, deque
 from tiercel.engine.core import Core
 from tiercel.model.errors import StoreFullError
 from tiercel.store.interface import Keyspace
+from tiercel.wire.user_message import UserMessage
 
 _KEY = struct.Struct(">Q")
 _TIME = struct.Struct("<Q")
 _IDENTITY_SIZE = 20
+_HAS_CHECKSUMS = 1 << 63  # set in the time of a row; those of format 1 have identities without them
 DEFAULT_SIZE = 10_000
 
 
@@ -23,6 +25,7 @@ class History:
         self._core = core
         self._size = DEFAULT_SIZE
         self._seen: OrderedDict[bytes, int] = OrderedDict()  # the oldest first, with the time in seconds
+        self._format_1: dict[bytes, int] = {}  # the same from rows of format 1; they end with their lifetime
         self._rows: deque[tuple[int, int, int]] = deque()  # key in the store, time, how many
         self._stored = 0
         self._next_row = 0
@@ -36,7 +39,7 @@ class History:
             self._seen.popitem(last=False)
 
     def __len__(self) -> int:
-        return len(self._seen)
+        return len(self._seen) + len(self._format_1)
 
     def __contains__(self, identity: bytes) -> bool:
         return identity in self._seen
@@ -53,6 +56,13 @@ class History:
         self._new.append(identity)
         return True
 
+    def is_known_from_format_1(self, packet: UserMessage) -> bool:
+        """Whether the message came before the store was taken over; it is remembered like others then."""
+        if not self._format_1 or packet.identity_without_checksum not in self._format_1:
+            return False
+        self.remember(packet.identity, recoverable=True)
+        return True
+
     def remember(self, identity: bytes, *, recoverable: bool) -> None:
         self._seen[identity] = self._core.seconds
         if recoverable:
@@ -65,7 +75,7 @@ class History:
         if not self._new:
             return
         now = self._core.seconds
-        row = _TIME.pack(now) + b"".join(self._new)
+        row = _TIME.pack(now | _HAS_CHECKSUMS) + b"".join(self._new)
         self._make_room(len(row))
         self._core.batch.put(Keyspace.HISTORY, _KEY.pack(self._next_row), row)
         self._rows.append((self._next_row, now, len(self._new)))
@@ -92,6 +102,8 @@ class History:
         oldest = self._core.seconds - lifetime_s
         while self._seen and next(iter(self._seen.values())) < oldest:
             self._seen.popitem(last=False)
+        while self._format_1 and next(iter(self._format_1.values())) < oldest:
+            del self._format_1[next(iter(self._format_1))]
         while self._rows and self._rows[0][1] < oldest:
             self._drop_row()
 
@@ -111,9 +123,11 @@ class History:
 
     def _load_row(self, row: int, time: int, data: bytes) -> None:
         identities = [data[at : at + _IDENTITY_SIZE] for at in range(_TIME.size, len(data), _IDENTITY_SIZE)]
+        seen = self._seen if time & _HAS_CHECKSUMS else self._format_1
+        time &= ~_HAS_CHECKSUMS
         self._rows.append((row, time, len(identities)))
         self._stored += len(identities)
         self._next_row = row + 1
         for identity in identities:
-            self._seen.pop(identity, None)
-            self._seen[identity] = time
+            seen.pop(identity, None)
+            seen[identity] = time

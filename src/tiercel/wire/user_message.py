@@ -361,6 +361,11 @@ class UserMessage:
         return b"".join((data[16:28], data[56:60], checksum.to_bytes(4, "little")))
 
     @property
+    def identity_without_checksum(self) -> bytes:
+        """As stores of format 1 have it."""
+        return self.data[16:32] + self.data[56:60]
+
+    @property
     def destination_bytes(self) -> bytes:
         """The destination queue, as on the wire."""
         return self.data[FIXED.size : self._destination_end]
