@@ -58,13 +58,13 @@ def test_all_properties(run: Run, queue: str) -> None:
 @pytest.mark.parametrize("form", ["utf-8", "xml", "bstr", "lpwstr", "lpstr"])
 def test_forms_of_a_text(run: Run, queue: str, form: str) -> None:
     run.fine("send", queue, "hello", "--as", form)
-    assert run.fine("peek", queue).lines[-1] == "hello"
+    assert run.fine("peek", queue).lines[-1] == "    hello"
 
 
 @pytest.mark.parametrize("form", ["json", "activex", "binary"])
 def test_forms_of_a_value(run: Run, queue: str, form: str) -> None:
     run.fine("send", queue, "true", "--as", form)
-    assert run.fine("peek", queue).lines[-1] == "true"
+    assert run.fine("peek", queue).lines[-1] == "    true"
     assert "not valid JSON" in run.refused(2, "send", queue, "{", "--as", form)
 
 
