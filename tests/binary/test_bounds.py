@@ -312,6 +312,38 @@ class TestLearnedAddresses:
         impostor.send(impostor.transactional(here.name_of("tx"), 3))
         assert here.engine.peers.address(hand.guid) == hand.address
 
+    def test_a_repeated_message_does_not_replace_the_address_of_a_connected_sender(
+        self, net: Net, here: Qm, hand: Hand
+    ) -> None:
+        """The sender is behind NAT, and in `[machines]` with its inner address."""
+        inner = net.hand()
+        inner.guid = hand.guid
+        here.configure(machines={hand.guid: (inner.address,)})
+        here.create("tx", transactional=True)
+        message = hand.transactional(here.name_of("tx"), 1)
+        hand.call(here).send(message)
+        inner.call(here).send(message)
+        assert here.engine.peers.address(hand.guid) == hand.address
+
+    def test_one_in_machines_that_is_dialled_in_vain_can_be_replaced(
+        self, net: Net, here: Qm, hand: Hand
+    ) -> None:
+        inner = net.hand()
+        inner.guid = hand.guid
+        here.configure(machines={hand.guid: (inner.address,)})
+        box = here.create("tx", transactional=True)
+        message = hand.transactional(here.name_of("tx"), 1, final_ack_required=True)
+        inner.call(here).send(message)
+        inner.hang_up()
+        net.down.add(inner.address)
+        box.receive()
+        net.sleep(10)
+        hand.call(here).send(hand.transactional(here.name_of("tx"), 2))
+        hand.hang_up()
+        hand.call(here)
+        net.sleep(10)
+        assert [code for _, code in hand.final_acks] == [MessageClass.ACK_RECEIVE]
+
     def test_a_claimed_one_is_not_dialled_against_a_pin(self, net: Net, here: Qm, hand: Hand) -> None:
         here.create("tx", transactional=True)
         impostor = claim(net, here, hand)

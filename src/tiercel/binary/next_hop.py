@@ -74,6 +74,11 @@ class NextHop:
     def serves_applications(self) -> bool:
         return any(not queue.is_for_acknowledgements for queue in self.queues)
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether every address was tried in vain since the last open session."""
+        return self._rounds > 0
+
     def takes(self, queue: QueueState) -> bool:
         """Whether the queue may use this next hop."""
         return queue.is_for_acknowledgements or not self.is_for_acknowledgements

@@ -65,7 +65,7 @@ class BinaryProtocol:
         engine.peers.watch(
             is_connected=self._is_connected,
             moved=self._peer_moved,
-            is_configured=self._context.peers.is_configured,
+            is_configured=self._is_configured,
             has_routers=lambda: bool(self._context.settings.out_routing_servers),
         )
 
@@ -385,6 +385,13 @@ class BinaryProtocol:
     def _is_connected(self, peer: UUID, address: str) -> bool:
         sessions = self._by_guid.get(peer, ())
         return any(without_port(each.address) == without_port(address) for each in sessions)
+
+    def _is_configured(self, peer: UUID, address: str) -> bool:
+        """Whether the peer has the address in the configuration, and is not dialled there in vain."""
+        next_hop = self._next_hops.get(AcknowledgementsTo(peer))
+        if next_hop is not None and next_hop.has_failed:
+            return False
+        return self._context.peers.is_configured(peer, address)
 
     def _peer_moved(self, peer: UUID, before: str, address: str) -> None:
         self._context.do(SessionEvent(0, "moved", address, peer, f"it was at {before}"))

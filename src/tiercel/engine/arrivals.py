@@ -118,10 +118,11 @@ class Arrivals:
         self._quotas.check_room(ROOM_FOR_AN_ANSWER)
         if self._peers.is_too_many(packet.source_queue_manager) and self._delivery.refuses(packet, queue):
             return _STRANGER
-        self.learn(packet, source)
         sequence, number = packet.sequence
         stream = self.streams.of(packet, queue)
-        if not stream.accepts(sequence, number, packet.previous_number):
+        is_new = stream.accepts(sequence, number, packet.previous_number)
+        self.learn(packet, source, is_new=is_new)
+        if not is_new:
             self.streams.reject(stream)
             return Arrival(False, stream)
         if self.streams.is_early(stream, sequence):
@@ -138,11 +139,11 @@ class Arrivals:
         unknown = str(decode_destination(packet)) if queue is None else ""
         return self._delivery.arrive(packet, queue, unknown)
 
-    def learn(self, packet: UserMessage, source: Source) -> None:
+    def learn(self, packet: UserMessage, source: Source, *, is_new: bool = False) -> None:
         """Remembers where the sender of a transactional message is told what became of it."""
         sender = packet.source_queue_manager
         address = source.address if source.queue_manager == sender else ""
-        self._peers.learn(sender, address, is_direct=source.is_direct)
+        self._peers.learn(sender, address, is_direct=source.is_direct, is_new=is_new)
 
     def _find(self, packet: UserMessage) -> QueueState | None:
         """Determining Message Destination ([MS-MQQB] 3.1.5.8.5)."""

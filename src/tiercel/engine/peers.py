@@ -35,8 +35,10 @@ class Peers:
         self._is_connected, self._moved = is_connected, moved
         self._is_configured, self._has_routers = is_configured, has_routers
 
-    def learn(self, peer: UUID, address: str, *, is_direct: bool) -> None:
+    def learn(self, peer: UUID, address: str, *, is_direct: bool, is_new: bool = True) -> None:
         """`is_direct`: it reaches us by direct names, so that acknowledgements take that form.
+
+        `is_new`: by a message that is no repetition of an older one, which anybody may have overheard.
 
         The address is empty when its messages come through others. Anybody can claim to be the peer, so its
         address does not change while it is connected, and the configuration is believed first: an address
@@ -52,7 +54,8 @@ class Peers:
         before = "" if known is None else known[0]
         if address and before and before != address:
             self._moved(peer, before, address)
-            if not self._is_configured(peer, address) and self._is_connected(peer, before):
+            is_better = is_new and self._is_configured(peer, address)
+            if not is_better and self._is_connected(peer, before):
                 return
         self._known[peer] = (address, is_direct)
         value = (_DIRECT if is_direct else _ROUTED) + address.encode()
