@@ -67,10 +67,13 @@ def broken_packets(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
-def records_of(packets: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
+def records_of(
+    packets: st.SearchStrategy[bytes], reasons: st.SearchStrategy[int] | None = None
+) -> st.SearchStrategy[bytes]:
     names = st.just("") | wire.names
     numbers = (wire.u32 | st.just(0) for _ in range(4))
-    return st.builds(Record, packets, *numbers, names, st.booleans()).map(Record.encode)
+    reasons = st.just(0) if reasons is None else reasons
+    return st.builds(Record, packets, *numbers, names, st.booleans(), reasons).map(Record.encode)
 
 
 @st.composite
@@ -85,6 +88,7 @@ records = st.one_of(
     plain_records,
     plain_records,
     records_of(wire.packets),
+    records_of(plain_packets(), wire.u16),
     records_of(broken_packets()),
     records_of(st.just(packet())),
     broken_records(),

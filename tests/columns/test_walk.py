@@ -92,6 +92,7 @@ def resealed(head: bytes, at: int, new: bytes) -> bytes:
 @pytest.mark.parametrize(
     "data",
     [
+        resealed(record(PLAIN), 4, b"\3"),
         resealed(record(PLAIN), 4, b"\2"),
         resealed(record(PLAIN), 6, b"\xff\xff")[:-1],
         resealed(record(PLAIN)[:24], 4, b"\1"),
@@ -99,7 +100,15 @@ def resealed(head: bytes, at: int, new: bytes) -> bytes:
         zlib.crc32(b"").to_bytes(4, "little"),
         b"",
     ],
-    ids=["unknown version", "name beyond the end", "no packet", "cut short", "checksum alone", "nothing"],
+    ids=[
+        "unknown version",
+        "no room for a reason",
+        "name beyond the end",
+        "no packet",
+        "cut short",
+        "checksum alone",
+        "nothing",
+    ],
 )
 def test_record_wrong_in_one_thing(data: bytes) -> None:
     batch = assert_same(stored(record(PLAIN), data, record(PLAIN)))

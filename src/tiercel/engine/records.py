@@ -72,6 +72,8 @@ def decode_record(data: bytes) -> Record:
         name = data[_HEAD_SIZE:start].decode() if name_size else ""
         return Record(packet, arrival, aborts, moves, moved, name, bool(is_copy))
     _check_version(version)
+    if name_size < _REASON.size:
+        raise StoreDamagedError("message record", problem="it has no room for its reason", present=name_size)
     (reason,) = _REASON.unpack_from(data, _HEAD_SIZE)
     name = data[_HEAD_SIZE + _REASON.size : start].decode()
     return Record(packet, arrival, aborts, moves, moved, name, bool(is_copy), reason)
