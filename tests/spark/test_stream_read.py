@@ -539,9 +539,9 @@ class TestALostCheckpoint:
 
     def test_another_consumers_is_refused(self, stream: Stream, table: Table, queue: str, send: Send) -> None:
         send(2)
-        table.take_all(stream(queue=queue, consumer="mine").load())
-        with pytest.raises(PySparkException, match="the checkpoint is for consumer mine"):
-            table.take_all(stream(queue=queue, consumer="yours").load())
+        table.take_all(stream(queue=queue, consumer="mine-1").load())
+        with pytest.raises(PySparkException, match="the checkpoint is for consumer mine-1"):
+            table.take_all(stream(queue=queue, consumer="yours-1").load())
 
     def test_nor_an_unfinished_batch_of_another(
         self, consuming: Callable[[str], ConsumeReader], send: Send

@@ -191,7 +191,7 @@ class TestStream:
         """A new checkpoint counts its batches from 0 again, by the name of the old one."""
         sent, target = send(4), make_queue()
         for run, options in enumerate(({}, {"resumeConsumer": "true"})):
-            frame = stream(queue=queue, consumer="anew", **options).load().select("body")
+            frame = stream(queue=queue, consumer="anew-to-queue", **options).load().select("body")
             with nullcontext() if not run else pytest.raises(Exception, match="needs a new txnAppId"):
                 self.start(frame, tmp_path / str(run), url=url, queue=target, txnAppId="anew")
             send(1)
