@@ -153,7 +153,7 @@ def test_a_newer_format(directory: Path, capsys: pytest.CaptureFixture[str]) -> 
     store.close()
     code, out, _ = check(capsys, directory)
     assert code == 1
-    assert "does not know (present: 99, limit: 1)" in out[0]
+    assert "does not know (present: 99, limit: 2)" in out[0]
 
 
 def test_a_store_that_is_open(directory: Path) -> None:

@@ -38,6 +38,7 @@ _JOURNAL = "system$;JOURNAL"
 _AWAITING = "private$\\awaiting_final_ack$"
 _DEAD_LETTERS = {False: "system$;DEADLETTER", True: "system$;DEADXACT"}
 _CLASSES = {int(kind): kind for kind in MessageClass}
+_ANYWHERE = (MessageClass.NACK_REACH_QUEUE_TIMEOUT, MessageClass.NACK_DELETED)  # at any machine on the way
 
 
 @dataclass(slots=True)
@@ -49,7 +50,7 @@ class Evidence:
     journaled: int = 0
     dead: int = 0
     dead_at_target: int = 0
-    ambiguous: int = 0
+    ambiguous: Counter[int] = field(default_factory=Counter)  # by class
     awaiting: int = 0  # waits at the sender for a final acknowledgement
     elsewhere: list[str] = field(default_factory=list)
     lines: list[tuple[Machine, Discard]] = field(default_factory=list)
@@ -211,8 +212,8 @@ class Invariants:
             if sent.is_transactional and machine is sent.source and is_final:
                 if line.message_class not in kinds and self._ledgers_name_all:
                     self._report(f"{sent}: a final acknowledgement of nothing: {line}")
-                # It may also have expired in both places, and both have reported it.
-                evidence.ambiguous += line.message_class == MessageClass.NACK_REACH_QUEUE_TIMEOUT
+                # It may also have expired or been purged in both places, and both have reported it.
+                evidence.ambiguous[line.message_class] += line.message_class in _ANYWHERE
                 at_source.remove((machine, line))
                 evidence.lines.remove((machine, line))
                 was_told = True
@@ -312,9 +313,9 @@ class Invariants:
                 if asked & flag and kind not in INSECURE_NACKS:
                     wanted[kind] += 1
         found = evidence.acknowledgements
-        late = MessageClass.NACK_REACH_QUEUE_TIMEOUT
-        if evidence.ambiguous and found[late] == wanted[late] + evidence.ambiguous:
-            wanted[late] = found[late]
+        for each in _ANYWHERE:
+            if found[each] == wanted[each] + evidence.ambiguous[each]:
+                wanted[each] = found[each]
         # After a crash, an express message may be lost while its acknowledgement is not, or the reverse.
         is_known = not sent.is_express or not any(machine.crashes for machine in self._machines)
         if not self._history_holds:  # an acknowledgement may arrive twice
