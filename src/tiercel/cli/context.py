@@ -88,3 +88,20 @@ def connected(verb: Callable[Concatenate[Context, P], ExitCode | None]) -> Calla
     parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own.parameters.values()]
     vars(run)["__signature__"] = own.replace(parameters=[*parameters[1:], *common])
     return run
+
+
+def shown_alone(group: typer.Typer) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Run the command when the group is called without a subcommand."""
+
+    def decorate(show: Callable[..., Any]) -> Callable[..., Any]:
+        def show_if_alone(ctx: typer.Context, **options: Any) -> None:
+            if ctx.invoked_subcommand is None:
+                show(**options)
+
+        own = inspect.signature(show)
+        ctx = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+        vars(show_if_alone)["__signature__"] = own.replace(parameters=[ctx, *own.parameters.values()])
+        group.callback(invoke_without_command=True)(show_if_alone)
+        return show
+
+    return decorate

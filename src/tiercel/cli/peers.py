@@ -1,13 +1,12 @@
 """`tiercel peers`: the addresses of other queue managers, as they were learned."""
 
-import inspect
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from urllib.parse import quote
 
 import typer
 from rich.text import Text
 
-from tiercel.cli.context import Context, connected
+from tiercel.cli.context import Context, connected, shown_alone
 from tiercel.cli.options import Yes
 from tiercel.cli.output import Column
 
@@ -36,25 +35,11 @@ _COLUMNS: Final = (
 )
 
 
+@shown_alone(peers)
 @connected
 def _show(context: Context) -> None:
     found = context.api.get("peers")["peers"]
     context.out.table(found, _COLUMNS, empty="No addresses of other queue managers were learned.")
-
-
-def _show_if_alone(ctx: typer.Context, **options: Any) -> None:
-    if ctx.invoked_subcommand is None:
-        _show(**options)
-
-
-# The list takes the common options of all commands, and nothing else.
-vars(_show_if_alone)["__signature__"] = inspect.Signature(
-    [
-        inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context),
-        *inspect.signature(_show).parameters.values(),
-    ]
-)
-peers.callback(invoke_without_command=True)(_show_if_alone)
 
 
 @peers.command("forget")

@@ -1,14 +1,13 @@
 """`tiercel streams`: streams of transactional messages between queue managers."""
 
-import inspect
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from urllib.parse import quote
 
 import typer
 from rich.text import Text
 
 from tiercel.cli.completion import queue_names
-from tiercel.cli.context import Context, connected
+from tiercel.cli.context import Context, connected, shown_alone
 from tiercel.cli.options import Yes
 from tiercel.cli.output import Column, age, number
 
@@ -48,25 +47,11 @@ def _number(value: int | None) -> str:
     return "" if value is None else number(value)
 
 
+@shown_alone(streams)
 @connected
 def _show(context: Context) -> None:
     found = context.api.get("streams")["streams"]
     context.out.table(found, _COLUMNS, empty="No streams of transactional messages.")
-
-
-def _show_if_alone(ctx: typer.Context, **options: Any) -> None:
-    if ctx.invoked_subcommand is None:
-        _show(**options)
-
-
-# The list takes the common options of all commands, and nothing else.
-vars(_show_if_alone)["__signature__"] = inspect.Signature(
-    [
-        inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context),
-        *inspect.signature(_show).parameters.values(),
-    ]
-)
-streams.callback(invoke_without_command=True)(_show_if_alone)
 
 
 @streams.command("reset")
