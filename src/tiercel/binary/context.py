@@ -6,8 +6,8 @@ from tiercel.binary.actions import Action, Close, SessionEvent, Write
 from tiercel.binary.partial_packets import PartialPackets
 from tiercel.binary.peer_table import PeerTable
 from tiercel.binary.settings import Settings
-from tiercel.binary.timers import Timers
 from tiercel.engine.belief import Doubt
+from tiercel.engine.timers import Timers
 from tiercel.model.queue_manager import QueueManager
 
 _MS = 1000
