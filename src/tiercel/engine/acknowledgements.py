@@ -7,9 +7,11 @@ from tiercel.engine.catalog import Catalog
 from tiercel.engine.core import Core
 from tiercel.engine.numbering import Numbering
 from tiercel.engine.queue_state import START, QueueState
+from tiercel.engine.receipts import NoReceipts, Receipts
 from tiercel.engine.resolver import Resolver
 from tiercel.model.codes import MessageClass, PrivacyLevel
 from tiercel.model.errors import InsufficientResourcesError, MqError, StoreFullError
+from tiercel.model.format_name import FormatName
 from tiercel.model.limits import MAX_PACKET_SIZE, TIME_TO_REACH_QUEUE_DEFAULT_S
 from tiercel.model.message import Message
 from tiercel.model.queue import OutgoingQueue
@@ -47,6 +49,7 @@ class AdministrationAcks:
         self._resolver = resolver
         self._numbering = numbering
         self._delivery = delivery
+        self.receipts: Receipts = NoReceipts()
 
     def send(self, packet: UserMessage, reason: MessageClass) -> None:
         """Send Administration Acknowledgment ([MS-MQQB] 3.1.7.15): a message to the administration queue.
@@ -54,6 +57,9 @@ class AdministrationAcks:
         The caller has checked that the message asks for it.
         """
         if packet.admin_queue is None or packet.message_class in ACKNOWLEDGEMENTS:
+            return
+        if packet.is_over_http:
+            self.receipts.acknowledge(packet, reason)
             return
         if reason in INSECURE_NACKS and not self._catalog.queue_manager.send_insecure_nacks:
             return
@@ -66,7 +72,10 @@ class AdministrationAcks:
         acknowledgement.sent_time = self._core.seconds
         if packet.packet_size > _LARGEST_RETURNED:  # with its names it might become too large
             acknowledgement.body = b""
-        sent = UserMessage(encode_message(acknowledgement))
+        self.post(UserMessage(encode_message(acknowledgement)), name)
+
+    def post(self, sent: UserMessage, name: FormatName) -> None:
+        """Puts an acknowledgement on its way; one that cannot be delivered has a line in the ledger."""
         try:
             self._core.reserve(NEW_QUEUE_BYTES)
             queue = self._resolver.destination(name, for_acknowledgements=True)

@@ -76,7 +76,8 @@ class Admission:
             return MessageClass.NACK_BAD_DST_Q
         if (reason := self.check_transaction(queue, is_transactional=packet.is_transactional)) is not None:
             return reason
-        if self._deadlines.is_late(packet):
+        # One that arrived over HTTP is taken late, too (SRMP-053).
+        if self._deadlines.is_late(packet) and (queue.is_outgoing or not packet.is_over_http):
             return MessageClass.NACK_REACH_QUEUE_TIMEOUT
         if not queue.is_outgoing and (reason := self._unprotected(queue, packet)) is not None:
             return reason

@@ -13,6 +13,7 @@ in its own words, which here are order acknowledgements.
 """
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import NamedTuple
 from uuid import UUID
 
@@ -26,6 +27,7 @@ from tiercel.engine.peers import Peers
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.queues import Queues
 from tiercel.engine.quotas import Quotas
+from tiercel.engine.records import Record
 from tiercel.model.codes import NEGATIVE, MessageClass
 from tiercel.model.errors import InsufficientResourcesError, StoreFullError
 from tiercel.wire.message import decode_destination
@@ -60,6 +62,30 @@ class ArrivedRun(NamedTuple):
     problem: str = ""
 
 
+class Place(NamedTuple):
+    """The place of a message that came over HTTP: its stream, and whether it may begin a sequence there."""
+
+    stream: IncomingStream
+    begins: bool
+    receipts_to: str = ""
+
+
+class Fate(Enum):
+    """What became of a message that came in an HTTP request."""
+
+    TAKEN = "taken"
+    DUPLICATE = "duplicate"
+    OUT_OF_ORDER = "out of order"
+    DOUBTED = "doubted"
+    REFUSED = "refused"
+    NO_ROOM = "no room"  # now; its sender shall try again
+
+
+class Posted(NamedTuple):
+    fate: Fate
+    reason: str = ""
+
+
 class Arrivals:
     def __init__(
         self,
@@ -70,6 +96,7 @@ class Arrivals:
         queues: Queues,
         quotas: Quotas,
     ) -> None:
+        self._core = core
         self.history = History(core)
         self.streams = IncomingStreams(core)
         self._delivery = delivery
@@ -116,7 +143,7 @@ class Arrivals:
         if packet.source_queue_manager != source.queue_manager and not source.is_router:
             return _FOREIGN
         self._quotas.check_room(ROOM_FOR_AN_ANSWER)
-        if self._peers.is_too_many(packet.source_queue_manager) and self._delivery.refuses(packet, queue):
+        if self._peers.is_too_many(packet.source_queue_manager) and self._delivery.refusal(packet, queue):
             return _STRANGER
         sequence, number = packet.sequence
         stream = self.streams.of(packet, queue)
@@ -133,6 +160,54 @@ class Arrivals:
         if reason is not None:
             self._final_acks.rejected(packet, reason)
         return Arrival(reason is None, stream)
+
+    def arrive_over_http(
+        self, packet: UserMessage, queue: QueueState, *, has_id: bool, stream: Place | None = None
+    ) -> Posted:
+        """Receiving a user message: [MC-MQSRM] 3.1.5.1.6, 3.1.5.1.11, 3.1.5.1.12.
+
+        The caller has checked that the queue takes messages of streams, or others. What is refused is neither
+        remembered nor moves its stream: the answer to the request says all that its sender gets to know.
+        """
+        try:
+            if stream is not None:
+                return self._take_posted_in_order(packet, queue, stream)
+            return self._take_posted_once(packet, queue, has_id=has_id)
+        except (InsufficientResourcesError, StoreFullError) as problem:
+            return Posted(Fate.NO_ROOM, f"there is no room for the message: {problem}")
+
+    def _take_posted_once(self, packet: UserMessage, queue: QueueState, *, has_id: bool) -> Posted:
+        """[MC-MQSRM] 3.1.5.1.11; the id is remembered in the commit of the message (SRMP-120)."""
+        if has_id and self.history.is_duplicate(packet.identity):
+            return Posted(Fate.DUPLICATE)
+        posted = self._take_posted(packet, queue)
+        if has_id and posted.fate is Fate.TAKEN:
+            self.history.remember(packet.identity, recoverable=packet.is_recoverable)
+        return posted
+
+    def _take_posted_in_order(self, packet: UserMessage, queue: QueueState, place: Place) -> Posted:
+        """[MC-MQSRM] 3.1.5.1.6.3"""
+        stream, (sequence, number) = place.stream, packet.sequence
+        if not stream.accepts(sequence, number, packet.previous_number, begins=place.begins):
+            self.streams.reject(stream)
+            return Posted(Fate.OUT_OF_ORDER)
+        if self.streams.is_early(stream, sequence):
+            self.streams.refuse(stream, sequence)
+            return Posted(Fate.DOUBTED, Doubt.EARLY_TIMESTAMP.meaning)
+        posted = self._take_posted(packet, queue)
+        if posted.fate is Fate.TAKEN:
+            self.streams.accept(stream, sequence, number, place.receipts_to)
+        return posted
+
+    def _take_posted(self, packet: UserMessage, queue: QueueState) -> Posted:
+        reason = self._delivery.refusal(packet, queue)
+        if reason is None:
+            self._delivery.accept_one(queue, Record(packet.data, self._core.seconds), packet)
+            return Posted(Fate.TAKEN)
+        if reason == MessageClass.NACK_Q_EXCEED_QUOTA:  # 200 would lose it (SRMP-016)
+            return Posted(Fate.NO_ROOM, f"{queue}: {reason.meaning}")
+        self._delivery.refuse(packet, reason, str(queue))
+        return Posted(Fate.REFUSED, reason.meaning)
 
     def _put(self, packet: UserMessage, queue: QueueState | None) -> MessageClass | None:
         """Inserting a Message into a Local Queue ([MS-MQQB] 3.1.5.8.8)."""

@@ -17,6 +17,7 @@ class Doubt(StrEnum):
     UNKNOWN_MESSAGE = "unknown_message"
     NOT_SENT = "not_sent"
     OTHER_QUEUE_MANAGER = "other_queue_manager"
+    OTHER_URL = "other_url"
     FOREIGN_SENDER = "foreign_sender"  # of a message
     EARLY_TIMESTAMP = "early_timestamp"  # of a message
     REFUSED_STRANGER = "refused_stranger"  # of a message
@@ -33,6 +34,7 @@ _MEANINGS = {
     Doubt.UNKNOWN_MESSAGE: "there is no such message",
     Doubt.NOT_SENT: "the message has not been sent",
     Doubt.OTHER_QUEUE_MANAGER: "the messages were sent to another queue manager",
+    Doubt.OTHER_URL: "it did not come to the URL that was given out for the stream",
     Doubt.FOREIGN_SENDER: "it has another sender; a router has to be in [routing] in_routing_servers",
     Doubt.EARLY_TIMESTAMP: "its sequence begins more than a day in the future; check the sender's clock",
     Doubt.REFUSED_STRANGER: "its queue refuses it, and too many unknown senders are remembered already",

@@ -16,6 +16,15 @@ from tiercel.wire import user_header
 from tiercel.wire.message import decode_destination
 from tiercel.wire.user_message import UserMessage
 
+_DEAD_LETTERS_OVER_HTTP = frozenset(
+    {
+        MessageClass.NACK_DELETED,
+        MessageClass.NACK_Q_PURGED,
+        MessageClass.NACK_RECEIVE_TIMEOUT,
+        MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER,
+    }
+)
+
 
 class Copies:
     def __init__(
@@ -42,20 +51,36 @@ class Copies:
             self._file(root.journal, record, packet)
 
     def journal_at_source(self, packet: UserMessage, record: Record) -> None:
-        """Keeps a message that this queue manager sent with positive journaling."""
-        if packet.source_queue_manager == self._identifier and packet.message_class not in ACKNOWLEDGEMENTS:
+        """Keeps a message that this queue manager sent with positive journaling.
+
+        One that came over HTTP is not kept: if it is ours, the outgoing queue has journaled it.
+        """
+        is_ours = packet.source_queue_manager == self._identifier and not packet.is_over_http
+        if is_ours and packet.message_class not in ACKNOWLEDGEMENTS:
             self._file(self._catalog.system(SystemQueue.JOURNAL), record, packet)
 
     def dead_letter(
         self, packet: UserMessage, record: Record, reason: MessageClass, queue: QueueState | None
     ) -> None:
         """Keeps a message that failed here, if its sender asked for it and it is ours to keep."""
+        if packet.is_over_http:
+            if queue is not None and not queue.is_outgoing:
+                self._dead_letter_over_http(packet, record, reason, queue)
+            return
         is_ours = packet.source_queue_manager == self._identifier
         # A message that a full queue refuses is kept here: its sender considers it delivered (MQQB T39).
         is_kept_here = reason == MessageClass.NACK_Q_EXCEED_QUOTA and not packet.is_transactional
         if not packet.flags & user_header.NEGATIVE_JOURNALING or not (is_ours or is_kept_here):
             return
         if _is_dead_letter(packet, reason):
+            self._file_dead_letter(packet, record, reason, queue)
+
+    def _dead_letter_over_http(
+        self, packet: UserMessage, record: Record, reason: MessageClass, queue: QueueState
+    ) -> None:
+        """[MC-MQSRM] 3.1.7.3.2: this computer keeps what failed in its queue; of a stream its sender does."""
+        is_asked = packet.flags & user_header.NEGATIVE_JOURNALING and not packet.is_transactional
+        if is_asked and reason in _DEAD_LETTERS_OVER_HTTP:
             self._file_dead_letter(packet, record, reason, queue)
 
     def final(self, queue: QueueState, packet: UserMessage, record: Record, code: int) -> None:

@@ -34,10 +34,12 @@ from tiercel.engine.outgoing_index import OutgoingIndex
 from tiercel.engine.peers import Peers
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.quotas import Quotas
+from tiercel.engine.receipts import Receipts
 from tiercel.engine.records import Record
 from tiercel.engine.resolver import Resolver
 from tiercel.engine.waiting import Waiting
 from tiercel.model.codes import Acknowledgements, MessageClass
+from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId
 from tiercel.model.limits import INFINITE
 from tiercel.wire import user_header
@@ -81,6 +83,14 @@ class Delivery:
         self.copies = Copies(core, catalog, resolver, quotas, numbering, self.waiting)
         self._acknowledgements = AdministrationAcks(core, catalog, resolver, numbering, self)
         self.final_acks = FinalAcks(core, catalog.queue_manager, resolver, numbering, self, peers)
+
+    def tell_by(self, receipts: Receipts) -> None:
+        """From now on, the senders of messages that came over HTTP are told by these receipts."""
+        self._acknowledgements.receipts = self.final_acks.receipts = receipts
+
+    def post(self, sent: UserMessage, name: FormatName) -> None:
+        """Puts an acknowledgement that the queue manager itself has made on its way."""
+        self._acknowledgements.post(sent, name)
 
     # Coming in.
 
@@ -156,9 +166,9 @@ class Delivery:
         self.accept_one(queue, Record(packet.data, self._core.seconds), packet)
         return None
 
-    def refuses(self, packet: UserMessage, queue: QueueState | None) -> bool:
-        """Whether `arrive` would refuse the message; nothing is changed."""
-        return self._admission.refusal(queue, packet) is not None
+    def refusal(self, packet: UserMessage, queue: QueueState | None) -> MessageClass | None:
+        """The class with which `arrive` would refuse the message; nothing is changed."""
+        return self._admission.refusal(queue, packet)
 
     # Ending.
 

@@ -214,6 +214,10 @@ class Engine:
         """Moves a damaged row of a protocol out of the way and logs it in the ledger."""
         self._core.set_aside_row(space, key, data, what, problem)
 
+    def new_guid(self) -> UUID:
+        """From the source of random numbers that the engine was given."""
+        return self._core.new_guid()
+
     @property
     def total_bytes(self) -> int:
         """The size of all messages, which the quota of the queue manager limits."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tiercel.engine.core import Core
 from tiercel.engine.numbering import Numbering
 from tiercel.engine.peers import Peers
+from tiercel.engine.receipts import NoReceipts, Receipts
 from tiercel.engine.records import Record
 from tiercel.engine.resolver import Resolver
 from tiercel.model.codes import MessageClass
@@ -39,10 +40,13 @@ class FinalAcks:
         self._delivery = delivery
         self._peers = peers
         self._own = encode_guid(queue_manager.identifier)
+        self.receipts: Receipts = NoReceipts()
 
     def removed(self, packet: UserMessage, reason: MessageClass) -> None:
         """The message left its queue; its sender hears of it if it has asked."""
-        if packet.wants_final_ack:
+        if packet.is_over_http:
+            self.receipts.ended(packet, reason)
+        elif packet.wants_final_ack:
             self.rejected(packet, reason)
 
     def rejected(self, packet: UserMessage, reason: MessageClass) -> None:

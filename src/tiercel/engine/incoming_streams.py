@@ -23,7 +23,8 @@ from tiercel.wire.structure import decode_guid, decode_tx_sequence_id, encode_gu
 from tiercel.wire.user_message import UserMessage
 
 _KEY = struct.Struct(">I16s")
-_VALUE = struct.Struct("<QIII")  # and then the name that the sender calls the queue by
+# And then the name that the sender calls the queue by; after a NUL, the URL for receipts, if there is one.
+_VALUE = struct.Struct("<QIII")
 _NO_QUEUE = 0
 _STREAMS_KEPT = 10_000  # in memory; the store has them all
 _FORGOTTEN_AFTER_S = 180 * 86400
@@ -40,17 +41,20 @@ class IncomingStream:
     reject_count: int = 0
     last_access: int = 0
     name: str = ""
+    receipts_to: str = ""  # the URL that its sender wants stream receipts at
     queue: QueueState | None = None
     refused: int = 0  # a sequence whose TimeStamp is too far in the future; not stored
 
     @classmethod
     def decode(cls, key: bytes, data: bytes) -> Self:
         sequence, number, rejects, accessed = _VALUE.unpack_from(data)
-        return cls(key, sequence, number, rejects, accessed, data[_VALUE.size :].decode())
+        name, _, receipts_to = data[_VALUE.size :].decode().partition("\0")
+        return cls(key, sequence, number, rejects, accessed, name, receipts_to)
 
     def encode(self) -> bytes:
         numbers = _VALUE.pack(self.sequence, self.number, self.reject_count, self.last_access)
-        return numbers + self.name.encode(errors="replace")
+        names = f"{self.name}\0{self.receipts_to}" if self.receipts_to else self.name
+        return numbers + names.encode(errors="replace")
 
     @property
     def slot(self) -> int:
@@ -60,11 +64,14 @@ class IncomingStream:
     def sender(self) -> UUID:
         return decode_guid(self.key[4:20])
 
-    def accepts(self, sequence: int, number: int, previous: int) -> bool:
-        """In order, with the gaps that expired messages leave (MQQB-150, MQQB-151)."""
+    def accepts(self, sequence: int, number: int, previous: int, *, begins: bool | None = None) -> bool:
+        """In order, with the gaps that expired messages leave (MQQB-150, MQQB-151).
+
+        `begins`: whether the message may begin a sequence; by default if it has none before it.
+        """
         if sequence == self.sequence:
             return number > self.number and previous <= self.number
-        return sequence > self.sequence and previous == 0
+        return sequence > self.sequence and (previous == 0 if begins is None else begins)
 
 
 class DamagedStreamError(Exception):
@@ -86,18 +93,24 @@ class IncomingStreams:
         """
         slot = _NO_QUEUE if queue is None else queue.slot
         key = _KEY.pack(slot, packet.data[16:32]) + self._digest(packet)
-        stream = self._streams.get(key)
-        if stream is None:
-            stored = None if queue is None else self._core.batch.get(Keyspace.INCOMING, key)
-            if stored and queue is not None:
-                stream = _decode(key, stored, queue)
-            else:
-                stream = IncomingStream(key, name=str(decode_destination(packet)))
-            stream.queue = queue
-            if len(self._streams) >= _STREAMS_KEPT:
-                self.flush()
-                self._streams.clear()
-            self._streams[key] = stream
+        return self._streams.get(key) or self._load(key, queue, decode_destination(packet))
+
+    def of_sender(self, sender: UUID, queue: QueueState, name: FormatName) -> IncomingStream:
+        """The stream of a sender that is not that of the message, as in SRMP (SRMP-137)."""
+        key = _KEY.pack(queue.slot, encode_guid(sender)) + _digest(name)
+        return self._streams.get(key) or self._load(key, queue, name)
+
+    def _load(self, key: bytes, queue: QueueState | None, name: FormatName | None) -> IncomingStream:
+        stored = None if queue is None else self._core.batch.get(Keyspace.INCOMING, key)
+        if stored and queue is not None:
+            stream = _decode(key, stored, queue)
+        else:
+            stream = IncomingStream(key, name=str(name))
+        stream.queue = queue
+        if len(self._streams) >= _STREAMS_KEPT:
+            self.flush()
+            self._streams.clear()
+        self._streams[key] = stream
         return stream
 
     def _digest(self, packet: UserMessage) -> bytes:
@@ -105,13 +118,7 @@ class IncomingStreams:
         spelled = packet.destination_bytes
         digest = self._digests.get(spelled)
         if digest is None:
-            name = decode_destination(packet)
-            # Its queue manager is ourselves, whether the packet says so or leaves it out.
-            if isinstance(name, PrivateFormatName):
-                canonical = f"private {name.number}"
-            else:
-                canonical = str(name).casefold()
-            digest = blake2b(canonical.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+            digest = _digest(decode_destination(packet))
             if len(self._digests) >= _STREAMS_KEPT:
                 self._digests.clear()
             self._digests[spelled] = digest
@@ -124,8 +131,12 @@ class IncomingStreams:
             if len(data) >= _VALUE.size and _VALUE.unpack_from(data)[3] < oldest:
                 self._core.batch.delete(Keyspace.INCOMING, key)
 
-    def accept(self, stream: IncomingStream, sequence: int, number: int) -> None:
-        """Only for what was accepted: a message out of order leaves the state alone (MQQB T03)."""
+    def accept(self, stream: IncomingStream, sequence: int, number: int, receipts_to: str = "") -> None:
+        """Only for what was accepted: a message out of order leaves the state alone (MQQB T03).
+
+        `receipts_to` comes with the first message of a sequence and holds for all of it.
+        """
+        stream.receipts_to = receipts_to or stream.receipts_to
         stream.sequence, stream.number, stream.reject_count, stream.refused = sequence, number, 0, 0
         self._touch(stream)
 
@@ -195,6 +206,12 @@ class IncomingStreams:
         for key in stored:
             self._core.batch.delete(Keyspace.INCOMING, key)
         return len({*stored, *(stream.key for stream in known)})
+
+
+def _digest(name: FormatName | None) -> bytes:
+    # The queue manager of a private name is ourselves, whether the packet says so or leaves it out.
+    canonical = f"private {name.number}" if isinstance(name, PrivateFormatName) else str(name).casefold()
+    return blake2b(canonical.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def _decode(key: bytes, stored: bytes, queue: QueueState) -> IncomingStream:

@@ -7,6 +7,7 @@ that an application has received; the carrier ends the flight with one of these 
     take         is in flight
     give_back    will be sent again
     delivered    left for good                      the journal, if positive journaling was asked for
+    refused      left for good                      the dead-letter queue, if asked for
     ordered      waits for its final ack, if one    none yet
                  was asked for, or left for good
     final_acked  left for good                      journal or dead-letter queue
@@ -34,6 +35,7 @@ from tiercel.engine.stream import SIZES, UNIDENTIFIED, Stream
 from tiercel.engine.transaction import Operation, give_places
 from tiercel.model.codes import NEGATIVE, MessageClass, OutgoingQueueState
 from tiercel.model.errors import IllegalOperationError, StoreDamagedError
+from tiercel.model.format_name import DirectFormatName
 from tiercel.model.identifiers import NULL_GUID, MessageId, SequenceInfo
 from tiercel.model.queue import OutgoingQueue
 from tiercel.store.interface import Keyspace
@@ -211,6 +213,12 @@ class Outgoing:
                 if packet.flags & user_header.POSITIVE_JOURNALING:
                     self._delivery.copies.journal_at_source(packet, record)
 
+    def refused(self, taken: Taken, reason: MessageClass) -> None:
+        """The next hop will never take the message."""
+        queue, lookup_id, record, packet = taken[:4]
+        if self._land(taken):
+            self._delivery.finish(queue, lookup_id, record, reason, packet)
+
     def ordered(self, run: Iterable[Taken]) -> None:
         """The destination has the messages, in order."""
         for taken in run:
@@ -240,8 +248,13 @@ class Outgoing:
     def _finish_ordered(self, taken: Taken) -> None:
         queue, lookup_id, record, packet = taken[:4]
         self._delivery.detach(queue, lookup_id, record, packet)
-        if packet.wants_final_ack:
+        if not _is_http(queue):
+            if packet.wants_final_ack:
+                self._await_final_ack(queue, record, packet)
+        elif packet.flags & user_header.NEGATIVE_JOURNALING:  # the only ones with a final receipt (SRMP-153)
             self._await_final_ack(queue, record, packet)
+        elif packet.flags & user_header.POSITIVE_JOURNALING:
+            self._delivery.copies.journal_at_source(packet, record)
 
     # Streams.
 
@@ -293,9 +306,9 @@ class Outgoing:
         return stream is not None and stream.confirms(sequence, number)
 
     def _place(self, packet: UserMessage) -> tuple[int, int]:
-        if packet.is_transactional and packet.comes_from(self._own):
+        if packet.is_transactional and packet.comes_from(self._own) and not packet.is_over_http:
             return packet.sequence
-        return 0, 0
+        return 0, 0  # of another queue manager, or passed on over HTTP with the stream of its sender
 
     def _set_stream(self, queue: QueueState, stream: Stream) -> None:
         self._streams[queue] = stream
@@ -384,6 +397,11 @@ class Outgoing:
         if stream is not None:
             stream.unread = max(stream.unread + change, 0)
             self._save(queue, stream)
+
+
+def _is_http(queue: QueueState) -> bool:
+    name = _outgoing_queue(queue).destination_format_name
+    return isinstance(name, DirectFormatName) and name.is_http
 
 
 def _outgoing_queue(state: QueueState) -> OutgoingQueue:

@@ -149,6 +149,10 @@ class Queues:
     def is_local(self, name: FormatName) -> bool:
         return self._resolver.is_local(name)
 
+    def is_own_name(self, computer: str) -> bool:
+        """Whether a name or address means this computer."""
+        return self._resolver.is_local_name(computer)
+
     def format_name(self, state: QueueState) -> FormatName:
         return self._catalog.format_name(state)
 

@@ -145,6 +145,12 @@ def _payload_part(content_id: str, content: bytes) -> Part:
     return Part(headers, content)
 
 
+def request_to(to: str, content_type: str, content: bytes, *headers: tuple[str, str]) -> HttpRequest:
+    """A request with content that was written elsewhere, for a message that is passed on."""
+    head = _head(to, "", content_type, len(content))
+    return HttpRequest(head._replace(headers=(*head.headers, *headers)), content)
+
+
 def _head(to: str, host: str, content_type: str, size: int) -> RequestHead:
     address = to.removeprefix(_MULTICAST)
     target, default = (request_target(to), host_of(to)) if is_url(to) else (address, address)

@@ -286,6 +286,11 @@ class UserMessage:
         return bool(self.flags & TRANSACTION_HEADER)
 
     @property
+    def is_over_http(self) -> bool:
+        """Whether it contains the HTTP request that brought it, or that is to carry it away."""
+        return bool(self.flags & ARRIVED_OVER_HTTP)
+
+    @property
     def hop_count(self) -> int:
         return self.flags & HOP_COUNT
 
@@ -354,16 +359,23 @@ class UserMessage:
         """Identifies the message: its source queue manager, its MessageID, and a checksum of its content.
 
         The checksum is there because ids are easy to guess: a stranger could use those of another sender for
-        messages of its own, and what the sender then sent would pass for duplicates.
+        messages of its own, and what the sender then sent would pass for duplicates. The HTTP request does
+        not count: proxies change its head.
         """
         data = self.data
-        checksum = crc32(data[self.properties_at : self._end], self.sent_time)
+        end = self._properties_end if self.flags & ARRIVED_OVER_HTTP else self._end
+        checksum = crc32(data[self.properties_at : end], self.sent_time)
         return b"".join((data[16:28], data[56:60], checksum.to_bytes(4, "little")))
 
     @property
     def identity_without_checksum(self) -> bytes:
         """As stores of format 1 have it."""
         return self.data[16:32] + self.data[56:60]
+
+    @property
+    def _properties_end(self) -> int:
+        label_end = self.properties_at + PROPERTIES.size + 2 * self._label_length
+        return label_end + self._extension_size + self._reserved_body_size
 
     @property
     def destination_bytes(self) -> bytes:

@@ -1,0 +1,42 @@
+"""The actions that the protocol asks of the owner of the sockets; they may run only after the commit."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Dial:
+    """Open a TCP connection, with TLS if `is_tls`: the certificate must be valid for the host.
+
+    Answered with `connected(connection, address)` or `connect_failed(connection, ...)`.
+    """
+
+    connection: int
+    host: str
+    port: int
+    is_tls: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    connection: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close the connection after everything written to it; further input is ignored."""
+
+    connection: int
+
+
+@dataclass(frozen=True, slots=True)
+class HttpEvent:
+    """Something for the log."""
+
+    event: str  # refused, dropped, doubted, failed, answered
+    address: str
+    queue: str = ""
+    reason: str = ""
+
+
+Action = Dial | Write | Close | HttpEvent

@@ -1,0 +1,45 @@
+"""State shared by the connections of one queue manager: settings, timers, the time, and pending actions."""
+
+from collections import Counter
+from itertools import count
+
+from tiercel.engine.timers import Timer, Timers
+from tiercel.srmp.actions import Action, Close, HttpEvent, Write
+from tiercel.srmp.settings import Settings
+
+_MS = 1000
+
+
+class Context:
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.timers = Timers()
+        self.now = 0.0
+        self.statuses: Counter[int] = Counter()  # of our answers, since the start
+        self.dropped: Counter[str] = Counter()  # messages answered with 200 and not kept, by reason
+        self.doubts: Counter[str] = Counter()  # receipts that were not believed, by reason
+        self._actions: list[Action] = []
+        self._numbers = count(1)
+
+    def new_connection(self) -> int:
+        return next(self._numbers)
+
+    def after(self, timer: Timer, milliseconds: float) -> None:
+        """Set a timer, or set it again."""
+        self.timers.set(timer, self.now + milliseconds / _MS)
+
+    def do(self, action: Action) -> None:
+        self._actions.append(action)
+
+    def write(self, connection: int, data: bytes) -> None:
+        self._actions.append(Write(connection, data))
+
+    def close(self, connection: int) -> None:
+        self._actions.append(Close(connection))
+
+    def tell(self, event: str, address: str = "", queue: object = "", reason: str = "") -> None:
+        self._actions.append(HttpEvent(event, address, str(queue), reason))
+
+    def take_actions(self) -> list[Action]:
+        actions, self._actions = self._actions, []
+        return actions

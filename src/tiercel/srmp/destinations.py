@@ -1,0 +1,70 @@
+"""Where a message that arrived goes: [MC-MQSRM] 3.1.5.1.3."""
+
+from ipaddress import ip_address
+from typing import NamedTuple
+
+from tiercel.engine.engine import Engine
+from tiercel.engine.queue_state import QueueState
+from tiercel.model.format_name import DirectFormatName
+from tiercel.srmp.context import Context
+from tiercel.srmp.queue_urls import read_url
+
+_ORDER_QUEUE = "private$\\order_queue$"
+
+
+class Destination(NamedTuple):
+    """A local queue, or, if `is_foreign`, a queue elsewhere to which the message is passed on."""
+
+    name: DirectFormatName
+    queue: QueueState | None = None
+    is_foreign: bool = False
+    problem: str = ""
+
+    @property
+    def is_order_queue(self) -> bool:
+        """Whether it takes stream receipts, and nothing else (SRMP-143)."""
+        return self.name.path.local_name.casefold() == _ORDER_QUEUE
+
+
+class Destinations:
+    def __init__(self, context: Context, engine: Engine) -> None:
+        self._context = context
+        self._engine = engine
+
+    def find(self, to: str) -> Destination:
+        """The destination of a message to a URL that was found valid."""
+        redirections = self._context.settings.redirections
+        name = read_url(to)
+        is_local = self.is_local(name)
+        if not is_local and redirections.store_and_forward:
+            return Destination(name, is_foreign=True)
+        redirected = redirections.inbound_of(to)
+        if redirected != to:
+            name = read_url(redirected)
+            is_local = self.is_local(name)
+            if not is_local:
+                return Destination(name, is_foreign=True)
+        if not is_local:
+            problem = f"{name.host[:80]!a} is not a name of this computer; add it to the aliases"
+            return Destination(name, problem=problem)
+        return self._local(name)
+
+    def _local(self, name: DirectFormatName) -> Destination:
+        found = Destination(name, self._engine.queues.find_local(name))
+        if found.queue is None and not found.is_order_queue:
+            return found._replace(problem=f"there is no queue {name.path.local_name[:80]!a}")
+        return found
+
+    def is_local(self, name: DirectFormatName) -> bool:
+        """Our names, configured aliases and addresses; everything else is foreign (SRMP-175)."""
+        host = name.host.casefold()
+        if host in {alias.casefold() for alias in self._context.settings.aliases}:
+            return True
+        return self._engine.queues.is_own_name(host) or _is_loopback(host)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,199 @@
+"""SRMP over HTTP for one queue manager: all its connections, and their shared state. [MC-MQSRM] 3.1.
+
+All inputs come between `begin` and `flush`, inside a batch of the engine; the resulting actions, among them
+the answers to requests, are returned by `take_actions`, after the commit.
+"""
+
+from collections import Counter
+
+from tiercel.engine.core import Effect
+from tiercel.engine.engine import Engine
+from tiercel.engine.queue_state import QueueState
+from tiercel.model.codes import ConnectionStatus, MessageClass
+from tiercel.model.format_name import DirectFormatName, FormatName
+from tiercel.srmp.actions import Action, Close
+from tiercel.srmp.context import Context
+from tiercel.srmp.incoming_connection import IncomingConnection
+from tiercel.srmp.queue_sender import QueueSender
+from tiercel.srmp.receipt_reader import ReceiptReader
+from tiercel.srmp.receipt_sender import ReceiptSender
+from tiercel.srmp.receipt_tokens import ReceiptTokens
+from tiercel.srmp.receiver import Receiver
+from tiercel.srmp.requests_out import RequestWriter
+from tiercel.srmp.settings import Settings
+from tiercel.srmp.stream_receipts import StreamReceipts
+
+
+class SrmpProtocol:
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self._engine = engine
+        self._context = context = Context(settings)
+        receipts = ReceiptSender(engine)
+        engine.delivery.tell_by(receipts)
+        tokens = ReceiptTokens(engine)
+        self._writer = RequestWriter(context, engine, tokens)
+        self._receiver = Receiver(
+            context,
+            engine,
+            ReceiptReader(context, engine, tokens, self._confirmed),
+            StreamReceipts(context, receipts.confirm),
+        )
+        self._queues = engine.carriers.register(self)
+        self._incoming: dict[int, IncomingConnection] = {}
+        self._dialled: dict[int, QueueSender] = {}
+        self._senders: dict[QueueState, QueueSender] = {}
+        self._resting: dict[QueueSender, None] = {}
+
+    # The batch.
+
+    def begin(self, now: float) -> None:
+        """`now` is monotonic, in seconds."""
+        self._context.now = max(now, self._context.now)
+
+    def flush(self) -> None:
+        """Before the commit: run the timers, and send what is ready."""
+        self._context.timers.run(self._context.now)
+        while ready := self._queues.take_ready():
+            for queue in ready:
+                self._sender(queue).serve()
+        self._retire()
+
+    def finish(self, effects: list[Effect]) -> list[Effect]:
+        return effects
+
+    def take_actions(self) -> list[Action]:
+        return self._context.take_actions()
+
+    @property
+    def next_deadline(self) -> float | None:
+        if self._queues.has_ready:
+            return self._context.now
+        return self._context.timers.next_deadline
+
+    @property
+    def statuses(self) -> Counter[int]:
+        """Our answers by status code, since the start."""
+        return self._context.statuses
+
+    @property
+    def dropped(self) -> Counter[str]:
+        """Messages that were answered with 200 and not kept, by reason, since the start."""
+        return self._context.dropped
+
+    @property
+    def doubts(self) -> Counter[str]:
+        """Receipts that were not believed, by reason, since the start."""
+        return self._context.doubts
+
+    # Inputs: network events, reported by the owner of the sockets.
+
+    def stop(self) -> None:
+        """Close every connection, and dial no more."""
+        for sender in self._senders.values():
+            sender.stop()
+        for connection in list(self._incoming.values()):
+            connection.close()
+
+    def change_settings(self, settings: Settings) -> None:
+        self._context.settings = settings
+
+    def accepted(self, address: str) -> int:
+        """A client connected; returns the number of the connection."""
+        number = self._context.new_connection()
+        self._incoming[number] = IncomingConnection(
+            self._context, number, address, self._receiver.receive, self._forget
+        )
+        return number
+
+    def _forget(self, connection: int) -> None:
+        self._incoming.pop(connection, None)
+
+    def connected(self, connection: int, address: str) -> None:
+        """A `Dial` succeeded."""
+        sender = self._sender_of(connection)
+        if sender is None:
+            self._dialled.pop(connection, None)
+            self._context.do(Close(connection))
+        else:
+            sender.connected(address)
+
+    def connect_failed(
+        self, connection: int, status: ConnectionStatus, error: int = 0, reason: str = ""
+    ) -> None:
+        """A `Dial` failed: no such host, no connection, or a certificate that is not valid."""
+        sender = self._sender_of(connection)
+        self._dialled.pop(connection, None)
+        if sender is not None:
+            sender.connect_failed(status, error, reason)
+
+    def received(self, connection: int, data: bytes) -> None:
+        if (incoming := self._incoming.get(connection)) is not None:
+            incoming.receive(data)
+        elif (sender := self._sender_of(connection)) is not None:
+            sender.receive(data)
+
+    def disconnected(self, connection: int, error: int = 0) -> None:
+        """The connection ended, but not by a `Close`; `error` if it was not closed in order."""
+        if (incoming := self._incoming.get(connection)) is not None:
+            incoming.disconnected()
+        sender = self._sender_of(connection)
+        self._dialled.pop(connection, None)
+        if sender is not None:
+            sender.disconnected(error)
+
+    # Sending.
+
+    def _sender(self, queue: QueueState) -> QueueSender:
+        sender = self._senders.get(queue)
+        if sender is None:
+            sender = self._senders[queue] = QueueSender(
+                self._context,
+                self._engine,
+                self._queues,
+                self._writer,
+                queue,
+                self._dialled,
+                self._rested,
+            )
+        return sender
+
+    def _sender_of(self, connection: int) -> QueueSender | None:
+        """The queue that still uses a connection; one that it has closed may have bytes under way."""
+        sender = self._dialled.get(connection)
+        return sender if sender is not None and sender.connection == connection else None
+
+    def _confirmed(self, queue: QueueState, number: int) -> None:
+        """A stream receipt for messages of the queue arrived, and is believed."""
+        sender = self._sender(queue)
+        sender.stream.confirmed(number)
+        self._rested(sender)
+        self._engine.outgoing.wake(queue)
+
+    def _rested(self, sender: QueueSender) -> None:
+        self._resting[sender] = None
+
+    def _retire(self) -> None:
+        """Release outgoing queues that have nothing to send."""
+        resting, self._resting = self._resting, {}
+        for sender in resting:
+            queue = sender.queue
+            if queue.is_deleted or (sender.is_at_rest and self._engine.outgoing.retire(queue)):
+                self._senders.pop(queue, None)
+
+    # Called by the engine, as a carrier.
+
+    kinds = ("DIRECT=HTTP", "DIRECT=HTTPS")
+
+    @staticmethod
+    def carries(name: FormatName) -> bool:
+        return isinstance(name, DirectFormatName) and name.is_http
+
+    def paused(self, queue: QueueState) -> None:
+        self._sender(queue).pause()
+
+    def resumed(self, queue: QueueState) -> None:
+        self._sender(queue).resume()
+
+    def message_failed(self, queue: QueueState, reason: MessageClass) -> None:
+        """A message that asks for encryption cannot leave: SRMP has none but TLS."""
+        self._context.tell("failed", "", queue, reason.meaning)

@@ -1,0 +1,55 @@
+"""The requests that carry our messages away: [MC-MQSRM] 3.1.7.2.4."""
+
+from tiercel.engine.engine import Engine
+from tiercel.engine.outgoing import Taken
+from tiercel.model.format_name import DirectFormatName, DirectProtocol
+from tiercel.srmp.context import Context
+from tiercel.srmp.message import envelope_of
+from tiercel.srmp.queue_urls import write_url
+from tiercel.srmp.receipt_tokens import ReceiptTokens
+from tiercel.srmp.request import write_srmp
+from tiercel.wire.message import decode_message
+from tiercel.wire.soap_header import CompoundMessageHeader
+
+_RECEIPTS_PATH = "/MSMQ/PRIVATE$/order_queue$"
+
+
+class RequestWriter:
+    def __init__(self, context: Context, engine: Engine, tokens: ReceiptTokens) -> None:
+        self._context = context
+        self._identifier = engine.queue_manager.identifier
+        self._tokens = tokens
+
+    def write(self, taken: Taken, previous: int) -> bytes:
+        """The request of a message; `previous` is the number before it in its stream.
+
+        The same at every attempt but for `previous`: id, sentAt and number stay (SRMP-044, SRMP-154).
+        """
+        if (stored := taken.packet.other(CompoundMessageHeader)) is not None:
+            return stored.data  # a receipt, or a message that is passed on
+        message = decode_message(taken.packet)
+        name, receipts_url = message.destination_queue, ""
+        assert isinstance(name, DirectFormatName)
+        if taken.number:
+            message.previous_tx_sequence_number = previous
+            if taken.number == 1:
+                receipts_url = self.receipts_url(name, taken.sequence)
+        envelope = envelope_of(message, stream_sender=self._identifier, receipts_url=receipts_url)
+        return write_srmp(
+            envelope,
+            message.body or None,
+            message.extension or None,
+            content_guid=self._identifier,
+            boundary=message.id.uniquifier,
+        ).encode()
+
+    def receipts_url(self, name: DirectFormatName, sequence: int) -> str:
+        """`sendReceiptsTo` for a stream to `name`: SRMP-069, SRMP-070."""
+        url = self._context.settings.redirections.receipts_url(write_url(name), self.own_url(name))
+        return self._tokens.added_to(url, sequence)
+
+    def own_url(self, name: DirectFormatName) -> str:
+        """Our order queue, with the scheme of the destination; empty without such a listener (SRMP-022)."""
+        settings = self._context.settings
+        base = settings.https_url if name.protocol is DirectProtocol.HTTPS else settings.http_url
+        return base and base.rstrip("/") + _RECEIPTS_PATH

@@ -1,0 +1,268 @@
+"""Requests that arrive: their answers, and what becomes of their messages. [MC-MQSRM] 3.1.5.1."""
+
+import pytest
+
+from tiercel.model.codes import MessageClass
+from tiercel.security.descriptor import SecurityDescriptor
+from tiercel.srmp.http_request import HttpRequest, RequestHead
+from tiercel.srmp.message import read_message
+from tiercel.srmp.settings import Settings
+
+from .test_bad_input import MUTANTS, with_envelope
+from .vectors import BAD, changed, load, read
+from .world import Side
+
+OK, BAD_REQUEST, ERROR = 200, 400, 500
+
+
+@pytest.fixture
+def side() -> Side:
+    side = Side(name="MACHINE2")
+    side.create("simpleq")
+    side.create("tsimpleq", transactional=True)
+    return side
+
+
+def envelope(data: bytes) -> bytes:
+    """A request with this envelope and no body."""
+    head = RequestHead("POST", "/msmq/private$/q", (("Content-Type", "text/xml"),))
+    request = HttpRequest(head, data)
+    headers = (*head.headers, ("Content-Length", f"{len(data)}"))
+    return request._replace(head=head._replace(headers=headers)).encode()
+
+
+def state(side: Side) -> tuple[int, int, int]:
+    """What a request may leave behind: messages, remembered ids, streams."""
+    boxes = [side.box("simpleq"), side.box("tsimpleq")]
+    return (
+        sum(box.state.count for box in boxes),
+        len(side.engine.arrivals.history),
+        len(side.run(side.engine.arrivals.streams.all)),
+    )
+
+
+class TestAMessageThatIsTaken:
+    @pytest.mark.conformance("SRMP-013", "SRMP-112", "SRMP-124")
+    def test_is_in_its_queue_with_its_properties(self, side: Side) -> None:
+        assert side.post(load("02_msmq_element")) == OK
+        message = side.box("simpleq").receive()
+        expected = read_message(read("02_msmq_element"), int(side.now))
+        names = ("label", "body", "priority", "correlation_id", "response_queue", "message_class", "id")
+        for name in (*names, "sent_time", "arrival_time", "time_to_reach_queue", "soap_envelope"):
+            assert getattr(message, name) == getattr(expected, name), name
+        assert message.soap_compound_message == load("02_msmq_element")
+
+    @pytest.mark.conformance("SRMP-013", "SRMP-056")
+    def test_is_answered_after_the_commit(self, side: Side) -> None:
+        """Nothing is written while the batch is open."""
+        connection = side.run(lambda: side.srmp.accepted("192.0.2.7"))
+        side.node.begin()
+        side.srmp.received(connection, load("02_msmq_element"))
+        side.srmp.flush()
+        assert side.actions == []
+        side.node.commit()
+        assert [data.partition(b"\r\n")[0] for data in side.sent()] == [b"HTTP/1.1 200 OK"]
+
+    @pytest.mark.conformance("SRMP-004", "SRMP-138")
+    @pytest.mark.parametrize(
+        "to",
+        ["private$/simpleq", "PRIVATE$/SIMPLEQ", "private%24/simpleq", "private$/simpleq?senderstream=x"],
+    )
+    def test_is_found_by_every_spelling_of_its_queue(self, side: Side, to: str) -> None:
+        assert side.post(envelope(changed("02_msmq_element", "private$/simpleQ", to))) == OK
+        assert side.box("simpleq").state.count == 1
+
+    @pytest.mark.conformance("SRMP-053")
+    def test_may_be_late(self, side: Side) -> None:
+        assert side.post(load("01_simple")) == OK
+        assert side.box("simpleq").state.count == 1
+
+    @pytest.mark.conformance("SRMP-053")
+    def test_may_not_be_late_in_strict_mode(self) -> None:
+        side = Side(name="MACHINE2", settings=Settings(drop_expired=True))
+        side.create("simpleq")
+        assert side.post(load("01_simple")) == OK
+        assert side.box("simpleq").state.count == 0
+        assert [line.reason for line in side.discards()] == ["dropped: it arrived after its time"]
+
+    @pytest.mark.conformance("SRMP-055", "SRMP-101")
+    def test_survives_if_it_is_durable(self, side: Side) -> None:
+        side.post(load("01_simple"), load("04a_stream_msg1"))
+        side.kill()
+        assert (side.box("simpleq").state.count, side.box("tsimpleq").bodies()) == (0, [b"First Message"])
+
+
+class TestAMessageThatCameBefore:
+    @pytest.mark.conformance("SRMP-118")
+    def test_is_dropped_and_answered_alike(self, side: Side) -> None:
+        assert [side.post(load("02_msmq_element")) for _ in range(2)] == [OK, OK]
+        assert side.box("simpleq").state.count == 1
+
+    @pytest.mark.conformance("SRMP-118")
+    def test_is_recognised_though_a_proxy_changed_the_head(self, side: Side) -> None:
+        side.post(load("02_msmq_element"))
+        side.post(load("02_msmq_element").replace(b"\r\n", b"\r\nX-Forwarded-For: 192.0.2.3\r\n", 1))
+        assert side.box("simpleq").state.count == 1
+
+    @pytest.mark.conformance("SRMP-100", "SRMP-118", "SRMP-120")
+    def test_is_recognised_after_a_crash(self, side: Side) -> None:
+        durable = changed("02_msmq_element", "</properties>", "</properties><services><durable/></services>")
+        side.post(envelope(durable))
+        side.kill()
+        assert side.post(envelope(durable)) == OK
+        assert side.box("simpleq").state.count == 1
+
+    @pytest.mark.conformance("SRMP-118")
+    def test_is_taken_again_without_an_id_of_its_own(self, side: Side) -> None:
+        side.post(load("01_simple"))
+        side.post(load("01_simple"))
+        assert side.box("simpleq").state.count == 2
+
+
+class TestABadRequest:
+    @pytest.mark.conformance("SRMP-014", "SRMP-111")
+    @pytest.mark.parametrize("name", [name for name in BAD if "boundary" not in name])
+    def test_of_the_vectors_leaves_nothing_behind(self, side: Side, name: str) -> None:
+        assert side.post(load(name)) == BAD_REQUEST
+        assert state(side) == (0, 0, 0)
+
+    @pytest.mark.conformance("SRMP-014", "SRMP-034", "SRMP-111")
+    @pytest.mark.parametrize(
+        ("name", "old", "new"), MUTANTS, ids=[f"{new[:30]} for {old[:30]}" for _, old, new in MUTANTS]
+    )
+    def test_with_one_fault_leaves_nothing_behind(self, side: Side, name: str, old: str, new: str) -> None:
+        assert side.post(with_envelope(name, changed(name, old, new)).encode()) == BAD_REQUEST
+        assert state(side) == (0, 0, 0)
+
+
+class TestADestination:
+    @pytest.mark.conformance("SRMP-015")
+    @pytest.mark.parametrize(
+        ("name", "old", "new"),
+        [
+            ("02_msmq_element", "simpleQ", "nowhere"),
+            ("02_msmq_element", "//machine2", "//elsewhere"),
+            ("02_msmq_element", "simpleQ", "tsimpleq"),
+            ("04a_stream_msg1", "tsimpleq", "simpleq"),
+            ("02_msmq_element", "simpleQ", "order_queue$"),
+        ],
+        ids=["unknown", "foreign", "plain to transactional", "stream to plain", "order queue"],
+    )
+    def test_that_cannot_take_the_message_is_refused(self, side: Side, name: str, old: str, new: str) -> None:
+        assert side.post(envelope(changed(name, old, new))) == BAD_REQUEST
+        assert state(side) == (0, 0, 0)
+
+    @pytest.mark.conformance("SRMP-169", "SRMP-175")
+    @pytest.mark.parametrize(
+        ("host", "status"),
+        [
+            ("machine2", OK),
+            ("MACHINE2", OK),
+            ("machine2.example.test", OK),
+            ("localhost", OK),
+            ("127.0.0.1", OK),
+            ("[::1]:8080", OK),
+            ("192.0.2.1", OK),
+            ("public.example", OK),
+            ("192.0.2.99", BAD_REQUEST),
+            ("machine22", BAD_REQUEST),
+        ],
+    )
+    def test_is_local_by_name_alias_or_address(self, host: str, status: int) -> None:
+        side = Side(name="MACHINE2", settings=Settings(aliases=("Public.example",)))
+        side.create("simpleq")
+        assert side.post(envelope(changed("02_msmq_element", "//machine2", f"//{host}"))) == status
+
+
+class TestAMessageThatIsNotKept:
+    @pytest.mark.conformance("SRMP-123")
+    def test_is_answered_with_200_if_the_sender_has_no_access(self, side: Side) -> None:
+        side.box("simpleq").set(security=SecurityDescriptor.parse("O:SYG:SYD:(A;;GA;;;SY)").encode())
+        assert side.post(load("02_msmq_element")) == OK
+        assert state(side) == (0, 0, 0)
+        assert side.discarded() == [MessageClass.NACK_ACCESS_DENIED]
+        assert [event.event for event in side.events] == ["dropped"]
+        assert side.srmp.dropped == {"refused": 1}
+
+    @pytest.mark.conformance("SRMP-117")
+    def test_is_answered_with_200_if_its_kind_is_unknown(self, side: Side) -> None:
+        assert side.post(envelope(changed("02_msmq_element", "<Class>0<", "<Class>1<"))) == OK
+        assert state(side) == (0, 0, 0)
+        assert [line.reason for line in side.discards()] == ["dropped: its kind is unknown"]
+
+    @pytest.mark.conformance("SRMP-117")
+    def test_is_kept_if_its_class_is_of_an_application(self, side: Side) -> None:
+        assert side.post(envelope(changed("02_msmq_element", "<Class>0<", "<Class>256<"))) == OK
+        assert side.box("simpleq").receive().message_class == 0x100
+
+
+class TestNoRoom:
+    @pytest.mark.conformance("SRMP-016")
+    def test_in_the_queue_keeps_the_message_with_its_sender(self, side: Side) -> None:
+        side.box("simpleq").set(quota_kib=0)
+        assert side.post(load("02_msmq_element")) == ERROR
+        assert state(side) == (0, 0, 0)
+        side.box("simpleq").set(quota_kib=100)
+        assert side.post(load("02_msmq_element")) == OK
+        assert side.box("simpleq").state.count == 1
+
+    @pytest.mark.conformance("SRMP-016")
+    def test_in_the_queue_manager_keeps_the_message_with_its_sender(self, side: Side) -> None:
+        side.set(queue_manager_quota_kib=0)
+        assert side.post(load("04a_stream_msg1")) == ERROR
+        assert side.box("tsimpleq").state.count == 0
+        side.set(queue_manager_quota_kib=1000)
+        assert side.post(load("04a_stream_msg1")) == OK
+        assert side.box("tsimpleq").state.count == 1
+
+
+@pytest.mark.conformance("SRMP-196")
+def test_a_hardened_queue_manager_takes_messages_over_http(side: Side) -> None:
+    side.set(hardened_security=True)
+    side.restart()
+    assert side.post(load("02_msmq_element")) == OK
+    assert side.box("simpleq").state.count == 1
+
+
+class TestHttp:
+    @pytest.mark.parametrize(
+        ("request_", "status"),
+        [
+            (b"GET /msmq/private$/q HTTP/1.1\r\nHost: h\r\n\r\n", 405),
+            (b"POST /else HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", 404),
+            (b"POST /msmq/private$/q HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", 400),
+            (b"POST /msmq/q HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+            (b"nonsense\r\n\r\n", 400),
+        ],
+    )
+    def test_other_requests_get_the_usual_answers(self, side: Side, request_: bytes, status: int) -> None:
+        assert side.post(request_) == status
+
+    def test_a_chunked_request_is_taken(self, side: Side) -> None:
+        head, _, body = load("02_msmq_element").partition(b"\r\n\r\n")
+        lines = [line for line in head.split(b"\r\n") if not line.startswith(b"Content-Length")]
+        chunks = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+        assert side.post(b"\r\n".join([*lines, b"Transfer-Encoding: chunked", b"", chunks])) == OK
+
+    def test_a_client_that_waits_is_told_to_go_on(self, side: Side) -> None:
+        head, _, body = load("02_msmq_element").partition(b"\r\n\r\n")
+        connection = side.run(lambda: side.srmp.accepted("192.0.2.7"))
+        side.run(lambda: side.srmp.received(connection, head + b"\r\nExpect: 100-continue\r\n\r\n"))
+        assert side.sent() == [b"HTTP/1.1 100 Continue\r\n\r\n"]
+        side.run(lambda: side.srmp.received(connection, body))
+        assert [data[:12] for data in side.sent()] == [b"HTTP/1.1 200"]
+
+    def test_an_old_client_gets_one_answer_and_the_end(self, side: Side) -> None:
+        connection = side.run(lambda: side.srmp.accepted("192.0.2.7"))
+        data = load("02_msmq_element").replace(b"HTTP/1.1", b"HTTP/1.0", 1)
+        side.run(lambda: side.srmp.received(connection, data))
+        assert b"Connection: close" in side.sent()[0]
+        assert side.closed() == [connection]
+
+    def test_a_request_that_never_ends_costs_its_connection(self, side: Side) -> None:
+        connection = side.run(lambda: side.srmp.accepted("192.0.2.7"))
+        for byte in load("02_msmq_element")[:70]:
+            side.run(lambda byte=byte: side.srmp.received(connection, bytes((byte,))))  # type: ignore[misc]
+            side.sleep(1)
+        assert [data[:12] for data in side.sent()] == [b"HTTP/1.1 408"]
+        assert side.closed() == [connection]
