@@ -13,6 +13,7 @@ from tiercel.engine.outgoing import Taken
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import ConnectionStatus, MessageClass, OutgoingQueueState
 from tiercel.model.format_name import DirectFormatName, FormatName
+from tiercel.model.message import Message
 from tiercel.model.queue import OutgoingQueue
 from tiercel.wire.user_message import UserMessage
 
@@ -55,6 +56,8 @@ class HttpCarrier:
     @staticmethod
     def carries(name: FormatName) -> bool:
         return isinstance(name, DirectFormatName) and name.is_http
+
+    def check(self, message: Message) -> None: ...
 
     def paused(self, queue: QueueState) -> None:
         """A post that is under way ends as it may."""

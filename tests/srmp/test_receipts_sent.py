@@ -318,7 +318,13 @@ class TestFinalStreamReceipts:
         side.sleep(0.6)
         receipts(side)
         box = side.box("tsimpleq")
-        {"read": box.receive, "purge": box.purge, "delete": box.delete}[how]()
+        match how:
+            case "read":
+                box.receive()
+            case "purge":
+                box.purge()
+            case _:
+                box.delete()
         (found,) = receipts(side)
         assert found.msmq is not None
         assert found.stream_receipt is not None

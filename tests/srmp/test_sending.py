@@ -3,7 +3,16 @@
 import pytest
 
 from engine.harness import Box
-from tiercel.model.codes import ConnectionStatus, MessageClass, OutgoingQueueState, QueueAccess
+from tiercel.model.codes import (
+    Acknowledgements,
+    ConnectionStatus,
+    MessageClass,
+    OutgoingQueueState,
+    QueueAccess,
+)
+from tiercel.model.errors import IllegalPropertyValueError, UnsupportedFormatNameOperationError
+from tiercel.model.format_name import FormatName
+from tiercel.srmp.actions import Dial
 from tiercel.srmp.http_request import read_http_request
 from tiercel.srmp.request import SrmpRequest, read_srmp
 from tiercel.srmp.settings import Settings
@@ -277,13 +286,32 @@ class TestPause:
         assert bodies(side) == [b"1", b"2", b"3"]
 
 
+class TestASendThatIsRefused:
+    @pytest.mark.conformance("SRMP-022")
+    def test_a_stream_to_https_needs_a_listener_for_its_receipts(self, side: Side) -> None:
+        box = side.box("DIRECT=HTTPS://there/msmq/private$/q")
+        transaction = side.begin()
+        with pytest.raises(UnsupportedFormatNameOperationError, match="there is no https listener here"):
+            box.send(b"1", transaction=transaction)
+        box.send(b"2")
+        assert box.state.count == 1
+
+    @pytest.mark.conformance("SRMP-061")
+    def test_receipts_need_an_http_name(self, side: Side, box: Box) -> None:
+        admin = FormatName.parse(r"DIRECT=OS:here\private$\admin")
+        with pytest.raises(IllegalPropertyValueError, match="can only go to an HTTP name"):
+            box.send(b"1", acknowledgements=Acknowledgements.POS_ARRIVAL, administration_queue=admin)
+        box.send(b"2", acknowledgements=Acknowledgements.NEG_ARRIVAL, administration_queue=admin)
+        assert box.state.count == 1
+
+
 @pytest.mark.conformance("SRMP-160")
 def test_a_message_to_several_queues_is_one_request_each(side: Side) -> None:
     names = [f"DIRECT=HTTP://h{number}/msmq/q" for number in (1, 2)]
     side.box(",".join(names)).send(b"1")
     sent = []
     for _ in names:
-        dial = next(each for each in side.actions if hasattr(each, "host"))
+        dial = next(each for each in side.actions if isinstance(each, Dial))
         side.actions.remove(dial)
         side.run(lambda dial=dial: side.srmp.connected(dial.connection, ""))  # type: ignore[misc]
     for request in requests(side):

@@ -29,6 +29,7 @@ from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import ConnectionStatus, MessageClass, OutgoingQueueState
 from tiercel.model.errors import ComputerDoesNotSupportEncryptionError
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName, PrivateFormatName
+from tiercel.model.message import Message
 from tiercel.model.queue import OutgoingQueue
 from tiercel.wire.order_ack import (
     FINAL_ACK_CLASSES_FROM,
@@ -486,6 +487,9 @@ class BinaryProtocol:
         if isinstance(name, DirectFormatName):
             return name.protocol in _BY_TCP
         return isinstance(name, PrivateFormatName)
+
+    def check(self, message: Message) -> None:
+        """Every message that a packet can have is carried."""
 
     def paused(self, queue: QueueState) -> None:
         """Pause Queue Event: the peer may send one message at a time, and the session may end as idle.

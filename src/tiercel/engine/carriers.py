@@ -15,6 +15,7 @@ from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import ConnectionStatus, MessageClass, OutgoingQueueState
 from tiercel.model.errors import UnsupportedFormatNameOperationError
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
+from tiercel.model.message import Message
 from tiercel.model.queue import ConnectionHistoryEntry, OutgoingQueue
 
 _HISTORY_KEPT = 100
@@ -28,6 +29,9 @@ class Carrier(Protocol):
         """The kinds of names that it carries, for people: DIRECT=OS, PRIVATE."""
 
     def carries(self, name: FormatName) -> bool: ...
+
+    def check(self, message: Message) -> None:
+        """Raises when the protocol cannot carry a message that an application sends to such a name."""
 
     def paused(self, queue: QueueState) -> None:
         """An administrator paused the queue: nothing more of it may leave ([MS-MQDMPR] 3.1.7.2.3)."""
@@ -45,6 +49,8 @@ class AbsentCarrier:
     def __init__(self, carries: Callable[[FormatName], bool], kinds: tuple[str, ...]) -> None:
         self.carries = carries
         self.kinds = kinds
+
+    def check(self, message: Message) -> None: ...
 
     def paused(self, queue: QueueState) -> None: ...
 
@@ -98,6 +104,11 @@ class Carriers:
             kinds = [kind for carrier in self for kind in carrier.kinds]
             fix = f"use a name of another kind ({', '.join(kinds)})"
             raise UnsupportedFormatNameOperationError(str(name), problem=problem, fix=fix)
+
+    def check_message(self, queue: QueueState, message: Message) -> None:
+        """Raises when the carrier of an outgoing queue cannot carry the message."""
+        if (found := self._of(queue)) is not None:
+            found.carrier.check(message)
 
     def assign(self) -> None:
         """Gives the outgoing queues that got messages to their carriers."""

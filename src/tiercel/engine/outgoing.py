@@ -43,7 +43,7 @@ from tiercel.wire import user_header
 from tiercel.wire.message import decode_destination
 from tiercel.wire.order_ack import FinalAckBody
 from tiercel.wire.structure import decode_tx_sequence_id, encode_guid, encode_tx_sequence_id
-from tiercel.wire.user_message import UserMessage
+from tiercel.wire.user_message import UserMessage, placed
 
 
 class Taken(NamedTuple):
@@ -281,6 +281,26 @@ class Outgoing:
         stream.begin(self._ids.next())
         self._set_stream(queue, stream)
         return stream
+
+    def begin_anew(self, queue: QueueState) -> None:
+        """Move the messages of a stream to a new sequence, in which the first of them is the first.
+
+        For a transport whose receivers must see the first message of a sequence (SRMP-155). Only while none
+        of the messages was on the wire: one that the receiver has would be doubled. Raises StoreFullError.
+        """
+        old = self._streams[queue]
+        self._core.reserve_to_move(queue.count, queue.size_bytes)
+        numbered = old.sequence
+        stream = self._begin_sequence(queue, old)
+        for lookup_id, data in queue.available(self._core):
+            record = queue.decode(self._core, lookup_id, data)
+            if record is None or self._place(UserMessage(record.packet))[0] != numbered:
+                continue
+            packet = placed(record.packet, stream.sequence, stream.number + 1, stream.number, 0)
+            stream.number += 1
+            self._index.take_recent(queue, lookup_id)
+            queue.replace(self._core, lookup_id, record._replace(packet=packet))
+        self._save(queue, stream)
 
     def doubt_order_ack(self, sequence: int, number: int, speaker: UUID) -> Doubt | None:
         """Why an OrderAck of the queue manager `speaker` is not believed; None if it is."""

@@ -232,6 +232,10 @@ class QueueState:
             core.reserve(len(record.packet))
             core.batch.put(_MESSAGES, message_key(self.slot, lookup_id), record.encode())
 
+    def replace(self, core: Core, lookup_id: int, record: Record) -> None:
+        """Stores a message of the store again, with a packet of the same size; there is room for it."""
+        core.batch.put(_MESSAGES, message_key(self.slot, lookup_id), record.encode())
+
     def get(self, core: Core, lookup_id: int) -> Record | None:
         express: Record | None = self.express.get(lookup_id)
         if express is not None or not self.stored_count or not 0 <= lookup_id <= LAST_LOOKUP_ID:

@@ -23,6 +23,7 @@ from tiercel.model.format_name import (
     PublicFormatName,
     UnreadableFormatName,
 )
+from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
 
 _HERE: Final = (".", "localhost")  # every computer takes these names for its own
@@ -99,6 +100,10 @@ class Resolver:
         if not for_acknowledgements:
             self._catalog.use_outgoing(state)
         return state
+
+    def check_carried(self, queue: QueueState, message: Message) -> None:
+        """Raises when the message cannot leave this computer by an outgoing queue."""
+        self._carriers.check_message(queue, message)
 
     def queue_path(self, name: FormatName) -> tuple[str, str]:
         """Get Queue Path: the path name and the computer of a queue ([MS-MQDMPR] 3.1.7.1.26)."""

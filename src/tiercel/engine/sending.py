@@ -71,6 +71,8 @@ class Sending:
         if transaction is not None:
             transaction.check_active()
         self._address(opened, message, self._numbering.new_message_id(), transaction)
+        if queue.is_outgoing:
+            self._resolver.check_carried(queue, message)
         packet = encode_message(message)
         self._refuse_misfits(queue, transaction, (message,), (packet,))
         size = len(packet)
@@ -97,6 +99,8 @@ class Sending:
         packets: list[bytes] = []
         for message, identifier in zip(messages, ids, strict=True):
             self._address(opened, message, identifier, transaction)
+            if queue.is_outgoing:
+                self._resolver.check_carried(queue, message)
             packets.append(encode_message(message))  # at once: one object may stand for several messages
         self._refuse_misfits(queue, transaction, messages, packets)
         pairs = zip(messages, packets, strict=True)

@@ -25,10 +25,35 @@ class OutgoingStream:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    @property
-    def has_room(self) -> bool:
-        """Each message is kept in memory until its receipt arrives."""
-        return len(self._waiting) < WAITING_MAX
+    def take(self) -> Taken | None:
+        """The next message of the queue, of its stream or not, which leaves now: [MC-MQSRM] 3.1.7.2.3.
+
+        None if there is none, or if too many wait for their receipts: each is kept in memory until then.
+        """
+        if len(self._waiting) >= WAITING_MAX:
+            return None
+        sent_before = self._outgoing.stream(self._queue).sent
+        taken = self._take()
+        if taken is not None and taken.number:
+            if self._has_lost_its_first(taken, sent_before):
+                self._outgoing.give_back((taken,))
+                self._outgoing.begin_anew(self._queue)
+                taken = self._take()
+            self.start_timer()
+        return taken
+
+    def _take(self) -> Taken | None:
+        run = self._outgoing.take(self._queue, 1)
+        return run[0] if run else None
+
+    def _has_lost_its_first(self, taken: Taken, sent_before: int) -> bool:
+        """Whether all messages before this one have ended, and none arrived (SRMP-155).
+
+        The receiver would never take it without a first one. If it was on the wire already, the first has had
+        its answer, so the receiver has that one.
+        """
+        has_arrived = self._waiting or self._outgoing.stream(self._queue).acked
+        return taken.number > 1 and not has_arrived and taken.number > sent_before
 
     def previous(self, taken: Taken) -> int:
         """The number that the receiver has for certain before this message (SRMP-154).
@@ -41,10 +66,6 @@ class OutgoingStream:
         if self._waiting and self._waiting[-1].sequence == taken.sequence:
             return self._waiting[-1].number
         return self._outgoing.stream(self._queue).acked or 1
-
-    def sent(self) -> None:
-        """A message of the stream leaves: [MC-MQSRM] 3.1.7.2.3."""
-        self.start_timer()
 
     def accepted(self, taken: Taken) -> None:
         """The request of the message was answered with 200; it is kept until its receipt."""

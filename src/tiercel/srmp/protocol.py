@@ -9,8 +9,10 @@ from collections import Counter
 from tiercel.engine.core import Effect
 from tiercel.engine.engine import Engine
 from tiercel.engine.queue_state import QueueState
-from tiercel.model.codes import ConnectionStatus, MessageClass
-from tiercel.model.format_name import DirectFormatName, FormatName
+from tiercel.model.codes import Acknowledgements, ConnectionStatus, MessageClass
+from tiercel.model.errors import IllegalPropertyValueError, UnsupportedFormatNameOperationError
+from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
+from tiercel.model.message import Message
 from tiercel.srmp.actions import Action, Close
 from tiercel.srmp.context import Context
 from tiercel.srmp.incoming_connection import IncomingConnection
@@ -22,6 +24,9 @@ from tiercel.srmp.receiver import Receiver
 from tiercel.srmp.requests_out import RequestWriter
 from tiercel.srmp.settings import Settings
 from tiercel.srmp.stream_receipts import StreamReceipts
+
+_RECEIPTS = int(Acknowledgements.POS_ARRIVAL | Acknowledgements.POS_RECEIVE | Acknowledgements.NEG_RECEIVE)
+_OTHER_SCHEME = {DirectProtocol.HTTP: "DIRECT=HTTPS", DirectProtocol.HTTPS: "DIRECT=HTTP"}
 
 
 class SrmpProtocol:
@@ -187,6 +192,23 @@ class SrmpProtocol:
     @staticmethod
     def carries(name: FormatName) -> bool:
         return isinstance(name, DirectFormatName) and name.is_http
+
+    def check(self, message: Message) -> None:
+        """Refuses at once what could never be done as the sender asks."""
+        name = message.destination_queue
+        assert isinstance(name, DirectFormatName)
+        if message.is_transactional and not self._writer.receipts_base(name):
+            scheme = name.protocol.lower()
+            problem = f"the receipts of a stream come over {scheme}, and there is no {scheme} listener here"
+            fix = f"configure one in [srmp], or use {_OTHER_SCHEME[name.protocol]}"
+            raise UnsupportedFormatNameOperationError(str(name), problem=problem, fix=fix)
+        admin = message.administration_queue
+        if admin is not None and message.acknowledgements & _RECEIPTS and not self.carries(admin):
+            problem = "receipts for messages over HTTP can only go to an HTTP name"
+            fix = "use DIRECT=HTTP://... for the administration queue"
+            raise IllegalPropertyValueError(
+                "message administration_queue", present=str(admin), problem=problem, fix=fix
+            )
 
     def paused(self, queue: QueueState) -> None:
         self._sender(queue).pause()

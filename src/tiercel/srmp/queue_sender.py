@@ -17,7 +17,7 @@ from tiercel.engine.engine import Engine
 from tiercel.engine.outgoing import Taken
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import ConnectionStatus, MessageClass, OutgoingQueueState
-from tiercel.model.errors import DecodeError
+from tiercel.model.errors import DecodeError, StoreFullError
 from tiercel.model.format_name import DirectFormatName, DirectProtocol
 from tiercel.model.queue import OutgoingQueue
 from tiercel.srmp.actions import Dial
@@ -104,13 +104,15 @@ class QueueSender:
 
     def _send_next(self) -> None:
         assert self.connection is not None
-        run = self._outgoing.take(self.queue, 1) if self.stream.has_room else []
-        if not run:
+        try:
+            taken = self.stream.take()
+        except StoreFullError as problem:
+            self._failed(ConnectionStatus.UNKNOWN_FAILURE, str(problem))
+            return
+        if taken is None:
             self._context.after(self.clean_up, self._context.settings.cleanup_ms)
             return
-        self._request = taken = run[0]
-        if taken.number:
-            self.stream.sent()
+        self._request = taken
         previous = self.stream.previous(taken) if taken.number else 0
         self._context.write(self.connection, self._writer.write(taken, previous))
         self._context.timers.cancel(self.clean_up)

@@ -44,12 +44,15 @@ class RequestWriter:
         ).encode()
 
     def receipts_url(self, name: DirectFormatName, sequence: int) -> str:
-        """`sendReceiptsTo` for a stream to `name`: SRMP-069, SRMP-070."""
-        url = self._context.settings.redirections.receipts_url(write_url(name), self.own_url(name))
-        return self._tokens.added_to(url, sequence)
+        """`sendReceiptsTo` for a stream to `name`, with its token."""
+        return self._tokens.added_to(self.receipts_base(name), sequence)
 
-    def own_url(self, name: DirectFormatName) -> str:
-        """Our order queue, with the scheme of the destination; empty without such a listener (SRMP-022)."""
+    def receipts_base(self, name: DirectFormatName) -> str:
+        """Where receipts for `name` come: the replacement for its URL (SRMP-070), or our order queue.
+
+        The scheme is that of the destination; empty if there is no listener for it (SRMP-022, SRMP-069).
+        """
         settings = self._context.settings
         base = settings.https_url if name.protocol is DirectProtocol.HTTPS else settings.http_url
-        return base and base.rstrip("/") + _RECEIPTS_PATH
+        own = base and base.rstrip("/") + _RECEIPTS_PATH
+        return settings.redirections.receipts_url(write_url(name), own)
