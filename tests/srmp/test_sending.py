@@ -297,7 +297,7 @@ class TestASendThatIsRefused:
         assert box.state.count == 1
 
     @pytest.mark.conformance("SRMP-061")
-    def test_receipts_need_an_http_name(self, side: Side, box: Box) -> None:
+    def test_receipts_need_an_http_name(self, box: Box) -> None:
         admin = FormatName.parse(r"DIRECT=OS:here\private$\admin")
         with pytest.raises(IllegalPropertyValueError, match="can only go to an HTTP name"):
             box.send(b"1", acknowledgements=Acknowledgements.POS_ARRIVAL, administration_queue=admin)

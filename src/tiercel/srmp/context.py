@@ -5,14 +5,16 @@ from itertools import count
 
 from tiercel.engine.timers import Timer, Timers
 from tiercel.srmp.actions import Action, Close, HttpEvent, Write
+from tiercel.srmp.redirections import StoredRedirections
 from tiercel.srmp.settings import Settings
 
 _MS = 1000
 
 
 class Context:
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, redirections: StoredRedirections) -> None:
         self.settings = settings
+        self.redirections = redirections
         self.timers = Timers()
         self.now = 0.0
         self.statuses: Counter[int] = Counter()  # of our answers, since the start

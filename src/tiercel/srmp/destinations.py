@@ -33,7 +33,7 @@ class Destinations:
 
     def find(self, to: str) -> Destination:
         """The destination of a message to a URL that was found valid."""
-        redirections = self._context.settings.redirections
+        redirections = self._context.redirections.current
         name = read_url(to)
         is_local = self.is_local(name)
         if not is_local and redirections.store_and_forward:

@@ -21,6 +21,7 @@ from tiercel.srmp.receipt_reader import ReceiptReader
 from tiercel.srmp.receipt_sender import ReceiptSender
 from tiercel.srmp.receipt_tokens import ReceiptTokens
 from tiercel.srmp.receiver import Receiver
+from tiercel.srmp.redirections import StoredRedirections
 from tiercel.srmp.requests_out import RequestWriter
 from tiercel.srmp.settings import Settings
 from tiercel.srmp.stream_receipts import StreamReceipts
@@ -32,7 +33,8 @@ _OTHER_SCHEME = {DirectProtocol.HTTP: "DIRECT=HTTPS", DirectProtocol.HTTPS: "DIR
 class SrmpProtocol:
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self._engine = engine
-        self._context = context = Context(settings)
+        self.redirections = StoredRedirections(engine)
+        self._context = context = Context(settings, self.redirections)
         receipts = ReceiptSender(engine)
         engine.delivery.tell_by(receipts)
         tokens = ReceiptTokens(engine)

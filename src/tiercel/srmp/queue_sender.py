@@ -18,13 +18,13 @@ from tiercel.engine.outgoing import Taken
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import ConnectionStatus, MessageClass, OutgoingQueueState
 from tiercel.model.errors import DecodeError, StoreFullError
-from tiercel.model.format_name import DirectFormatName, DirectProtocol
+from tiercel.model.format_name import DirectFormatName
 from tiercel.model.queue import OutgoingQueue
 from tiercel.srmp.actions import Dial
 from tiercel.srmp.context import Context
 from tiercel.srmp.http_response import Response, ResponseParser
 from tiercel.srmp.outgoing_stream import OutgoingStream
-from tiercel.srmp.queue_urls import read_url, write_url
+from tiercel.srmp.queue_urls import endpoint_of, write_url
 from tiercel.srmp.requests_out import RequestWriter
 
 _SUCCESS = range(200, 300)
@@ -83,14 +83,12 @@ class QueueSender:
 
     def _connect(self) -> None:
         """Connecting to the Host: [MC-MQSRM] 3.1.7.9; the URL of an outbound redirection has the host."""
-        url = self._context.settings.redirections.outbound_of(write_url(self._name))
-        target = read_url(url)
+        url = self._context.redirections.current.outbound_of(write_url(self._name))
+        host, port, is_tls = endpoint_of(url)
         self.connection = self._context.new_connection()
         self._dialled[self.connection] = self
         self._set_state(_State.WAITING)
-        is_tls = target.protocol is DirectProtocol.HTTPS
-        assert target.port is not None
-        self._context.do(Dial(self.connection, target.host, target.port, is_tls))
+        self._context.do(Dial(self.connection, host, port, is_tls))
 
     def connected(self, address: str) -> None:
         self._is_connected, self._address = True, address

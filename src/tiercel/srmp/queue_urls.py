@@ -4,7 +4,8 @@
 """
 
 import re
-from urllib.parse import quote
+from typing import NamedTuple
+from urllib.parse import quote, urlsplit
 
 from tiercel.model.errors import IllegalFormatNameError
 from tiercel.model.format_name import (
@@ -93,6 +94,26 @@ def request_target(url: str) -> str:
     """Path and query of a URL in lower case, as queue managers put them into the request line (SRMP-003)."""
     path = url.partition("://")[2].partition("/")[2]
     return "/" + quote(path.lower(), safe="/?=&$!'()*+,;:@~.-_%#")
+
+
+class Endpoint(NamedTuple):
+    host: str
+    port: int
+    is_tls: bool
+
+
+def endpoint_of(url: str) -> Endpoint:
+    """What to connect for a URL, with or without a path."""
+    _check_length(url)
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as problem:
+        raise ValueError(f"{url[:80]!a} is not a URL: {problem}") from None
+    if not is_url(url) or not parts.hostname:
+        raise ValueError(f"{url[:80]!a} is not an http or https URL with a host")
+    is_tls = parts.scheme == "https"
+    return Endpoint(parts.hostname, port or (443 if is_tls else 80), is_tls)
 
 
 def host_of(url: str) -> str:

@@ -144,9 +144,10 @@ class Receiver:
             return Answer(HTTPStatus.BAD_REQUEST, "the message goes in a circle: see the Via header")
         packet = forwarded(request, destination.name, own, self._engine.seconds)
         queue = self._engine.queues.destination(destination.name)
-        reason = self._engine.delivery.arrive(packet, queue)
-        if reason is not None:
+        reason = self._engine.delivery.refusal(packet, queue)
+        if reason is not None:  # late, or no room: its sender keeps it, until its time is over there, too
             return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, reason.meaning)
+        self._engine.delivery.arrive(packet, queue)
         return _ACCEPTED
 
 

@@ -1,9 +1,17 @@
-"""Redirections of URLs: [MC-MQSRM] 3.1.1.1.7 to 3.1.1.1.10, 3.1.7.9."""
+"""Redirections of URLs: [MC-MQSRM] 3.1.1.1.7 to 3.1.1.1.10, 3.1.7.9. They are kept in the store."""
 
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
+
+from tiercel.engine.engine import Engine
+from tiercel.model.errors import IllegalPropertyValueError
+from tiercel.srmp.queue_urls import endpoint_of, read_url
+from tiercel.store.interface import Keyspace
 
 _ANY = "*"
+_KEY = b"srmp_redirections"  # in Keyspace.META
 
 
 class Redirection(NamedTuple):
@@ -36,6 +44,55 @@ class Redirections:
         """The URL for the receipts of a stream to `destination` (SRMP-070)."""
         return _first(self.receipts, destination) or self.receipts_default or default
 
+    def check(self) -> None:
+        """Raises for a URL that cannot be used."""
+        queues = [each.to for each in (*self.inbound, *self.receipts)]
+        for url in filter(None, (*queues, self.receipts_default)):
+            _check(read_url, url)
+        for each in self.outbound:
+            _check(endpoint_of, each.to)
+
+    def encode(self) -> bytes:
+        return json.dumps({name: getattr(self, name) for name in self.__slots__}).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Raises a ValueError or TypeError for data that `encode` did not write."""
+        found = json.loads(data)
+        for name in ("inbound", "outbound", "receipts"):
+            found[name] = tuple(Redirection(*each) for each in found[name])
+        found["outbound_exceptions"] = tuple(found["outbound_exceptions"])
+        return cls(**found)
+
+
+class StoredRedirections:
+    """The redirections of one queue manager; used and changed in a batch."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._loaded: Redirections | None = None
+
+    @property
+    def current(self) -> Redirections:
+        if self._loaded is None:
+            self._loaded = self._load()
+        return self._loaded
+
+    def change(self, redirections: Redirections) -> None:
+        redirections.check()
+        self._engine.batch.put(Keyspace.META, _KEY, redirections.encode())
+        self._loaded = redirections
+
+    def _load(self) -> Redirections:
+        data = self._engine.batch.get(Keyspace.META, _KEY)
+        if data is None:
+            return Redirections()
+        try:
+            return Redirections.decode(data)
+        except (ValueError, TypeError, KeyError) as problem:
+            self._engine.set_aside(Keyspace.META, _KEY, data, "the redirections of SRMP", problem)
+            return Redirections()
+
 
 def _first(redirections: tuple[Redirection, ...], url: str) -> str:
     return next((each.to for each in redirections if matches(each.pattern, url)), "")
@@ -45,3 +102,10 @@ def matches(pattern: str, url: str) -> bool:
     """Without regard to case; a `*` that is not at the end is an ordinary character."""
     pattern, url = pattern.casefold(), url.casefold()
     return url.startswith(pattern[:-1]) if pattern.endswith(_ANY) else url == pattern
+
+
+def _check(read: Callable[[str], object], url: str) -> None:
+    try:
+        read(url)
+    except ValueError as problem:
+        raise IllegalPropertyValueError("redirection", problem=str(problem)) from None

@@ -55,4 +55,4 @@ class RequestWriter:
         settings = self._context.settings
         base = settings.https_url if name.protocol is DirectProtocol.HTTPS else settings.http_url
         own = base and base.rstrip("/") + _RECEIPTS_PATH
-        return settings.redirections.receipts_url(write_url(name), own)
+        return self._context.redirections.current.receipts_url(write_url(name), own)

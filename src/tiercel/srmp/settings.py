@@ -1,8 +1,6 @@
 """The settings of the protocol; the defaults are those of Windows where it has them."""
 
-from dataclasses import dataclass, field
-
-from tiercel.srmp.redirections import Redirections
+from dataclasses import dataclass
 
 # Seconds to wait for a stream receipt: three times each of the first three, then always the last (SRMP-105).
 RESEND_TABLE_S = (30, 30, 30, 300, 300, 300, 1800, 1800, 1800, 21600)
@@ -16,7 +14,6 @@ class Settings:
     https_url: str = ""
     token_required: bool = True  # whether a stream receipt has to come to the very URL that was given out
     drop_expired: bool = False  # whether to drop messages that arrive after their time (SRMP-053)
-    redirections: Redirections = field(default_factory=Redirections)
 
     retry_ms: int = 20_000  # the retransmission timer (SRMP-103)
     cleanup_ms: int = 300_000  # until an idle connection is closed (SRMP-110)

@@ -374,8 +374,8 @@ class UserMessage:
 
     @property
     def _properties_end(self) -> int:
-        label_end = self.properties_at + PROPERTIES.size + 2 * self._label_length
-        return label_end + self._extension_size + self._reserved_body_size
+        size: int = 2 * self._label_length + self._extension_size + self._reserved_body_size
+        return self.properties_at + PROPERTIES.size + size
 
     @property
     def destination_bytes(self) -> bytes:
