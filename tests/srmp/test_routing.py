@@ -88,6 +88,19 @@ class TestStoreAndForward:
         net.sleep(1)
         assert here.transactional_dead_letters.bodies() == [b"1", b"2", b"3"]
 
+    def test_our_own_stream_may_pass_through_ourselves(self) -> None:
+        net = Net()
+        here, there = net.add("here"), net.add("there")
+        there.create("tx", transactional=True)
+        redirect(
+            here, inbound=(Redirection("http://here/msmq/private$/tx", "http://there/msmq/private$/tx"),)
+        )
+        box = here.to("here", "tx")
+        send(here, box, b"1", b"2")
+        net.sleep(1)
+        assert there.box("tx").bodies() == [b"1", b"2"]
+        assert box.state.count == 0
+
     def test_a_message_in_a_circle_ends(self) -> None:
         net = Net()
         first, second = net.add("first"), net.add("second")

@@ -214,6 +214,40 @@ class TestASenderAlone:
         assert [(each.current, each.previous) for each in places] == [(1, None), (3, 1)]
 
     @pytest.mark.conformance("SRMP-154")
+    def test_a_gap_is_bridged_from_the_last_receipt(self, side: Side, box: Box) -> None:
+        send(side, box, b"1")
+        send(side, box, b"2", time_to_reach_queue=10)
+        send(side, box, b"3")
+        connection = side.connect()
+        first = self.accept(side, connection, 3)[0]
+        self.confirm(side, first, 1)
+        side.sleep(30)
+        assert streams(side) == [(3, 1, False)]
+
+    def test_a_receipt_may_be_faster_than_the_answer(self, side: Side, box: Box) -> None:
+        send(side, box, b"1")
+        connection = side.connect()
+        (first,) = envelopes(side)
+        self.confirm(side, first, 1)
+        side.answer(connection)
+        assert box.state.count == 0
+
+    @pytest.mark.conformance("SRMP-104")
+    def test_receipts_are_awaited_again_after_a_failure(self, side: Side, box: Box) -> None:
+        send(side, box, b"1")
+        send(side, box, b"2", time_to_reach_queue=15)
+        connection = side.connect()
+        side.answer(connection)
+        side.answer(connection, 503)
+        side.sent()
+        side.sleep(20)
+        assert side.closed() == [connection]
+        assert side.actions == [], "nothing is left without an answer"
+        side.sleep(30)
+        side.connect()
+        assert streams(side) == [(1, None, True)]
+
+    @pytest.mark.conformance("SRMP-154")
     def test_a_message_that_was_refused_is_bridged(self, side: Side, box: Box) -> None:
         send(side, box, b"1", b"2", b"3", negative_journaling=True)
         connection = side.connect()
