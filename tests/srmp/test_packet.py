@@ -8,6 +8,7 @@ from tiercel.model.limits import INFINITE
 from tiercel.model.message import Message
 from tiercel.remote_read.packet import split
 from tiercel.srmp.message import read_message
+from tiercel.srmp.request import read_srmp, write_srmp
 from tiercel.wire.message import decode_message, encode_message
 from tiercel.wire.soap_header import CompoundMessageHeader, SoapHeader, SRMPEnvelopeHeader
 from tiercel.wire.user_header import ARRIVED_OVER_HTTP
@@ -65,6 +66,18 @@ def test_another_message_has_neither() -> None:
     packet = UserMessage(encode_message(message))
     assert not packet.flags & ARRIVED_OVER_HTTP
     assert packet.others == ()
+
+
+@pytest.mark.conformance("SRMP-023", "MQRR-038")
+def test_the_body_is_stored_once() -> None:
+    body = bytes(range(256)) * (4_000_000 // 256)
+    request = read("02_msmq_element")
+    http = write_srmp(request.envelope, body, content_guid=request.envelope.path.id.lineage)
+    message = read_message(read_srmp(http), NOW)
+    packet = UserMessage(encode_message(message, over_http=True))
+    assert (packet.body, packet.body_size, packet.sent_body_size) == (body, len(body), len(body))
+    assert decode_message(packet).body == body
+    assert len(packet.data) < len(body) + 10_000
 
 
 def test_a_body_that_the_request_does_not_contain_is_refused() -> None:

@@ -121,6 +121,8 @@ def _encode(message: Message, *, over_http: bool) -> bytes:
         delivery = _RECOVERABLE
     label = encode_text_nul(message.label) if message.label != "" else b""
     body, extension = message.body, message.extension
+    if over_http:  # it is in the request
+        body = body[:0]
     if (
         message.priority >> 3 | message.delivery >> 1 | message.acknowledgements >> 4
         or len(label) > _LABEL_MAX_BYTES

@@ -230,6 +230,8 @@ class UserMessage:
             reader = Reader(data, at, end)
             self.others = tuple(_read_others(reader, self.base_flags, flags))
             at = reader.at
+            if flags & ARRIVED_OVER_HTTP:
+                self.body_size = self._compound.msg_body_size
         self._end = at
 
     def _measure_properties(self, data: bytes, at: int, end: int) -> int:
@@ -322,14 +324,25 @@ class UserMessage:
 
     @property
     def body(self) -> bytes:
-        """The body; of an encrypted message the ciphertext, which may be longer than `body_size`."""
+        """The body; of an encrypted message the ciphertext, which may be longer than `body_size`.
+
+        That of a message over HTTP is in its request ([MS-MQRR] 2.2.5.1.2.2).
+        """
+        if self.flags & ARRIVED_OVER_HTTP:
+            return self._compound.message_body
         start = self.properties_at + PROPERTIES.size + 2 * self._label_length + self._extension_size
         return self.data[start : start + self.sent_body_size]
 
     @property
     def sent_body_size(self) -> int:
         """The size of `body`."""
-        return self._reserved_body_size if self.security_flags & ENCRYPTED_BODY else self.body_size
+        is_longer = self.security_flags & ENCRYPTED_BODY and not self.flags & ARRIVED_OVER_HTTP
+        return self._reserved_body_size if is_longer else self.body_size
+
+    @property
+    def _compound(self) -> CompoundMessageHeader:
+        """Of a message over HTTP: the request."""
+        return next(header for header in self.others if isinstance(header, CompoundMessageHeader))
 
     @property
     def wants_final_ack(self) -> bool:
@@ -363,8 +376,11 @@ class UserMessage:
         not count: proxies change its head.
         """
         data = self.data
-        end = self._properties_end if self.flags & ARRIVED_OVER_HTTP else self._end
-        checksum = crc32(data[self.properties_at : end], self.sent_time)
+        if self.flags & ARRIVED_OVER_HTTP:
+            properties = data[self.properties_at : self._properties_end]
+            checksum = crc32(self.body, crc32(properties, self.sent_time))
+        else:
+            checksum = crc32(data[self.properties_at : self._end], self.sent_time)
         return b"".join((data[16:28], data[56:60], checksum.to_bytes(4, "little")))
 
     @property
