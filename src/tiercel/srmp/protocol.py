@@ -22,7 +22,7 @@ from tiercel.srmp.receipt_sender import ReceiptSender
 from tiercel.srmp.receipt_tokens import ReceiptTokens
 from tiercel.srmp.receiver import Receiver
 from tiercel.srmp.redirections import StoredRedirections
-from tiercel.srmp.requests_out import RequestWriter
+from tiercel.srmp.request_writer import RequestWriter
 from tiercel.srmp.settings import Settings
 from tiercel.srmp.stream_receipts import StreamReceipts
 

@@ -25,7 +25,7 @@ from tiercel.srmp.context import Context
 from tiercel.srmp.http_response import Response, ResponseParser
 from tiercel.srmp.outgoing_stream import OutgoingStream
 from tiercel.srmp.queue_urls import endpoint_of, write_url
-from tiercel.srmp.requests_out import RequestWriter
+from tiercel.srmp.request_writer import RequestWriter
 
 _SUCCESS = range(200, 300)
 _State = OutgoingQueueState
