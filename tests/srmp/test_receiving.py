@@ -121,7 +121,7 @@ class TestAMessageThatCameBefore:
 
 class TestABadRequest:
     @pytest.mark.conformance("SRMP-014", "SRMP-111")
-    @pytest.mark.parametrize("name", [name for name in BAD if "boundary" not in name])
+    @pytest.mark.parametrize("name", BAD)
     def test_of_the_vectors_leaves_nothing_behind(self, side: Side, name: str) -> None:
         assert side.post(load(name)) == BAD_REQUEST
         assert state(side) == (0, 0, 0)
@@ -222,6 +222,18 @@ def test_a_hardened_queue_manager_takes_messages_over_http(side: Side) -> None:
     side.restart()
     assert side.post(load("02_msmq_element")) == OK
     assert side.box("simpleq").state.count == 1
+
+
+def test_only_peers_are_heard() -> None:
+    class Closed(Side):
+        @staticmethod
+        def is_welcome(address: str) -> bool:
+            return address == "192.0.2.8"
+
+    side = Closed(name="MACHINE2")
+    side.create("simpleq")
+    assert side.post(load("02_msmq_element")) == 403
+    assert side.box("simpleq").state.count == 0
 
 
 class TestHttp:

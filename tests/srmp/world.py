@@ -32,11 +32,15 @@ class Side(World):
         super().start()
         self.__dict__.pop("node", None)
         settings = self.settings or Settings(http_url=f"http://{self.name.lower()}")
-        self.srmp = SrmpProtocol(self.engine, settings)
+        self.srmp = SrmpProtocol(self.engine, settings, self.is_welcome)
         self.node = Node(self.engine, wall_clock=lambda: self.now, monotonic_clock=lambda: self.now)
         self.node.attach(self.srmp, self._perform)
         self.actions.clear()
         self.run(self.engine.outgoing.start)
+
+    @staticmethod
+    def is_welcome(_address: str) -> bool:
+        return True
 
     def _perform(self, actions: list[Action]) -> None:
         self.events += [each for each in actions if isinstance(each, HttpEvent)]

@@ -16,7 +16,7 @@ The machine:
 
     protocol             the front: inputs, actions, and the carrier that the engine knows
     incoming_connection  HTTP requests of one client, and their answers
-    receiver             what becomes of a request; `destinations` says where it goes, `forwarding` passes it on
+    receiver             what becomes of a request: `destinations` finds its queue, `forwarding` passes it on
     stream_receipts      when to confirm the messages of a stream; `receipt_sender` sends all receipts
     receipt_reader       receipts for our own messages, believed by their `receipt_tokens`
     queue_sender         one outgoing queue; `outgoing_stream` has what awaits a receipt

@@ -5,6 +5,8 @@ the answers to requests, are returned by `take_actions`, after the commit.
 """
 
 from collections import Counter
+from collections.abc import Callable
+from http import HTTPStatus
 
 from tiercel.engine.core import Effect
 from tiercel.engine.engine import Engine
@@ -15,7 +17,8 @@ from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatNa
 from tiercel.model.message import Message
 from tiercel.srmp.actions import Action, Close
 from tiercel.srmp.context import Context
-from tiercel.srmp.incoming_connection import IncomingConnection
+from tiercel.srmp.http_request import HttpRequest
+from tiercel.srmp.incoming_connection import Answer, IncomingConnection
 from tiercel.srmp.queue_sender import QueueSender
 from tiercel.srmp.receipt_reader import ReceiptReader
 from tiercel.srmp.receipt_sender import ReceiptSender
@@ -31,8 +34,12 @@ _OTHER_SCHEME = {DirectProtocol.HTTP: "DIRECT=HTTPS", DirectProtocol.HTTPS: "DIR
 
 
 class SrmpProtocol:
-    def __init__(self, engine: Engine, settings: Settings) -> None:
+    def __init__(
+        self, engine: Engine, settings: Settings, is_welcome: Callable[[str], bool] = lambda _address: True
+    ) -> None:
+        """`is_welcome` says whether requests from an address are read at all: `[[peers]]`, `only_peers`."""
         self._engine = engine
+        self._is_welcome = is_welcome
         self.redirections = StoredRedirections(engine)
         self._context = context = Context(settings, self.redirections)
         receipts = ReceiptSender(engine)
@@ -108,9 +115,14 @@ class SrmpProtocol:
         """A client connected; returns the number of the connection."""
         number = self._context.new_connection()
         self._incoming[number] = IncomingConnection(
-            self._context, number, address, self._receiver.receive, self._forget
+            self._context, number, address, self._receive, self._forget
         )
         return number
+
+    def _receive(self, request: HttpRequest, address: str) -> Answer:
+        if not self._is_welcome(address):
+            return Answer(HTTPStatus.FORBIDDEN, "only the computers of [[peers]] are accepted")
+        return self._receiver.receive(request, address)
 
     def _forget(self, connection: int) -> None:
         self._incoming.pop(connection, None)

@@ -7,12 +7,12 @@ request that is to be sent.
 from tiercel.engine.engine import Engine
 from tiercel.engine.incoming_streams import IncomingStream
 from tiercel.model.codes import DeliveryGuarantee, MessageClass
-from tiercel.model.format_name import DirectFormatName, FormatName
+from tiercel.model.format_name import DirectFormatName
 from tiercel.srmp.envelope import Envelope
 from tiercel.srmp.envelope_reader import read_envelope
 from tiercel.srmp.kinds import NEGATIVE_CLASSES
 from tiercel.srmp.message import read_message
-from tiercel.srmp.queue_urls import read_url, write_queue, write_url
+from tiercel.srmp.queue_urls import read_url, write_url
 from tiercel.srmp.receipts import (
     Stamp,
     commitment_receipt,
@@ -72,7 +72,7 @@ class ReceiptSender:
         It may be lost, because the messages then come again and are confirmed again.
         """
         stream_id = StreamId(stream.sender, decode_tx_sequence_id(stream.sequence))
-        via = write_queue(FormatName.parse(stream.name))
+        via = write_url(DirectFormatName.from_wire(stream.name.removeprefix("DIRECT=")))
         receipt = stream_receipt(stream_id, stream.number, stream.receipts_to, via, self._stamp())
         self._post(receipt, stream.receipts_to, recoverable=False)
 

@@ -1,0 +1,91 @@
+"""Two queue managers and a bad network: whatever is lost or dies, everything arrives once and in order."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from .test_streams import send
+from .world import Net
+
+SIDES = st.sampled_from(["here", "there"])
+EVENTS = st.one_of(
+    st.tuples(st.just("send"), st.integers(1, 3)),
+    st.tuples(st.just("plain"), st.just(0)),
+    st.tuples(st.just("step"), st.integers(1, 9)),
+    st.tuples(st.just("lose"), st.integers(1, 3)),
+    st.tuples(st.just("sleep"), st.sampled_from([0.2, 0.6, 21, 31, 400])),
+    st.tuples(st.just("kill"), SIDES),
+    st.tuples(st.just("down"), SIDES),
+    st.tuples(st.just("up"), SIDES),
+)
+
+
+class Adversity:
+    def __init__(self) -> None:
+        self.net = Net()
+        self.here = self.net.add("here")
+        self.there = self.net.add("there")
+        self.there.create("tx", transactional=True)
+        self.there.create("q")
+        self.sent: list[bytes] = []
+        self.plain: list[bytes] = []
+        self.to_lose = 0
+        self.net.lose = self._lose
+
+    def _lose(self, _to: str, _data: bytes) -> bool:
+        if not self.to_lose:
+            return False
+        self.to_lose -= 1
+        return True
+
+    def do(self, event: str, detail: float | str) -> None:
+        match event, detail:
+            case "send", int(count):
+                bodies = [b"%d" % (len(self.sent) + at) for at in range(count)]
+                self.sent += bodies
+                send(self.here, self.here.to("there", "tx"), *bodies)
+            case "plain", _:
+                self.plain.append(b"%d" % len(self.plain))
+                self.here.to("there", "q").send(self.plain[-1])
+            case "step", int(count):
+                for _ in range(count):
+                    self.net._step()
+            case "lose", int(count):
+                self.to_lose = count
+            case "sleep", _:
+                self._sleep(float(detail))
+            case "kill", str(name):
+                self.net.sides[name].kill()
+                self.net.forget(name)
+            case "down", str(name):
+                self.net.down.add(name)
+            case "up", str(name):
+                self.net.down.discard(name)
+
+    def _sleep(self, seconds: float) -> None:
+        for side in self.net.sides.values():
+            side.sleep(seconds)
+
+    def heal(self) -> None:
+        self.net.down.clear()
+        self.to_lose = 0
+        for _ in range(60):
+            self.net.settle()
+            self._sleep(400)
+        for _ in range(4):
+            self.net.settle()
+            self._sleep(22_000)
+        self.net.settle()
+
+
+@pytest.mark.conformance("SRMP-024", "SRMP-098", "SRMP-106", "SRMP-118", "SRMP-128", "SRMP-130")
+@settings(max_examples=60)
+@given(st.lists(EVENTS, max_size=40))
+def test_everything_arrives_once_and_in_order(events: list[tuple[str, int | float | str]]) -> None:
+    world = Adversity()
+    for event in events:
+        world.do(*event)
+    world.heal()
+    assert world.there.box("tx").bodies() == world.sent
+    assert sorted(world.there.box("q").bodies()) == sorted(world.plain)
+    assert not [queue for queue in world.here.engine.outgoing.queues() if queue.count]
