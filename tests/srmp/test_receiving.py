@@ -112,6 +112,15 @@ class TestAMessageThatCameBefore:
         assert side.post(envelope(durable)) == OK
         assert side.box("simpleq").state.count == 1
 
+    @pytest.mark.conformance("SRMP-100")
+    def test_is_forgotten_in_time(self, side: Side) -> None:
+        side.post(load("02_msmq_element"))
+        side.sleep(1799)
+        assert len(side.engine.arrivals.history) == 1
+        side.sleep(1)
+        side.sleep(1801)
+        assert len(side.engine.arrivals.history) == 0
+
     @pytest.mark.conformance("SRMP-118")
     def test_is_taken_again_without_an_id_of_its_own(self, side: Side) -> None:
         side.post(load("01_simple"))
@@ -270,6 +279,20 @@ class TestHttp:
         side.run(lambda: side.srmp.received(connection, data))
         assert b"Connection: close" in side.sent()[0]
         assert side.closed() == [connection]
+
+    def test_half_requests_have_a_bound(self) -> None:
+        side = Side(name="MACHINE2", settings=Settings(partial_request_bytes=3000))
+        side.create("simpleq")
+        data = load("02_msmq_element")
+        connections = [side.run(lambda: side.srmp.accepted("192.0.2.7")) for _ in range(3)]
+        for connection in connections:
+            side.run(lambda connection=connection: side.srmp.received(connection, data[:-1]))  # type: ignore[misc]
+        assert [answer[:12] for answer in side.sent()] == [b"HTTP/1.1 503"]
+        assert side.closed() == connections[2:]
+        for connection in connections[:2]:
+            side.run(lambda connection=connection: side.srmp.received(connection, data[-1:]))  # type: ignore[misc]
+        assert [answer[:12] for answer in side.sent()] == [b"HTTP/1.1 200"] * 2
+        assert side.srmp._context.partial_bytes == 0
 
     def test_a_request_that_never_ends_costs_its_connection(self, side: Side) -> None:
         connection = side.run(lambda: side.srmp.accepted("192.0.2.7"))

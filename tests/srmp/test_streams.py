@@ -9,6 +9,7 @@ from tiercel.model.codes import MessageClass
 from tiercel.srmp.actions import Dial
 from tiercel.srmp.envelope import Decision, Envelope
 from tiercel.srmp.http_request import read_http_request
+from tiercel.srmp.kinds import NEGATIVE_CLASSES
 from tiercel.srmp.receipts import Stamp, final_stream_receipt, stream_receipt
 from tiercel.srmp.request import read_srmp, write_srmp
 from tiercel.srmp.settings import Settings
@@ -294,9 +295,9 @@ class TestASenderAlone:
         assert again.stream.stream_id == before[1].stream.stream_id
         assert (again.stream.current, again.stream.previous) == (2, 1)
 
-    @pytest.mark.conformance("SRMP-144", "SRMP-145", "SRMP-146")
+    @pytest.mark.conformance("SRMP-075", "SRMP-115", "SRMP-116", "SRMP-144", "SRMP-145", "SRMP-146")
     @pytest.mark.parametrize("is_first", [True, False], ids=["before the receipt", "after the receipt"])
-    @pytest.mark.parametrize("code", [MessageClass.ACK_RECEIVE, MessageClass.NACK_Q_PURGED])
+    @pytest.mark.parametrize("code", [MessageClass.ACK_RECEIVE, *sorted(NEGATIVE_CLASSES)])
     def test_a_final_receipt_decides(self, side: Side, box: Box, code: MessageClass, is_first: bool) -> None:
         send(side, box, b"1", b"2", negative_journaling=True, positive_journaling=True)
         found = self.accept(side, side.connect(), 2)
@@ -313,6 +314,33 @@ class TestASenderAlone:
         assert side.transactional_dead_letters.bodies() == [b"2"] * (not is_positive)
         assert side.post(write_srmp(final).encode()) == 200, "again: it is dropped"
         assert len(side.journal.bodies() + side.transactional_dead_letters.bodies()) == 1
+
+    @pytest.mark.conformance("SRMP-115")
+    def test_a_final_receipt_that_contradicts_itself_decides_nothing(self, side: Side, box: Box) -> None:
+        send(side, box, b"1", negative_journaling=True)
+        (found,) = self.accept(side, side.connect())
+        assert found.stream is not None
+        stamp = Stamp(found.path.id, int(side.now))
+        url = found.stream.start or ""
+        final = final_stream_receipt(found, url, MessageClass.ACK_RECEIVE, int(side.now), stamp)
+        data = write_srmp(final).encode().replace(b">positive<", b">negative<")
+        assert side.post(data) == 200
+        assert (box.state.count, side.transactional_dead_letters.bodies()) == (1, [])
+
+    @pytest.mark.conformance("SRMP-141")
+    def test_management_sees_how_far_it_is(self, side: Side, box: Box) -> None:
+        send(side, box, b"1", b"2", b"3")
+        first = self.accept(side, side.connect(), 3)[0]
+        self.confirm(side, first, 2)
+        info = side.outgoing(box).transfer_info
+        assert (info.eod_last_ack.number, info.eod_next_seq.number) == (2, 4)
+        assert (info.eod_no_ack_count, info.eod_last_ack_count, info.eod_last_ack_time) == (
+            1,
+            1,
+            int(side.now),
+        )
+        assert (info.eod_first_non_ack.number, info.eod_last_non_ack.number) == (3, 3)
+        assert info.eod_resend_time == int(side.now) + 30
 
     def test_a_final_receipt_needs_the_token(self, side: Side, box: Box) -> None:
         send(side, box, b"1", negative_journaling=True)

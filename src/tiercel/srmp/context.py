@@ -17,6 +17,7 @@ class Context:
         self.redirections = redirections
         self.timers = Timers()
         self.now = 0.0
+        self.partial_bytes = 0  # of requests that have not arrived completely
         self.statuses: Counter[int] = Counter()  # of our answers, since the start
         self.dropped: Counter[str] = Counter()  # messages answered with 200 and not kept, by reason
         self.doubts: Counter[str] = Counter()  # receipts that were not believed, by reason

@@ -64,6 +64,11 @@ class RequestParser:
         complete, self._complete = self._complete, []
         return complete
 
+    @property
+    def held_bytes(self) -> int:
+        """The memory of a request that is not complete."""
+        return 0 if self.is_idle else self._fed if self.head is None else self._head_size + self._body_size
+
     def _clear(self) -> None:
         self._target = b""
         self._headers: list[tuple[str, str]] = []

@@ -34,6 +34,7 @@ class IncomingConnection:
         self._closed = closed
         self._parser = RequestParser()
         self._is_closed = False
+        self._held_bytes = 0
         self._is_continued = False  # whether the request under way got its 100 Continue
         context.after(self.expire, context.settings.idle_ms)
 
@@ -51,8 +52,17 @@ class IncomingConnection:
                 return
         if self._parser.expects_continue and not self._is_continued:
             self._continue()
-        if requests or was_idle:  # the time of a request does not begin anew with each of its bytes
+        self._hold(self._parser.held_bytes)
+        if self._context.partial_bytes > self._context.settings.partial_request_bytes:
+            self._respond(
+                Answer(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests are under way"), close=True
+            )
+        elif requests or was_idle:  # the time of a request does not begin anew with each of its bytes
             self._start_timer()
+
+    def _hold(self, size: int) -> None:
+        self._context.partial_bytes += size - self._held_bytes
+        self._held_bytes = size
 
     def _start_timer(self) -> None:
         settings = self._context.settings
@@ -94,6 +104,7 @@ class IncomingConnection:
 
     def disconnected(self) -> None:
         self._is_closed = True
+        self._hold(0)
         self._context.timers.cancel(self.expire)
         self._closed(self._connection)
 

@@ -71,6 +71,13 @@ class SrmpProtocol:
             for queue in ready:
                 self._sender(queue).serve()
         self._retire()
+        history = self._engine.arrivals.history
+        if len(history) and not self._context.timers.is_set(self.clean_history):
+            self._context.after(self.clean_history, self._context.settings.history_lifetime_ms)
+
+    def clean_history(self) -> None:
+        """Forget the ids of old messages: [MC-MQSRM] 3.1.1.1.5."""
+        self._engine.arrivals.history.clean_up(self._context.settings.history_lifetime_ms / 1000)
 
     def finish(self, effects: list[Effect]) -> list[Effect]:
         return effects

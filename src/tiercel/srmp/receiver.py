@@ -75,11 +75,11 @@ class Receiver:
         if kind in _RECEIPTS:
             self._receipts.read(envelope, kind, address)
             return _ACCEPTED
+        if kind is Kind.UNKNOWN:
+            self._drop(request, address, str(queue or destination.name), "its kind is unknown")
+            return _ACCEPTED
         if queue is None:
             return Answer(HTTPStatus.BAD_REQUEST, "the order queue takes stream receipts only")
-        if kind is Kind.UNKNOWN:
-            self._drop(request, address, str(queue), "its kind is unknown")
-            return _ACCEPTED
         if self._is_expired(envelope):
             self._drop(request, address, str(queue), "it arrived after its time")
             return _ACCEPTED

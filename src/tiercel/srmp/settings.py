@@ -25,3 +25,6 @@ class Settings:
     # Of connections that others open: without a request, and with one that does not become complete.
     idle_ms: int = 300_000
     request_timeout_ms: int = 60_000
+    partial_request_bytes: int = 64 << 20  # memory for requests that have not arrived completely
+
+    history_lifetime_ms: int = 1_800_000  # of the ids of messages (SRMP-100)
