@@ -256,6 +256,20 @@ class TestTheOrderOfAStream:
         (info,) = side.run(lambda: side.engine.arrivals.streams.infos(box.state))
         assert info.sequence_number == 3
 
+    @pytest.mark.conformance("SRMP-136")
+    def test_management_sees_how_far_it_is(self, side: Side) -> None:
+        queue = side.box("tsimpleq").state
+        seen = []
+        for number in (1, 1, 3, 2):
+            side.sleep(10)
+            post_stream(side, number)
+            (info,) = side.run(lambda: side.engine.arrivals.streams.infos(queue))
+            seen.append((info.sequence_number, info.reject_count))
+        assert seen == [(1, 0), (1, 1), (1, 2), (2, 0)]
+        assert str(info.sender_identifier) == "2744e4e1-2b48-43e8-b441-42745f280d53"
+        assert info.last_access_time == int(side.now)
+        assert str(info.format_name).casefold() == "direct=http://machine2/msmq/private$/tsimpleq"
+
     @pytest.mark.conformance("SRMP-127", "SRMP-134")
     def test_a_gap_that_the_sender_bridges_is_taken(self, side: Side) -> None:
         post_stream(side, 1)

@@ -205,6 +205,32 @@ class TestAMessageThatIsNotKept:
         assert side.box("simpleq").receive().message_class == 0x100
 
 
+class TestAReceiptForAnApplication:
+    @pytest.mark.conformance("SRMP-075", "SRMP-078", "SRMP-113", "SRMP-148")
+    @pytest.mark.parametrize(
+        ("name", "message_class"),
+        [
+            ("03c_delivery_receipt", MessageClass.ACK_REACH_QUEUE),
+            ("03e_commitment_receipt", MessageClass.ACK_RECEIVE),
+        ],
+    )
+    def test_comes_into_its_administration_queue(self, name: str, message_class: MessageClass) -> None:
+        side = Side(name="MACHINE1")
+        side.create("receipts")
+        assert [side.post(load(name)) for _ in range(2)] == [OK, OK]
+        (message,) = side.box("receipts").messages()
+        assert (message.message_class, message.correlation_id) == (message_class, bytes(16) + b"\1\0\0\0")
+
+    @pytest.mark.conformance("SRMP-113")
+    @pytest.mark.parametrize("name", ["03c_delivery_receipt", "03e_commitment_receipt"])
+    def test_of_another_class_is_ignored(self, name: str) -> None:
+        side = Side(name="MACHINE1")
+        side.create("receipts")
+        old = "<Class>2<" if "delivery" in name else "<Class>16384<"
+        assert side.post(envelope(changed(name, old, "<Class>0<"))) == OK
+        assert side.box("receipts").state.count == 0
+
+
 class TestNoRoom:
     @pytest.mark.conformance("SRMP-016")
     def test_in_the_queue_keeps_the_message_with_its_sender(self, side: Side) -> None:
