@@ -4,6 +4,8 @@ from random import Random
 
 import pytest
 
+from tiercel.srmp.settings import Settings
+
 from .test_streams import send
 from .world import Net
 
@@ -15,7 +17,10 @@ class Adversity:
     def __init__(self) -> None:
         self.net = Net()
         self.here = self.net.add("here")
-        self.there = self.net.add("there")
+        # Outside of streams, a copy that comes after this time is a new message (SRMP-100).
+        self.there = self.net.add(
+            "there", settings=Settings(http_url="http://there", history_lifetime_ms=10**9)
+        )
         self.there.create("tx", transactional=True)
         self.there.create("q")
         self.sent: list[bytes] = []
