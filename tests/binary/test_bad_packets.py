@@ -45,6 +45,15 @@ def sizes(packet: bytes) -> dict[str, tuple[int, int]]:
     }
 
 
+def test_a_packet_that_claims_to_have_come_over_http_ends_the_session(site: Site) -> None:
+    message = decode_message(UserMessage(letter(1)))
+    message.soap_envelope, message.soap_compound_message = "<x/>", b"POST / HTTP/1.1\r\n\r\n" + message.body
+    peer = site.opens()
+    peer.says(encode_message(message, over_http=True))
+    peer.assert_closed()
+    assert site.bodies(HERE) == []
+
+
 class TestTheFirstBytes:
     @pytest.mark.conformance("MQQB-010")
     @pytest.mark.parametrize("version", [0x00, 0x0F, 0x11, 0xFF])

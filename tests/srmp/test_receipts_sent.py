@@ -8,7 +8,10 @@ from tiercel.model.codes import MessageClass
 from tiercel.srmp.actions import Dial, Write
 from tiercel.srmp.envelope import Decision, Envelope
 from tiercel.srmp.http_request import read_http_request
+from tiercel.srmp.message import read_message
 from tiercel.srmp.request import read_srmp
+from tiercel.wire.message import encode_message
+from tiercel.wire.user_message import UserMessage
 
 from .test_bad_input import with_envelope
 from .vectors import changed, document, load, read
@@ -126,6 +129,15 @@ class TestDeliveryAndCommitment:
         post(side, USER, ("<Priority>3</Priority>", "<Priority>3</Priority><DeadLetter/>"))
         side.box("simpleq").purge()
         assert len(side.dead_letters.bodies()) == 1
+
+    def test_an_imported_message_whose_envelope_cannot_be_read_has_none(self, side: Side) -> None:
+        message = read_message(read("03a_receipts_request"), int(side.now))
+        message.soap_envelope = "<not an envelope \ud800"
+        packet = UserMessage(encode_message(message, over_http=True))
+        queue = side.box("simpleq").state
+        side.run(lambda: side.engine.delivery.arrive(packet, queue))
+        assert side.box("simpleq").bodies() == [packet.body]
+        assert receipts(side) == []
 
     @pytest.mark.conformance("SRMP-078")
     def test_a_receipt_is_sent_again_until_it_arrives(self, side: Side) -> None:

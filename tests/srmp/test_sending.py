@@ -177,6 +177,15 @@ class TestAnAnswer:
         assert side.closed() == [connection]
         assert "the answer is not HTTP" in side.outgoing(box).reason
 
+    def test_that_comes_before_its_request_counts_for_nothing(self, side: Side, box: Box) -> None:
+        box.send(b"one")
+        box.send(b"two")
+        number = side.connect()
+        answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+        side.run(lambda: side.srmp.received(number, answer * 2))
+        assert box.state.count == 1
+        assert side.closed() == [number]
+
     def test_with_a_body_and_an_interim_answer_is_read(self, side: Side, box: Box) -> None:
         box.send(b"1")
         connection = side.connect()

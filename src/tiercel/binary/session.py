@@ -37,6 +37,7 @@ from tiercel.wire.internal_packets import (
 from tiercel.wire.order_ack import FinalAck, OrderAck, recognise
 from tiercel.wire.packet import decode_packet
 from tiercel.wire.session_header import SessionHeader
+from tiercel.wire.user_header import ARRIVED_OVER_HTTP
 from tiercel.wire.user_message import UserMessage
 
 if TYPE_CHECKING:
@@ -344,7 +345,10 @@ class Session:
                 self._session_header(packet.header)
 
     def _message(self, data: bytes) -> Arrived:
-        packet = recognise(UserMessage(data))
+        message = UserMessage(data)
+        if message.flags & ARRIVED_OVER_HTTP:  # MUST NOT be set when sent: [MS-MQMQ] 2.2.20.1
+            raise ProtocolError("the packet says that it came over HTTP, which no sender may say")
+        packet = recognise(message)
         if self.state is not State.OPEN:
             after(self.state, EVENT_OF_PACKET[type(packet)])
         return packet

@@ -124,8 +124,10 @@ class QueueSender:
         except DecodeError as problem:
             self._failed(ConnectionStatus.UNKNOWN_FAILURE, f"the answer is not HTTP: {problem}")
             return
-        for response in responses:
+        for response in responses[:1]:
             self._answered(response)
+        if responses[1:]:  # not for the next request, which has not even left
+            self._failed(ConnectionStatus.UNKNOWN_FAILURE, "the server sent two answers to one request")
 
     def _answered(self, response: Response) -> None:
         taken, self._request = self._request, None

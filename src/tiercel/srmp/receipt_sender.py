@@ -7,6 +7,7 @@ request that is to be sent.
 from tiercel.engine.engine import Engine
 from tiercel.engine.incoming_streams import IncomingStream
 from tiercel.model.codes import DeliveryGuarantee, MessageClass
+from tiercel.model.errors import DecodeError
 from tiercel.model.format_name import DirectFormatName
 from tiercel.srmp.envelope import Envelope
 from tiercel.srmp.envelope_reader import read_envelope
@@ -39,9 +40,8 @@ class ReceiptSender:
 
     def acknowledge(self, packet: UserMessage, reason: MessageClass) -> None:
         """Delivery and commitment receipts, each to its own address (SRMP-060)."""
-        original = _envelope(packet)
-        services, now = original.services, self._engine.seconds
-        if services is None:
+        original, now = _envelope(packet), self._engine.seconds
+        if original is None or (services := original.services) is None:
             return
         if reason == MessageClass.ACK_REACH_QUEUE:
             if (to := services.delivery_receipt_request) is not None:
@@ -61,7 +61,9 @@ class ReceiptSender:
             return
         to = decode_message(packet).administration_queue
         original = _envelope(packet)
-        if isinstance(to, DirectFormatName) and to.is_http and original.stream is not None:
+        if not isinstance(to, DirectFormatName) or not to.is_http:
+            return
+        if original is not None and original.stream is not None:
             url = write_url(to)
             receipt = final_stream_receipt(original, url, reason, self._engine.seconds, self._stamp())
             self._post(receipt, url, recoverable=True)
@@ -86,7 +88,11 @@ class ReceiptSender:
         self._engine.delivery.post(UserMessage(encode_message(message, over_http=True)), read_url(to))
 
 
-def _envelope(packet: UserMessage) -> Envelope:
+def _envelope(packet: UserMessage) -> Envelope | None:
+    """None if it cannot be read: messages are also imported from files."""
     header = packet.other(SRMPEnvelopeHeader)
     assert header is not None
-    return read_envelope(header.data.encode()).envelope
+    try:
+        return read_envelope(header.data.encode(errors="replace")).envelope
+    except DecodeError:
+        return None

@@ -6,7 +6,7 @@ later cannot fail, so an accepted packet can always be read.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -231,7 +231,7 @@ class UserMessage:
             self.others = tuple(_read_others(reader, self.base_flags, flags))
             at = reader.at
             if flags & ARRIVED_OVER_HTTP:
-                self.body_size = self._compound.msg_body_size
+                self.body_size = _request_of(self.others).msg_body_size
         self._end = at
 
     def _measure_properties(self, data: bytes, at: int, end: int) -> int:
@@ -329,7 +329,7 @@ class UserMessage:
         That of a message over HTTP is in its request ([MS-MQRR] 2.2.5.1.2.2).
         """
         if self.flags & ARRIVED_OVER_HTTP:
-            return self._compound.message_body
+            return _request_of(self.others).message_body
         start = self.properties_at + PROPERTIES.size + 2 * self._label_length + self._extension_size
         return self.data[start : start + self.sent_body_size]
 
@@ -338,11 +338,6 @@ class UserMessage:
         """The size of `body`."""
         is_longer = self.security_flags & ENCRYPTED_BODY and not self.flags & ARRIVED_OVER_HTTP
         return self._reserved_body_size if is_longer else self.body_size
-
-    @property
-    def _compound(self) -> CompoundMessageHeader:
-        """Of a message over HTTP: the request."""
-        return next(header for header in self.others if isinstance(header, CompoundMessageHeader))
 
     @property
     def wants_final_ack(self) -> bool:
@@ -625,3 +620,8 @@ def _raise_cut_short(data: bytes) -> NoReturn:
     BaseHeader.read(reader)
     UserHeader.read(reader)
     raise AssertionError("the packet is not cut short")
+
+
+def _request_of(headers: Iterable[Structure]) -> CompoundMessageHeader:
+    """The request of a message over HTTP."""
+    return next(header for header in headers if isinstance(header, CompoundMessageHeader))
