@@ -71,67 +71,70 @@ def read_envelope(document: bytes, base: int = 0) -> Parsed:
     root = read_xml(document, base)
     header, body = _frame(root)
     known = _known(header)
-    if (path := known.get((RP, "path"))) is None:
+    if (path := known.get("path")) is None:
         raise header.error("the path is missing", "path")
-    if (properties := known.get((SRMP, "properties"))) is None:
+    if (properties := known.get("properties")) is None:
         raise header.error("the properties are missing", "properties")
-    msmq = known.get((MSMQ, "Msmq"))
-    stream = known.get((SRMP, "stream"))
+    msmq = known.get("Msmq")
+    stream = known.get("stream")
     if stream is not None and msmq is None:
         raise stream.error("needs an Msmq element")
     envelope = Envelope(
         path=_path(path, has_msmq=msmq is not None),
         properties=_properties(properties),
-        services=_optional(known.get((SRMP, "services")), _services),
+        services=_optional(known.get("services"), _services),
         stream=_optional(stream, _stream),
-        delivery_receipt=_optional(known.get((SRMP, "deliveryReceipt")), _delivery_receipt),
-        stream_receipt=_optional(known.get((SRMP, "streamReceipt")), _stream_receipt),
-        commitment_receipt=_optional(known.get((SRMP, "commitmentReceipt")), _commitment_receipt),
+        delivery_receipt=_optional(known.get("deliveryReceipt"), _delivery_receipt),
+        stream_receipt=_optional(known.get("streamReceipt"), _stream_receipt),
+        commitment_receipt=_optional(known.get("commitmentReceipt"), _commitment_receipt),
         msmq=_optional(msmq, _msmq),
-        signature=_optional(known.get((XMLDSIG, "Signature")), _signature),
+        signature=_optional(known.get("Signature"), _signature),
     )
     return Parsed(envelope, root, header, body)
 
 
 def _frame(root: Element) -> tuple[Element, Element]:
     """2.2.2: a Header, and directly after it a Body."""
-    if (root.namespace, root.name) != (SE, "Envelope"):
+    if root.qualified != f"{SE} Envelope":
         raise root.error(f"must be an Envelope of {SE}, not of {root.namespace[:80]!a}")
     for at, name in enumerate(("Header", "Body")):
         if len(root.children) <= at:
             raise root.error("is missing", name)
-        if (child := root.children[at]).name != name or child.namespace != SE:
+        if (child := root.children[at]).qualified != f"{SE} {name}":
             raise child.error(f"must be the {name} of {SE}")
     return root.children[0], root.children[1]
 
 
+Names = dict[str, str]  # names of elements by their qualified names
+
+
+def _names_in(namespace: str, *names: str) -> Names:
+    return {f"{namespace} {name}": name for name in names}
+
+
 _HEADERS = {
-    (RP, "path"),
-    (SRMP, "properties"),
-    (SRMP, "services"),
-    (SRMP, "stream"),
-    (SRMP, "deliveryReceipt"),
-    (SRMP, "commitmentReceipt"),
-    (SRMP, "streamReceipt"),
-    (MSMQ, "Msmq"),
-    (XMLDSIG, "Signature"),
+    **_names_in(RP, "path"),
+    **_names_in(SRMP, "properties", "services", "stream"),
+    f"{SRMP} Stream": "stream",  # the text spells stream, every example Stream (trap 18)
+    **_names_in(SRMP, "deliveryReceipt", "commitmentReceipt", "streamReceipt"),
+    **_names_in(MSMQ, "Msmq"),
+    **_names_in(XMLDSIG, "Signature"),
 }
 
 
-def _known(header: Element) -> dict[tuple[str, str], Element]:
-    known: dict[tuple[str, str], Element] = {}
+def _known(header: Element) -> dict[str, Element]:
+    known: dict[str, Element] = {}
     for child in header.children:
-        # The text spells stream, every example Stream (trap 18).
-        name = "stream" if child.name == "Stream" else child.name
-        if (key := (child.namespace, name)) not in _HEADERS:
+        name = _HEADERS.get(child.qualified)
+        if name is None:
             if child.attributes.get(_MUST_UNDERSTAND, "0").strip(_WHITE) not in {"0", "false"}:
                 raise child.error(
                     f"must be understood, but the namespace {child.namespace[:80]!a} has no such header"
                 )
-        elif key in known:
+        elif name in known:
             raise child.error("appears twice")
         else:
-            known[key] = child
+            known[name] = child
     return known
 
 
@@ -140,16 +143,19 @@ def _optional(element: Element | None, read: Callable[[Element], _T]) -> _T | No
 
 
 class _Children:
-    """The children of an element in its namespace, by name."""
+    """The children of an element with the given names."""
 
-    def __init__(self, element: Element, *singletons: str) -> None:
+    __slots__ = ("_by_name", "_element")
+
+    def __init__(self, element: Element, names: Names) -> None:
         self._element = element
         self._by_name: dict[str, Element] = {}
         for child in element.children:
-            if child.namespace == element.namespace and child.name in singletons:
-                if child.name in self._by_name:
+            name = names.get(child.qualified)
+            if name is not None:
+                if name in self._by_name:
                     raise child.error("appears twice")
-                self._by_name[child.name] = child
+                self._by_name[name] = child
 
     def has(self, name: str) -> bool:
         return name in self._by_name
@@ -166,7 +172,8 @@ class _Children:
         return _parse(self.required(name), parse)
 
     def read_optional(self, name: str, parse: Callable[[str], _T], default: _T) -> _T:
-        return _parse(self._by_name[name], parse) if name in self._by_name else default
+        child = self._by_name.get(name)
+        return default if child is None else _parse(child, parse)
 
 
 def _parse(element: Element, parse: Callable[[str], _T]) -> _T:
@@ -197,163 +204,29 @@ def _u32(text: str) -> int:
     return parse_number(text, U32_MAX)
 
 
-# Path
+def _class(text: str) -> int:
+    return parse_number(text, U16_MAX)
 
 
-def _path(element: Element, *, has_msmq: bool) -> Path:
-    """2.2.4; fwd, from, relatesTo and fault are ignored."""
-    children = _Children(element, "action", "to", "id", "rev")
-    action = _text(children.required("action"))
-    if utf16_length(action.removeprefix(LABEL_PREFIX)) > LABEL_MAX_UTF16_UNITS and action.startswith(
-        LABEL_PREFIX
-    ):
-        problem = f"the label has more than {LABEL_MAX_UTF16_UNITS} characters"
-        raise children.required("action").error(problem)
-    to = children.read("to", _destination)
-    identifier = children.required("id")
-    rev = children.element("rev")
-    return Path(
-        action=action,
-        to=to,
-        id=_parse(identifier, parse_message_id) if has_msmq else FOREIGN_ID,
-        via="" if rev is None else _via(rev),
-    )
+def _priority(text: str) -> int:
+    return parse_number(text, PRIORITY_MAX)
 
 
-def _via(rev: Element) -> str:
-    """2.2.4.4: exactly one via, which may be empty."""
-    vias = [child for child in rev.children if (child.namespace, child.name) == (RP, "via")]
-    if len(vias) != 1:
-        raise rev.error(f"must contain one via, not {len(vias)}")
-    return _parse(vias[0], _response)
+# The children that are read, of each element.
 
-
-def _response(text: str) -> str:
-    if text:
-        read_queue(text)
-    return text
-
-
-# SRMP header elements
-
-
-def _properties(element: Element) -> Properties:
-    """2.2.5.1"""
-    children = _Children(element, "expiresAt", "sentAt")
-    return Properties(
-        children.read("expiresAt", parse_date),
-        children.read_optional("sentAt", _sent_at, None),
-    )
-
-
-def _sent_at(text: str) -> int | None:
-    if (seconds := parse_date(text)) > U32_MAX:
-        raise ValueError(f"{text} is after 2106, which a message cannot have")
-    return seconds
-
-
-def _services(element: Element) -> Services:
-    """2.2.5.2"""
-    children = _Children(element, "durable", "deliveryReceiptRequest", "commitmentReceiptRequest")
-    return Services(
-        children.has("durable"),
-        _optional(children.element("deliveryReceiptRequest"), _delivery_receipt_request),
-        _optional(children.element("commitmentReceiptRequest"), _commitment_receipt_request),
-    )
-
-
-def _delivery_receipt_request(element: Element) -> str:
-    """2.2.5.2.2"""
-    return _Children(element, "sendTo").read("sendTo", _url)
-
-
-def _commitment_receipt_request(element: Element) -> CommitmentReceiptRequest:
-    """2.2.5.2.3"""
-    children = _Children(element, "sendTo", "positiveOnly", "negativeOnly")
-    return CommitmentReceiptRequest(
-        children.read("sendTo", _url), children.has("positiveOnly"), children.has("negativeOnly")
-    )
-
-
-def _stream(element: Element) -> Stream:
-    """2.2.5.3"""
-    children = _Children(element, "streamId", "current", "previous", "start")
-    stream = Stream(
-        children.read("streamId", parse_stream_id),
-        children.read("current", _u32),
-        children.read_optional("previous", _u32, None),
-        _optional(children.element("start"), _start),
-        element.name,
-    )
-    if not stream.current:
-        raise children.required("current").error("is 0; the first message has 1")
-    if stream.previous is not None and stream.previous >= stream.current:
-        raise children.required("previous").error(f"is {stream.previous}, current is {stream.current}")
-    return stream
-
-
-def _start(element: Element) -> str:
-    """2.2.5.3.4"""
-    return _Children(element, "sendReceiptsTo").read("sendReceiptsTo", _url)
-
-
-def _delivery_receipt(element: Element) -> DeliveryReceipt:
-    """2.2.5.4"""
-    children = _Children(element, "receivedAt", "id")
-    return DeliveryReceipt(children.read("receivedAt", parse_date), children.read("id", parse_message_id))
-
-
-def _commitment_receipt(element: Element) -> CommitmentReceipt:
-    """2.2.5.5"""
-    children = _Children(element, "decidedAt", "decision", "id")
-    return CommitmentReceipt(
-        children.read("decidedAt", parse_date),
-        children.read("decision", _decision),
-        children.read("id", parse_message_id),
-    )
-
-
-def _decision(text: str) -> Decision:
-    try:
-        return Decision(text)
-    except ValueError:
-        raise ValueError(f"must be positive or negative, not {text[:80]!a}") from None
-
-
-def _stream_receipt(element: Element) -> StreamReceipt:
-    """2.2.5.6"""
-    children = _Children(element, "streamId", "lastOrdinal")
-    return StreamReceipt(children.read("streamId", parse_stream_id), children.read("lastOrdinal", _u32))
-
-
-# Msmq
-
-
-def _msmq(element: Element) -> Msmq:
-    """2.2.6"""
-    children = _Children(element, *_MSMQ_CHILDREN)
-    return Msmq(
-        source_qm_guid=children.read("SourceQmGuid", parse_guid),
-        ttrq=children.read("TTrq", parse_date),
-        message_class=children.read("Class", lambda text: parse_number(text, U16_MAX)),
-        priority=children.read("Priority", lambda text: parse_number(text, PRIORITY_MAX)),
-        journal=children.has("Journal"),
-        dead_letter=children.has("DeadLetter"),
-        correlation=children.read_optional("Correlation", _correlation, bytes(CORRELATION_ID_BYTES)),
-        trace=children.has("Trace"),
-        connector_type=_guid(children, "ConnectorType"),
-        app=children.read_optional("App", _u32, 0),
-        body_type=children.read("BodyType", _u32),
-        hash_algorithm=children.read_optional("HashAlgorithm", _u32, int(HashAlgorithm.SHA1)),
-        eod=_optional(children.element("Eod"), _eod),
-        provider=_optional(children.element("Provider"), _provider),
-        destination_mqf=children.read_optional("DestinationMqf", _names, ()),
-        admin_mqf=children.read_optional("AdminMqf", _names, ()),
-        response_mqf=children.read_optional("ResponseMqf", _names, ()),
-    )
-
-
-_MSMQ_CHILDREN = (
+_PATH = _names_in(RP, "action", "to", "id", "rev")
+_PROPERTIES = _names_in(SRMP, "expiresAt", "sentAt")
+_SERVICES = _names_in(SRMP, "durable", "deliveryReceiptRequest", "commitmentReceiptRequest")
+_RECEIPT_REQUEST = _names_in(SRMP, "sendTo", "positiveOnly", "negativeOnly")
+_STREAM = _names_in(SRMP, "streamId", "current", "previous", "start")
+_START = _names_in(SRMP, "sendReceiptsTo")
+_DELIVERY_RECEIPT = _names_in(SRMP, "receivedAt", "id")
+_COMMITMENT_RECEIPT = _names_in(SRMP, "decidedAt", "decision", "id")
+_STREAM_RECEIPT = _names_in(SRMP, "streamId", "lastOrdinal")
+_EOD = _names_in(MSMQ, "First", "Last", "ConnectorId")
+_PROVIDER = _names_in(MSMQ, "Type", "Name")
+_MSMQ = _names_in(
+    MSMQ,
     "Class",
     "Priority",
     "Journal",
@@ -374,6 +247,160 @@ _MSMQ_CHILDREN = (
 )
 
 
+# Path
+
+
+def _path(element: Element, *, has_msmq: bool) -> Path:
+    """2.2.4; fwd, from, relatesTo and fault are ignored."""
+    children = _Children(element, _PATH)
+    action = _text(children.required("action"))
+    if action.startswith(LABEL_PREFIX) and utf16_length(action) - len(LABEL_PREFIX) > LABEL_MAX_UTF16_UNITS:
+        problem = f"the label has more than {LABEL_MAX_UTF16_UNITS} characters"
+        raise children.required("action").error(problem)
+    to = children.read("to", _destination)
+    identifier = children.required("id")
+    rev = children.element("rev")
+    return Path(
+        action=action,
+        to=to,
+        id=_parse(identifier, parse_message_id) if has_msmq else FOREIGN_ID,
+        via="" if rev is None else _via(rev),
+    )
+
+
+def _via(rev: Element) -> str:
+    """2.2.4.4: exactly one via, which may be empty."""
+    vias = [child for child in rev.children if child.qualified == f"{RP} via"]
+    if len(vias) != 1:
+        raise rev.error(f"must contain one via, not {len(vias)}")
+    return _parse(vias[0], _response)
+
+
+def _response(text: str) -> str:
+    if text:
+        read_queue(text)
+    return text
+
+
+# SRMP header elements
+
+
+def _properties(element: Element) -> Properties:
+    """2.2.5.1"""
+    children = _Children(element, _PROPERTIES)
+    return Properties(
+        children.read("expiresAt", parse_date),
+        children.read_optional("sentAt", _sent_at, None),
+    )
+
+
+def _sent_at(text: str) -> int | None:
+    if (seconds := parse_date(text)) > U32_MAX:
+        raise ValueError(f"{text} is after 2106, which a message cannot have")
+    return seconds
+
+
+def _services(element: Element) -> Services:
+    """2.2.5.2"""
+    children = _Children(element, _SERVICES)
+    return Services(
+        children.has("durable"),
+        _optional(children.element("deliveryReceiptRequest"), _delivery_receipt_request),
+        _optional(children.element("commitmentReceiptRequest"), _commitment_receipt_request),
+    )
+
+
+def _delivery_receipt_request(element: Element) -> str:
+    """2.2.5.2.2"""
+    return _Children(element, _RECEIPT_REQUEST).read("sendTo", _url)
+
+
+def _commitment_receipt_request(element: Element) -> CommitmentReceiptRequest:
+    """2.2.5.2.3"""
+    children = _Children(element, _RECEIPT_REQUEST)
+    return CommitmentReceiptRequest(
+        children.read("sendTo", _url), children.has("positiveOnly"), children.has("negativeOnly")
+    )
+
+
+def _stream(element: Element) -> Stream:
+    """2.2.5.3"""
+    children = _Children(element, _STREAM)
+    stream = Stream(
+        children.read("streamId", parse_stream_id),
+        children.read("current", _u32),
+        children.read_optional("previous", _u32, None),
+        _optional(children.element("start"), _start),
+        element.name,
+    )
+    if not stream.current:
+        raise children.required("current").error("is 0; the first message has 1")
+    if stream.previous is not None and stream.previous >= stream.current:
+        raise children.required("previous").error(f"is {stream.previous}, current is {stream.current}")
+    return stream
+
+
+def _start(element: Element) -> str:
+    """2.2.5.3.4"""
+    return _Children(element, _START).read("sendReceiptsTo", _url)
+
+
+def _delivery_receipt(element: Element) -> DeliveryReceipt:
+    """2.2.5.4"""
+    children = _Children(element, _DELIVERY_RECEIPT)
+    return DeliveryReceipt(children.read("receivedAt", parse_date), children.read("id", parse_message_id))
+
+
+def _commitment_receipt(element: Element) -> CommitmentReceipt:
+    """2.2.5.5"""
+    children = _Children(element, _COMMITMENT_RECEIPT)
+    return CommitmentReceipt(
+        children.read("decidedAt", parse_date),
+        children.read("decision", _decision),
+        children.read("id", parse_message_id),
+    )
+
+
+def _decision(text: str) -> Decision:
+    try:
+        return Decision(text)
+    except ValueError:
+        raise ValueError(f"must be positive or negative, not {text[:80]!a}") from None
+
+
+def _stream_receipt(element: Element) -> StreamReceipt:
+    """2.2.5.6"""
+    children = _Children(element, _STREAM_RECEIPT)
+    return StreamReceipt(children.read("streamId", parse_stream_id), children.read("lastOrdinal", _u32))
+
+
+# Msmq
+
+
+def _msmq(element: Element) -> Msmq:
+    """2.2.6"""
+    children = _Children(element, _MSMQ)
+    return Msmq(
+        source_qm_guid=children.read("SourceQmGuid", parse_guid),
+        ttrq=children.read("TTrq", parse_date),
+        message_class=children.read("Class", _class),
+        priority=children.read("Priority", _priority),
+        journal=children.has("Journal"),
+        dead_letter=children.has("DeadLetter"),
+        correlation=children.read_optional("Correlation", _correlation, bytes(CORRELATION_ID_BYTES)),
+        trace=children.has("Trace"),
+        connector_type=_guid(children, "ConnectorType"),
+        app=children.read_optional("App", _u32, 0),
+        body_type=children.read("BodyType", _u32),
+        hash_algorithm=children.read_optional("HashAlgorithm", _u32, int(HashAlgorithm.SHA1)),
+        eod=_optional(children.element("Eod"), _eod),
+        provider=_optional(children.element("Provider"), _provider),
+        destination_mqf=children.read_optional("DestinationMqf", _names, ()),
+        admin_mqf=children.read_optional("AdminMqf", _names, ()),
+        response_mqf=children.read_optional("ResponseMqf", _names, ()),
+    )
+
+
 def _correlation(text: str) -> bytes:
     return parse_base64(text, CORRELATION_ID_BYTES)
 
@@ -384,13 +411,13 @@ def _guid(children: _Children, name: str) -> UUID | None:
 
 def _eod(element: Element) -> Eod:
     """2.2.6.11"""
-    children = _Children(element, "First", "Last", "ConnectorId")
+    children = _Children(element, _EOD)
     return Eod(children.has("First"), children.has("Last"), _guid(children, "ConnectorId"))
 
 
 def _provider(element: Element) -> Provider:
     """2.2.6.12"""
-    children = _Children(element, "Type", "Name")
+    children = _Children(element, _PROVIDER)
     return Provider(children.read("Type", _u32), _text(children.required("Name")))
 
 
@@ -432,4 +459,4 @@ def _reference(element: Element) -> Reference:
 
 
 def _all(element: Element, name: str) -> list[Element]:
-    return [child for child in element.children if (child.namespace, child.name) == (XMLDSIG, name)]
+    return [child for child in element.children if child.qualified == f"{XMLDSIG} {name}"]

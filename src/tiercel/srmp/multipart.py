@@ -11,6 +11,7 @@ ends, so that a content may contain the delimiter; only a part without it is sea
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from tiercel.model.errors import DecodeError
@@ -84,6 +85,29 @@ class _Delimiter(NamedTuple):
     closes: bool
 
 
+class _Headers(NamedTuple):
+    all: tuple[tuple[str, str], ...]
+    length: str | None
+    encoding: str | None
+
+
+_NO_HEADERS = _Headers((), None, None)
+
+
+@lru_cache(256)  # a sender repeats the headers of its parts, but for their lengths
+def _read_headers(data: bytes) -> _Headers:
+    headers = tuple(map(_read_header, re.sub(rb"\r\n[ \t]+", b" ", data).split(_CRLF)))
+    part = Part(headers, b"")
+    return _Headers(headers, part.header("Content-Length"), part.header("Content-Transfer-Encoding"))
+
+
+def _read_header(line: bytes) -> tuple[str, str]:
+    name, colon, value = line.decode("latin-1").partition(":")
+    if not colon or not _NAME.fullmatch(name):
+        raise ValueError(f"{line[:80]!r} is not a header")
+    return name, value.strip(_WHITE)
+
+
 class _Reader:
     def __init__(self, body: bytes, delimiter: bytes, base: int) -> None:
         self._body = body
@@ -125,20 +149,14 @@ class _Reader:
         end = self._body.find(b"\r\n\r\n", at - 2, at + PART_HEAD_MAX_BYTES)
         if end < 0:
             raise self._error("headers", at, f"do not end within {PART_HEAD_MAX_BYTES} bytes")
-        headers = tuple(self._headers(self._body[at:end], at)) if end > at else ()
+        try:
+            headers = _read_headers(self._body[at:end]) if end > at else _NO_HEADERS
+        except ValueError as problem:
+            raise self._error("headers", at, str(problem)) from None
         start = end + 4
-        part = Part(headers, b"", self._base + start)
-        length = part.header("Content-Length")
-        found = self._search(start) if length is None else self._at(start, length)
-        self._check_encoding(part, at)
-        return part._replace(content=self._body[start : found.start]), found
-
-    def _headers(self, data: bytes, at: int) -> Iterable[tuple[str, str]]:
-        for line in re.sub(rb"\r\n[ \t]+", b" ", data).split(_CRLF):
-            name, colon, value = line.decode("latin-1").partition(":")
-            if not colon or not _NAME.fullmatch(name):
-                raise self._error("headers", at, f"{line[:80]!r} is not a header")
-            yield name, value.strip(_WHITE)
+        found = self._search(start) if headers.length is None else self._at(start, headers.length)
+        self._check_encoding(headers.encoding, at)
+        return Part(headers.all, self._body[start : found.start], self._base + start), found
 
     def _at(self, start: int, length: str) -> _Delimiter:
         """The delimiter that Content-Length promises."""
@@ -158,8 +176,7 @@ class _Reader:
             raise self._error("delimiter", start, "the closing delimiter is missing")
         return found
 
-    def _check_encoding(self, part: Part, at: int) -> None:
-        encoding = part.header("Content-Transfer-Encoding")
+    def _check_encoding(self, encoding: str | None, at: int) -> None:
         if encoding is not None and encoding.casefold() not in _IDENTITY:
             problem = f"{encoding[:40]!a} is not supported; use binary"
             raise self._error("Content-Transfer-Encoding", at, problem)

@@ -22,7 +22,7 @@ NO_LIMIT = 0x7FFF_FFFF
 
 _DATE = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})T([0-9]{2})([0-9]{2})([0-9]{2})")
 _GUID = re.compile(r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}")
-_NUMBER = re.compile(r"[0-9]{1,20}")
+_DIGITS_MAX = 20  # of 64 bits
 
 
 class StreamId(NamedTuple):
@@ -45,7 +45,7 @@ def parse_guid(text: str) -> UUID:
 
 def parse_number(text: str, limit: int = U64_MAX) -> int:
     """[MC-MQSRM] 2.2.1.3; numbers above `limit` are refused, never truncated."""
-    if not _NUMBER.fullmatch(text):
+    if not (text.isascii() and text.isdigit()) or len(text) > _DIGITS_MAX:
         raise ValueError(f"{text[:80]!a} is not a decimal number")
     if (number := int(text)) > limit:
         raise ValueError(f"is {number}, the limit is {limit}")

@@ -4,7 +4,7 @@ Only what SRMP needs: names by namespace, attributes, text and children. Comment
 """
 
 import re
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 from xml.parsers import expat
 
 from tiercel.model.errors import DecodeError
@@ -21,65 +21,64 @@ _START_TAG = re.compile(rb"""<[^\s/>]+(?:\s+[^\s=]+\s*=\s*(?:"[^"]*"|'[^']*'))*\
 _ENCODINGS = frozenset({"utf-8", "us-ascii"})
 
 
+class Document(NamedTuple):
+    data: bytes
+    base: int  # its place in the request
+
+
 class Element:
-    """An element; `start` and `end_tag` are places in the document, which stands at `base` in its request."""
+    """An element; `start` and `end_tag` are places in its document."""
 
-    __slots__ = (
-        "attributes",
-        "base",
-        "children",
-        "document",
-        "end_tag",
-        "name",
-        "namespace",
-        "start",
-        "texts",
-    )
+    __slots__ = ("attributes", "children", "document", "end_tag", "qualified", "start", "texts")
 
-    def __init__(
-        self, namespace: str, name: str, attributes: dict[str, str], document: bytes, base: int, start: int
-    ) -> None:
-        self.namespace = namespace
-        self.name = name
-        self.attributes = attributes  # by "namespace name", or by name alone without a namespace
+    def __init__(self, qualified: str, attributes: dict[str, str], document: Document, start: int) -> None:
+        self.qualified = qualified  # "namespace name", or the name alone without a namespace
+        self.attributes = attributes  # by qualified name
         self.document = document
-        self.base = base
         self.start = start
         self.end_tag = 0
         self.children: list[Element] = []
         self.texts: list[str] = []
 
     @property
+    def namespace(self) -> str:
+        return self.qualified.rpartition(" ")[0]
+
+    @property
+    def name(self) -> str:
+        return self.qualified.rpartition(" ")[2]
+
+    @property
     def text(self) -> str:
-        return "".join(self.texts)
+        return self.texts[0] if len(self.texts) == 1 else "".join(self.texts)
 
     @property
     def at(self) -> int:
         """The place of the element in the request."""
-        return self.base + self.start
+        return self.document.base + self.start
 
     @property
     def raw(self) -> bytes:
         """The element as it was sent, with its tags."""
-        return self.document[self.start : self._span[1]]
+        return self.document.data[self.start : self._span[1]]
 
     @property
     def raw_content(self) -> bytes:
         start, end = self._span
-        return self.document[start : self.end_tag if start < end else end]
+        return self.document.data[start : self.end_tag if start < end else end]
 
     @property
     def content_at(self) -> int:
-        return self.base + self._span[0]
+        return self.document.base + self._span[0]
 
     @property
     def _span(self) -> tuple[int, int]:
         """Where the content begins, and where the element ends."""
-        tag = _START_TAG.match(self.document, self.start)
+        tag = _START_TAG.match(self.document.data, self.start)
         assert tag is not None
         if tag[1]:
             return tag.end(), tag.end()
-        return tag.end(), self.document.index(b">", self.end_tag) + 1
+        return tag.end(), self.document.data.index(b">", self.end_tag) + 1
 
     def error(self, problem: str, child: str = "") -> DecodeError:
         return DecodeError("Envelope", f"{self.name}.{child}" if child else self.name, self.at, problem)
@@ -91,7 +90,7 @@ def read_xml(document: bytes, base: int = 0) -> Element:
         problem = f"has {len(document)} bytes, the limit is {ENVELOPE_MAX_BYTES}"
         raise DecodeError("Envelope", "document", base, problem)
     _check_utf8(document, base)
-    return _Parser(document, base).parse()
+    return _Parser(Document(document, base)).parse()
 
 
 def _check_utf8(document: bytes, base: int) -> None:
@@ -107,9 +106,8 @@ def _check_utf8(document: bytes, base: int) -> None:
 
 
 class _Parser:
-    def __init__(self, document: bytes, base: int) -> None:
+    def __init__(self, document: Document) -> None:
         self._document = document
-        self._base = base
         self._root: Element | None = None
         self._open: list[Element] = []
         self._elements = 0
@@ -125,9 +123,9 @@ class _Parser:
 
     def parse(self) -> Element:
         try:
-            self._parser.Parse(self._document, True)
+            self._parser.Parse(self._document.data, True)
         except expat.ExpatError as problem:
-            at = self._base + max(self._parser.ErrorByteIndex, 0)
+            at = self._document.base + max(self._parser.ErrorByteIndex, 0)
             reason = expat.ErrorString(problem.code)
             raise DecodeError("Envelope", "document", at, f"not well-formed XML: {reason}") from None
         finally:
@@ -136,7 +134,8 @@ class _Parser:
         return self._root
 
     def _error(self, problem: str) -> DecodeError:
-        return DecodeError("Envelope", "document", self._base + self._parser.CurrentByteIndex, problem)
+        at = self._document.base + self._parser.CurrentByteIndex
+        return DecodeError("Envelope", "document", at, problem)
 
     def _declaration(self, _: str, encoding: str | None, __: int) -> None:
         if encoding is not None and encoding.casefold() not in _ENCODINGS:
@@ -146,25 +145,24 @@ class _Parser:
         raise self._error("document types and processing instructions are not allowed in SOAP")
 
     def _namespace(self, _: str | None, uri: str | None) -> None:
-        if len(uri or "") > NAMESPACE_MAX_CHARACTERS:
+        if uri is not None and len(uri) > NAMESPACE_MAX_CHARACTERS:
             raise self._error(f"the name of a namespace has more than {NAMESPACE_MAX_CHARACTERS} characters")
 
     def _start(self, qualified: str, attributes: dict[str, str]) -> None:
         self._elements += 1
         if self._elements > ELEMENTS_MAX:
             raise self._error(f"more than {ELEMENTS_MAX} elements")
-        if len(self._open) == DEPTH_MAX:
-            raise self._error(f"elements are nested deeper than {DEPTH_MAX} levels")
         if len(attributes) > ATTRIBUTES_MAX:
             raise self._error(f"an element has more than {ATTRIBUTES_MAX} attributes")
-        namespace, _, name = qualified.rpartition(" ")
-        at = self._parser.CurrentByteIndex
-        element = Element(namespace, name, attributes, self._document, self._base, at)
-        if self._open:
-            self._open[-1].children.append(element)
+        element = Element(qualified, attributes, self._document, self._parser.CurrentByteIndex)
+        around = self._open
+        if around:
+            if len(around) == DEPTH_MAX:
+                raise self._error(f"elements are nested deeper than {DEPTH_MAX} levels")
+            around[-1].children.append(element)
         else:
             self._root = element
-        self._open.append(element)
+        around.append(element)
 
     def _end(self, _: str) -> None:
         self._open.pop().end_tag = self._parser.CurrentByteIndex

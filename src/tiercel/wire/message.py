@@ -68,7 +68,7 @@ from tiercel.wire.soap_header import (
     CompoundMessageHeader,
     SoapHeader,
     SRMPEnvelopeHeader,
-    TextSection,
+    encode_section,
 )
 from tiercel.wire.structure import Structure, encode_guid, encode_text_nul, encode_tx_sequence_id
 from tiercel.wire.transaction_header import TransactionHeader
@@ -300,7 +300,7 @@ def _encode_headers_after(message: Message, *, over_http: bool) -> tuple[int, in
         data = (DebugHeader() if queue == NULL_GUID else DebugHeader(PUBLIC_QUEUE, 0, queue)).encode()
     if over_http:
         flags = user_header.ARRIVED_OVER_HTTP | user_header.SOAP_HEADER
-        data += b"".join(header.encode() for header in _srmp_headers(message))
+        data += _encode_srmp_headers(message)
     if (
         message.destination_queues
         or message.administration_queues
@@ -312,19 +312,22 @@ def _encode_headers_after(message: Message, *, over_http: bool) -> tuple[int, in
     return base_flags, flags, data
 
 
-def _srmp_headers(message: Message) -> tuple[Structure, ...]:
+def _encode_srmp_headers(message: Message) -> bytes:
     """[MS-MQRR] 2.2.5.1.2; any place in the request that has the bytes of the body is right."""
     request, body = message.soap_compound_message, message.body
     if (at := request.rfind(body)) < 0:
         problem = "the body is not in the request that the message came in"
         raise IllegalPropertyValueError("message soap_compound_message", problem=problem)
-    return (
-        SRMPEnvelopeHeader.of(ENVELOPE_ID, message.soap_envelope),
-        CompoundMessageHeader(COMPOUND_MESSAGE_ID, 0, len(request), len(body), at, request),
-        SoapHeader(
-            TextSection.of(HEADER_SECTION, message.soap_header),
-            TextSection.of(BODY_SECTION, message.soap_body),
-        ),
+    sizes = CompoundMessageHeader.LAYOUT.struct.pack(COMPOUND_MESSAGE_ID, 0, len(request), len(body), at)
+    return b"".join(
+        (
+            encode_section(ENVELOPE_ID, message.soap_envelope),
+            sizes,
+            request,
+            _PADDING[len(request) & 3],
+            encode_section(HEADER_SECTION, message.soap_header),
+            encode_section(BODY_SECTION, message.soap_body),
+        )
     )
 
 

@@ -41,6 +41,12 @@ class TextSection(Structure):
         yield Part("padding", padding(len(data), self.padding), self.padding)
 
 
+def encode_section(header_id: int, text: str) -> bytes:
+    """`TextSection.of(header_id, text).encode()` in a third of the time: each message over HTTP has three."""
+    data = encode_text_nul(text)
+    return TextSection.LAYOUT.struct.pack(header_id, 0, len(data) // 2) + data + bytes(-len(data) & 3)
+
+
 @dataclass(frozen=True, slots=True)
 class SRMPEnvelopeHeader(TextSection):
     """The SOAP envelope of a message that arrived over HTTP: [MS-MQRR] 2.2.5.1.2.1.
