@@ -17,6 +17,7 @@ from tiercel.srmp.http_request import read_http_request
 from tiercel.srmp.request import SrmpRequest, read_srmp
 from tiercel.srmp.settings import Settings
 
+from .test_streams import send
 from .world import Side
 
 Q = "DIRECT=HTTP://there/msmq/private$/Orders"
@@ -305,6 +306,19 @@ class TestASendThatIsRefused:
         box.send(b"2")
         assert box.state.count == 1
 
+    @pytest.mark.conformance("SRMP-022")
+    def test_a_stream_whose_listener_is_gone_waits(self) -> None:
+        side = Side(settings=Settings(https_url="https://here"))
+        box = side.box("DIRECT=HTTPS://there/msmq/private$/q")
+        send(side, box, b"1")
+        side.settings = Settings()
+        side.kill()
+        box = side.box("DIRECT=HTTPS://there/msmq/private$/q")
+        side.connect()
+        assert (side.sent(), box.state.count) == ([], 1)
+        assert "there is no https listener here" in side.outgoing(box).reason
+        assert side.outgoing(box).next_try == side.engine.seconds + 20
+
     @pytest.mark.conformance("SRMP-061")
     def test_receipts_need_an_http_name(self, box: Box) -> None:
         admin = FormatName.parse(r"DIRECT=OS:here\private$\admin")
@@ -312,6 +326,34 @@ class TestASendThatIsRefused:
             box.send(b"1", acknowledgements=Acknowledgements.POS_ARRIVAL, administration_queue=admin)
         box.send(b"2", acknowledgements=Acknowledgements.NEG_ARRIVAL, administration_queue=admin)
         assert box.state.count == 1
+
+
+class TestAProxy:
+    settings = Settings(http_url="http://here", proxy=("proxy", 3128))
+
+    def test_gets_requests_in_absolute_form(self) -> None:
+        side = Side(settings=self.settings)
+        side.box("DIRECT=HTTP://there:8080/msmq/private$/q").send(b"1")
+        dial = side.actions[0]
+        assert isinstance(dial, Dial)
+        assert (dial.host, dial.port, dial.is_tls, dial.tunnel) == ("proxy", 3128, False, None)
+        side.connect()
+        (request,) = side.sent()
+        assert request.startswith(b"POST http://there:8080/msmq/private$/q HTTP/1.1\r\nHost: there:8080\r\n")
+        assert Side(name="THERE").post(request) == 400, "a queue manager reads it, and has no such queue"
+
+    def test_is_a_tunnel_for_https(self) -> None:
+        side = Side(settings=self.settings)
+        side.box("DIRECT=HTTPS://there/msmq/private$/q").send(b"1")
+        dial = side.dialled()
+        assert (dial.host, dial.port, dial.is_tls, dial.tunnel) == ("there", 443, True, ("proxy", 3128))
+
+
+def test_nothing_is_dialled_after_the_end(side: Side, box: Box) -> None:
+    box.send(b"1")
+    side.connect()
+    side.run(side.srmp.stop)
+    assert not [each for each in side.actions if isinstance(each, Dial)]
 
 
 @pytest.mark.conformance("SRMP-160")

@@ -6,6 +6,7 @@ here.to("there", "q").send(b"one"); net.settle()
 
 from collections.abc import Callable
 from typing import Any, TypeVar
+from uuid import UUID
 
 from engine.harness import Box, World
 from tiercel.model.codes import ConnectionStatus
@@ -32,7 +33,7 @@ class Side(World):
         super().start()
         self.__dict__.pop("node", None)
         settings = self.settings or Settings(http_url=f"http://{self.name.lower()}")
-        self.srmp = SrmpProtocol(self.engine, settings, self.is_welcome)
+        self.srmp = SrmpProtocol(self.engine, settings, self.is_welcome, self.refusal)
         self.node = Node(self.engine, wall_clock=lambda: self.now, monotonic_clock=lambda: self.now)
         self.node.attach(self.srmp, self._perform)
         self.actions.clear()
@@ -41,6 +42,10 @@ class Side(World):
     @staticmethod
     def is_welcome(_address: str) -> bool:
         return True
+
+    @staticmethod
+    def refusal(_senders: set[UUID], _address: str) -> str:
+        return ""
 
     def _perform(self, actions: list[Action]) -> None:
         self.events += [each for each in actions if isinstance(each, HttpEvent)]

@@ -3,10 +3,10 @@
 from collections import Counter
 
 from tiercel.binary.actions import Action, Close, SessionEvent, Write
-from tiercel.binary.partial_packets import PartialPackets
 from tiercel.binary.peer_table import PeerTable
 from tiercel.binary.settings import Settings
 from tiercel.engine.belief import Doubt
+from tiercel.engine.partial_input import PartialInput
 from tiercel.engine.timers import Timers
 from tiercel.model.queue_manager import QueueManager
 
@@ -18,7 +18,7 @@ class Context:
         self.settings = settings
         self.queue_manager = queue_manager
         self.timers = Timers()
-        self.partial_packets = PartialPackets()
+        self.partial_packets = PartialInput("packet")
         self.peers = PeerTable(settings)
         self.doubts: Counter[Doubt] = Counter()  # acknowledgements that were not believed, since the start
         self.now = 0.0

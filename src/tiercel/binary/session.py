@@ -11,9 +11,9 @@ from uuid import UUID
 from tiercel.binary.actions import SessionEvent
 from tiercel.binary.context import Context
 from tiercel.binary.flight import Entry, Flight
-from tiercel.binary.partial_packets import SMALL
 from tiercel.binary.receipts import Receipts
 from tiercel.binary.transitions import EVENT_OF_PACKET, Event, ProtocolError, State, after
+from tiercel.engine.partial_input import SMALL
 from tiercel.model.codes import ConnectionStatus
 from tiercel.model.errors import DecodeError, ReachedOurselvesError
 from tiercel.model.identifiers import NULL_GUID

@@ -187,6 +187,7 @@ class OutgoingQueue(Queue):
     next_hops: list[str] | None = field(default=None, metadata=VOLATILE)  # None until resolved
     state: OutgoingQueueState = field(default=OutgoingQueueState.INACTIVE, metadata=VOLATILE)
     reason: str = field(default="", metadata=VOLATILE)  # why it cannot send; not in the specification
+    next_try: int = field(default=0, metadata=VOLATILE)  # when it connects again, 0 if unknown; likewise
     connection_history: list["ConnectionHistoryEntry"] = field(
         default_factory=list, repr=False, metadata=VOLATILE
     )

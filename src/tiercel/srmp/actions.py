@@ -7,13 +7,15 @@ from dataclasses import dataclass
 class Dial:
     """Open a TCP connection, with TLS if `is_tls`: the certificate must be valid for the host.
 
-    Answered with `connected(connection, address)` or `connect_failed(connection, ...)`.
+    `tunnel` is the host and port of an HTTP proxy that is asked to CONNECT. Answered with
+    `connected(connection, address)` or `connect_failed(connection, ...)`.
     """
 
     connection: int
     host: str
     port: int
     is_tls: bool
+    tunnel: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

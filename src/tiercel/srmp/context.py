@@ -3,6 +3,7 @@
 from collections import Counter
 from itertools import count
 
+from tiercel.engine.partial_input import PartialInput
 from tiercel.engine.timers import Timer, Timers
 from tiercel.srmp.actions import Action, Close, HttpEvent, Write
 from tiercel.srmp.redirections import StoredRedirections
@@ -17,8 +18,9 @@ class Context:
         self.redirections = redirections
         self.timers = Timers()
         self.now = 0.0
-        self.partial_bytes = 0  # of requests that have not arrived completely
+        self.partial_requests = PartialInput("request")
         self.statuses: Counter[int] = Counter()  # of our answers, since the start
+        self.answers: Counter[int] = Counter()  # of the answers to our requests, by status
         self.dropped: Counter[str] = Counter()  # messages answered with 200 and not kept, by reason
         self.doubts: Counter[str] = Counter()  # receipts that were not believed, by reason
         self._actions: list[Action] = []

@@ -4,7 +4,9 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import NamedTuple
 
+from tiercel.engine.partial_input import SMALL
 from tiercel.model.errors import DecodeError
+from tiercel.srmp.client_address import client_address
 from tiercel.srmp.context import Context
 from tiercel.srmp.http_request import HttpRequest, RequestHead, RequestParser
 from tiercel.srmp.http_response import CONTINUE, write_response
@@ -34,7 +36,6 @@ class IncomingConnection:
         self._closed = closed
         self._parser = RequestParser()
         self._is_closed = False
-        self._held_bytes = 0
         self._is_continued = False  # whether the request under way got its 100 Continue
         context.after(self.expire, context.settings.idle_ms)
 
@@ -52,17 +53,21 @@ class IncomingConnection:
                 return
         if self._parser.expects_continue and not self._is_continued:
             self._continue()
-        self._hold(self._parser.held_bytes)
-        if self._context.partial_bytes > self._context.settings.partial_request_bytes:
-            self._respond(
-                Answer(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests are under way"), close=True
-            )
-        elif requests or was_idle:  # the time of a request does not begin anew with each of its bytes
+        if requests or was_idle:  # the time of a request does not begin anew with each of its bytes
             self._start_timer()
+        self._hold(is_another=bool(requests))
 
-    def _hold(self, size: int) -> None:
-        self._context.partial_bytes += size - self._held_bytes
-        self._held_bytes = size
+    def _hold(self, *, is_another: bool) -> None:
+        """Count the bytes of an incomplete request; `is_another`: the one that was counted is complete."""
+        partial, size = self._context.partial_requests, self._parser.held_bytes
+        if is_another:
+            partial.release(self.give_up)
+        if size > SMALL:
+            partial.hold(self.give_up, size, self._context.settings.partial_request_bytes)
+
+    def give_up(self, reason: str) -> None:
+        """Incomplete requests take too much memory."""
+        self._respond(Answer(HTTPStatus.SERVICE_UNAVAILABLE, reason), close=True)
 
     def _start_timer(self) -> None:
         settings = self._context.settings
@@ -79,7 +84,9 @@ class IncomingConnection:
             self._context.write(self._connection, CONTINUE)
 
     def _answer(self, request: HttpRequest) -> Answer:
-        return _refusal(request.head) or self._receive(request, self._address)
+        proxies = self._context.settings.trusted_proxies
+        address = client_address(request.head, self._address, proxies)
+        return _refusal(request.head) or self._receive(request, address)
 
     def _respond(self, answer: Answer, *, close: bool) -> None:
         self._context.statuses[answer.status] += 1
@@ -104,7 +111,7 @@ class IncomingConnection:
 
     def disconnected(self) -> None:
         self._is_closed = True
-        self._hold(0)
+        self._context.partial_requests.release(self.give_up)
         self._context.timers.cancel(self.expire)
         self._closed(self._connection)
 

@@ -23,9 +23,9 @@ from tiercel.srmp.queue_sender import QueueSender
 from tiercel.srmp.receipt_reader import ReceiptReader
 from tiercel.srmp.receipt_sender import ReceiptSender
 from tiercel.srmp.receipt_tokens import ReceiptTokens
-from tiercel.srmp.receiver import Receiver
+from tiercel.srmp.receiver import Receiver, Refusal
 from tiercel.srmp.redirections import StoredRedirections
-from tiercel.srmp.request_writer import RequestWriter
+from tiercel.srmp.request_writer import RequestWriter, no_listener
 from tiercel.srmp.settings import Settings
 from tiercel.srmp.stream_receipts import StreamReceipts
 
@@ -35,9 +35,16 @@ _OTHER_SCHEME = {DirectProtocol.HTTP: "DIRECT=HTTPS", DirectProtocol.HTTPS: "DIR
 
 class SrmpProtocol:
     def __init__(
-        self, engine: Engine, settings: Settings, is_welcome: Callable[[str], bool] = lambda _address: True
+        self,
+        engine: Engine,
+        settings: Settings,
+        is_welcome: Callable[[str], bool] = lambda _address: True,
+        refusal: Refusal = lambda _senders, _address: "",
     ) -> None:
-        """`is_welcome` says whether requests from an address are read at all: `[[peers]]`, `only_peers`."""
+        """`[[peers]]` and `only_peers`: `is_welcome` says whether requests of an address are read at all.
+
+        `refusal` says why a message of these queue managers is refused from an address; empty if it is not.
+        """
         self._engine = engine
         self._is_welcome = is_welcome
         self.redirections = StoredRedirections(engine)
@@ -51,12 +58,14 @@ class SrmpProtocol:
             engine,
             ReceiptReader(context, engine, tokens, self._confirmed),
             StreamReceipts(context, receipts.confirm),
+            refusal,
         )
         self._queues = engine.carriers.register(self)
         self._incoming: dict[int, IncomingConnection] = {}
         self._dialled: dict[int, QueueSender] = {}
         self._senders: dict[QueueState, QueueSender] = {}
         self._resting: dict[QueueSender, None] = {}
+        self._is_stopped = False
 
     # The batch.
 
@@ -68,7 +77,7 @@ class SrmpProtocol:
         """Before the commit: run the timers, and send what is ready."""
         self._context.timers.run(self._context.now)
         while ready := self._queues.take_ready():
-            for queue in ready:
+            for queue in () if self._is_stopped else ready:
                 self._sender(queue).serve()
         self._retire()
         history = self._engine.arrivals.history
@@ -97,6 +106,16 @@ class SrmpProtocol:
         return self._context.statuses
 
     @property
+    def answers(self) -> Counter[int]:
+        """The answers to our requests by status code, since the start."""
+        return self._context.answers
+
+    @property
+    def connections(self) -> tuple[int, int]:
+        """How many connections others have opened, and we."""
+        return len(self._incoming), len(self._dialled)
+
+    @property
     def dropped(self) -> Counter[str]:
         """Messages that were answered with 200 and not kept, by reason, since the start."""
         return self._context.dropped
@@ -110,6 +129,7 @@ class SrmpProtocol:
 
     def stop(self) -> None:
         """Close every connection, and dial no more."""
+        self._is_stopped = True
         for sender in self._senders.values():
             sender.stop()
         for connection in list(self._incoming.values()):
@@ -219,10 +239,8 @@ class SrmpProtocol:
         name = message.destination_queue
         assert isinstance(name, DirectFormatName)
         if message.is_transactional and not self._writer.receipts_base(name):
-            scheme = name.protocol.lower()
-            problem = f"the receipts of a stream come over {scheme}, and there is no {scheme} listener here"
             fix = f"configure one in [srmp], or use {_OTHER_SCHEME[name.protocol]}"
-            raise UnsupportedFormatNameOperationError(str(name), problem=problem, fix=fix)
+            raise UnsupportedFormatNameOperationError(str(name), problem=no_listener(name), fix=fix)
         admin = message.administration_queue
         if admin is not None and message.acknowledgements & _RECEIPTS and not self.carries(admin):
             problem = "receipts for messages over HTTP can only go to an HTTP name"

@@ -24,10 +24,11 @@ from tiercel.srmp.actions import Dial
 from tiercel.srmp.context import Context
 from tiercel.srmp.http_response import Response, ResponseParser
 from tiercel.srmp.outgoing_stream import OutgoingStream
-from tiercel.srmp.queue_urls import endpoint_of, write_url
-from tiercel.srmp.request_writer import RequestWriter
+from tiercel.srmp.queue_urls import endpoint_of, host_of, write_url
+from tiercel.srmp.request_writer import RequestWriter, no_listener
 
 _SUCCESS = range(200, 300)
+_POST = b"POST "
 _State = OutgoingQueueState
 
 
@@ -57,6 +58,7 @@ class QueueSender:
         self._request: Taken | None = None  # under way
         self._answers = 0  # on this connection
         self._address = ""
+        self._prefix = b""  # of the target, for a proxy
 
     @property
     def _queue(self) -> OutgoingQueue:
@@ -85,16 +87,20 @@ class QueueSender:
         """Connecting to the Host: [MC-MQSRM] 3.1.7.9; the URL of an outbound redirection has the host."""
         url = self._context.redirections.current.outbound_of(write_url(self._name))
         host, port, is_tls = endpoint_of(url)
+        proxy, self._prefix = self._context.settings.proxy, b""
         self.connection = self._context.new_connection()
         self._dialled[self.connection] = self
         self._set_state(_State.WAITING)
-        self._context.do(Dial(self.connection, host, port, is_tls))
+        if proxy is not None and not is_tls:  # it takes requests in absolute form: RFC 9112, 3.2.2
+            self._prefix = f"http://{host_of(url)}".encode()
+            host, port = proxy
+        self._context.do(Dial(self.connection, host, port, is_tls, proxy if is_tls else None))
 
     def connected(self, address: str) -> None:
         self._is_connected, self._address = True, address
         self._parser, self._answers = ResponseParser(), 0
         self._queue.next_hops = [address]
-        self._queue.reason = ""
+        self._queue.reason, self._queue.next_try = "", 0
         self._set_state(_State.CONNECTED)
         self._carried.note(self._queue, ConnectionStatus.ESTABLISHED, 0, address)
         self.stream.resume()
@@ -111,8 +117,14 @@ class QueueSender:
             self._context.after(self.clean_up, self._context.settings.cleanup_ms)
             return
         self._request = taken
+        if taken.number and not self._writer.receipts_base(self._name):
+            self._failed(ConnectionStatus.CONNECTION_NOT_READY, no_listener(self._name))
+            return
         previous = self.stream.previous(taken) if taken.number else 0
-        self._context.write(self.connection, self._writer.write(taken, previous))
+        request = self._writer.write(taken, previous)
+        if self._prefix:
+            request = _POST + self._prefix + request.removeprefix(_POST)
+        self._context.write(self.connection, request)
         self._context.timers.cancel(self.clean_up)
         self._context.after(self.no_answer_came, self._context.settings.answer_timeout_ms)
 
@@ -136,6 +148,7 @@ class QueueSender:
             return
         self._context.timers.cancel(self.no_answer_came)
         self._answers += 1
+        self._context.answers[response.status] += 1
         if not self._settle(taken, response.status):
             self._request = taken
             phrase = f"the server answered {response.status} {_phrase(response.status)}".rstrip()
@@ -195,6 +208,7 @@ class QueueSender:
         self._carried.note(self._queue, status, error, self._address)
         self._context.tell("failed", self._address, self._name, reason)
         self._context.after(self.retry, self._context.settings.retry_ms)
+        self._queue.next_try = self._engine.seconds + self._context.settings.retry_ms // 1000
 
     def _give_back(self) -> None:
         taken, self._request = self._request, None
@@ -228,6 +242,7 @@ class QueueSender:
         self._give_back()
         self.stream.stop_timer()
         self._context.timers.cancel(self.retry)
+        self._queue.next_try = 0
         self._disconnect(_State.ON_HOLD)
 
     def resume(self) -> None:

@@ -1,6 +1,6 @@
 """A request that arrived: [MC-MQSRM] 3.1.5.1, in an order that loses nothing.
 
-    1. malformed: 400
+    1. malformed: 400; not from the address that the sender is pinned to: 403
     2. to another computer: passed on, or 400
     3. no such queue, or not of the kind that the message needs: 400
     4. a receipt for our streams: the messages that it confirms are complete
@@ -11,7 +11,9 @@
 A sender deletes its message on 400 as on 200, so 400 is for what can never be delivered (trap 13).
 """
 
+from collections.abc import Callable
 from http import HTTPStatus
+from uuid import UUID
 
 from tiercel.engine.arrivals import Fate, Place, Posted
 from tiercel.engine.engine import Engine
@@ -19,6 +21,7 @@ from tiercel.engine.incoming_streams import DamagedStreamError
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import NEGATIVE
 from tiercel.model.errors import DecodeError, InsufficientResourcesError, MqError, StoreFullError
+from tiercel.model.identifiers import NULL_GUID
 from tiercel.srmp.context import Context
 from tiercel.srmp.destinations import Destination, Destinations
 from tiercel.srmp.envelope import FOREIGN_ID, Envelope
@@ -35,19 +38,26 @@ from tiercel.srmp.values import U32_MAX
 from tiercel.wire.message import encode_message
 from tiercel.wire.user_message import UserMessage
 
+Refusal = Callable[[set[UUID], str], str]
 _ACCEPTED = Answer(HTTPStatus.OK)
 _RECEIPTS = {Kind.STREAM_RECEIPT, Kind.FINAL_STREAM_RECEIPT}
 
 
 class Receiver:
     def __init__(
-        self, context: Context, engine: Engine, receipts: ReceiptReader, stream_receipts: StreamReceipts
+        self,
+        context: Context,
+        engine: Engine,
+        receipts: ReceiptReader,
+        stream_receipts: StreamReceipts,
+        refusal: Refusal,
     ) -> None:
         self._context = context
         self._engine = engine
         self._destinations = Destinations(context, engine)
         self._receipts = receipts
         self._stream_receipts = stream_receipts
+        self._refusal = refusal
 
     def receive(self, http: HttpRequest, address: str) -> Answer:
         """The answer to a request, which may leave after the commit."""
@@ -55,6 +65,8 @@ class Receiver:
             return Answer(HTTPStatus.SERVICE_UNAVAILABLE, "the queue manager is offline")
         try:
             request = read_srmp(http)
+            if reason := self._refusal(_senders(request.envelope), address):
+                return Answer(HTTPStatus.FORBIDDEN, reason)
             destination = self._destinations.find(request.envelope.path.to)
             if destination.problem:
                 return Answer(HTTPStatus.BAD_REQUEST, destination.problem)
@@ -149,6 +161,17 @@ class Receiver:
             return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, reason.meaning)
         self._engine.delivery.arrive(packet, queue)
         return _ACCEPTED
+
+
+def _senders(envelope: Envelope) -> set[UUID]:
+    """The queue managers that the message says it is of."""
+    stream, msmq = envelope.stream, envelope.msmq
+    claimed = {
+        envelope.path.id.lineage,
+        NULL_GUID if stream is None else stream.stream_id.sender,
+        NULL_GUID if msmq is None else msmq.source_qm_guid,
+    }
+    return claimed - {NULL_GUID}
 
 
 def _is_stored(posted: Posted, packet: UserMessage, place: Place) -> bool:

@@ -14,6 +14,12 @@ from tiercel.wire.soap_header import CompoundMessageHeader
 _RECEIPTS_PATH = "/MSMQ/PRIVATE$/order_queue$"
 
 
+def no_listener(name: DirectFormatName) -> str:
+    """Why messages of a stream cannot go to `name` (SRMP-022)."""
+    scheme = name.protocol.lower()
+    return f"the receipts of a stream come over {scheme}, and there is no {scheme} listener here"
+
+
 class RequestWriter:
     def __init__(self, context: Context, engine: Engine, tokens: ReceiptTokens) -> None:
         self._context = context

@@ -14,6 +14,8 @@ class Settings:
     https_url: str = ""
     token_required: bool = True  # whether a stream receipt has to come to the very URL that was given out
     drop_expired: bool = False  # whether to drop messages that arrive after their time (SRMP-053)
+    trusted_proxies: tuple[str, ...] = ()  # networks of reverse proxies that say who their clients are
+    proxy: tuple[str, int] | None = None  # host and port of the HTTP proxy for our requests
 
     retry_ms: int = 20_000  # the retransmission timer (SRMP-103)
     cleanup_ms: int = 300_000  # until an idle connection is closed (SRMP-110)
