@@ -15,6 +15,7 @@ from column_promises import TARGETS as COLUMN_TARGETS
 from logon_promises import TARGETS as LOGON_TARGETS
 from remote_read_promises import TARGETS as REMOTE_READ_TARGETS
 from rpc_promises import TARGETS as RPC_TARGETS
+from security_promises import TARGETS as SECURITY_TARGETS
 from srmp_promises import TARGETS as SRMP_TARGETS
 from wcf_promises import TARGETS as WCF_TARGETS
 
@@ -336,6 +337,7 @@ TARGETS: dict[str, Target] = dict(
             | REMOTE_READ_TARGETS
             | LOGON_TARGETS
             | SRMP_TARGETS
+            | SECURITY_TARGETS
             | WCF_TARGETS
         ).items()
     )

@@ -27,7 +27,7 @@ from tiercel.wire.internal_packets import (
     EstablishConnectionHeader,
     InternalHeader,
 )
-from tiercel.wire.key_blobs import SESSION_KEY_ALGORITHMS, PublicKeyBlob, SimpleBlob
+from tiercel.wire.key_blobs import SESSION_KEY_ALGORITHMS, PrivateKeyBlob, PublicKeyBlob, SimpleBlob
 from tiercel.wire.message_properties_header import MessagePropertiesHeader
 from tiercel.wire.multi_queue_format_header import (
     MQFAddressHeader,
@@ -39,6 +39,7 @@ from tiercel.wire.multi_queue_format_header import (
 )
 from tiercel.wire.order_ack import FinalAckBody, OrderAckBody
 from tiercel.wire.ping import Ping
+from tiercel.wire.public_keys import MQDSPublicKey, MQDSPublicKeys
 from tiercel.wire.queue_names import (
     DirectQueueFormatName,
     PrivateQueueFormatName,
@@ -51,6 +52,7 @@ from tiercel.wire.session_header import SessionHeader
 from tiercel.wire.soap_header import CompoundMessageHeader, SoapHeader, SRMPEnvelopeHeader, TextSection
 from tiercel.wire.structure import Structure
 from tiercel.wire.transaction_header import TransactionHeader
+from tiercel.wire.user_certificates import MQUserSignCert, MQUserSignCerts
 from tiercel.wire.user_header import ADMIN_KINDS, DESTINATION_KINDS, RESPONSE_KINDS, UserHeader
 from tiercel.wire.user_message import UserMessage
 
@@ -208,6 +210,24 @@ subqueue_headers = st.builds(SubqueueHeader, u32, u32, u32, u32, u32, exactly(64
 dead_letter_headers = st.builds(DeadLetterHeader.of, names)
 address_headers = st.builds(ExtendedAddressHeader, u32, u16, u16, u32, exactly(16))
 public_keys = st.builds(PublicKeyBlob.of, st.integers(1, 1 << 512), u32)
+private_keys = st.builds(
+    PrivateKeyBlob,
+    bit_length=st.just(64),
+    public_exponent=u32,
+    modulus=exactly(8),
+    prime_1=exactly(4),
+    prime_2=exactly(4),
+    exponent_1=exactly(4),
+    exponent_2=exactly(4),
+    coefficient=exactly(4),
+    private_exponent=exactly(8),
+)
+published_keys = st.builds(
+    MQDSPublicKeys.of, st.lists(st.builds(MQDSPublicKey.of, u32, texts, blobs), max_size=3).map(tuple)
+)
+user_certificates = st.builds(
+    MQUserSignCerts.of, st.lists(st.builds(MQUserSignCert.of, guids, blobs), max_size=3).map(tuple)
+)
 simple_blobs = st.builds(
     SimpleBlob,
     session_key_algorithm=st.sampled_from(sorted(SESSION_KEY_ALGORITHMS)),
@@ -235,6 +255,9 @@ structures: st.SearchStrategy[Structure] = st.one_of(
     st.builds(OrderAckBody, sequence_ids, u32, u32, exactly(20)),
     st.builds(FinalAckBody, sequence_ids, u32, u32, guids, u32),
     public_keys,
+    private_keys,
+    published_keys,
+    user_certificates,
     simple_blobs,
     pings,
     private_ids,

@@ -1,7 +1,7 @@
 import pytest
 
 from tiercel.model.errors import DecodeError
-from tiercel.wire.key_blobs import SESSION_KEY_ALGORITHMS, PublicKeyBlob, SimpleBlob
+from tiercel.wire.key_blobs import SESSION_KEY_ALGORITHMS, PrivateKeyBlob, PublicKeyBlob, SimpleBlob
 
 from .packets import assert_both_ways
 
@@ -103,3 +103,18 @@ class TestSimpleBlob:
         with pytest.raises(DecodeError) as caught:
             SimpleBlob.decode(bytes.fromhex(wire))
         assert (caught.value.structure, caught.value.field) == ("SimpleBlob", field)
+
+
+class TestPrivateKeyBlob:
+    def test_bytes(self) -> None:
+        """Of 32 bits: modulus and private exponent have four bytes, the others two."""
+        numbers = (b"\1\2\3\4", b"\5\6", b"\7\10", b"\11\12", b"\13\14", b"\15\16", b"\21\22\23\24")
+        blob = PrivateKeyBlob(0x207, 0xA400, 0x32415352, 32, 65537, *numbers)
+        assert_both_ways(blob, f"07020000 00a40000 52534132 20000000 01000100 {b''.join(numbers).hex()}")
+
+    @pytest.mark.parametrize("at", [0, 1, 5, 8, 12])
+    def test_another_header_is_refused(self, at: int) -> None:
+        data = bytearray(PrivateKeyBlob().encode())
+        data[at] ^= 0x48
+        with pytest.raises(DecodeError, match="PrivateKeyBlob"):
+            PrivateKeyBlob.decode(bytes(data))

@@ -17,7 +17,7 @@ from tiercel.wire.extension_headers import (
 )
 from tiercel.wire.framer import Framer
 from tiercel.wire.internal_packets import ConnectionParametersHeader, EstablishConnectionHeader
-from tiercel.wire.key_blobs import PublicKeyBlob, SimpleBlob
+from tiercel.wire.key_blobs import PrivateKeyBlob, PublicKeyBlob, SimpleBlob
 from tiercel.wire.message import decode_message
 from tiercel.wire.message_properties_header import MessagePropertiesHeader
 from tiercel.wire.multi_queue_format_header import (
@@ -29,12 +29,14 @@ from tiercel.wire.multi_queue_format_header import (
 from tiercel.wire.order_ack import FinalAck, FinalAckBody, OrderAck, OrderAckBody
 from tiercel.wire.packet import decode_packet
 from tiercel.wire.ping import Ping
+from tiercel.wire.public_keys import MQDSPublicKeys
 from tiercel.wire.queue_names import DirectQueueFormatName
 from tiercel.wire.security_header import SecurityHeader
 from tiercel.wire.session_header import SessionHeader
 from tiercel.wire.soap_header import CompoundMessageHeader, SoapHeader, SRMPEnvelopeHeader
 from tiercel.wire.structure import Structure
 from tiercel.wire.transaction_header import TransactionHeader
+from tiercel.wire.user_certificates import MQUserSignCerts
 from tiercel.wire.user_header import UserHeader
 from tiercel.wire.user_message import UserMessage
 
@@ -50,8 +52,11 @@ STRUCTURES: list[type[Structure]] = [
     SubqueueHeader,
     ConnectionParametersHeader,
     EstablishConnectionHeader,
+    PrivateKeyBlob,
     PublicKeyBlob,
     SimpleBlob,
+    MQDSPublicKeys,
+    MQUserSignCerts,
     MessagePropertiesHeader,
     MQFAddressHeader,
     MQFDirectQueueFormatName,

@@ -1,7 +1,7 @@
-"""Keys exchanged by queue managers: [MS-MQQB] 2.4. RSA numbers are little-endian (MQQB T57)."""
+"""RSA keys and session keys as CryptoAPI writes them: [MS-MQQB] 2.4. Numbers are little-endian (MQQB T57)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from tiercel.model.codes import EncryptionAlgorithm
@@ -10,8 +10,10 @@ from tiercel.wire.structure import Layout, Part, Reader, Structure
 RSA_KEY_EXCHANGE = 0x0000A400
 RSA_SIGN = 0x00002400
 _PUBLIC_KEY_HEADER = 0x00000206
+_PRIVATE_KEY_HEADER = 0x00000207
 _SIMPLE_HEADER = 0x00000201
 _RSA1 = 0x31415352
+_RSA2 = 0x32415352
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,56 @@ class PublicKeyBlob(Structure):
     @property
     def modulus_number(self) -> int:
         return int.from_bytes(self.modulus, "little")
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateKeyBlob(Structure):
+    """PRIVATEKEYBLOB of CryptoAPI. No packet carries one; keys exported from Windows have this form."""
+
+    header: int = _PRIVATE_KEY_HEADER
+    key_type: int = RSA_KEY_EXCHANGE
+    magic: int = _RSA2
+    bit_length: int = 0
+    public_exponent: int = 65537
+    modulus: bytes = b""
+    # Secret, so not in the repr: it may be logged.
+    prime_1: bytes = field(default=b"", repr=False)
+    prime_2: bytes = field(default=b"", repr=False)
+    exponent_1: bytes = field(default=b"", repr=False)
+    exponent_2: bytes = field(default=b"", repr=False)
+    coefficient: bytes = field(default=b"", repr=False)
+    private_exponent: bytes = field(default=b"", repr=False)
+
+    LAYOUT = Layout("I I I I I")
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        at = reader.at
+        fixed = reader.fixed(cls)
+        header, key_type, magic, bit_length, _ = fixed
+        if (header, magic) != (_PRIVATE_KEY_HEADER, _RSA2) or key_type not in {RSA_KEY_EXCHANGE, RSA_SIGN}:
+            raise reader.error("header", "is not that of an RSA private key", at)
+        if bit_length % 16:
+            raise reader.error("bit_length", f"is {bit_length}, not a multiple of 16", at + 12)
+        half = bit_length // 16
+        sizes = (2 * half, half, half, half, half, half, 2 * half)
+        return cls.make(fixed, *map(reader.take, sizes, _PRIVATE_NUMBERS))
+
+    def variable(self) -> Iterator[Part]:
+        for name in _PRIVATE_NUMBERS:
+            number: bytes = getattr(self, name)
+            yield Part(name, number, number)
+
+
+_PRIVATE_NUMBERS = (
+    "modulus",
+    "prime_1",
+    "prime_2",
+    "exponent_1",
+    "exponent_2",
+    "coefficient",
+    "private_exponent",
+)
 
 
 @dataclass(frozen=True, slots=True)

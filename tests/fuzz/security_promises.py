@@ -1,0 +1,82 @@
+"""Certificates, key blobs and signed packets: any bytes are refused in one way, or used."""
+
+import json
+from pathlib import Path
+
+from basics import Target, same
+
+from tiercel.message_security.certificates import load_certificate
+from tiercel.message_security.refusal import MessageRefusedError
+from tiercel.message_security.rsa_keys import private_key_of, public_blob, public_key_of
+from tiercel.message_security.signatures import verify
+from tiercel.model.errors import CorruptedSecurityDataError, DecodeError, InvalidCertificateError
+from tiercel.wire.key_blobs import PrivateKeyBlob, PublicKeyBlob
+from tiercel.wire.public_keys import MQDSPublicKey, MQDSPublicKeys
+from tiercel.wire.user_certificates import MQUserSignCert, MQUserSignCerts
+from tiercel.wire.user_message import UserMessage
+
+VECTORS = Path(__file__).resolve().parent.parent / "vectors"
+
+
+def check_certificate(data: bytes) -> None:
+    try:
+        found = load_certificate.__wrapped__(data)  # without its cache
+    except InvalidCertificateError as problem:
+        str(problem)
+        return
+    public_blob(found.key)
+    str(found)
+
+
+def check_rsa_key(data: bytes) -> None:
+    """A PUBLICKEYBLOB or PRIVATEKEYBLOB up to the key of `cryptography`."""
+    try:
+        public = PublicKeyBlob.decode(data)
+        same(public_blob(public_key_of(public), public.key_type).encode(), data)
+    except (DecodeError, CorruptedSecurityDataError):
+        pass
+    try:
+        private_key_of(PrivateKeyBlob.decode(data))
+    except (DecodeError, CorruptedSecurityDataError):
+        return
+
+
+def check_key_lists(data: bytes) -> None:
+    for kind in (MQDSPublicKeys, MQUserSignCerts):
+        try:
+            value = kind.decode(data)
+        except DecodeError:
+            continue
+        same(value.encode(), data)
+
+
+def check_signed_packet(data: bytes) -> None:
+    try:
+        packet = UserMessage(data)
+        verify(packet, packet.body)
+    except (DecodeError, MessageRefusedError):
+        return
+
+
+def _octets(pattern: str, field: str) -> list[bytes]:
+    found = (json.loads(path.read_text("utf-8")) for path in sorted(VECTORS.glob(pattern)))
+    return [bytes.fromhex(one[field]) for one in found if field in one]
+
+
+def _lists() -> list[bytes]:
+    keys = tuple(MQDSPublicKey.of(24, "AES", key) for key in _octets("capi/key_*", "public_key_blob"))
+    certificate = MQUserSignCert.of(_GUID, b"\x30\0")
+    return [MQDSPublicKeys.of(keys[:2]).encode(), MQUserSignCerts.of((certificate,)).encode()]
+
+
+_GUID = MQUserSignCert().identifier
+
+TARGETS: dict[str, Target] = {
+    "certificate": Target(check_certificate, lambda: _octets("security/*", "certificate")),
+    "key_lists": Target(check_key_lists, _lists),
+    "rsa_key": Target(
+        check_rsa_key,
+        lambda: _octets("capi/key_*", "public_key_blob") + _octets("capi/key_*", "private_key_blob"),
+    ),
+    "signed_packet": Target(check_signed_packet, lambda: _octets("security/*", "packet")),
+}
