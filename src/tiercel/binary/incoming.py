@@ -216,7 +216,8 @@ class Incoming:
         is_believed = source.is_router or sender == source.queue_manager
         if is_believed and not self._engine.peers.is_too_many(sender):
             self._engine.arrivals.learn(packet, source)
-            self._engine.final_acks.rejected(packet, reason)
+            address = source.address if sender == source.queue_manager else ""
+            self._engine.final_acks.rejected(packet, reason, address)
 
     def _try_to_pass_on(self, packet: UserMessage) -> MessageClass | None:
         """The class that refuses the message, or None."""
@@ -264,6 +265,8 @@ class Incoming:
         if sender == engine.queue_manager.identifier:
             return  # a peer claims to be us: nothing to acknowledge
         is_from_peer = session.remote_guid == sender
+        if is_from_peer and stream.answers_to != session.address:
+            return  # anybody can claim to be the sender, and must not learn the id of its sequence
         packet = build_order_ack(
             engine.numbering.new_message_id(),
             engine.seconds,

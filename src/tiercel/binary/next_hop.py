@@ -19,11 +19,14 @@ from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import ConnectionStatus, OutgoingQueueState
 from tiercel.model.queue import OutgoingQueue
 
+_LOST_AFTER_S = 3600
+
 
 class AcknowledgementsTo(NamedTuple):
     """The key of the next hop for acknowledgements to a queue manager, which has rules of its own."""
 
     guid: UUID
+    address: str = ""  # where the messages that they answer came from; empty if through a router
 
 
 Key = UUID | str | AcknowledgementsTo
@@ -48,6 +51,8 @@ class NextHop:
         self.rested: Callable[[NextHop], None] = lambda _next_hop: (
             None
         )  # called when no queue has anything to send
+        # Uses an open session that the peer has initiated, if there is one.
+        self.finds_session: Callable[[NextHop], bool] = lambda _next_hop: False
         self.queues: dict[QueueState, None] = {}
         self.ready: dict[QueueState, None] = {}  # queues with something to send
         self.session: Session | None = None
@@ -62,6 +67,7 @@ class NextHop:
         self._host_index = 0
         self.host = ""
         self._addresses: list[str] = []
+        self._failing_since: float | None = None
         self._rounds = 0  # rounds of attempts since the last open session
         self.is_pinged = False
         self._is_retry = False
@@ -69,6 +75,16 @@ class NextHop:
     @property
     def is_for_acknowledgements(self) -> bool:
         return isinstance(self.key, AcknowledgementsTo)
+
+    @property
+    def answers_to(self) -> str:
+        return self.key.address if isinstance(self.key, AcknowledgementsTo) else ""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether every attempt to connect has failed for so long that the peer may have moved."""
+        since = self._failing_since
+        return since is not None and self._context.now - since >= _LOST_AFTER_S
 
     @property
     def serves_applications(self) -> bool:
@@ -164,6 +180,8 @@ class NextHop:
     def _retry_later(self) -> None:
         if not self._addresses:
             self._rounds += 1
+            if self._failing_since is None:
+                self._failing_since = self._context.now
         if not self.has_work:
             self._rest()
             return
@@ -185,6 +203,8 @@ class NextHop:
         self._is_retry = True
         if not self.has_work:
             self._rest()
+        elif self.finds_session(self):
+            return
         elif self._addresses:
             self.state = after(self.state, Event.HOP_LEFT)
             self.address = self._addresses.pop(0)
@@ -204,6 +224,7 @@ class NextHop:
         self._context.timers.cancel(self.retry)
         self.session, self.state = session, State.OPEN
         self._rounds = self._host_index = 0
+        self._failing_since = None
         self._addresses = []
         for queue in self._outgoing():
             queue.next_hops = [_next_hop(session.address)]

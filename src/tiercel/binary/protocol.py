@@ -60,6 +60,7 @@ class BinaryProtocol:
         self._by_guid: dict[UUID, dict[Session, None]] = {}  # open sessions
         self._dialled: dict[int, NextHop] = {}
         self._next_hops: dict[Key, NextHop] = {}
+        self._next_hops_to: dict[UUID, dict[NextHop, None]] = {}
         self._next_hop_of: dict[QueueState, NextHop] = {}
         self._streams = self._incoming.outgoing_streams
         self._queues = engine.carriers.register(self)
@@ -256,12 +257,9 @@ class BinaryProtocol:
         self._by_guid.setdefault(session.remote_guid, {})[session] = None
         event = SessionEvent(session.connection, "opened", session.address, session.remote_guid)
         self._context.do(event)
-        next_hops = [*session.next_hops]
-        for key in (session.remote_guid, AcknowledgementsTo(session.remote_guid)):
-            other = self._next_hops.get(key)
-            if other is not None and other.session is None and self._may_use(other, session):
-                next_hops.append(other)
-        for next_hop in next_hops:
+        others = self._next_hops_to.get(session.remote_guid, ())
+        waiting = [each for each in others if each.session is None and self._may_use(each, session)]
+        for next_hop in (*session.next_hops, *waiting):
             if next_hop.session is session:
                 next_hop.established(ConnectionStatus.ESTABLISHED)
             self._attach(next_hop, session)
@@ -315,6 +313,11 @@ class BinaryProtocol:
                 self._streams.pop(queue, None)
         if not next_hop.queues and self._next_hops.get(next_hop.key) is next_hop:
             del self._next_hops[next_hop.key]
+            if next_hop.guid is not None:
+                of_peer = self._next_hops_to[next_hop.guid]
+                del of_peer[next_hop]
+                if not of_peer:
+                    del self._next_hops_to[next_hop.guid]
 
     def _find_next_hop(self, queue: QueueState) -> NextHop:
         """Get Destination Info: [MS-MQQB] 3.1.7.4."""
@@ -323,21 +326,20 @@ class BinaryProtocol:
             next_hop.drop(queue)
             next_hop = None
         if next_hop is None:
-            assert isinstance(queue.queue, OutgoingQueue)
-            next_hop = self._next_hop_to(
-                queue.queue.destination_format_name, for_acknowledgements=queue.is_for_acknowledgements
-            )
+            next_hop = self._next_hop_to(queue)
             self._next_hop_of[queue] = next_hop
             next_hop.adopt(queue)
         return next_hop
 
-    def _next_hop_to(self, name: FormatName, *, for_acknowledgements: bool) -> NextHop:
+    def _next_hop_to(self, queue: QueueState) -> NextHop:
+        assert isinstance(queue.queue, OutgoingQueue)
+        name, for_acknowledgements = queue.queue.destination_format_name, queue.is_for_acknowledgements
         if isinstance(name, PrivateFormatName):
             guid, is_routed = name.queue_manager, bool(self._context.settings.out_routing_servers)
             # Only the sender of transactional messages was seen itself; an administration queue may be
             # anywhere, so the routing servers find it.
             is_special = for_acknowledgements and (name.number == ORDER_QUEUE_NUMBER or not is_routed)
-            key = AcknowledgementsTo(guid) if is_special else guid
+            key = AcknowledgementsTo(guid, queue.answers_to) if is_special else guid
             return self._next_hops.get(key) or self._add_next_hop(key, guid)
         assert isinstance(name, DirectFormatName)
         host = name.host.casefold()
@@ -348,6 +350,9 @@ class BinaryProtocol:
             self._context, self._queues, self._new_connection, self._pinging, self._lookups, key, guid=guid
         )
         next_hop.rested = self._retire
+        next_hop.finds_session = self._find_session
+        if guid is not None:
+            self._next_hops_to.setdefault(guid, {})[next_hop] = None
         next_hop.hosts = lambda: [str(key)] if guid is None else self._hosts_of(next_hop, guid)
         return next_hop
 
@@ -359,7 +364,7 @@ class BinaryProtocol:
         """
         settings, peers = self._context.settings, self._context.peers
         hosts = list(settings.machines.get(guid, ()))
-        address = self._engine.peers.address(guid)
+        address = self._address_of(next_hop, guid)
         if not hosts and address is not None and not peers.pin_violation(guid, address):
             is_trusted = next_hop.is_for_acknowledgements or peers.is_pinned(guid)
             if is_trusted or not settings.out_routing_servers:
@@ -371,17 +376,31 @@ class BinaryProtocol:
         """Whether messages that wait for a GUID may leave on an open session that claims it.
 
         Anybody can claim a GUID. Messages of applications need a session that we dialled for them, or whose
-        GUID is pinned. Acknowledgements go back to where the peer was last seen, because a sender behind NAT
-        or a firewall cannot be dialled.
+        GUID is pinned. Acknowledgements go back to where the messages that they answer came from, because a
+        sender behind NAT or a firewall cannot be dialled.
         """
         if session.is_pinned or session.is_for_applications:
             return True
         if not next_hop.is_for_acknowledgements:
             return False
-        known = self._engine.peers.address(session.remote_guid)
+        known = self._address_of(next_hop, session.remote_guid)
         if known is None:
             return not self._context.settings.out_routing_servers
-        return without_port(known) == without_port(session.address)
+        if without_port(known) == without_port(session.address):
+            return True
+        return bool(next_hop.answers_to) and self._context.peers.is_configured(
+            session.remote_guid, session.address
+        )
+
+    def _address_of(self, next_hop: NextHop, guid: UUID) -> str | None:
+        """Where a peer is told what became of its messages.
+
+        That is where they came from. Anybody may have claimed to be the peer since then, so the address where
+        it was last seen counts only after an hour in which the other could not be reached.
+        """
+        peers = self._engine.peers
+        seen, origin = peers.address(guid), next_hop.answers_to
+        return (seen if next_hop.is_lost else origin and peers.now_at(guid, origin)) or seen
 
     def _is_connected(self, peer: UUID, address: str) -> bool:
         sessions = self._by_guid.get(peer, ())
@@ -389,8 +408,8 @@ class BinaryProtocol:
 
     def _is_configured(self, peer: UUID, address: str) -> bool:
         """Whether the peer has the address in the configuration, and is not dialled there in vain."""
-        next_hop = self._next_hops.get(AcknowledgementsTo(peer))
-        if next_hop is not None and next_hop.has_failed:
+        next_hops = self._next_hops_to.get(peer, ())
+        if any(each.has_failed for each in next_hops if each.is_for_acknowledgements):
             return False
         return self._context.peers.is_configured(peer, address)
 
@@ -410,15 +429,18 @@ class BinaryProtocol:
     # Sending.
 
     def _serve(self, next_hop: NextHop) -> None:
-        if next_hop.session is None and next_hop.guid is not None:
-            for session in self._by_guid.get(next_hop.guid, ()):
-                if session.is_open and self._may_use(next_hop, session):
-                    self._attach(next_hop, session)
-                    break
-        if next_hop.session is None:
-            next_hop.connect()
-        else:
+        if next_hop.session is not None:
             self._pump(next_hop)
+        elif not self._find_session(next_hop):
+            next_hop.connect()
+
+    def _find_session(self, next_hop: NextHop) -> bool:
+        """Use an open session with the peer, if there is one."""
+        for session in () if next_hop.guid is None else self._by_guid.get(next_hop.guid, ()):
+            if session.is_open and self._may_use(next_hop, session):
+                self._attach(next_hop, session)
+                return True
+        return False
 
     def _serve_all(self, session: Session) -> None:
         session.send_held()
@@ -474,8 +496,8 @@ class BinaryProtocol:
         if not isinstance(recognise(packet), FinalAck) or not is_plain_ack(packet):
             return packet  # sent by an application: leave it unchanged
         peer = packet.queue_manager_address
-        address = self._engine.peers.direct_address(peer) if peer == session.remote_guid else None
-        return packet if address is None else with_direct_name(packet, address)
+        is_direct = peer == session.remote_guid and self._engine.peers.direct_address(peer) is not None
+        return with_direct_name(packet, session.address) if is_direct else packet
 
     # Called by the engine, as a carrier.
 

@@ -95,10 +95,11 @@ class Arrivals:
         peers: Peers,
         queues: Queues,
         quotas: Quotas,
+        streams: IncomingStreams,
     ) -> None:
         self._core = core
         self.history = History(core)
-        self.streams = IncomingStreams(core)
+        self.streams = streams
         self._delivery = delivery
         self._final_acks = final_acks
         self._peers = peers
@@ -149,6 +150,11 @@ class Arrivals:
         stream = self.streams.of(packet, queue)
         is_new = stream.accepts(sequence, number, packet.previous_number)
         self.learn(packet, source, is_new=is_new)
+        address = source.address if source.queue_manager == packet.source_queue_manager else ""
+        if sequence == stream.sequence and stream.answers_to != address:
+            # Ids of sequences are random: whoever knows the current one is the sender, at another address.
+            self._peers.has_moved(packet.source_queue_manager, stream.answers_to, address)
+            self.streams.moved(stream, address)
         if not is_new:
             self.streams.reject(stream)
             return Arrival(False, stream)
@@ -156,9 +162,10 @@ class Arrivals:
             self.streams.refuse(stream, sequence)
             return Arrival(False, stream, Doubt.EARLY_TIMESTAMP)
         reason = self._put(packet, queue)
-        self.streams.accept(stream, sequence, number)  # refused or not: its stream must move on (MQQB T17)
+        # Refused or not: its stream must move on (MQQB T17).
+        self.streams.accept(stream, sequence, number, address)
         if reason is not None:
-            self._final_acks.rejected(packet, reason)
+            self._final_acks.rejected(packet, reason, address)
         return Arrival(reason is None, stream)
 
     def arrive_over_http(
@@ -196,7 +203,9 @@ class Arrivals:
             return Posted(Fate.DOUBTED, Doubt.EARLY_TIMESTAMP.meaning)
         posted = self._take_posted(packet, queue)
         if posted.fate is Fate.TAKEN:
-            self.streams.accept(stream, sequence, number, place.receipts_to)
+            # It comes with the first message of a sequence and holds for all of it.
+            receipts_to = place.receipts_to or stream.answers_to
+            self.streams.accept(stream, sequence, number, receipts_to)
         return posted
 
     def _take_posted(self, packet: UserMessage, queue: QueueState) -> Posted:

@@ -43,7 +43,7 @@ class Catalog:
         self._by_name: dict[str, QueueState] = {}
         self._by_number: dict[int, QueueState] = {}
         self._by_identifier: dict[UUID, QueueState] = {}
-        self._outgoing: dict[FormatName, QueueState] = {}
+        self._outgoing: dict[FormatName, dict[str, QueueState]] = {}  # by the address that they are for
         self.for_acknowledgements: dict[QueueState, None] = {}  # outgoing queues, the oldest first
         self._slots = Counter(core, "slot")
 
@@ -59,8 +59,12 @@ class Catalog:
     def by_identifier(self, identifier: UUID) -> QueueState | None:
         return self._by_identifier.get(identifier)
 
-    def outgoing(self, name: FormatName) -> QueueState | None:
-        return self._outgoing.get(name)
+    def outgoing(self, name: FormatName, answers_to: str = "") -> QueueState | None:
+        return self._outgoing.get(name, {}).get(answers_to)
+
+    def any_outgoing(self, name: FormatName) -> QueueState | None:
+        """The outgoing queue that an administrator means by a name; the oldest, if there are several."""
+        return next(iter(self._outgoing.get(name, {}).values()), None)
 
     def system(self, queue: SystemQueue) -> QueueState:
         return self.by_slot[_SYSTEM_SLOTS[queue]]
@@ -128,7 +132,12 @@ class Catalog:
         return self.add(QueueState(self.new_slot(), queue, parent))
 
     def create_outgoing(
-        self, name: FormatName, *, is_multicast: bool, for_acknowledgements: bool = False
+        self,
+        name: FormatName,
+        *,
+        is_multicast: bool,
+        for_acknowledgements: bool = False,
+        answers_to: str = "",
     ) -> QueueState:
         queue = OutgoingQueue(
             identifier=self._core.new_guid(),
@@ -141,6 +150,7 @@ class Catalog:
         self.set_hardened_state(queue)
         state = QueueState(self.new_slot(), queue)
         state.is_for_acknowledgements = for_acknowledgements
+        state.answers_to = answers_to
         return self.add(state)
 
     def use_outgoing(self, state: QueueState) -> None:
@@ -166,9 +176,11 @@ class Catalog:
         parent = 0 if state.parent is None else state.parent.slot
         journal_epoch = 0 if state.journal is None else state.journal.epoch
         epochs = {"epoch": state.epoch, "journal_epoch": journal_epoch}
-        kept = {name: epoch for name, epoch in epochs.items() if epoch}  # few queues are ever purged
+        kept: dict[str, object] = {name: epoch for name, epoch in epochs.items() if epoch}  # few are purged
         if state.is_for_acknowledgements:
             kept["for_acknowledgements"] = 1
+        if state.answers_to:
+            kept["answers_to"] = state.answers_to
         attributes = encode_attributes(state.queue, parent=parent, **kept)
         self._core.batch.put(Keyspace.QUEUES, slot_key(state.slot), attributes)
 
@@ -183,7 +195,7 @@ class Catalog:
         self.queue_manager.queue_collection.pop(queue.identifier, None)
         self._by_identifier.pop(queue.identifier, None)
         if isinstance(queue, OutgoingQueue):
-            self._outgoing.pop(queue.destination_format_name, None)
+            self._forget_outgoing(queue.destination_format_name, state)
             self.for_acknowledgements.pop(state, None)
         if queue.private_queue_number is not None:
             self._by_number.pop(queue.private_queue_number, None)
@@ -200,6 +212,12 @@ class Catalog:
         first, end = slot_key(state.slot), slot_key(state.slot + 1)
         for key, _ in list(self._core.batch.range(Keyspace.INCOMING, first, end)):
             self._core.batch.delete(Keyspace.INCOMING, key)
+
+    def _forget_outgoing(self, name: FormatName, state: QueueState) -> None:
+        of_name = self._outgoing.get(name, {})
+        of_name.pop(state.answers_to, None)
+        if not of_name:
+            self._outgoing.pop(name, None)
 
     def drop_empty_subqueue(self, state: QueueState) -> None:
         """A subqueue lasts while it has messages, handles, consumers or moves into it."""
@@ -238,6 +256,7 @@ class Catalog:
         state = QueueState(slot, stored.queue, parent)
         state.epoch = stored.epoch
         state.is_for_acknowledgements = stored.for_acknowledgements or _is_order_queue(stored.queue)
+        state.answers_to = stored.answers_to
         self._index(state)
         if state.journal is not None:
             state.journal.epoch = stored.journal_epoch
@@ -248,7 +267,7 @@ class Catalog:
         queue.queue_manager = self.queue_manager
         self.queue_manager.queue_collection[queue.identifier] = queue
         if isinstance(queue, OutgoingQueue):
-            self._outgoing[queue.destination_format_name] = state
+            self._outgoing.setdefault(queue.destination_format_name, {})[state.answers_to] = state
             if state.is_for_acknowledgements:
                 self.for_acknowledgements[state] = None
             return
@@ -307,6 +326,7 @@ class StoredQueue(NamedTuple):
     epoch: int
     journal_epoch: int
     for_acknowledgements: bool
+    answers_to: str
 
 
 def decode_queue(data: bytes) -> StoredQueue:
@@ -314,8 +334,9 @@ def decode_queue(data: bytes) -> StoredQueue:
     parent: int = values.pop("parent")
     epoch, journal_epoch = values.pop("epoch", 0), values.pop("journal_epoch", 0)
     for_acknowledgements = bool(values.pop("for_acknowledgements", 0))
+    answers_to: str = values.pop("answers_to", "")
     queue = (OutgoingQueue if "destination_format_name" in values else Queue)(**values)
-    return StoredQueue(queue, parent, epoch, journal_epoch, for_acknowledgements)
+    return StoredQueue(queue, parent, epoch, journal_epoch, for_acknowledgements, answers_to)
 
 
 def _is_order_queue(queue: Queue | OutgoingQueue) -> bool:

@@ -29,6 +29,7 @@ from tiercel.engine.copies import Copies
 from tiercel.engine.core import Core, Refused, Removed
 from tiercel.engine.deadlines import Deadlines
 from tiercel.engine.final_acks import FinalAcks
+from tiercel.engine.incoming_streams import IncomingStreams
 from tiercel.engine.numbering import Numbering
 from tiercel.engine.outgoing_index import OutgoingIndex
 from tiercel.engine.peers import Peers
@@ -72,6 +73,7 @@ class Delivery:
         deadlines: Deadlines,
         outgoing_index: OutgoingIndex,
         peers: Peers,
+        streams: IncomingStreams,
     ) -> None:
         self._core = core
         self._catalog = catalog
@@ -82,7 +84,7 @@ class Delivery:
         self.waiting = Waiting(core, self)
         self.copies = Copies(core, catalog, resolver, quotas, numbering, self.waiting)
         self._acknowledgements = AdministrationAcks(core, catalog, resolver, numbering, self)
-        self.final_acks = FinalAcks(core, catalog.queue_manager, resolver, numbering, self, peers)
+        self.final_acks = FinalAcks(core, catalog.queue_manager, resolver, numbering, self, peers, streams)
 
     def tell_by(self, receipts: Receipts) -> None:
         """From now on, the senders of messages that came over HTTP are told by these receipts."""

@@ -29,6 +29,7 @@ from tiercel.engine.discards import Ledger
 from tiercel.engine.expiry import Expiry
 from tiercel.engine.handles import Waiter
 from tiercel.engine.identity import Identity
+from tiercel.engine.incoming_streams import IncomingStreams
 from tiercel.engine.moving import Moving
 from tiercel.engine.numbering import Numbering
 from tiercel.engine.opening import Opening
@@ -85,6 +86,7 @@ class Engine:
         self.ledger: Ledger = core.ledger
         self.administration = Administration(core, manager)
         self.peers = Peers(core)
+        streams = IncomingStreams(core)
         self.numbering = Numbering(core, manager.identifier)
         catalog = self._catalog = Catalog(core, manager)
         self.carriers = Carriers(core)
@@ -108,6 +110,7 @@ class Engine:
             self._deadlines,
             outgoing_index,
             self.peers,
+            streams,
         )
         self.final_acks = self.delivery.final_acks
         self.waiting = self.delivery.waiting
@@ -131,7 +134,9 @@ class Engine:
         self.queues = Queues(
             core, catalog, resolver, access, self.waiting, self.transactions, self.claims, self.purging
         )
-        self.arrivals = Arrivals(core, self.delivery, self.final_acks, self.peers, self.queues, self.quotas)
+        self.arrivals = Arrivals(
+            core, self.delivery, self.final_acks, self.peers, self.queues, self.quotas, streams
+        )
         self.opening = Opening(core, catalog, resolver, self.waiting, access)
         self.sending = Sending(
             core,

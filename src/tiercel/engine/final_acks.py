@@ -6,6 +6,7 @@ Made in the batch in which the message ends, so that neither happens without the
 from typing import TYPE_CHECKING
 
 from tiercel.engine.core import Core
+from tiercel.engine.incoming_streams import IncomingStreams
 from tiercel.engine.numbering import Numbering
 from tiercel.engine.peers import Peers
 from tiercel.engine.receipts import NoReceipts, Receipts
@@ -16,6 +17,7 @@ from tiercel.model.errors import MqError
 from tiercel.model.format_name import PrivateFormatName
 from tiercel.model.limits import INFINITE, TIME_TO_REACH_QUEUE_DEFAULT_S
 from tiercel.model.queue_manager import QueueManager
+from tiercel.wire.message import decode_destination
 from tiercel.wire.order_ack import ORDER_QUEUE_NUMBER, build_final_ack
 from tiercel.wire.structure import encode_guid
 from tiercel.wire.user_message import UserMessage
@@ -33,12 +35,14 @@ class FinalAcks:
         numbering: Numbering,
         delivery: "Delivery",
         peers: Peers,
+        streams: IncomingStreams,
     ) -> None:
         self._core = core
         self._resolver = resolver
         self._numbering = numbering
         self._delivery = delivery
         self._peers = peers
+        self._streams = streams
         self._own = encode_guid(queue_manager.identifier)
         self.receipts: Receipts = NoReceipts()
 
@@ -47,21 +51,30 @@ class FinalAcks:
         if packet.is_over_http:
             self.receipts.ended(packet, reason)
         elif packet.wants_final_ack:
-            self.rejected(packet, reason)
+            self.rejected(packet, reason, self._answers_to(packet))
 
-    def rejected(self, packet: UserMessage, reason: MessageClass) -> None:
-        """The message never came into its queue: its sender hears of it in any case."""
+    def _answers_to(self, packet: UserMessage) -> str:
+        name = decode_destination(packet)
+        queue = None if name is None else self._resolver.find(name)
+        return self._streams.answers_to(packet, queue)
+
+    def rejected(self, packet: UserMessage, reason: MessageClass, answers_to: str = "") -> None:
+        """The message never came into its queue: its sender hears of it in any case.
+
+        `answers_to`: the address that it came from; empty if it came through a router.
+        """
         sender = packet.source_queue_manager
         if packet.comes_from(self._own) or not self._peers.knows(sender):
             return
         # One that came through others may never be reached: what it is to hear must not wait for ever.
-        limit = TIME_TO_REACH_QUEUE_DEFAULT_S if self._peers.address(sender) is None else INFINITE
+        is_reachable = answers_to or self._peers.address(sender) is not None
+        limit = INFINITE if is_reachable else TIME_TO_REACH_QUEUE_DEFAULT_S
         ack = build_final_ack(
             self._numbering.new_message_id(), self._core.seconds, reason, packet, time_to_reach_queue=limit
         )
         name = PrivateFormatName(sender, ORDER_QUEUE_NUMBER)
         try:
-            queue = self._resolver.destination(name, for_acknowledgements=True)
+            queue = self._resolver.destination(name, for_acknowledgements=True, answers_to=answers_to)
         except MqError as problem:
             detail = f"the final acknowledgement has no queue: {problem.problem}"
             self._core.ledger.add(str(name), ack, MessageClass.NACK_BAD_DST_Q, detail)

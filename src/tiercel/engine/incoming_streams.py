@@ -23,7 +23,7 @@ from tiercel.wire.structure import decode_guid, decode_tx_sequence_id, encode_gu
 from tiercel.wire.user_message import UserMessage
 
 _KEY = struct.Struct(">I16s")
-# And then the name that the sender calls the queue by; after a NUL, the URL for receipts, if there is one.
+# Then the name that the sender calls the queue by and, after a NUL, where answers go, if that is known.
 _VALUE = struct.Struct("<QIII")
 _NO_QUEUE = 0
 _STREAMS_KEPT = 10_000  # in memory; the store has them all
@@ -41,19 +41,20 @@ class IncomingStream:
     reject_count: int = 0
     last_access: int = 0
     name: str = ""
-    receipts_to: str = ""  # the URL that its sender wants stream receipts at
+    # Where its sender is told: the address that its messages come from, empty if through a router; or a URL.
+    answers_to: str = ""
     queue: QueueState | None = None
     refused: int = 0  # a sequence whose TimeStamp is too far in the future; not stored
 
     @classmethod
     def decode(cls, key: bytes, data: bytes) -> Self:
         sequence, number, rejects, accessed = _VALUE.unpack_from(data)
-        name, _, receipts_to = data[_VALUE.size :].decode().partition("\0")
-        return cls(key, sequence, number, rejects, accessed, name, receipts_to)
+        name, _, answers_to = data[_VALUE.size :].decode().partition("\0")
+        return cls(key, sequence, number, rejects, accessed, name, answers_to)
 
     def encode(self) -> bytes:
         numbers = _VALUE.pack(self.sequence, self.number, self.reject_count, self.last_access)
-        names = f"{self.name}\0{self.receipts_to}" if self.receipts_to else self.name
+        names = f"{self.name}\0{self.answers_to}" if self.answers_to else self.name
         return numbers + names.encode(errors="replace")
 
     @property
@@ -91,8 +92,7 @@ class IncomingStreams:
         Messages to a queue that does not exist are refused in order, too: an order ack for one of them speaks
         for all before it. Their streams are in memory alone, where strangers cannot fill anything.
         """
-        slot = _NO_QUEUE if queue is None else queue.slot
-        key = _KEY.pack(slot, packet.data[16:32]) + self._digest(packet)
+        key = self._key(packet, queue)
         return self._streams.get(key) or self._load(key, queue, decode_destination(packet))
 
     def of_sender(self, sender: UUID, queue: QueueState, name: FormatName) -> IncomingStream:
@@ -113,6 +113,10 @@ class IncomingStreams:
         self._streams[key] = stream
         return stream
 
+    def _key(self, packet: UserMessage, queue: QueueState | None) -> bytes:
+        slot = _NO_QUEUE if queue is None else queue.slot
+        return _KEY.pack(slot, packet.data[16:32]) + self._digest(packet)
+
     def _digest(self, packet: UserMessage) -> bytes:
         """Identifies the name as the sender compares names: spellings of one name share a stream."""
         spelled = packet.destination_bytes
@@ -131,12 +135,9 @@ class IncomingStreams:
             if len(data) >= _VALUE.size and _VALUE.unpack_from(data)[3] < oldest:
                 self._core.batch.delete(Keyspace.INCOMING, key)
 
-    def accept(self, stream: IncomingStream, sequence: int, number: int, receipts_to: str = "") -> None:
-        """Only for what was accepted: a message out of order leaves the state alone (MQQB T03).
-
-        `receipts_to` comes with the first message of a sequence and holds for all of it.
-        """
-        stream.receipts_to = receipts_to or stream.receipts_to
+    def accept(self, stream: IncomingStream, sequence: int, number: int, answers_to: str) -> None:
+        """Only for what was accepted: a message out of order leaves the state alone (MQQB T03)."""
+        stream.answers_to = answers_to
         stream.sequence, stream.number, stream.reject_count, stream.refused = sequence, number, 0, 0
         self._touch(stream)
 
@@ -155,6 +156,20 @@ class IncomingStreams:
         stream.reject_count = min(stream.reject_count + 1, 0xFFFF_FFFF)
         if stream.sequence:  # nothing is known of one from which nothing was ever taken
             self._touch(stream)
+
+    def moved(self, stream: IncomingStream, answers_to: str) -> None:
+        """The sender continues its sequence from another address."""
+        stream.answers_to = answers_to
+        self._touch(stream)
+
+    def answers_to(self, packet: UserMessage, queue: QueueState | None) -> str:
+        """Where the sender of a message is told how it ended; empty if that is not known."""
+        key = self._key(packet, queue)
+        stream = self._streams.get(key)
+        if stream is None and (stored := self._core.batch.get(Keyspace.INCOMING, key)):
+            with suppress(struct.error, UnicodeDecodeError):
+                stream = IncomingStream.decode(key, stored)
+        return "" if stream is None else stream.answers_to
 
     def _touch(self, stream: IncomingStream) -> None:
         stream.last_access = self._core.seconds & 0xFFFF_FFFF

@@ -113,7 +113,7 @@ class Opening:
     def _find_to_read(self, name: FormatName, access: QueueAccess, token: Token) -> QueueState:
         is_http = isinstance(name, DirectFormatName) and name.is_http
         if access & QueueAccess.ADMIN:
-            state = self._catalog.outgoing(name)
+            state = self._catalog.any_outgoing(name)
         elif is_http or isinstance(name, MulticastFormatName):
             problem = "it can only be opened to send"
             raise UnsupportedFormatNameOperationError(str(name), problem=problem)

@@ -10,11 +10,14 @@ _DIRECT = b"D"
 _ROUTED = b"R"
 STRANGERS_KEPT = 10_000  # beyond it, nothing is stored of senders whose messages are refused or routed
 
+_MOVES_KEPT = 10_000
+
 
 class Peers:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._known: dict[UUID, tuple[str, bool]] = {}
+        self._moves: dict[tuple[UUID, str], str] = {}
         self._is_connected: Callable[[UUID, str], bool] = lambda _peer, _address: False
         self._moved: Callable[[UUID, str, str], None] = lambda _peer, _before, _address: None
         self._is_configured: Callable[[UUID, str], bool] = lambda _peer, _address: False
@@ -60,6 +63,23 @@ class Peers:
         self._known[peer] = (address, is_direct)
         value = (_DIRECT if is_direct else _ROUTED) + address.encode()
         self._core.batch.put(Keyspace.PEERS, peer.bytes, value)
+
+    def has_moved(self, peer: UUID, before: str, address: str) -> None:
+        """The peer itself continues at another address: it knows the id of a sequence that it began before.
+
+        Either may be empty, if its messages come through others. Only in memory, and not for ever: `address`
+        takes over after a while in any case.
+        """
+        if len(self._moves) >= _MOVES_KEPT:
+            self._moves.clear()
+        self._moves[peer, before] = address
+        self._moves.pop((peer, address), None)
+
+    def now_at(self, peer: UUID, address: str) -> str:
+        """Where to find a peer that was at the address; empty if its messages come through others now."""
+        while (peer, address) in self._moves:
+            address = self._moves[peer, address]
+        return address
 
     def _is_worse(self, peer: UUID, address: str, known: str) -> bool:
         """Whether an address is no reason to forget the known one; both may be empty."""

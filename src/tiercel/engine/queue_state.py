@@ -63,6 +63,7 @@ class QueueState:
         self.is_outgoing = isinstance(queue, OutgoingQueue)
         # Whether it was made for an acknowledgement, and no application of this computer has used it.
         self.is_for_acknowledgements = False
+        self.answers_to = ""  # the only address that its acknowledgements are for; empty for any
         # Whether it is a journal or dead-letter queue, where messages never expire.
         self.keeps_messages = queue.queue_type is QueueType.SYSTEM and not self.is_outgoing
         self.parent = parent  # of a subqueue or of a queue journal

@@ -126,7 +126,9 @@ class Queues:
 
     def find(self, name: FormatName) -> QueueState | None:
         """The queue of this computer, local or outgoing, that a name means."""
-        return self._resolver.find(name) if self._resolver.is_local(name) else self._catalog.outgoing(name)
+        if self._resolver.is_local(name):
+            return self._resolver.find(name)
+        return self._catalog.any_outgoing(name)
 
     def get(self, name: FormatName) -> QueueState:
         """`find`, but a missing queue is an error."""

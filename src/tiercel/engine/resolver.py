@@ -76,10 +76,13 @@ class Resolver:
                 return catalog.system(name.queue)
         return None
 
-    def destination(self, name: FormatName, *, for_acknowledgements: bool = False) -> QueueState:
+    def destination(
+        self, name: FormatName, *, for_acknowledgements: bool = False, answers_to: str = ""
+    ) -> QueueState:
         """The queue that takes messages to this name: the queue itself, or an outgoing queue to it.
 
         `for_acknowledgements`: the queue manager itself has something to say, because somebody asked for it.
+        `answers_to` is the address that it is meant for, besides the name: each has an outgoing queue.
         """
         check_can_send(name)
         if self.is_local(name):
@@ -92,10 +95,13 @@ class Resolver:
             raise UnsupportedFormatNameOperationError(str(name), problem=problem)
         self._carriers.check(name)
         is_multicast = isinstance(name, MulticastFormatName)
-        state = self._catalog.outgoing(name)
+        state = self._catalog.outgoing(name, answers_to)
         if state is None:
             return self._catalog.create_outgoing(
-                name, is_multicast=is_multicast, for_acknowledgements=for_acknowledgements
+                name,
+                is_multicast=is_multicast,
+                for_acknowledgements=for_acknowledgements,
+                answers_to=answers_to,
             )
         if not for_acknowledgements:
             self._catalog.use_outgoing(state)

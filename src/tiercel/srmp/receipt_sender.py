@@ -75,8 +75,8 @@ class ReceiptSender:
         """
         stream_id = StreamId(stream.sender, decode_tx_sequence_id(stream.sequence))
         via = write_url(DirectFormatName.from_wire(stream.name.removeprefix("DIRECT=")))
-        receipt = stream_receipt(stream_id, stream.number, stream.receipts_to, via, self._stamp())
-        self._post(receipt, stream.receipts_to, recoverable=False)
+        receipt = stream_receipt(stream_id, stream.number, stream.answers_to, via, self._stamp())
+        self._post(receipt, stream.answers_to, recoverable=False)
 
     def _stamp(self) -> Stamp:
         return Stamp(self._engine.numbering.new_message_id(), self._engine.seconds)

@@ -104,7 +104,7 @@ class Receiver:
         message = read_message(request, self._engine.seconds)
         place = self._place(envelope, destination, queue)
         if place is not None:
-            receipts_to = place.receipts_to or place.stream.receipts_to
+            receipts_to = place.receipts_to or place.stream.answers_to
             if message.negative_journaling and receipts_to:
                 message.administration_queue = read_url(receipts_to)  # for its final receipt (SRMP-167)
         packet = UserMessage(encode_message(message, over_http=True))

@@ -33,7 +33,7 @@ class StreamReceipts:
 
     def _send(self, stream: IncomingStream) -> None:
         self._pending.pop(stream.key, None)
-        if stream.receipts_to:
+        if stream.answers_to:
             self._confirm(stream)
 
 
