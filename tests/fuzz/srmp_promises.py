@@ -12,6 +12,7 @@ from tiercel.srmp.http_request import HttpRequest, read_http_request
 from tiercel.srmp.message import message_of, read_message
 from tiercel.srmp.multipart import ContentType, read_multipart, write_multipart
 from tiercel.srmp.request import read_srmp
+from tiercel.srmp.usual_envelope import read_usual_envelope
 
 VECTORS = Path(__file__).resolve().parent.parent / "vectors" / "srmp"
 
@@ -34,10 +35,16 @@ def check_mime(data: bytes) -> None:
 
 
 def check_envelope(data: bytes) -> None:
+    usual = read_usual_envelope(data)
     try:
-        envelope = read_envelope(data).envelope
+        parsed = read_envelope(data)
     except DecodeError:
+        if usual is not None:
+            raise AssertionError("the pattern accepts what the parser refuses") from None
         return
+    if usual is not None and usual != (parsed.envelope, parsed.header.raw, parsed.body.raw):
+        raise AssertionError("the pattern reads something else than the parser")
+    envelope = parsed.envelope
     message_of(envelope, 0).check()
     written = write_envelope(envelope)
     if write_envelope(read_envelope(written).envelope) != written:

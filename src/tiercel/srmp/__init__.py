@@ -5,7 +5,8 @@ Bytes to values and back:
     http_request   the head and body of a request
     multipart      MIME parts of the body: the envelope, the message body, the extension
     xml_tree       XML to elements, bounded
-    envelope       the SOAP envelope as a value, with `envelope_reader` and `envelope_writer`
+    envelope       the SOAP envelope as a value, with `envelope_reader` and `envelope_writer`;
+                   `usual_envelope` reads the envelopes of most messages faster
     request        all of the above: one SRMP message in one request
     message        an SRMP message to message properties and back
     receipts       the four kinds of receipts; `kinds` tells them apart

@@ -1,5 +1,6 @@
 """Where a message that arrived goes: [MC-MQSRM] 3.1.5.1.3."""
 
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import NamedTuple
 
@@ -63,6 +64,7 @@ class Destinations:
         return self._engine.queues.is_own_name(host) or _is_loopback(host)
 
 
+@lru_cache(256)  # senders repeat the names of their hosts
 def _is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback

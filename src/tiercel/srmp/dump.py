@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 
 from tiercel.model import codes
+from tiercel.srmp.envelope_reader import read_envelope
 from tiercel.srmp.http_request import HttpRequest
 from tiercel.srmp.kinds import kind_of
 from tiercel.srmp.multipart import Part
@@ -25,7 +26,7 @@ def list_request(request: SrmpRequest) -> list[Listing]:
         if part.headers:
             listings.append(_part(request.http, part, is_payload=part is not request.envelope_part))
         if part is request.envelope_part:
-            listings += map(_element, request.parsed.header.children)
+            listings += map(_element, read_envelope(part.content, part.at).header.children)
     return listings
 
 

@@ -195,20 +195,20 @@ def _url(text: str) -> str:
     return text
 
 
-def _destination(text: str) -> str:
+def parse_destination(text: str) -> str:
     read_destination(text)
     return text
 
 
-def _u32(text: str) -> int:
+def parse_u32(text: str) -> int:
     return parse_number(text, U32_MAX)
 
 
-def _class(text: str) -> int:
+def parse_class(text: str) -> int:
     return parse_number(text, U16_MAX)
 
 
-def _priority(text: str) -> int:
+def parse_priority(text: str) -> int:
     return parse_number(text, PRIORITY_MAX)
 
 
@@ -254,10 +254,11 @@ def _path(element: Element, *, has_msmq: bool) -> Path:
     """2.2.4; fwd, from, relatesTo and fault are ignored."""
     children = _Children(element, _PATH)
     action = _text(children.required("action"))
-    if action.startswith(LABEL_PREFIX) and utf16_length(action) - len(LABEL_PREFIX) > LABEL_MAX_UTF16_UNITS:
-        problem = f"the label has more than {LABEL_MAX_UTF16_UNITS} characters"
-        raise children.required("action").error(problem)
-    to = children.read("to", _destination)
+    try:
+        check_label(action)
+    except ValueError as problem:
+        raise children.required("action").error(str(problem)) from None
+    to = children.read("to", parse_destination)
     identifier = children.required("id")
     rev = children.element("rev")
     return Path(
@@ -268,15 +269,20 @@ def _path(element: Element, *, has_msmq: bool) -> Path:
     )
 
 
+def check_label(action: str) -> None:
+    if action.startswith(LABEL_PREFIX) and utf16_length(action) - len(LABEL_PREFIX) > LABEL_MAX_UTF16_UNITS:
+        raise ValueError(f"the label has more than {LABEL_MAX_UTF16_UNITS} characters")
+
+
 def _via(rev: Element) -> str:
     """2.2.4.4: exactly one via, which may be empty."""
     vias = [child for child in rev.children if child.qualified == f"{RP} via"]
     if len(vias) != 1:
         raise rev.error(f"must contain one via, not {len(vias)}")
-    return _parse(vias[0], _response)
+    return _parse(vias[0], parse_response)
 
 
-def _response(text: str) -> str:
+def parse_response(text: str) -> str:
     if text:
         read_queue(text)
     return text
@@ -290,11 +296,11 @@ def _properties(element: Element) -> Properties:
     children = _Children(element, _PROPERTIES)
     return Properties(
         children.read("expiresAt", parse_date),
-        children.read_optional("sentAt", _sent_at, None),
+        children.read_optional("sentAt", parse_sent_at, None),
     )
 
 
-def _sent_at(text: str) -> int | None:
+def parse_sent_at(text: str) -> int | None:
     if (seconds := parse_date(text)) > U32_MAX:
         raise ValueError(f"{text} is after 2106, which a message cannot have")
     return seconds
@@ -328,16 +334,24 @@ def _stream(element: Element) -> Stream:
     children = _Children(element, _STREAM)
     stream = Stream(
         children.read("streamId", parse_stream_id),
-        children.read("current", _u32),
-        children.read_optional("previous", _u32, None),
+        children.read("current", parse_u32),
+        children.read_optional("previous", parse_u32, None),
         _optional(children.element("start"), _start),
         element.name,
     )
-    if not stream.current:
-        raise children.required("current").error("is 0; the first message has 1")
-    if stream.previous is not None and stream.previous >= stream.current:
-        raise children.required("previous").error(f"is {stream.previous}, current is {stream.current}")
+    if field := check_stream(stream):
+        problem = f"is {stream.previous}, current is {stream.current}"
+        raise children.required(field).error(
+            problem if field == "previous" else "is 0; the first message has 1"
+        )
     return stream
+
+
+def check_stream(stream: Stream) -> str:
+    """The element with a number that cannot be, or empty."""
+    if not stream.current:
+        return "current"
+    return "previous" if stream.previous is not None and stream.previous >= stream.current else ""
 
 
 def _start(element: Element) -> str:
@@ -371,7 +385,7 @@ def _decision(text: str) -> Decision:
 def _stream_receipt(element: Element) -> StreamReceipt:
     """2.2.5.6"""
     children = _Children(element, _STREAM_RECEIPT)
-    return StreamReceipt(children.read("streamId", parse_stream_id), children.read("lastOrdinal", _u32))
+    return StreamReceipt(children.read("streamId", parse_stream_id), children.read("lastOrdinal", parse_u32))
 
 
 # Msmq
@@ -383,16 +397,16 @@ def _msmq(element: Element) -> Msmq:
     return Msmq(
         source_qm_guid=children.read("SourceQmGuid", parse_guid),
         ttrq=children.read("TTrq", parse_date),
-        message_class=children.read("Class", _class),
-        priority=children.read("Priority", _priority),
+        message_class=children.read("Class", parse_class),
+        priority=children.read("Priority", parse_priority),
         journal=children.has("Journal"),
         dead_letter=children.has("DeadLetter"),
-        correlation=children.read_optional("Correlation", _correlation, bytes(CORRELATION_ID_BYTES)),
+        correlation=children.read_optional("Correlation", parse_correlation, bytes(CORRELATION_ID_BYTES)),
         trace=children.has("Trace"),
         connector_type=_guid(children, "ConnectorType"),
-        app=children.read_optional("App", _u32, 0),
-        body_type=children.read("BodyType", _u32),
-        hash_algorithm=children.read_optional("HashAlgorithm", _u32, int(HashAlgorithm.SHA1)),
+        app=children.read_optional("App", parse_u32, 0),
+        body_type=children.read("BodyType", parse_u32),
+        hash_algorithm=children.read_optional("HashAlgorithm", parse_u32, int(HashAlgorithm.SHA1)),
         eod=_optional(children.element("Eod"), _eod),
         provider=_optional(children.element("Provider"), _provider),
         destination_mqf=children.read_optional("DestinationMqf", _names, ()),
@@ -401,7 +415,7 @@ def _msmq(element: Element) -> Msmq:
     )
 
 
-def _correlation(text: str) -> bytes:
+def parse_correlation(text: str) -> bytes:
     return parse_base64(text, CORRELATION_ID_BYTES)
 
 
@@ -418,7 +432,7 @@ def _eod(element: Element) -> Eod:
 def _provider(element: Element) -> Provider:
     """2.2.6.12"""
     children = _Children(element, _PROVIDER)
-    return Provider(children.read("Type", _u32), _text(children.required("Name")))
+    return Provider(children.read("Type", parse_u32), _text(children.required("Name")))
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -27,14 +27,14 @@ from tiercel.srmp.envelope import (
 )
 from tiercel.srmp.values import format_date, format_expiry, format_message_id
 
-_START = f'<se:Envelope xmlns:se="{SE}" xmlns="{SRMP}"><se:Header>'
-_END = "</se:Header><se:Body></se:Body></se:Envelope>"
+START = f'<se:Envelope xmlns:se="{SE}" xmlns="{SRMP}"><se:Header>'
+END = "</se:Header><se:Body></se:Body></se:Envelope>"
 _SPECIAL = re.compile('[&<>"\r\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]')
 _REFERENCES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\r": "&#xD;"}
 
 
 def write_envelope(envelope: Envelope) -> bytes:
-    return "".join((_START, *_headers(envelope), _END)).encode()
+    return "".join((START, *_headers(envelope), END)).encode()
 
 
 def escaped(text: str) -> str:

@@ -35,6 +35,7 @@ from tiercel.srmp.queue_urls import (
 from tiercel.srmp.request import SrmpRequest
 from tiercel.srmp.values import NO_LIMIT, StreamId
 
+_BYTE_ORDER_MARK = "\ufeff"
 _POS_ARRIVAL = int(Acknowledgements.POS_ARRIVAL)
 _POS_RECEIVE = int(Acknowledgements.POS_RECEIVE)
 _NEG_RECEIVE = int(Acknowledgements.NEG_RECEIVE)
@@ -42,19 +43,14 @@ _NEG_RECEIVE = int(Acknowledgements.NEG_RECEIVE)
 
 def read_message(request: SrmpRequest, arrival_time: int) -> Message:
     """The properties of a message that arrived in a request: [MC-MQSRM] 3.1.5.1.1."""
-    parsed = request.parsed
     message = message_of(request.envelope, arrival_time)
     message.body = b"" if request.body is None else request.body.content
     message.extension = b"" if request.extension is None else request.extension.content
     message.soap_compound_message = request.http.encode()
-    message.soap_envelope = _text(request.envelope_part.content)
-    message.soap_header = _text(parsed.header.raw)
-    message.soap_body = _text(parsed.body.raw)
+    message.soap_envelope = request.envelope_part.content.decode().removeprefix(_BYTE_ORDER_MARK)
+    message.soap_header = request.soap_header.decode()
+    message.soap_body = request.soap_body.decode()
     return message
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8-sig")
 
 
 def message_of(envelope: Envelope, arrival_time: int) -> Message:

@@ -4,11 +4,12 @@ from typing import NamedTuple
 
 from tiercel.model.errors import DecodeError
 from tiercel.srmp.envelope import Envelope
-from tiercel.srmp.envelope_reader import Parsed, read_envelope
+from tiercel.srmp.envelope_reader import read_envelope
 from tiercel.srmp.envelope_writer import write_envelope
 from tiercel.srmp.http_request import HttpRequest, RequestHead
 from tiercel.srmp.multipart import ContentType, Part, choose_boundary, read_multipart, write_multipart
 from tiercel.srmp.queue_urls import host_of, is_url, request_target
+from tiercel.srmp.usual_envelope import read_usual_envelope
 
 _ENVELOPE_TYPES = frozenset({"text/xml", "application/xml"})
 _BODY, _EXTENSION = "body@", "extension@"
@@ -20,13 +21,11 @@ class SrmpRequest(NamedTuple):
 
     http: HttpRequest
     envelope_part: Part
-    parsed: Parsed
+    envelope: Envelope
+    soap_header: bytes  # as it was sent
+    soap_body: bytes
     body: Part | None = None
     extension: Part | None = None
-
-    @property
-    def envelope(self) -> Envelope:
-        return self.parsed.envelope
 
 
 def read_srmp(http: HttpRequest, *, over_multicast: bool = False) -> SrmpRequest:
@@ -50,7 +49,7 @@ def _read(http: HttpRequest) -> SrmpRequest:
     if media_type in _ENVELOPE_TYPES:
         _check_charset(parameters)
         part = Part((), http.body, at)
-        return SrmpRequest(http, part, read_envelope(part.content, part.at))
+        return SrmpRequest(http, part, *_read_envelope(part))
     if media_type != "multipart/related":
         problem = f"must be multipart/related or text/xml, not {media_type[:80]!a}"
         raise DecodeError("HttpRequest", "Content-Type", 0, problem)
@@ -74,8 +73,16 @@ def _of_parts(http: HttpRequest, parts: list[Part], start: str) -> SrmpRequest:
         if kind in payload:
             raise DecodeError("Multipart", "Content-Id", part.at, f"a second part is named {kind}")
         payload[kind] = part
-    parsed = read_envelope(envelope.content, envelope.at)
-    return SrmpRequest(http, envelope, parsed, payload.get(_BODY), payload.get(_EXTENSION))
+    contents = _read_envelope(envelope)
+    return SrmpRequest(http, envelope, *contents, payload.get(_BODY), payload.get(_EXTENSION))
+
+
+def _read_envelope(part: Part) -> tuple[Envelope, bytes, bytes]:
+    """The envelope, and its header and body as sent."""
+    if (usual := read_usual_envelope(part.content)) is not None:
+        return usual
+    parsed = read_envelope(part.content, part.at)
+    return parsed.envelope, parsed.header.raw, parsed.body.raw
 
 
 def _root(parts: list[Part], start: str) -> Part:
