@@ -25,13 +25,16 @@ def main() -> int:
     parser.add_argument(
         "--enemies", action="store_true", help="put a hostile machine into half of the worlds"
     )
+    parser.add_argument("--http", action="store_true", help="let some machines speak HTTP with each other")
     options = parser.parse_args()
     if options.seed is not None:
-        result = run(options.seed, listener=print if options.trace else None, enemies=options.enemies)
+        listener = print if options.trace else None
+        result = run(options.seed, listener=listener, enemies=options.enemies, http=options.http)
         print(result)
         return 1 if result.problems else 0
     seeds = range(options.first, options.first + options.seeds)
-    with _results(partial(run, enemies=options.enemies), seeds, options.jobs) as results:
+    run_one = partial(run, enemies=options.enemies, http=options.http)
+    with _results(run_one, seeds, options.jobs) as results:
         return _report(results, keep_going=options.keep_going)
 
 

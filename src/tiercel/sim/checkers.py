@@ -11,6 +11,9 @@ The evidence: the records of the applications, the contents of the queues, and t
 - Journals, dead letters and administration acknowledgements report exactly what happened.
 - A machine that ran out of space may keep no copies and send no acknowledgements, and may count discarded
   messages instead of naming them; then only surplus copies are errors.
+- Over HTTP, a message that can never be delivered ends at its sender. Receipts are express messages, and
+  negative arrival acknowledgements do not exist. The receiver keeps the dead letters of plain messages; the
+  sender of a stream hears of the end of those that ask for a dead letter, and of no others.
 - Nothing is in transit, no connection is left open, and every store is sound.
 """
 
@@ -34,6 +37,7 @@ from tiercel.wire.order_ack import LABEL
 from tiercel.wire.structure import encode_guid
 from tiercel.wire.user_message import UserMessage
 
+_NO_RECEIPT = "dropped: its kind is unknown"  # a negative arrival acknowledgement that came over HTTP
 _JOURNAL = "system$;JOURNAL"
 _AWAITING = "private$\\awaiting_final_ack$"
 _DEAD_LETTERS = {False: "system$;DEADLETTER", True: "system$;DEADXACT"}
@@ -113,6 +117,8 @@ class Invariants:
                 continue  # an administration acknowledgement: the line of that machine counts
             if line.queue.startswith("stage "):
                 continue  # rows that were not published in time
+            if line.reason == _NO_RECEIPT:
+                continue
             if machine.was_short and not line.label:
                 self._ledgers_name_all = self._ledgers_name_all and bool(line.message_id)
                 continue
@@ -223,13 +229,16 @@ class Invariants:
         """Check that the reason in a ledger is possible."""
         kind = _CLASSES[line.message_class]
         is_for_transactions = sent.queue in TRANSACTIONAL_QUEUES or sent.queue == SMALL_QUEUES[1]
+        is_wrong_kind = sent.is_transactional != is_for_transactions
         limit = sent.time_to_be_received
         if kind is MessageClass.NACK_REACH_QUEUE_TIMEOUT:
             limit = min(limit, sent.time_to_reach_queue)
         possible = {
             MessageClass.NACK_REACH_QUEUE_TIMEOUT: line.time >= sent.sent_time + limit,
             MessageClass.NACK_RECEIVE_TIMEOUT: line.time >= sent.sent_time + limit,
-            MessageClass.NACK_BAD_DST_Q: sent.queue == "nowhere" or sent.queue in sent.target.deleted,
+            MessageClass.NACK_BAD_DST_Q: sent.queue == "nowhere"
+            or sent.queue in sent.target.deleted
+            or (sent.is_over_http and is_wrong_kind),
             MessageClass.NACK_Q_DELETED: sent.queue in sent.target.deleted,
             MessageClass.NACK_NOT_TRANSACTIONAL_Q: sent.is_transactional and not is_for_transactions,
             MessageClass.NACK_NOT_TRANSACTIONAL_MSG: not sent.is_transactional and is_for_transactions,
@@ -264,10 +273,12 @@ class Invariants:
     ) -> None:
         """Check the system journal and the dead-letter queues of the sender."""
         failures = [line for line in negative if sent.is_transactional or _is_dead_letter(sent, line)]
+        if sent.is_over_http and not sent.is_transactional:
+            self._judge_dead_at_target(sent, evidence, negative)
         dead = sent.negative_journaling and (sent_back or bool(failures))
         if not sent.positive_journaling:
             journaled = False
-        elif sent.is_transactional:
+        elif sent.has_final_ack:
             journaled = bool(sent.receipts)
         else:
             journaled = not sent_back or sent.is_local  # a local message arrives at once
@@ -275,7 +286,7 @@ class Invariants:
             self._report(f"{sent}: no final acknowledgement has come: {evidence}, {sent.receipts}")
         is_full = any(line.message_class == MessageClass.NACK_Q_EXCEED_QUOTA for line in negative)
         kept = sent.negative_journaling and is_full and not sent.is_transactional and not sent.is_local
-        if (
+        if not sent.is_over_http and (
             (evidence.dead_at_target > kept or self._is_exact)
             and evidence.dead_at_target != kept
             and not (sent.is_express and sent.target.crashes)
@@ -299,6 +310,15 @@ class Invariants:
                 f"{sent}: {found[1]} in the journal instead of {wanted[1]}: {evidence}, {sent.receipts}"
             )
 
+    def _judge_dead_at_target(self, sent: SentMessage, evidence: Evidence, negative: list[Discard]) -> None:
+        """Check the receiver's dead letters of a plain message over HTTP."""
+        wanted = len(negative) if sent.negative_journaling else 0
+        is_short = evidence.dead_at_target < wanted and self._is_exact and not sent.is_express
+        if evidence.dead_at_target > wanted or is_short:
+            self._report(
+                f"{sent}: {evidence.dead_at_target} dead letters at the receiver instead of {wanted}"
+            )
+
     def _judge_acknowledgements(self, sent: SentMessage, evidence: Evidence, arrivals: int) -> None:
         asked = sent.acknowledgements
         wanted: Counter[MessageClass] = Counter()
@@ -310,14 +330,18 @@ class Invariants:
             for _, line in evidence.lines:
                 kind = _CLASSES[line.message_class]
                 flag = Acknowledgements.NEG_RECEIVE if kind.is_receive else Acknowledgements.NEG_ARRIVAL
-                if asked & flag and kind not in INSECURE_NACKS:
+                is_told = kind not in INSECURE_NACKS and (kind.is_receive or not sent.is_over_http)
+                if asked & flag and is_told:
                     wanted[kind] += 1
         found = evidence.acknowledgements
         for each in _ANYWHERE:
             if found[each] == wanted[each] + evidence.ambiguous[each]:
                 wanted[each] = found[each]
         # After a crash, an express message may be lost while its acknowledgement is not, or the reverse.
-        is_known = not sent.is_express or not any(machine.crashes for machine in self._machines)
+        has_crashed = any(machine.crashes for machine in self._machines)
+        is_known = not sent.is_express or not has_crashed
+        if sent.is_over_http and has_crashed:
+            wanted &= found
         if not self._history_holds:  # an acknowledgement may arrive twice
             found = Counter({kind: min(count, wanted[kind]) for kind, count in found.items() if wanted[kind]})
         if is_known and (found - wanted or (self._is_exact and wanted - found)):

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
-from tiercel.binary.inputs import Inputs
+from tiercel.sim.http_port import HttpPort
 from tiercel.sim.machine import Machine
-from tiercel.sim.network import End, Network, Weather
+from tiercel.sim.network import End, Network, Stranger, Weather
 from tiercel.sim.schedule import Schedule
 from tiercel.sim.trace import Trace
 from tiercel.wire.base_header import INTERNAL, SESSION_HEADER
@@ -58,21 +58,6 @@ def _without_acknowledgements(data: bytes) -> Iterator[bytes]:
             yield packet
         elif not packet[2] & INTERNAL:
             return
-
-
-class Stranger:
-    """A computer without a queue manager that connects to others."""
-
-    def __init__(self, address: str) -> None:
-        self.name = "stranger"
-        self.addresses: tuple[str, ...] = (address,)
-        self.is_up = True
-        self.life = 0
-        self.ends: dict[int, End] = {}
-        self.protocol: Inputs
-
-    def post(self, command: Callable[[], None]) -> None:
-        """It ignores all input."""
 
 
 class Faults:
@@ -200,7 +185,9 @@ class Faults:
         assert end.peer is not None
         stranger = Stranger(end.host.addresses[0])
         self._trace("stranger", f"repeats to {end.peer.host.name} what {end.host.name} wrote")
-        data = b"".join(_without_acknowledgements(bytes(end.sent)))
+        data = bytes(end.sent)
+        if not isinstance(end.host, HttpPort):
+            data = b"".join(_without_acknowledgements(data))
         self._network.intrude(stranger, end.peer.host, data, stays=self._random.random() < 0.5)
 
     # The machines.

@@ -19,6 +19,7 @@ from tiercel.model.errors import StoreFailedError
 from tiercel.security.access import Token
 from tiercel.server.node import Node
 from tiercel.server.transports import Transports
+from tiercel.sim.http_port import HttpPort
 from tiercel.sim.network import End, Network
 from tiercel.sim.schedule import Event, Schedule
 from tiercel.sim.trace import Trace
@@ -89,6 +90,7 @@ class Machine:
         self.deleted: set[str] = set()  # queues that were ever deleted, even if created again
         self.was_short = False  # of space: copies and acknowledgements may be missing, and the ledger says so
         self.ends: dict[int, End] = {}
+        self.http: HttpPort | None = None  # before the first start
         self.node: Node
         self.engine: Engine
         self.transports: Transports
@@ -153,7 +155,11 @@ class Machine:
         )
         self.transports = self._parts.transports(self)
         self.protocol = self.transports.binary
+        if self.http is not None:
+            self.http.attach()
         self.node.begin()
+        if self.http is not None:
+            self.http.start()
         self.transports.start()
         self._commit()
         for tell in self.starting:
@@ -179,6 +185,8 @@ class Machine:
         self._turn = self._wake = None
         self.store = self.store.crash()
         self._network.stopped(self, is_silent=is_silent)
+        if self.http is not None:
+            self._network.stopped(self.http, is_silent=is_silent)
 
     def stop(self) -> None:
         """Stop as the daemon does; call it from a command, which becomes the last one of its batch."""
@@ -188,6 +196,8 @@ class Machine:
         self._trace(self.name, "stops")
         self.node.begin()
         self.transports.stop()
+        if self.http is not None:
+            self.http.stop()
         self._commit()
         self.engine.stop()
         self._end(is_silent=False)

@@ -38,15 +38,45 @@ _RECORDED_BYTES = 100_000
 class Host(Protocol):
     """A computer, as the network sees it."""
 
-    name: str
-    addresses: tuple[str, ...]
-    is_up: bool
-    life: int  # number of starts
     ends: "dict[int, End]"  # its connections, by their numbers in its protocol
-    protocol: Inputs
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def addresses(self) -> tuple[str, ...]: ...
+
+    @property
+    def is_up(self) -> bool: ...
+
+    @property
+    def life(self) -> int:
+        """The number of starts."""
+
+    @property
+    def protocol(self) -> Inputs: ...
 
     def post(self, command: Callable[[], None]) -> None:
         """Run a command in the next batch."""
+
+
+class MovableHost(Host, Protocol):
+    addresses: tuple[str, ...]
+
+
+class Stranger:
+    """A computer without a queue manager that connects to others."""
+
+    def __init__(self, address: str) -> None:
+        self.name = "stranger"
+        self.addresses: tuple[str, ...] = (address,)
+        self.is_up = True
+        self.life = 0
+        self.ends: dict[int, End] = {}
+        self.protocol: Inputs
+
+    def post(self, command: Callable[[], None]) -> None:
+        """It ignores all input."""
 
 
 @dataclass(eq=False, slots=True)
@@ -116,7 +146,7 @@ class Network:
         self._gateways[host.name] = gateway
         self._hosts[gateway] = host
 
-    def move(self, host: Host, address: str) -> None:
+    def move(self, host: MovableHost, address: str) -> None:
         """Replace the last address of a host, as DHCP does; nobody answers at the old one."""
         self._trace(host.name, f"has the address {address} instead of {host.addresses[-1]}")
         del self._hosts[host.addresses[-1]]
@@ -167,7 +197,7 @@ class Network:
     # Names.
 
     def _resolve(self, host: Host, name: str) -> None:
-        addresses = self._look_up(name)
+        addresses = self.look_up(name)
         self._trace(host.name, f"resolve {name}: {', '.join(addresses) or 'unknown'}")
         life = host.life
 
@@ -177,7 +207,10 @@ class Network:
 
         self._schedule.after(self._delay() + self._random.random() * self.weather.slow_names, answer)
 
-    def _look_up(self, name: str) -> list[str]:
+    def find(self, address: str) -> Host | None:
+        return self._hosts.get(address)
+
+    def look_up(self, name: str) -> list[str]:
         if name in self._hosts:
             return [name]
         found = self._names.get(name.casefold())
@@ -194,11 +227,15 @@ class Network:
     # Opening.
 
     def _dial(self, host: Host, dial: Dial) -> None:
-        end = host.ends[dial.connection] = self._new_end(host, dial.connection)
         target = self._hosts.get(dial.address)
         self._trace(
             host.name, f"#{dial.connection} dial {dial.address} {target.name if target else 'nobody'}"
         )
+        self.dial(host, dial.connection, target)
+
+    def dial(self, host: Host, number: int, target: Host | None) -> None:
+        """Open a connection from a host to another."""
+        end = host.ends[number] = self._new_end(host, number)
         if target is None or target.name in self._gateways or self.is_blocked(host, target):
             self._schedule.after(self._random.uniform(1, 60), partial(self._fail, end))
         elif self._random.random() < self.weather.refuse:

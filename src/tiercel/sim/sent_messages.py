@@ -56,6 +56,15 @@ class SentMessage:
         return self.kind is Kind.TRANSACTIONAL
 
     @property
+    def is_over_http(self) -> bool:
+        return self.name.startswith(("DIRECT=HTTP:", "DIRECT=http:"))
+
+    @property
+    def has_final_ack(self) -> bool:
+        """Whether its sender hears of its end."""
+        return self.is_transactional and (self.negative_journaling or not self.is_over_http)
+
+    @property
     def is_local(self) -> bool:
         return self.source is self.target
 

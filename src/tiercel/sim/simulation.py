@@ -9,10 +9,13 @@ from tiercel.binary.settings import RESEND_TABLE_S, Peer, Settings
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.format_name import DirectFormatName, PrivateFormatName
 from tiercel.model.queue import OutgoingQueue
+from tiercel.sim import http_links
 from tiercel.sim.checkers import Invariants
 from tiercel.sim.consumers import Consumers
 from tiercel.sim.enemy import Enemy, EnemyOptions
 from tiercel.sim.faults import FaultOptions, Faults
+from tiercel.sim.http_links import HttpLinks
+from tiercel.sim.http_port import HttpPort, Proxies
 from tiercel.sim.machine import Machine, Parts
 from tiercel.sim.network import Network
 from tiercel.sim.schedule import Schedule
@@ -39,10 +42,12 @@ class Result:
     crashes: int = 0
     seconds: float = 0.0
     enemies: bool = False
+    http: bool = False
 
     @property
     def command(self) -> str:
-        return f"python -m tiercel.sim --seed {self.seed} --trace{' --enemies' * self.enemies}"
+        options = " --enemies" * self.enemies + " --http" * self.http
+        return f"python -m tiercel.sim --seed {self.seed} --trace{options}"
 
     def __str__(self) -> str:
         lines = [
@@ -59,12 +64,14 @@ def run(
     listener: Callable[[str], None] | None = None,
     *,
     enemies: bool = False,
+    http: bool = False,
 ) -> Result:
     """Run the world of a seed from start to end; `listener` gets the trace line by line.
 
-    With `enemies`, there is a hostile machine in half of the worlds.
+    With `enemies`, there is a hostile machine in half of the worlds. With `http`, some machines speak HTTP
+    with each other.
     """
-    world = World(seed, parts or Parts(), listener, enemies=enemies)
+    world = World(seed, parts or Parts(), listener, enemies=enemies, http=http)
     try:
         return world.run()
     except Exception:  # noqa: BLE001 -- any exception of the product is a finding
@@ -74,10 +81,18 @@ def run(
 
 class World:
     def __init__(
-        self, seed: int, parts: Parts, listener: Callable[[str], None] | None, *, enemies: bool = False
+        self,
+        seed: int,
+        parts: Parts,
+        listener: Callable[[str], None] | None,
+        *,
+        enemies: bool = False,
+        http: bool = False,
     ) -> None:
         self.seed = seed
         self._has_enemies = enemies
+        self._has_http = http
+        self._proxies = Proxies()
         self.schedule = Schedule()
         self.trace = Trace(self.schedule, listener)
         self.sent_messages = SentMessages()
@@ -110,6 +125,9 @@ class World:
         workload.addresses = 1 if faults.moves else 2
         if not topology.is_routed and not parts.forms and random.random() < 0.15:
             self._hide(random.randrange(len(self.machines)))
+        if http:
+            workload.http = self._open_http_ports()
+            self.network.strays = False  # another computer answers 400, which is final
         self._duration = duration
         self._drains = random.random() < 0.7
         self._drains_after_s = random.choice((0.0, 0.0, 0.0, 0.0, 3 * 86400.0))
@@ -146,6 +164,29 @@ class World:
         )
         self.network.add(machine, name, f"{name}.example")
         return machine
+
+    def _open_http_ports(self) -> HttpLinks:
+        random = self._random("http")
+        machines = [machine for machine in self.machines if not machine.is_hidden]
+        names = [machine.name for machine in machines]
+        links, common = http_links.choose(random, names), http_links.settings(random)
+        self._proxies.lose = random.choice((0.0, 0.02, 0.1, 0.3))
+        self._proxies.copy = random.choice((0.0, 0.05, 0.3))
+        ports: dict[str, HttpPort] = {}
+        for machine in machines:
+            others = [name for name in names if name != machine.name]
+            machine.http = HttpPort(
+                machine,
+                http_links.at(common, machine.name),
+                links.redirections(machine.name, others),
+                self._proxies,
+                ports,
+                self.schedule,
+                self.network,
+                self._random(f"{machine.name} http"),
+                self.trace,
+            )
+        return links
 
     def _enemy(self, duration: float) -> Enemy | None:
         random = self._random("enemy")
@@ -210,6 +251,7 @@ class World:
             self.enemy.plan()
         self.schedule.run_until(self._duration)
         self.faults.end()
+        self._proxies.lose = self._proxies.copy = 0.0
         if self.enemy is not None:
             self.enemy.end()
         self.workload.settle()
@@ -304,6 +346,7 @@ class World:
             crashes=sum(machine.crashes for machine in self.machines),
             seconds=self.schedule.now,
             enemies=self._has_enemies,
+            http=self._has_http,
         )
 
 

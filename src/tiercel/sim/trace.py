@@ -6,6 +6,11 @@ from tiercel.model.codes import MessageClass
 from tiercel.model.errors import DecodeError
 from tiercel.model.identifiers import TxSequenceId
 from tiercel.sim.schedule import Schedule
+from tiercel.srmp.envelope import LABEL_PREFIX
+from tiercel.srmp.http_request import HttpRequest, RequestParser
+from tiercel.srmp.http_response import ResponseParser
+from tiercel.srmp.kinds import Kind, kind_of
+from tiercel.srmp.request import read_srmp
 from tiercel.wire.framer import Framer
 from tiercel.wire.internal_packets import ConnectionParameters, EstablishConnection, SessionAck
 from tiercel.wire.order_ack import FinalAck, OrderAck
@@ -31,15 +36,20 @@ class Trace:
 
 
 class PacketReader:
-    """Describes the packets of one direction of a connection."""
+    """Describes what passes in one direction of a connection: packets, or HTTP."""
 
     def __init__(self) -> None:
         self._framer = Framer()
+        self._http: RequestParser | ResponseParser | None = None
         self._is_broken = False
 
     def read(self, data: bytes) -> list[str]:
+        if self._http is None and not self._is_broken:
+            self._http = RequestParser() if data[:1] == b"P" else ResponseParser() if data[:1] == b"H" else None
         if self._is_broken:
             return [f"{len(data)} bytes"]
+        if self._http is not None:
+            return self._read_http(self._http, data)
         self._framer.receive(data)
         lines = []
         try:
@@ -49,6 +59,33 @@ class PacketReader:
             self._is_broken = True
             lines.append(f"{len(data)} bytes that are no packet ({problem})")
         return lines
+
+    def _read_http(self, parser: RequestParser | ResponseParser, data: bytes) -> list[str]:
+        try:
+            if isinstance(parser, ResponseParser):
+                return [f"HTTP {response.status}" for response in parser.receive(data)]
+            return [describe_request(request) for request in parser.receive(data)]
+        except DecodeError as problem:
+            self._is_broken = True
+            return [f"{len(data)} bytes that are not HTTP ({problem})"]
+
+
+def describe_request(request: HttpRequest) -> str:
+    try:
+        envelope = read_srmp(request).envelope
+    except DecodeError as problem:
+        return f"POST {request.head.target} that is not SRMP ({problem})"
+    kind, number = kind_of(envelope), envelope.path.id.uniquifier
+    words = [f"POST {envelope.path.action.removeprefix(LABEL_PREFIX) or kind.value} id {number}"]
+    if kind is not Kind.USER:
+        words.append(f"{kind.value} to {envelope.path.to}")
+    if (stream := envelope.stream) is not None:
+        words.append(f"tx {_sequence(stream.stream_id.sequence)}/{stream.current} after {stream.previous}")
+    if (receipt := envelope.stream_receipt) is not None:
+        words.append(f"of {_sequence(receipt.stream_id.sequence)}/{receipt.last_ordinal}")
+    if (decision := envelope.commitment_receipt) is not None:
+        words.append(f"{decision.decision.value} of message {decision.id.uniquifier}")
+    return " ".join(words)
 
 
 def describe(packet: Packet) -> str:

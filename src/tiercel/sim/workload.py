@@ -22,6 +22,7 @@ from tiercel.model.format_name import FormatName
 from tiercel.model.limits import INFINITE, TIME_TO_REACH_QUEUE_DEFAULT_S
 from tiercel.model.message import Message
 from tiercel.model.queue import OutgoingQueue
+from tiercel.sim.http_links import HttpLinks
 from tiercel.sim.machine import OWNER, Machine
 from tiercel.sim.schedule import Schedule
 from tiercel.sim.sent_messages import Kind, Receipt, SentMessage, SentMessages
@@ -56,6 +57,7 @@ class WorkloadOptions:
     misspelt: float = 0.1  # probability of writing a name in capitals, which means the same queue
     addresses: int = 2  # how many addresses of a machine appear in names
     router_purges: int = 0  # how often an administrator purges what waits at a router
+    http: HttpLinks = HttpLinks()
     transactional_queues: tuple[str, ...] = TRANSACTIONAL_QUEUES
     plain_queues: tuple[str, ...] = PLAIN_QUEUES
     weights: dict[str, int] = field(
@@ -205,6 +207,8 @@ class Workload:
         if random.random() >= options.local:
             target = random.choice(self._others(machine) or [machine])
         queue = self._choose_queue(kind)
+        if self._options.http.has(machine.name, target.name):
+            queue = self._queue_over_http(machine, target, kind, queue)
         admin: Machine | None = None
         if random.random() < options.acknowledged:
             admin = random.choice(
@@ -218,7 +222,7 @@ class Workload:
             machine,
             target,
             queue,
-            self._name(target, queue, self._form(machine, target)),
+            self._destination(machine, target, queue),
             random.choice((1, 10, 60)) if is_expiring else TIME_TO_REACH_QUEUE_DEFAULT_S,
             random.choice((10, 100)) if random.random() < options.expiring else INFINITE,
             acknowledgements,
@@ -243,7 +247,7 @@ class Workload:
             machine,
             target,
             queue,
-            self._name(target, queue, self._form(machine, target)),
+            self._destination(machine, target, queue),
             TIME_TO_REACH_QUEUE_DEFAULT_S,
             INFINITE,
             0,
@@ -272,6 +276,17 @@ class Workload:
             self._options.transactional_queues if transactional else self._options.plain_queues
         )
 
+    def _queue_over_http(self, machine: Machine, target: Machine, kind: Kind, queue: str) -> str:
+        """Not one that keeps messages at their sender for days, and with them those that follow.
+
+        These are full queues and, behind a router, queues that can never take the message: the router alone
+        hears of that.
+        """
+        is_transactional = kind is Kind.TRANSACTIONAL
+        valid = TRANSACTIONAL_QUEUES if is_transactional else PLAIN_QUEUES
+        is_hopeless = queue not in valid and self._options.http.is_routed(machine.name, target.name)
+        return valid[0] if is_hopeless or queue in SMALL_QUEUES else queue
+
     def _message(self, sent: SentMessage) -> Message:
         size = self._random.choice((0, 20, 20, 200, 200, 1000, 9000))
         is_recoverable = sent.kind is Kind.RECOVERABLE
@@ -290,7 +305,19 @@ class Workload:
 
     def _admin_name(self, sent: SentMessage) -> FormatName:
         assert sent.admin is not None
+        if sent.is_over_http:  # receipts can only go to an HTTP name
+            return parse(self._url(sent.target, sent.admin, ADMIN_QUEUE))
         return parse(self._name(sent.admin, ADMIN_QUEUE, self._random.choice(self._options.forms)))
+
+    def _destination(self, machine: Machine, target: Machine, queue: str) -> str:
+        if self._options.http.has(machine.name, target.name):
+            return self._url(machine, target, queue)
+        return self._name(target, queue, self._form(machine, target))
+
+    def _url(self, machine: Machine, target: Machine, queue: str) -> str:
+        """The name by which one machine sends to a queue of another over HTTP."""
+        url = self._options.http.url(machine.name, target.name, queue)
+        return f"DIRECT={url.upper() if self._random.random() < self._options.misspelt else url}"
 
     def _form(self, machine: Machine, target: Machine) -> str:
         """The form of a name; HTTP names leave the machine even if they lead back to it."""
@@ -464,6 +491,8 @@ class Workload:
     def _delete(self, machine: Machine) -> None:
         """Delete a queue with all its messages; another of the same name is created after a while."""
         queue = self._random.choice((*PLAIN_QUEUES, *TRANSACTIONAL_QUEUES))
+        if self._options.http.pairs and queue in TRANSACTIONAL_QUEUES:
+            return  # a stream over HTTP cannot go on in the middle, and its messages would wait for days
         state = machine.engine.queues.find(parse(rf"DIRECT=OS:.\private$\{queue}"))
         if state is None:
             return
