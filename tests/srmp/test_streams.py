@@ -121,6 +121,19 @@ class TestASenderAlone:
         table = [30, 30, 30, 300, 300, 300, 1800, 1800, 1800, 21600, 21600]
         assert times == [sum(table[: count + 1]) for count in range(11)]
 
+    @pytest.mark.conformance("SRMP-106", "SRMP-154")
+    def test_a_request_under_way_is_sent_again_after_those_before_it(self, side: Side, box: Box) -> None:
+        """Else one of these would follow a message that is behind it, and such a request is malformed."""
+        send(side, box, b"1", b"2", b"3", b"4")
+        connection = side.connect()
+        self.accept(side, connection, 2)
+        side.sleep(30)
+        side.answer(connection)
+        assert streams(side) == [(1, None, True)]
+        for _ in range(4):
+            side.answer(connection)
+        assert streams(side) == [(2, 1, False), (3, 2, False), (4, 3, False)]
+
     @pytest.mark.conformance("SRMP-107")
     def test_a_receipt_brings_the_first_interval_back(self, side: Side, box: Box) -> None:
         send(side, box, b"1", b"2")

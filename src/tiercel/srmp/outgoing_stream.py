@@ -20,6 +20,7 @@ class OutgoingStream:
         self._queue = queue
         self._resend = resend
         self._waiting: deque[Taken] = deque()  # answered with 200, in order
+        self._is_overtaking = False  # whether messages before the one under way are to be sent again
         self._timeouts = 0  # since the last receipt that brought something new
 
     def __len__(self) -> int:
@@ -43,6 +44,7 @@ class OutgoingStream:
         return taken
 
     def _take(self) -> Taken | None:
+        self._is_overtaking = False
         run = self._outgoing.take(self._queue, 1)
         return run[0] if run else None
 
@@ -71,6 +73,8 @@ class OutgoingStream:
         """The request of the message was answered with 200; it is kept until its receipt."""
         if self._outgoing.stream(self._queue).confirms(taken.sequence, taken.number):
             self._outgoing.ordered((taken,))  # the receipt was faster than the answer
+        elif self._is_overtaking:
+            self._outgoing.give_back((taken,))
         else:
             self._waiting.append(taken)
 
@@ -98,7 +102,8 @@ class OutgoingStream:
         self._resend()
 
     def give_back(self) -> None:
-        """Stop waiting: the messages are sent again, with their numbers."""
+        """Stop waiting: the messages are sent again, with their numbers, and so is the one under way."""
+        self._is_overtaking = bool(self._waiting)
         self._outgoing.give_back(self._waiting)
         self._waiting.clear()
 
