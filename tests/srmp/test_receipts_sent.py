@@ -10,6 +10,7 @@ from tiercel.srmp.envelope import Decision, Envelope
 from tiercel.srmp.http_request import read_http_request
 from tiercel.srmp.message import read_message
 from tiercel.srmp.request import read_srmp
+from tiercel.store.memory_store import MemoryStore
 from tiercel.wire.message import encode_message
 from tiercel.wire.user_message import UserMessage
 
@@ -391,4 +392,15 @@ class TestFinalStreamReceipts:
         post_stream(side, 1, dead_letter="yes")
         side.box("tsimpleq").receive()
         side.kill()
+        assert [each.commitment_receipt is not None for each in receipts(side)] == [True]
+
+    @pytest.mark.conformance("SRMP-166")
+    def test_it_is_sent_from_a_full_store(self, side: Side) -> None:
+        """Its sender waits for it, and nothing would make the message end once more."""
+        post_stream(side, 1, dead_letter="yes")
+        side.sleep(0.6)
+        receipts(side)
+        assert isinstance(side.store, MemoryStore)
+        side.store.max_bytes = side.store.size
+        side.box("tsimpleq").receive()
         assert [each.commitment_receipt is not None for each in receipts(side)] == [True]

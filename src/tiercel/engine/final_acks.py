@@ -14,7 +14,7 @@ from tiercel.engine.records import Record
 from tiercel.engine.resolver import Resolver
 from tiercel.model.codes import MessageClass
 from tiercel.model.errors import MqError
-from tiercel.model.format_name import PrivateFormatName
+from tiercel.model.format_name import FormatName, PrivateFormatName
 from tiercel.model.limits import INFINITE, TIME_TO_REACH_QUEUE_DEFAULT_S
 from tiercel.model.queue_manager import QueueManager
 from tiercel.wire.message import decode_destination
@@ -72,7 +72,10 @@ class FinalAcks:
         ack = build_final_ack(
             self._numbering.new_message_id(), self._core.seconds, reason, packet, time_to_reach_queue=limit
         )
-        name = PrivateFormatName(sender, ORDER_QUEUE_NUMBER)
+        self.post(ack, PrivateFormatName(sender, ORDER_QUEUE_NUMBER), answers_to)
+
+    def post(self, ack: UserMessage, name: FormatName, answers_to: str = "") -> None:
+        """Put a final acknowledgement on its way, even in a full store: nobody would ask for it again."""
         try:
             queue = self._resolver.destination(name, for_acknowledgements=True, answers_to=answers_to)
         except MqError as problem:

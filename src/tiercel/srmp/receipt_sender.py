@@ -66,7 +66,7 @@ class ReceiptSender:
         if original is not None and original.stream is not None:
             url = write_url(to)
             receipt = final_stream_receipt(original, url, reason, self._engine.seconds, self._stamp())
-            self._post(receipt, url, recoverable=True)
+            self._engine.delivery.final_acks.post(self._packet(receipt, recoverable=True), to)
 
     def confirm(self, stream: IncomingStream) -> None:
         """A stream receipt: everything of the stream so far is stored.
@@ -82,10 +82,14 @@ class ReceiptSender:
         return Stamp(self._engine.numbering.new_message_id(), self._engine.seconds)
 
     def _post(self, receipt: Envelope, to: str, *, recoverable: bool) -> None:
+        self._engine.delivery.post(self._packet(receipt, recoverable=recoverable), read_url(to))
+
+    def _packet(self, receipt: Envelope, *, recoverable: bool) -> UserMessage:
+        """The message that contains the request of a receipt."""
         message = read_message(read_srmp(write_srmp(receipt)), self._engine.seconds)
         if recoverable:
             message.delivery = DeliveryGuarantee.RECOVERABLE
-        self._engine.delivery.post(UserMessage(encode_message(message, over_http=True)), read_url(to))
+        return UserMessage(encode_message(message, over_http=True))
 
 
 def _envelope(packet: UserMessage) -> Envelope | None:
