@@ -15,7 +15,6 @@ from tiercel.wire.framer import Framer
 
 _DOWN_S = (0.01, 1.0, 20.0, 200.0)
 _JUMPS_S = (-3600.0, -60.0, -2.0, 2.0, 60.0, 600.0)
-_LEAPS_S = (-40_000_000.0, -700_000.0, 700_000.0)
 
 
 @dataclass(slots=True)
@@ -25,6 +24,7 @@ class FaultOptions:
     count: int = 12
     duration: float = 120.0
     leaps: bool = False  # whether clocks jump so far that all messages expire
+    leaps_s: tuple[float, ...] = (-40_000_000.0, -700_000.0, 700_000.0)
     moves: bool = False  # whether machines get new addresses
     weights: dict[str, int] = field(
         default_factory=lambda: {
@@ -303,7 +303,8 @@ class Faults:
 
     def _clock(self) -> None:
         machine = self._random.choice(self._machines)
-        jump = self._random.choice(_LEAPS_S if self._options.leaps else _JUMPS_S) * self._random.random()
+        jumps = self._options.leaps_s if self._options.leaps else _JUMPS_S
+        jump = self._random.choice(jumps) * self._random.random()
         machine.wall_offset += jump
         self._latest_offset = max(self._latest_offset, machine.wall_offset)
         machine.clock_has_leapt = machine.clock_has_leapt or self._options.leaps

@@ -128,6 +128,7 @@ class World:
         if http:
             workload.http = self._open_http_ports()
             self.network.strays = False  # another computer answers 400, which is final
+            faults.leaps_s = (-700_000.0, 700_000.0)  # a stream is forgotten after half a year
         self._duration = duration
         self._drains = random.random() < 0.7
         self._drains_after_s = random.choice((0.0, 0.0, 0.0, 0.0, 3 * 86400.0))

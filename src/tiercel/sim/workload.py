@@ -559,7 +559,10 @@ class Workload:
     def _send_another(self, earlier: SentMessage) -> None:
         """Send a message after an earlier one of the same stream."""
         sent, message = self._compose(earlier.source, Kind.TRANSACTIONAL)
+        was_over_http = sent.is_over_http
         sent.target, sent.queue, sent.name = earlier.target, earlier.queue, earlier.name
+        if sent.admin is not None and was_over_http != sent.is_over_http:
+            message.administration_queue = self._admin_name(sent)
         self._send_alone(sent, message)
 
     def _send_alone(self, sent: SentMessage, message: Message) -> None:
