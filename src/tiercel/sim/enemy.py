@@ -73,15 +73,15 @@ class Enemy:
         self._network = network
         self._random = random
         self._trace = trace
-        self._options = options
+        self.options = options
         self._numbers = count(1)
         self._plans: dict[int, list[bytes]] = {}  # to be written once the connection is open
         self._served: dict[int, _Impostor] = {}
         network.add(self, "enemy", "enemy.example")
 
     def plan(self) -> None:
-        for _ in range(self._options.count):
-            self._schedule.at(self._random.random() * self._options.duration, self._attack)
+        for _ in range(self.options.count):
+            self._schedule.at(self._random.random() * self.options.duration, self._attack)
 
     def end(self) -> None:
         """Leave the others alone from now on."""
@@ -118,7 +118,7 @@ class Enemy:
             "order_acks": lambda: forgery.order_acks(victim, other),
             "final_acks": lambda: forgery.final_acks(victim, other),
             "transactional": lambda: forgery.transactional(
-                victim, other, ahead=self._options.is_pinned and self._random.random() < 0.5
+                victim, other, ahead=self.options.is_pinned and self._random.random() < 0.5
             ),
             "passing": lambda: forgery.passing(victim, self._random.choice((other, forgery.guid_of(victim)))),
             "plain": lambda: forgery.plain(victim, other),

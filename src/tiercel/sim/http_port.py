@@ -89,6 +89,11 @@ class HttpPort:
     def post(self, command: Callable[[], None]) -> None:
         self.machine.post(command)
 
+    @property
+    def open_connections(self) -> list[int]:
+        """Without those that are being dialled: receipts for a hostile machine may never reach it."""
+        return [number for number, end in self.ends.items() if end.peer is not None]
+
     # The protocol.
 
     def attach(self) -> None:

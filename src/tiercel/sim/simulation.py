@@ -14,6 +14,7 @@ from tiercel.sim.checkers import Invariants
 from tiercel.sim.consumers import Consumers
 from tiercel.sim.enemy import Enemy, EnemyOptions
 from tiercel.sim.faults import FaultOptions, Faults
+from tiercel.sim.http_enemy import HttpEnemy
 from tiercel.sim.http_links import HttpLinks
 from tiercel.sim.http_port import HttpPort, Proxies
 from tiercel.sim.machine import Machine, Parts
@@ -143,6 +144,7 @@ class World:
             self.machines, self.schedule, self._random("consumers"), self.trace, self.workload, duration
         )
         self.enemy = self._enemy(duration) if enemies else None
+        self.http_enemy = self._http_enemy() if http else None
         if self.enemy is not None:  # answers to made-up computers are tried for days, which takes long
             self._drains_after_s = 0.0
 
@@ -202,6 +204,20 @@ class World:
             self.machines, self.schedule, self.network, random, self.trace, self.sent_messages, options
         )
 
+    def _http_enemy(self) -> HttpEnemy | None:
+        """The same hostile computer; `is_pinned` means that only peers may post."""
+        if self.enemy is None:
+            return None
+        return HttpEnemy(
+            [machine.http for machine in self.machines if machine.http is not None],
+            self.schedule,
+            self.network,
+            self._random("http enemy"),
+            self.trace,
+            self.sent_messages,
+            self.enemy.options,
+        )
+
     def _pin(self) -> None:
         """Pin the GUID of every machine to its addresses: nobody else may claim it."""
         peers = tuple(
@@ -248,13 +264,13 @@ class World:
         self.workload.plan()
         self.faults.plan()
         self.consumers.plan()
-        if self.enemy is not None:
-            self.enemy.plan()
+        for enemy in filter(None, (self.enemy, self.http_enemy)):
+            enemy.plan()
         self.schedule.run_until(self._duration)
         self.faults.end()
         self._proxies.lose = self._proxies.copy = 0.0
-        if self.enemy is not None:
-            self.enemy.end()
+        for enemy in filter(None, (self.enemy, self.http_enemy)):
+            enemy.end()
         self.workload.settle()
         self.consumers.settle()
         self._rest()
@@ -327,6 +343,8 @@ class World:
                 problems.append(f"{machine} is down")
             if machine.ends:
                 problems.append(f"{machine} holds connections {sorted(machine.ends)}")
+            if machine.http is not None and machine.http.open_connections:
+                problems.append(f"{machine} holds HTTP connections {machine.http.open_connections}")
         return problems
 
     def _history_holds(self) -> bool:
