@@ -109,23 +109,13 @@ class Invariants:
     def _collect(self, machine: Machine) -> None:
         for data in machine.store.spaces[Keyspace.DISCARDS].values():
             line = Discard(**json.loads(data))
-            if line.label == LABEL and line.message_class == MessageClass.NACK_REACH_QUEUE_TIMEOUT:
-                continue  # an expired OrderAck; a newer one says the same
-            if line.label == LABEL and machine.was_short:
-                continue  # a stream receipt; the messages come again
-            if line.queue.endswith(";JOURNAL"):
-                continue  # a copy that was deleted with its queue
-            if line.reason.startswith("another queue manager reports"):
-                continue  # an administration acknowledgement: the line of that machine counts
-            if line.queue.startswith("stage "):
-                continue  # rows that were not published in time
-            if line.reason == _NO_RECEIPT:
+            if _is_no_evidence(line):
                 continue
             if machine.was_short and not line.label:
                 self._ledgers_name_all = self._ledgers_name_all and bool(line.message_id)
                 continue
-            if machine.was_short and line.reason.startswith("no copy was kept"):
-                continue
+            if machine.was_short and (line.label == LABEL or line.reason.startswith("no copy was kept")):
+                continue  # a stream receipt comes again with its messages
             self._evidence[line.label].lines.append((machine, line))
         for state, lookup_id, record in contents(machine):
             packet = UserMessage(record.packet)
@@ -323,19 +313,7 @@ class Invariants:
             )
 
     def _judge_acknowledgements(self, sent: SentMessage, evidence: Evidence, arrivals: int) -> None:
-        asked = sent.acknowledgements
-        wanted: Counter[MessageClass] = Counter()
-        if sent.admin is not None:
-            if asked & Acknowledgements.POS_ARRIVAL:
-                wanted[MessageClass.ACK_REACH_QUEUE] = arrivals
-            if asked & Acknowledgements.POS_RECEIVE:
-                wanted[MessageClass.ACK_RECEIVE] = len(sent.receipts)
-            for _, line in evidence.lines:
-                kind = _CLASSES[line.message_class]
-                flag = Acknowledgements.NEG_RECEIVE if kind.is_receive else Acknowledgements.NEG_ARRIVAL
-                is_told = kind not in INSECURE_NACKS and (kind.is_receive or not sent.is_over_http)
-                if asked & flag and is_told:
-                    wanted[kind] += 1
+        wanted = _acknowledgements_asked_for(sent, evidence, arrivals)
         found = evidence.acknowledgements
         for each in _ANYWHERE:
             if found[each] == wanted[each] + evidence.ambiguous[each]:
@@ -368,6 +346,40 @@ class Invariants:
                     if place < last[0]:
                         self._report(f"{sent}: arrived before {last[1]}, which was sent before it")
                     last = max(last, (place, sent.label))
+
+
+def _is_no_evidence(line: Discard) -> bool:
+    """Whether a line of a ledger says nothing about a message of an application."""
+    return (
+        # An expired OrderAck; a newer one says the same.
+        (line.label == LABEL and line.message_class == MessageClass.NACK_REACH_QUEUE_TIMEOUT)
+        or line.queue.endswith(";JOURNAL")  # a copy that was deleted with its queue
+        # An administration acknowledgement: the line of that machine counts.
+        or line.reason.startswith("another queue manager reports")
+        or line.queue.startswith("stage ")  # rows that were not published in time
+        or line.reason == _NO_RECEIPT
+    )
+
+
+def _acknowledgements_asked_for(
+    sent: SentMessage, evidence: Evidence, arrivals: int
+) -> Counter[MessageClass]:
+    """Those that the administration queue must have, by class."""
+    asked = sent.acknowledgements
+    wanted: Counter[MessageClass] = Counter()
+    if sent.admin is None:
+        return wanted
+    if asked & Acknowledgements.POS_ARRIVAL:
+        wanted[MessageClass.ACK_REACH_QUEUE] = arrivals
+    if asked & Acknowledgements.POS_RECEIVE:
+        wanted[MessageClass.ACK_RECEIVE] = len(sent.receipts)
+    for _, line in evidence.lines:
+        kind = _CLASSES[line.message_class]
+        flag = Acknowledgements.NEG_RECEIVE if kind.is_receive else Acknowledgements.NEG_ARRIVAL
+        is_told = kind not in INSECURE_NACKS and (kind.is_receive or not sent.is_over_http)
+        if asked & flag and is_told:
+            wanted[kind] += 1
+    return wanted
 
 
 def contents(machine: Machine) -> Iterator[tuple[QueueState, int, Record]]:

@@ -132,7 +132,9 @@ class HttpPort:
         """Addresses are tried in turn, so one that leads nowhere costs only time."""
         hosts = [self._network.find(address) for address in self._network.look_up(dial.host)]
         names = [host.name for host in hosts if host is not None]
-        self._trace(self.name, f"#{dial.connection} dial {dial.host}:{dial.port} {names[0] if names else 'nobody'}")
+        self._trace(
+            self.name, f"#{dial.connection} dial {dial.host}:{dial.port} {names[0] if names else 'nobody'}"
+        )
         self._network.dial(self, dial.connection, self._ports.get(names[0]) if names else None)
 
     def _write(self, write: Write) -> None:

@@ -144,9 +144,12 @@ class World:
             self.machines, self.schedule, self._random("consumers"), self.trace, self.workload, duration
         )
         self.enemy = self._enemy(duration) if enemies else None
-        self.http_enemy = self._http_enemy() if http else None
-        if self.enemy is not None:  # answers to made-up computers are tried for days, which takes long
-            self._drains_after_s = 0.0
+        self.enemies: list[Enemy | HttpEnemy] = []
+        if self.enemy is not None:
+            self.enemies.append(self.enemy)
+            if http:
+                self.enemies.append(self._http_enemy(self.enemy.options))
+            self._drains_after_s = 0.0  # answers to made-up computers are tried for days, which takes long
 
     def _random(self, purpose: str) -> Random:
         """A separate random source per part: a change in one does not affect the others."""
@@ -204,10 +207,8 @@ class World:
             self.machines, self.schedule, self.network, random, self.trace, self.sent_messages, options
         )
 
-    def _http_enemy(self) -> HttpEnemy | None:
+    def _http_enemy(self, options: EnemyOptions) -> HttpEnemy:
         """The same hostile computer; `is_pinned` means that only peers may post."""
-        if self.enemy is None:
-            return None
         return HttpEnemy(
             [machine.http for machine in self.machines if machine.http is not None],
             self.schedule,
@@ -215,7 +216,7 @@ class World:
             self._random("http enemy"),
             self.trace,
             self.sent_messages,
-            self.enemy.options,
+            options,
         )
 
     def _pin(self) -> None:
@@ -264,12 +265,12 @@ class World:
         self.workload.plan()
         self.faults.plan()
         self.consumers.plan()
-        for enemy in filter(None, (self.enemy, self.http_enemy)):
+        for enemy in self.enemies:
             enemy.plan()
         self.schedule.run_until(self._duration)
         self.faults.end()
         self._proxies.lose = self._proxies.copy = 0.0
-        for enemy in filter(None, (self.enemy, self.http_enemy)):
+        for enemy in self.enemies:
             enemy.end()
         self.workload.settle()
         self.consumers.settle()

@@ -45,7 +45,9 @@ class PacketReader:
 
     def read(self, data: bytes) -> list[str]:
         if self._http is None and not self._is_broken:
-            self._http = RequestParser() if data[:1] == b"P" else ResponseParser() if data[:1] == b"H" else None
+            self._http = (
+                RequestParser() if data[:1] == b"P" else ResponseParser() if data[:1] == b"H" else None
+            )
         if self._is_broken:
             return [f"{len(data)} bytes"]
         if self._http is not None:

@@ -57,7 +57,7 @@ class WorkloadOptions:
     misspelt: float = 0.1  # probability of writing a name in capitals, which means the same queue
     addresses: int = 2  # how many addresses of a machine appear in names
     router_purges: int = 0  # how often an administrator purges what waits at a router
-    http: HttpLinks = HttpLinks()
+    http: HttpLinks = field(default_factory=HttpLinks)
     transactional_queues: tuple[str, ...] = TRANSACTIONAL_QUEUES
     plain_queues: tuple[str, ...] = PLAIN_QUEUES
     weights: dict[str, int] = field(
