@@ -323,6 +323,36 @@ class StreamReset(ResponseModel):
     reset: int
 
 
+RedirectionKind = Literal["inbound", "outbound", "exception", "receipts"]
+
+
+class Redirection(ResponseModel):
+    kind: RedirectionKind
+    pattern: str  # a URL; a * at the end stands for any rest
+    to: str | None  # null for exceptions
+
+
+class RedirectionList(ResponseModel):
+    store_and_forward: bool
+    receipts_default: str | None
+    redirections: list[Redirection]  # of each kind, the first that matches counts
+
+
+class RedirectionSettings(RequestModel):
+    store_and_forward: bool = Field(
+        default=False, description="pass on messages to other computers (TransparentStoreAndForward)"
+    )
+    receipts_default: str | None = Field(
+        default=None, max_length=2048, description="URL for stream receipts; null: the order queue here"
+    )
+
+
+class NewRedirection(RequestModel):
+    kind: RedirectionKind
+    pattern: str = Field(max_length=2048, examples=["http://public.example/msmq/*"])
+    to: str | None = Field(default=None, max_length=2048, examples=["http://inside/msmq/private$/orders"])
+
+
 class Transaction(ResponseModel):
     id: str
     state: str

@@ -46,6 +46,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "connections": "monitoring",
         "peers": "peers",
         "streams": "streams",
+        "redirections": "redirections",
         "transactions": "monitoring",
         "claims": "monitoring",
         "journal": "dead_letters",

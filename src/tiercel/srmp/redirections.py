@@ -66,25 +66,28 @@ class Redirections:
 
 
 class StoredRedirections:
-    """The redirections of one queue manager; used and changed in a batch."""
+    """The redirections of one queue manager; used and changed in a batch.
+
+    Whoever changes them, the next use finds it: the store is asked each time, and decoded if it has changed.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._loaded: Redirections | None = None
+        self._data: bytes | None = None
+        self._decoded = Redirections()
 
     @property
     def current(self) -> Redirections:
-        if self._loaded is None:
-            self._loaded = self._load()
-        return self._loaded
+        data = self._engine.batch.get(Keyspace.META, _KEY)
+        if data != self._data:
+            self._data, self._decoded = data, self._decode(data)
+        return self._decoded
 
     def change(self, redirections: Redirections) -> None:
         redirections.check()
         self._engine.batch.put(Keyspace.META, _KEY, redirections.encode())
-        self._loaded = redirections
 
-    def _load(self) -> Redirections:
-        data = self._engine.batch.get(Keyspace.META, _KEY)
+    def _decode(self, data: bytes | None) -> Redirections:
         if data is None:
             return Redirections()
         try:
