@@ -1,17 +1,23 @@
 """Certificates, key blobs and signed packets: any bytes are refused in one way, or used."""
 
 import json
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from basics import Target, same
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
+from tiercel.message_security.body_encryption import BodyOpener, EncryptionPolicy
 from tiercel.message_security.certificates import load_certificate
+from tiercel.message_security.providers import Provider
 from tiercel.message_security.refusal import MessageRefusedError
 from tiercel.message_security.rsa_keys import private_key_of, public_blob, public_key_of
 from tiercel.message_security.signatures import verify
 from tiercel.model.errors import CorruptedSecurityDataError, DecodeError, InvalidCertificateError
 from tiercel.wire.key_blobs import PrivateKeyBlob, PublicKeyBlob
 from tiercel.wire.public_keys import MQDSPublicKey, MQDSPublicKeys
+from tiercel.wire.security_header import ENCRYPTED_BODY
 from tiercel.wire.user_certificates import MQUserSignCert, MQUserSignCerts
 from tiercel.wire.user_message import UserMessage
 
@@ -58,6 +64,32 @@ def check_signed_packet(data: bytes) -> None:
         return
 
 
+class _Keys:
+    """The private keys of the vectors."""
+
+    def __init__(self) -> None:
+        blobs = _octets("security/*", "receiver_private_key_blob")
+        self._keys = [private_key_of(PrivateKeyBlob.decode(blob)) for blob in sorted(set(blobs))]
+
+    def exchange_keys(self, provider: Provider) -> Sequence[RSAPrivateKey]:
+        return [key for key in self._keys if key.key_size >= provider.key_bits]
+
+
+@cache
+def _opener() -> BodyOpener:
+    return BodyOpener(_Keys(), EncryptionPolicy(legacy=True))
+
+
+def check_encrypted_packet(data: bytes) -> None:
+    try:
+        packet = UserMessage(data)
+        if packet.security_flags & ENCRYPTED_BODY:
+            opened = _opener().open(packet, 0)
+            same(b"".join(header.encode() for header in opened.headers()), opened.data)
+    except (DecodeError, MessageRefusedError):
+        return
+
+
 def _octets(pattern: str, field: str) -> list[bytes]:
     found = (json.loads(path.read_text("utf-8")) for path in sorted(VECTORS.glob(pattern)))
     return [bytes.fromhex(one[field]) for one in found if field in one]
@@ -73,6 +105,7 @@ _GUID = MQUserSignCert().identifier
 
 TARGETS: dict[str, Target] = {
     "certificate": Target(check_certificate, lambda: _octets("security/*", "certificate")),
+    "encrypted_packet": Target(check_encrypted_packet, lambda: _octets("security/*_enc_*", "packet")),
     "key_lists": Target(check_key_lists, _lists),
     "rsa_key": Target(
         check_rsa_key,

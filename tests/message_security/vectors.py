@@ -35,3 +35,8 @@ def packet(name: str) -> UserMessage:
 @cache
 def private_key(name: str, field: str = "private_key_blob") -> RSAPrivateKey:
     return private_key_of(PrivateKeyBlob.decode(octets(name, field)))
+
+
+@cache
+def private_key_of_hex(blob: str) -> RSAPrivateKey:
+    return private_key_of(PrivateKeyBlob.decode(bytes.fromhex(blob)))

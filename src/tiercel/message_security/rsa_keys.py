@@ -141,9 +141,7 @@ def unwrap_key(key: RSAPrivateKey, encrypted_key: bytes) -> bytes:
     That a wrong key is no error is a defence (implicit rejection): the caller checks the length, and
     everything else that can be checked.
     """
-    if len(encrypted_key) != key.key_size // 8:
-        return b""
     try:
         return key.decrypt(encrypted_key[::-1], _PADDING)
-    except ValueError:  # a number above the modulus
+    except ValueError:  # not as long as the modulus, or a larger number
         return b""
