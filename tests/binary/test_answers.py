@@ -98,6 +98,21 @@ class TestFinalAcks:
         net.sleep(700)
         assert {code for _, code in moved.final_acks} == {MessageClass.ACK_RECEIVE}
 
+    def test_of_an_unknown_sender_wait_for_it_however_long(
+        self, net: Net, here: Qm, hand: Hand, enemy: Hand
+    ) -> None:
+        """Nothing is known of the sender but where its message came from."""
+        hand.call(here).send(hand.transactional(here.name_of("missing"), 1))
+        hand.hang_up()
+        hand.clear()
+        net.sleep(2 * 3600)
+        enemy.call(here)
+        net.sleep(100)
+        assert enemy.final_acks == []
+        hand.call(here)
+        net.sleep(10)
+        assert [code for _, code in hand.final_acks] == [MessageClass.NACK_BAD_DST_Q]
+
     @pytest.mark.conformance("MQQB-169")
     def test_have_the_address_of_their_session(
         self, net: Net, here: Qm, hand: Hand, enemy: Hand, box: Box

@@ -9,7 +9,7 @@ from tiercel.binary import lookups
 from tiercel.binary.actions import Action, Resolve
 from tiercel.binary.next_hop import NextHop
 from tiercel.binary.settings import Peer
-from tiercel.engine import acknowledgements, peers
+from tiercel.engine import acknowledgements, final_acks, peers
 from tiercel.engine.acknowledgements import ACKNOWLEDGEMENT_QUEUES_MAX
 from tiercel.engine.belief import Doubt
 from tiercel.model.codes import Acknowledgements, MessageClass
@@ -93,6 +93,28 @@ class TestAcknowledgementsToMadeUpHosts:
         assert queue.count == 1
         assert len(list(deaf.engine.outgoing.queues())) == 11
 
+    def test_final_acks_are_never_given_up_for_them(
+        self, net: Net, here: Qm, hand: Hand, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """All names are addresses, so that none of them looks made up."""
+        monkeypatch.setattr(acknowledgements, "ACKNOWLEDGEMENT_QUEUES_MAX", 5)
+        box = here.create("tx", transactional=True)
+        here.create("q")
+        net.down.add(hand.address)
+        hand.call(here).send(hand.transactional(here.name_of("tx"), 1, final_ack_required=True))
+        hand.hang_up()
+        box.receive()
+        net.sleep(10)
+        enemy = net.hand().call(here)
+        for number in range(30):
+            admin = FormatName.parse(rf"DIRECT=TCP:198.51.100.{number}\private$\a")
+            wanted = Acknowledgements.POS_ARRIVAL
+            enemy.send(enemy.message(here.name_of("q"), administration_queue=admin, acknowledgements=wanted))
+            net.sleep(0.1)
+        hand.call(here)
+        net.sleep(1)
+        assert [code for _, code in hand.final_acks] == [MessageClass.ACK_RECEIVE]
+
     def test_an_acknowledgement_has_a_time_to_reach_its_queue(self, deaf: Deaf, hand: Hand) -> None:
         hand.call(deaf)
         flood(deaf, hand, 0, 1)
@@ -173,47 +195,96 @@ class TestPartialPackets:
 
 
 class TestRefusedStrangers:
-    """What is kept of senders that are refused has a bound; beyond it, they keep their messages."""
+    """A refused first contact leaves a line in the discards and its place in its stream, up to a limit."""
 
     @staticmethod
-    def kept(qm: Qm) -> tuple[int, int]:
-        """Known senders and streams in the store."""
-        return qm.engine.batch.count(Keyspace.PEERS), qm.engine.batch.count(Keyspace.INCOMING)
+    def kept(qm: Qm) -> tuple[int, int, int]:
+        """Known senders and streams in the store, and outgoing queues."""
+        batch, queues = qm.engine.batch, list(qm.engine.outgoing.queues())
+        return batch.count(Keyspace.PEERS), batch.count(Keyspace.INCOMING), len(queues)
+
+    @pytest.mark.parametrize(("queue", "streams"), [("q", 1), ("missing", 0)])
+    def test_leave_no_record_of_their_sender(self, here: Qm, hand: Hand, queue: str, streams: int) -> None:
+        """The queue is not transactional, or there is none."""
+        here.create("q")
+        hand.call(here).send(hand.transactional(here.name_of(queue), 1))
+        here.net.sleep(1)
+        assert len(hand.final_acks) == len(hand.order_acks) == 1
+        hand.ack()
+        hand.hang_up()
+        here.net.sleep(100)
+        assert self.kept(here) == (0, streams, 0)
+        assert len(here.discarded()) == 1
 
     @pytest.mark.parametrize("queue", ["q", "missing"])
-    def test_are_remembered_up_to_a_limit(
-        self, net: Net, here: Qm, monkeypatch: pytest.MonkeyPatch, queue: str
+    @pytest.mark.parametrize("limit", ["STREAMS_OF_STRANGERS_MAX", "QUEUES_MAX"])
+    def test_are_answered_up_to_a_limit(
+        self, net: Net, here: Qm, monkeypatch: pytest.MonkeyPatch, queue: str, limit: str
     ) -> None:
-        """The queue is not transactional, or there is none."""
-        assert peers.STRANGERS_KEPT == 10_000
-        monkeypatch.setattr(peers, "STRANGERS_KEPT", 5)
+        """Nothing is stored of a stream to a queue that does not exist, so only the answers have a limit."""
+        assert (final_acks.STREAMS_OF_STRANGERS_MAX, final_acks.QUEUES_MAX) == (10_000, 1000)
+        monkeypatch.setattr(final_acks, limit, 5)
         here.create("q")
+        is_limited = queue == "q" or limit == "QUEUES_MAX"
+        answered = 5 if is_limited else 20
         for number in range(20):
             hand = net.hand().call(here)
             hand.send(hand.transactional(here.name_of(queue), 1))
             net.sleep(1)
-            assert len(hand.final_acks) == len(hand.order_acks) == (number < 5)
+            assert len(hand.final_acks) == len(hand.order_acks) == (number < answered)
+            net.down.add(hand.address)
             hand.hang_up()
-        assert self.kept(here) == (5, 5 if queue == "q" else 0)
-        assert len(here.discarded()) == 5
-        assert here.protocol.doubts[Doubt.REFUSED_STRANGER] == 15
+        assert self.kept(here) == (0, answered if queue == "q" else 0, answered)
+        assert len(here.discarded()) == answered
+        assert here.protocol.doubts[Doubt.REFUSED_STRANGER] == 20 - answered
+
+    def test_answers_to_strangers_end_after_days(self, net: Net, here: Qm, hand: Hand) -> None:
+        net.down.add(hand.address)
+        hand.call(here).send(hand.transactional(here.name_of("missing"), 1))
+        hand.hang_up()
+        net.now += TIME_TO_REACH_QUEUE_DEFAULT_S + 2
+        net.sleep(100)
+        assert self.kept(here) == (0, 0, 0)
+        assert here.discarded() == [MessageClass.NACK_BAD_DST_Q, MessageClass.NACK_REACH_QUEUE_TIMEOUT]
+
+    def test_are_refused_once_also_after_a_restart(self, net: Net, here: Qm, hand: Hand) -> None:
+        here.create("q")
+        net.down.add(hand.address)
+        message = hand.transactional(here.name_of("q"), 1)
+        hand.call(here).send(message)
+        here.restart()
+        hand.call(here).send(message)
+        net.sleep(1)
+        assert len(here.discarded()) == 1
+        assert hand.order_acks
 
     def test_beyond_the_limit_a_message_that_is_taken_makes_its_sender_known(
         self, here: Qm, hand: Hand, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(peers, "STRANGERS_KEPT", 0)
+        monkeypatch.setattr(final_acks, "STREAMS_OF_STRANGERS_MAX", 0)
         box = here.create("tx", transactional=True)
         hand.call(here).send(hand.transactional(here.name_of("tx"), 1))
         assert box.bodies() == [b"1"]
-        assert self.kept(here) == (1, 1)
+        assert self.kept(here) == (1, 1, 0)
 
     def test_for_another_computer_count_too(
         self, here: Qm, hand: Hand, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(peers, "STRANGERS_KEPT", 0)
+        monkeypatch.setattr(final_acks, "QUEUES_MAX", 0)
         hand.call(here).send(hand.transactional(PrivateFormatName(UUID(int=7), 7), 1))
-        assert self.kept(here) == (0, 0)
-        assert list(here.engine.outgoing.queues()) == []
+        assert self.kept(here) == (0, 0, 0)
+
+    def test_senders_behind_routers_have_a_limit_of_their_own(
+        self, net: Net, here: Qm, hand: Hand, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert peers.STRANGERS_KEPT == 10_000
+        monkeypatch.setattr(peers, "STRANGERS_KEPT", 1)
+        here.configure(in_routing_servers=(hand.address,))
+        hand.call(here)
+        for _ in range(3):
+            hand.send(net.hand().transactional(here.name_of("missing"), 1))
+        assert self.kept(here)[0] == 1
+        assert here.protocol.doubts[Doubt.REFUSED_STRANGER] == 2
 
 
 class TestMessagesThatWaitForAGuid:

@@ -213,11 +213,10 @@ class Incoming:
         if reason is None or not packet.is_transactional:
             return
         sender, source = packet.source_queue_manager, _source(session)
-        is_believed = source.is_router or sender == source.queue_manager
-        if is_believed and not self._engine.peers.is_too_many(sender):
-            self._engine.arrivals.learn(packet, source)
-            address = source.address if sender == source.queue_manager else ""
-            self._engine.final_acks.rejected(packet, reason, address)
+        if sender != source.queue_manager and not source.is_router:
+            return
+        if self._engine.arrivals.meet(packet, source, is_refused=True):
+            self._engine.final_acks.rejected(packet, reason, source.address_of(sender))
 
     def _try_to_pass_on(self, packet: UserMessage) -> MessageClass | None:
         """The class that refuses the message, or None."""

@@ -400,7 +400,9 @@ class BinaryProtocol:
         """
         peers = self._engine.peers
         seen, origin = peers.address(guid), next_hop.answers_to
-        return (seen if next_hop.is_lost else origin and peers.now_at(guid, origin)) or seen
+        if not origin or (seen and next_hop.is_lost):
+            return seen
+        return peers.now_at(guid, origin) or seen
 
     def _is_connected(self, peer: UUID, address: str) -> bool:
         sessions = self._by_guid.get(peer, ())
@@ -496,7 +498,9 @@ class BinaryProtocol:
         if not isinstance(recognise(packet), FinalAck) or not is_plain_ack(packet):
             return packet  # sent by an application: leave it unchanged
         peer = packet.queue_manager_address
-        is_direct = peer == session.remote_guid and self._engine.peers.direct_address(peer) is not None
+        if peer != session.remote_guid:
+            return packet
+        is_direct = session.saw_direct_name or self._engine.peers.direct_address(peer) is not None
         return with_direct_name(packet, session.address) if is_direct else packet
 
     # Called by the engine, as a carrier.

@@ -46,6 +46,10 @@ class Source(NamedTuple):
     is_direct: bool  # it reaches us by direct names, so that acknowledgements take that form
     is_router: bool = False  # it may pass on the messages of other queue managers
 
+    def address_of(self, sender: UUID) -> str:
+        """Where the sender of a message is; empty if it came through others."""
+        return self.address if self.queue_manager == sender else ""
+
 
 class Arrival(NamedTuple):
     """What became of one message: taken, unless it is a duplicate or was refused."""
@@ -144,13 +148,14 @@ class Arrivals:
         if packet.source_queue_manager != source.queue_manager and not source.is_router:
             return _FOREIGN
         self._quotas.check_room(ROOM_FOR_AN_ANSWER)
-        if self._peers.is_too_many(packet.source_queue_manager) and self._delivery.refusal(packet, queue):
-            return _STRANGER
         sequence, number = packet.sequence
         stream = self.streams.of(packet, queue)
         is_new = stream.accepts(sequence, number, packet.previous_number)
-        self.learn(packet, source, is_new=is_new)
-        address = source.address if source.queue_manager == packet.source_queue_manager else ""
+        is_known = self._peers.knows(packet.source_queue_manager)
+        is_refused = not is_known and self._delivery.refusal(packet, queue) is not None
+        if not self.meet(packet, source, is_refused=is_refused, is_new=is_new):
+            return _STRANGER
+        address = source.address_of(packet.source_queue_manager)
         if sequence == stream.sequence and stream.answers_to != address:
             # Ids of sequences are random: whoever knows the current one is the sender, at another address.
             self._peers.has_moved(packet.source_queue_manager, stream.answers_to, address)
@@ -161,7 +166,8 @@ class Arrivals:
         if self.streams.is_early(stream, sequence):
             self.streams.refuse(stream, sequence)
             return Arrival(False, stream, Doubt.EARLY_TIMESTAMP)
-        reason = self._put(packet, queue)
+        with self.streams.answering(stream, address):  # a reader may wait for it: then it ends at once
+            reason = self._put(packet, queue)
         # Refused or not: its stream must move on (MQQB T17).
         self.streams.accept(stream, sequence, number, address)
         if reason is not None:
@@ -223,11 +229,19 @@ class Arrivals:
         unknown = str(decode_destination(packet)) if queue is None else ""
         return self._delivery.arrive(packet, queue, unknown)
 
-    def learn(self, packet: UserMessage, source: Source, *, is_new: bool = False) -> None:
-        """Remembers where the sender of a transactional message is told what became of it."""
+    def meet(self, packet: UserMessage, source: Source, *, is_refused: bool, is_new: bool = False) -> bool:
+        """Remember where the sender of a transactional message is, but not a stranger that is refused.
+
+        Returns whether the message may be answered, because all that is kept of strangers has a limit.
+        """
         sender = packet.source_queue_manager
-        address = source.address if source.queue_manager == sender else ""
-        self._peers.learn(sender, address, is_direct=source.is_direct, is_new=is_new)
+        address = source.address_of(sender)
+        is_known = self._peers.knows(sender)
+        if is_known or (is_new and not is_refused) or (is_refused and not address):
+            self._peers.learn(sender, address, is_direct=source.is_direct, is_new=is_new)
+        if is_known or not is_refused:
+            return True
+        return not self._final_acks.are_too_many if address else self._peers.knows(sender)
 
     def _find(self, packet: UserMessage) -> QueueState | None:
         """Determining Message Destination ([MS-MQQB] 3.1.5.8.5)."""

@@ -44,7 +44,9 @@ class Catalog:
         self._by_number: dict[int, QueueState] = {}
         self._by_identifier: dict[UUID, QueueState] = {}
         self._outgoing: dict[FormatName, dict[str, QueueState]] = {}  # by the address that they are for
-        self.for_acknowledgements: dict[QueueState, None] = {}  # outgoing queues, the oldest first
+        # Outgoing queues, the oldest first.
+        self.for_acknowledgements: dict[QueueState, None] = {}  # to administration queues
+        self.for_final_acks: dict[QueueState, None] = {}
         self._slots = Counter(core, "slot")
 
     # Finding.
@@ -158,6 +160,7 @@ class Catalog:
         if state.is_for_acknowledgements:
             state.is_for_acknowledgements = False
             self.for_acknowledgements.pop(state, None)
+            self.for_final_acks.pop(state, None)
             self.save(state)
 
     def set_hardened_state(self, queue: OutgoingQueue) -> None:
@@ -197,6 +200,7 @@ class Catalog:
         if isinstance(queue, OutgoingQueue):
             self._forget_outgoing(queue.destination_format_name, state)
             self.for_acknowledgements.pop(state, None)
+            self.for_final_acks.pop(state, None)
         if queue.private_queue_number is not None:
             self._by_number.pop(queue.private_queue_number, None)
         if queue.pathname is not None:
@@ -269,7 +273,8 @@ class Catalog:
         if isinstance(queue, OutgoingQueue):
             self._outgoing.setdefault(queue.destination_format_name, {})[state.answers_to] = state
             if state.is_for_acknowledgements:
-                self.for_acknowledgements[state] = None
+                kind = self.for_final_acks if _is_order_queue(queue) else self.for_acknowledgements
+                kind[state] = None
             return
         path = queue.pathname
         assert path is not None

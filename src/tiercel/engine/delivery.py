@@ -84,7 +84,7 @@ class Delivery:
         self.waiting = Waiting(core, self)
         self.copies = Copies(core, catalog, resolver, quotas, numbering, self.waiting)
         self._acknowledgements = AdministrationAcks(core, catalog, resolver, numbering, self)
-        self.final_acks = FinalAcks(core, catalog.queue_manager, resolver, numbering, self, peers, streams)
+        self.final_acks = FinalAcks(core, catalog, resolver, numbering, self, peers, streams)
 
     def tell_by(self, receipts: Receipts) -> None:
         """From now on, the senders of messages that came over HTTP are told by these receipts."""

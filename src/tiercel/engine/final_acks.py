@@ -5,6 +5,7 @@ Made in the batch in which the message ends, so that neither happens without the
 
 from typing import TYPE_CHECKING
 
+from tiercel.engine.catalog import Catalog
 from tiercel.engine.core import Core
 from tiercel.engine.incoming_streams import IncomingStreams
 from tiercel.engine.numbering import Numbering
@@ -16,7 +17,7 @@ from tiercel.model.codes import MessageClass
 from tiercel.model.errors import MqError
 from tiercel.model.format_name import FormatName, PrivateFormatName
 from tiercel.model.limits import INFINITE, TIME_TO_REACH_QUEUE_DEFAULT_S
-from tiercel.model.queue_manager import QueueManager
+from tiercel.store.interface import Keyspace
 from tiercel.wire.message import decode_destination
 from tiercel.wire.order_ack import ORDER_QUEUE_NUMBER, build_final_ack
 from tiercel.wire.structure import encode_guid
@@ -25,12 +26,15 @@ from tiercel.wire.user_message import UserMessage
 if TYPE_CHECKING:
     from tiercel.engine.delivery import Delivery
 
+STREAMS_OF_STRANGERS_MAX = 10_000  # beyond it, refused messages of unknown senders are not answered
+QUEUES_MAX = 1000  # the same for outgoing queues with FinalAcks
+
 
 class FinalAcks:
     def __init__(
         self,
         core: Core,
-        queue_manager: QueueManager,
+        catalog: Catalog,
         resolver: Resolver,
         numbering: Numbering,
         delivery: "Delivery",
@@ -43,8 +47,19 @@ class FinalAcks:
         self._delivery = delivery
         self._peers = peers
         self._streams = streams
-        self._own = encode_guid(queue_manager.identifier)
+        self._catalog = catalog
+        self._own = encode_guid(catalog.queue_manager.identifier)
         self.receipts: Receipts = NoReceipts()
+
+    @property
+    def are_too_many(self) -> bool:
+        """Whether a refused message of an unknown sender is not answered, so that its sender keeps it.
+
+        Anybody can send such messages. Each is answered once, even after a crash, so its place in its stream
+        is stored, and the answer until it is delivered.
+        """
+        streams = self._core.batch.count(Keyspace.INCOMING)
+        return streams >= STREAMS_OF_STRANGERS_MAX or len(self._catalog.for_final_acks) >= QUEUES_MAX
 
     def removed(self, packet: UserMessage, reason: MessageClass) -> None:
         """The message left its queue; its sender hears of it if it has asked."""
@@ -64,11 +79,12 @@ class FinalAcks:
         `answers_to`: the address that it came from; empty if it came through a router.
         """
         sender = packet.source_queue_manager
-        if packet.comes_from(self._own) or not self._peers.knows(sender):
+        is_known = self._peers.knows(sender)
+        if packet.comes_from(self._own) or not (is_known or answers_to):
             return
-        # One that came through others may never be reached: what it is to hear must not wait for ever.
+        # Strangers, and senders behind others, may never be reached: that must not wait for ever.
         is_reachable = answers_to or self._peers.address(sender) is not None
-        limit = INFINITE if is_reachable else TIME_TO_REACH_QUEUE_DEFAULT_S
+        limit = INFINITE if is_known and is_reachable else TIME_TO_REACH_QUEUE_DEFAULT_S
         ack = build_final_ack(
             self._numbering.new_message_id(), self._core.seconds, reason, packet, time_to_reach_queue=limit
         )

@@ -6,7 +6,8 @@ the name is part of the key.
 """
 
 import struct
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Self
@@ -140,6 +141,16 @@ class IncomingStreams:
         stream.answers_to = answers_to
         stream.sequence, stream.number, stream.reject_count, stream.refused = sequence, number, 0, 0
         self._touch(stream)
+
+    @contextmanager
+    def answering(self, stream: IncomingStream, answers_to: str) -> Iterator[None]:
+        """While a message is put into its queue; if there is no room for it, nothing has changed."""
+        before, stream.answers_to = stream.answers_to, answers_to
+        try:
+            yield
+        except BaseException:
+            stream.answers_to = before
+            raise
 
     def is_early(self, stream: IncomingStream, sequence: int) -> bool:
         """Whether the sequence is new, and its TimeStamp is more than a day ahead of our clock.

@@ -8,7 +8,7 @@ from tiercel.store.interface import Keyspace
 
 _DIRECT = b"D"
 _ROUTED = b"R"
-STRANGERS_KEPT = 10_000  # beyond it, nothing is stored of senders whose messages are refused or routed
+STRANGERS_KEPT = 10_000  # beyond it, nothing is stored of senders whose messages come through routers
 
 _MOVES_KEPT = 10_000
 
@@ -101,10 +101,6 @@ class Peers:
         del self._known[peer]
         self._core.batch.delete(Keyspace.PEERS, peer.bytes)
         return True
-
-    def is_too_many(self, peer: UUID) -> bool:
-        """Whether the peer is unknown, and so many are known that a refused one should not be added."""
-        return not self.knows(peer) and self._core.batch.count(Keyspace.PEERS) >= STRANGERS_KEPT
 
     def knows(self, peer: UUID) -> bool:
         return self._find(peer) is not None
