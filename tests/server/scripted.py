@@ -134,7 +134,7 @@ def configured(directory: Path, **sections: dict[str, Any]) -> Config:
     changed: dict[str, Any] = {}
     for name, options in sections.items():
         section = getattr(config, name)
-        changed[name] = options if isinstance(section, dict) else replace(section, **options)
+        changed[name] = options if isinstance(section, dict | tuple) else replace(section, **options)
     return replace(config, **changed)
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from tiercel.binary.actions import Action, Close, Dial, Resolve, SendDatagram, SessionEvent, Write
 from tiercel.model.codes import ConnectionStatus
+from tiercel.server.addresses import source_address
 from tiercel.server.config import Endpoint
 from tiercel.server.daemon import Daemon
 
@@ -414,13 +415,10 @@ class TestDial:
 
         play(scene)
 
-    def test_from_loopback_to_elsewhere_does_not_bind(self, play: Play) -> None:
-        async def scene(daemon: Daemon, _protocol: Any) -> None:
-            assert daemon.network._local("192.0.2.1") is None
-            assert daemon.network._local("127.0.0.9") == ("127.0.0.1", 0)
-            assert daemon.network._local("::1") is None
-
-        play(scene)
+    def test_from_loopback_to_elsewhere_does_not_bind(self) -> None:
+        assert source_address("127.0.0.1", "192.0.2.1") is None
+        assert source_address("127.0.0.1", "127.0.0.9") == ("127.0.0.1", 0)
+        assert source_address("127.0.0.1", "::1") is None
 
 
 class TestResolve:

@@ -262,6 +262,7 @@ class OutgoingQueueDetails(ResponseModel):
     oldest_arrival: str | None
     next_hops: list[str]
     reason: str
+    next_try: str | None  # when it connects again, if it failed
     unacknowledged: int
     history: list[HistoryEntry]
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from tiercel.binary.settings import Peer, Settings
+from tiercel.model.identifiers import NULL_GUID
 from tiercel.wire.order_ack import without_port
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -64,6 +65,22 @@ class PeerTable:
         if self._only_peers and not is_peer:
             return "only the queue managers of [[peers]] are accepted"
         return self.pin_violation(guid, address)
+
+    def may_be_peer(self, address: str) -> bool:
+        """Whether anybody at the address can be welcome; who it is, is not known yet."""
+        if not self._only_peers:
+            return True
+        return any(places.is_empty or self._has(places, address) for _, places in self._peers)
+
+    def refusal_of(self, senders: set[UUID], address: str) -> str:
+        """Why a message over HTTP is refused that says it is of these queue managers; empty if it is not.
+
+        A router may bring messages of others.
+        """
+        if self.is_router(address):
+            return ""
+        refusals = (self.refusal(guid, address) for guid in senders or {NULL_GUID})
+        return next(filter(None, refusals), "")
 
     def pin_violation(self, guid: UUID, address: str, host: str = "") -> str:
         """Why the GUID may not be used by the address, or by the host that we dialled; empty if it may."""

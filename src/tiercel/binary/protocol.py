@@ -16,6 +16,7 @@ from tiercel.binary.incoming import Incoming
 from tiercel.binary.lookups import Lookups
 from tiercel.binary.next_hop import AcknowledgementsTo, Key, NextHop
 from tiercel.binary.outgoing_stream import OutgoingStream
+from tiercel.binary.peer_table import PeerTable
 from tiercel.binary.pinging import Pinging
 from tiercel.binary.reports import report_trace
 from tiercel.binary.session import Arrived, Session
@@ -107,6 +108,11 @@ class BinaryProtocol:
         if self._queues.has_ready:
             return self._context.now
         return self._context.timers.next_deadline
+
+    @property
+    def peers(self) -> PeerTable:
+        """What the configuration says about other queue managers."""
+        return self._context.peers
 
     @property
     def doubts(self) -> Counter[Doubt]:

@@ -12,7 +12,7 @@ from tiercel.cli.context import Context, connected
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.failures import Failure
 from tiercel.cli.options import Yes
-from tiercel.cli.output import Column, Record, age, number, plural, seconds, size
+from tiercel.cli.output import Column, Record, age, number, plural, seconds, size, until
 from tiercel.model.errors import UnknownCodeError, error_for_code
 
 verbs = typer.Typer()
@@ -29,7 +29,8 @@ def _state(queue: Record) -> Text:
 
 def _last_try(queue: Record) -> str:
     if queue["reason"]:
-        return str(queue["reason"])
+        wait = until(queue["next_try"])
+        return f"{queue['reason']}; next try in {wait}" if wait else str(queue["reason"])
     if not queue["history"]:
         return ""
     last = queue["history"][-1]

@@ -181,6 +181,12 @@ def age(text: str | None) -> str:
     return seconds((datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds())
 
 
+def until(text: str | None) -> str:
+    """The time until then; empty if it is over."""
+    left = (datetime.fromisoformat(text) - datetime.now(UTC)).total_seconds() if text else 0
+    return seconds(left) if left > 0 else ""
+
+
 def seconds(value: float | None) -> str:
     if value is None:
         return ""

@@ -78,7 +78,7 @@ class AdministrationAcks:
         """Puts an acknowledgement on its way; one that cannot be delivered has a line in the ledger."""
         try:
             self._core.reserve(NEW_QUEUE_BYTES)
-            queue = self._resolver.destination(name, for_acknowledgements=True)
+            queue = self._resolver.destination(name, for_acknowledgements=True, is_receipt=sent.is_over_http)
             self._keep_within_budget(queue)
         except MqError as problem:  # an undeliverable acknowledgement is not acknowledged itself
             detail = f"the acknowledgement has no queue: {problem.problem}"

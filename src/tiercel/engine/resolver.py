@@ -77,12 +77,18 @@ class Resolver:
         return None
 
     def destination(
-        self, name: FormatName, *, for_acknowledgements: bool = False, answers_to: str = ""
+        self,
+        name: FormatName,
+        *,
+        for_acknowledgements: bool = False,
+        answers_to: str = "",
+        is_receipt: bool = False,
     ) -> QueueState:
         """The queue that takes messages to this name: the queue itself, or an outgoing queue to it.
 
         `for_acknowledgements`: the queue manager itself has something to say, because somebody asked for it.
         `answers_to` is the address that it is meant for, besides the name: each has an outgoing queue.
+        A receipt for a message that came over HTTP waits if SRMP is off now.
         """
         check_can_send(name)
         if self.is_local(name):
@@ -93,7 +99,8 @@ class Resolver:
         if isinstance(name, PublicFormatName | DistributionListFormatName):
             problem = "only a directory knows where it leads, and this queue manager uses none"
             raise UnsupportedFormatNameOperationError(str(name), problem=problem)
-        self._carriers.check(name)
+        if not is_receipt:
+            self._carriers.check(name)
         is_multicast = isinstance(name, MulticastFormatName)
         state = self._catalog.outgoing(name, answers_to)
         if state is None:

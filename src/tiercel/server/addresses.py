@@ -28,6 +28,17 @@ def own_names(config: Config) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def source_address(own: str, other: str) -> tuple[str, int] | None:
+    """Where to connect from: the address that we listen on, because peers know us by it; None for any."""
+    try:
+        ours, theirs = ipaddress.ip_address(own), ipaddress.ip_address(other)
+    except ValueError:
+        return None
+    if ours.is_unspecified or ours.version != theirs.version or ours.is_loopback != theirs.is_loopback:
+        return None  # any source address will do, or ours cannot reach the peer
+    return str(ours), 0
+
+
 def _ipv4() -> list[str]:
     buffer = array.array("B", bytes(_IFREQ.size * _MAX_INTERFACES))
     address, size = buffer.buffer_info()

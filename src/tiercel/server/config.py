@@ -25,6 +25,9 @@ from tiercel.model.limits import (
 from tiercel.model.path_name import PathKind, PathName
 from tiercel.remote_read.settings import Settings as RemoteReadSettings
 from tiercel.rpc.security import AuthenticationLevel
+from tiercel.srmp.queue_urls import endpoint_of
+from tiercel.srmp.settings import RESEND_TABLE_S
+from tiercel.srmp.settings import Settings as SrmpSettings
 from tiercel.store import DEFAULT_MAX_BYTES, MAX_MAX_BYTES, MIN_MAX_BYTES
 
 DEFAULT_HOST: Final = "127.0.0.1"
@@ -158,6 +161,57 @@ class RemoteReadOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SrmpOptions:
+    enabled: bool = False
+    host: str = DEFAULT_HOST
+    http: bool = True
+    port: int = 80
+    https_port: int = 443
+    tls_certificate: str = ""
+    tls_key: str = ""
+    tls_client_ca: str = ""
+    http_url: str = ""
+    https_url: str = ""
+    aliases: tuple[str, ...] = ()
+    ca: str = ""
+    proxy: str = ""
+    receipt_token: str = "required"  # noqa: S105  # a choice
+    drop_expired: bool = False
+    connections: int = 1000
+    connections_per_address: int = 100
+    trusted_proxies: tuple[str, ...] = ()
+    idle_s: int = 300
+    request_s: int = 60
+    answer_s: int = 60
+    retry_ms: int = 20_000
+    cleanup_ms: int = 300_000
+    resend_table_s: tuple[int, ...] = RESEND_TABLE_S
+    receipt_delay_ms: int = 500
+    receipt_delay_max_ms: int = 10_000
+
+    def settings(self, urls: tuple[str, str] = ("", "")) -> SrmpSettings:
+        """The settings of the protocol; `urls` are those of the listeners, for HTTP and HTTPS."""
+        proxy = Endpoint.parse(self.proxy) if self.proxy else None
+        return SrmpSettings(
+            aliases=(*self.aliases, *(endpoint_of(url).host for url in urls if url)),
+            http_url=urls[0],
+            https_url=urls[1],
+            token_required=self.receipt_token == "required",  # noqa: S105
+            drop_expired=self.drop_expired,
+            trusted_proxies=self.trusted_proxies,
+            proxy=None if proxy is None else (proxy.host, proxy.port),
+            retry_ms=self.retry_ms,
+            cleanup_ms=self.cleanup_ms,
+            answer_timeout_ms=self.answer_s * 1000,
+            resend_table_s=self.resend_table_s,
+            receipt_delay_ms=self.receipt_delay_ms,
+            receipt_delay_max_ms=self.receipt_delay_max_ms,
+            idle_ms=self.idle_s * 1000,
+            request_timeout_ms=self.request_s * 1000,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DataOptions:
     enabled: bool = False
     host: str = DEFAULT_HOST
@@ -214,6 +268,7 @@ class Config:
     access: AccessOptions = field(default_factory=AccessOptions)
     accounts: AccountOptions = field(default_factory=AccountOptions)
     remote_read: RemoteReadOptions = field(default_factory=RemoteReadOptions)
+    srmp: SrmpOptions = field(default_factory=SrmpOptions)
     data: DataOptions = field(default_factory=DataOptions)
     api: ApiOptions = field(default_factory=ApiOptions)
     log: LogOptions = field(default_factory=LogOptions)
@@ -288,6 +343,18 @@ RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "remote_read.logon_s": (1, 3600),
     "remote_read.cleanup_s": (1, 86400),
     "remote_read.endpoint_mapper_port": (1, 65535),
+    "srmp.port": (0, 65535),
+    "srmp.https_port": (0, 65535),
+    "srmp.connections": (1, 1_000_000),
+    "srmp.connections_per_address": (1, 1_000_000),
+    "srmp.idle_s": (1, 86400),
+    "srmp.request_s": (1, 3600),
+    "srmp.answer_s": (1, 3600),
+    "srmp.retry_ms": (1, _HOUR_MS),
+    "srmp.cleanup_ms": (1, _DAY_MS),
+    "srmp.resend_table_s": (1, 30 * 86400),
+    "srmp.receipt_delay_ms": (0, _HOUR_MS),
+    "srmp.receipt_delay_max_ms": (0, _HOUR_MS),
     "data.port": (0, 65535),
     "data.processes": (1, 64),
     "data.connections": (1, 100_000),
@@ -300,6 +367,7 @@ _LEVELS: Final = ("none", "connect", "packet", "integrity", "privacy")
 CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "remote_read.least_level": _LEVELS,
     "remote_read.least_level_local": _LEVELS,
+    "srmp.receipt_token": ("required", "optional"),
     "log.level": ("debug", "info", "warning", "error"),
     "log.format": ("text", "json"),
 }
@@ -341,6 +409,7 @@ def parse(text: str) -> Config:
 def _check_together(config: Config) -> None:
     _check_face("data", config.data)
     _check_face("api", config.api)
+    _check_srmp(config.srmp)
     if config.binary.retry_max_ms < config.binary.retry_ms:
         raise _wrong("binary", "retry_max_ms", config.binary.retry_max_ms, "must be at least retry_ms")
 
@@ -350,6 +419,36 @@ def _check_face(section: str, face: DataOptions | ApiOptions) -> None:
         raise ConfigError(f"[{section}] tls_certificate, tls_key: set both, or neither")
     if face.enabled and not face.tokens and not is_loopback(face.host):
         raise _wrong(section, "host", face.host, "without tokens it must be a loopback address")
+
+
+def _check_srmp(srmp: SrmpOptions) -> None:
+    if bool(srmp.tls_certificate) != bool(srmp.tls_key):
+        raise ConfigError("[srmp] tls_certificate, tls_key: set both, or neither")
+    if srmp.tls_client_ca and not srmp.tls_certificate:
+        raise _wrong("srmp", "tls_client_ca", srmp.tls_client_ca, "needs tls_certificate and tls_key")
+    for name, scheme in (("http_url", "http://"), ("https_url", "https://")):
+        url = getattr(srmp, name)
+        if url and not _is_url_of_a_host(url, scheme):
+            raise _wrong("srmp", name, url, f"must be {scheme}HOST or {scheme}HOST:PORT, without a path")
+    if srmp.proxy:
+        _check_proxy(srmp.proxy)
+
+
+def _is_url_of_a_host(url: str, scheme: str) -> bool:
+    try:
+        endpoint_of(url)
+    except ValueError:
+        return False
+    return url.startswith(scheme) and not set("/?#") & set(url.removeprefix(scheme).removesuffix("/"))
+
+
+def _check_proxy(proxy: str) -> None:
+    try:
+        endpoint = Endpoint.parse(proxy)
+    except ValueError as problem:
+        raise _wrong("srmp", "proxy", proxy, f"{problem}; write HOST:PORT") from problem
+    if not endpoint.port:
+        raise _wrong("srmp", "proxy", proxy, "the port is missing; write HOST:PORT")
 
 
 def is_loopback(host: str) -> bool:
@@ -416,19 +515,25 @@ _HOSTS: Final = frozenset(
     {
         "listen.host",
         "remote_read.host",
+        "srmp.host",
+        "srmp.aliases",
         "data.host",
         "api.host",
         "node.names",
         "routing.out_routing_servers",
     }
 )
-_NETWORKS: Final = frozenset({"api.trusted_proxies", "data.trusted_proxies"})
+_NETWORKS: Final = frozenset({"api.trusted_proxies", "data.trusted_proxies", "srmp.trusted_proxies"})
 _PATHS: Final = frozenset(
     {
         "node.data",
         "log.file",
         "accounts.file",
         "accounts.keytab",
+        "srmp.tls_certificate",
+        "srmp.tls_key",
+        "srmp.tls_client_ca",
+        "srmp.ca",
         "data.tls_certificate",
         "data.tls_key",
         "data.tokens",
@@ -548,6 +653,7 @@ _SECTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "access": _options("access", AccessOptions),
     "accounts": _options("accounts", AccountOptions),
     "remote_read": _options("remote_read", RemoteReadOptions),
+    "srmp": _options("srmp", SrmpOptions),
     "data": _options("data", DataOptions),
     "api": _options("api", ApiOptions),
     "log": _options("log", LogOptions),

@@ -24,6 +24,7 @@ from tiercel.remote_read.service import RemoteReadService
 from tiercel.server import addresses, log
 from tiercel.server.config import Config, Endpoint
 from tiercel.server.driver import Driver, NetworkSettings
+from tiercel.server.http_network import HttpNetwork
 from tiercel.server.logons import providers
 from tiercel.server.network import Network
 from tiercel.server.node import Clock, Node
@@ -74,6 +75,7 @@ class Daemon:
         self.failure: BaseException | None = None
         self.failed = asyncio.Event()
         self.network = Network(config, self._put)
+        self.http = self._new_http(config)
         node = config.node
         self.driver = Driver(
             node.data,
@@ -120,10 +122,12 @@ class Daemon:
             self.endpoints = await self.network.listen(sockets)
             if self.remote_reading is not None:
                 self.endpoints += await self.remote_reading.listen()
+            if self.http is not None:
+                self.endpoints += await self.http.listen()
             self.driver.run(self._begin)
             await self._show_faces()
         except BaseException:
-            self.network.abort()
+            self.abort()
             self._close()
             raise
         self._arm()
@@ -155,6 +159,7 @@ class Daemon:
         wanted = self.config.access.insecure_nacks
         if wanted is not None and wanted != self.engine.queue_manager.send_insecure_nacks:
             self.engine.administration.set_properties(send_insecure_nacks=wanted)
+        self._begin_srmp()
         self.transports.start()
         self._warn_of_access_lists()
         routing = self.config.routing
@@ -164,6 +169,15 @@ class Daemon:
                 in_routing_servers=",".join(routing.out_routing_servers),
                 reason="not set; list all servers that pass on messages to this computer",
             )
+
+    def _begin_srmp(self) -> None:
+        """The receipts of our streams come to the ports that the listeners really have."""
+        manager = self.engine.queue_manager
+        if manager.srmp_http_support != (self.http is not None):
+            self.engine.administration.set_properties(srmp_http_support=self.http is not None)
+        if self.http is not None:
+            urls = self.http.urls(manager.qualified_computer_name or manager.computer_name)
+            self.http.protocol.change_settings(self.config.srmp.settings(urls))
 
     def _warn_of_access_lists(self) -> None:
         for queue in self.engine.queues.all():
@@ -184,6 +198,8 @@ class Daemon:
             await face.stop()
         self._is_stopped = True
         self.network.stop_listening()
+        if self.http is not None:
+            self.http.stop_listening()
         if self.remote_reading is not None:
             self.remote_reading.close()
         try:
@@ -193,7 +209,9 @@ class Daemon:
                 self._turn()
             if self.failure is None:
                 self._run(self.transports.stop)
-            await self.network.close(seconds)
+            await asyncio.gather(
+                self.network.close(seconds), *(() if self.http is None else (self.http.close(seconds),))
+            )
         finally:
             self._close()
         log.info("stop", address=",".join(map(str, self.endpoints)))
@@ -202,7 +220,16 @@ class Daemon:
         """Add the machines: the transports, and the service for remote readers."""
         self.transports = Transports(node, self.config.settings, self.network.perform)
         self.network.protocol = self.transports.binary
+        if self.http is not None:
+            settings = self.config.srmp.settings()
+            self.http.protocol = self.transports.add_srmp(node, settings, self.http.perform)
         self.remote_reading = self._new_remote_reading(node, self.config)
+
+    def _new_http(self, config: Config) -> HttpNetwork | None:
+        if not config.srmp.enabled:
+            return None
+        listen, resolver = config.listen, self.network.resolver
+        return HttpNetwork(config.srmp, config.limits, listen.backlog, resolver, self._put)
 
     def _new_remote_reading(self, node: Node, config: Config) -> RemoteReading | None:
         options, engine = config.remote_read, node.engine
@@ -216,6 +243,12 @@ class Daemon:
         reading = RemoteReading(service, options, config.listen.host, self._put, logons)
         node.attach(service, reading.perform)
         return reading
+
+    def abort(self) -> None:
+        """Abort all connections; unsent data is lost."""
+        self.network.abort()
+        if self.http is not None:
+            self.http.abort()
 
     def _close(self) -> None:
         self._is_stopped = True
@@ -261,6 +294,8 @@ class Daemon:
             log=replace(old.log, level=config.log.level),
         )
         self.network.limits = self.config.limits
+        if self.http is not None:
+            self.http.limits = self.config.limits
         self.network.resolver.hosts = self.config.hosts
         settings = self.config.settings
         change = self.call(lambda _: self.transports.change_settings(settings))
@@ -357,7 +392,7 @@ class Daemon:
             exc_info=trace,
             extra=log.fields(reason=problem),
         )
-        self.network.abort()
+        self.abort()
         self._refuse_calls()
         self.failed.set()
 

@@ -1,8 +1,6 @@
 """The sockets: performs the actions of the protocol, and turns network events into its inputs."""
 
 import asyncio
-import errno
-import ipaddress
 import logging
 import socket
 from collections import Counter
@@ -16,49 +14,16 @@ from tiercel.binary.actions import Action, Close, Dial, Resolve, SendDatagram, S
 from tiercel.binary.inputs import Inputs
 from tiercel.model.codes import ConnectionStatus
 from tiercel.server import log
+from tiercel.server.addresses import source_address
 from tiercel.server.config import Config, Endpoint, LimitOptions
 from tiercel.server.connection import Connection
 from tiercel.server.resolver import Resolver
+from tiercel.server.socket_errors import STATUS_OF_ERROR, hresult
 
 _DATAGRAM_MAX_BYTES: Final = 1024  # a ping has 24 bytes
 _REPORT_S: Final = 1.0  # rejected connections are logged once a second
 
-_STATUS_OF_ERROR: Final = {
-    errno.ECONNREFUSED: ConnectionStatus.CONNECTION_REFUSED,
-    errno.EADDRNOTAVAIL: ConnectionStatus.SOCKET_BIND_FAILURE,
-    errno.EADDRINUSE: ConnectionStatus.SOCKET_BIND_FAILURE,
-    errno.EMFILE: ConnectionStatus.SOCKET_CREATE_FAILURE,
-    errno.ENFILE: ConnectionStatus.SOCKET_CREATE_FAILURE,
-    errno.ENOBUFS: ConnectionStatus.LOW_RESOURCE,
-}
-
-# The Winsock numbers: a connection history keeps HRESULTs, and 0x8007 is the Win32 facility.
-_WINSOCK_OF_ERROR: Final = {
-    errno.EMFILE: 10024,
-    errno.ENFILE: 10024,
-    errno.EADDRINUSE: 10048,
-    errno.EADDRNOTAVAIL: 10049,
-    errno.ENETUNREACH: 10051,
-    errno.ECONNRESET: 10054,
-    errno.EPIPE: 10054,
-    errno.ENOBUFS: 10055,
-    errno.ETIMEDOUT: 10060,
-    errno.ECONNREFUSED: 10061,
-    errno.EHOSTUNREACH: 10065,
-}
-_HRESULT_OF_WIN32: Final = 0x8007_0000
-_UNSPECIFIED: Final = 0x8000_4005  # E_FAIL
-
 Put = Callable[..., None]
-
-
-def hresult(problem: BaseException | None) -> int:
-    """The HRESULT of a socket error, for the connection history; 0 for none."""
-    if problem is None:
-        return 0
-    error = errno.ETIMEDOUT if isinstance(problem, TimeoutError) else getattr(problem, "errno", None) or 0
-    winsock = _WINSOCK_OF_ERROR.get(error)
-    return _UNSPECIFIED if winsock is None else _HRESULT_OF_WIN32 | winsock
 
 
 class Network:
@@ -337,23 +302,13 @@ class Network:
                     lambda: Connection(self, number),
                     endpoint.host,
                     endpoint.port,
-                    local_addr=self._local(endpoint.host),
+                    local_addr=source_address(self._config.listen.host, endpoint.host),
                 )
         except (OSError, ValueError) as problem:  # OSError includes TimeoutError
             log.debug("dial_failed", connection=number, address=action.address, reason=problem)
             error = getattr(problem, "errno", None) or 0
-            status = _STATUS_OF_ERROR.get(error, ConnectionStatus.SOCKET_CONNECT_FAILURE)
+            status = STATUS_OF_ERROR.get(error, ConnectionStatus.SOCKET_CONNECT_FAILURE)
             self.put(self._feed_refused, (number, status, hresult(problem)))
-
-    def _local(self, host: str) -> tuple[str, int] | None:
-        """The address to connect from: the one we listen on, because peers know us by it."""
-        try:
-            own, other = ipaddress.ip_address(self._config.listen.host), ipaddress.ip_address(host)
-        except ValueError:
-            return None
-        if own.is_unspecified or own.version != other.version or own.is_loopback != other.is_loopback:
-            return None  # any source address will do, or ours cannot reach the peer
-        return str(own), 0
 
 
 class _Datagrams(asyncio.DatagramProtocol):

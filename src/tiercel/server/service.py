@@ -66,6 +66,8 @@ class _Service:
         loop.add_signal_handler(signal.SIGHUP, lambda: None)  # ignored until there is something to reload
         try:
             self._daemon = Daemon(self._config, faces=self._faces)
+        except ConfigError as problem:
+            return _fail(str(problem), WRONG_CONFIGURATION)
         except MqError as problem:
             return _fail(str(problem), NO_STORE)
         inherited = systemd.inherited_sockets()
@@ -104,7 +106,7 @@ class _Service:
         log.info("stopping", signal=number.name)
         self._stopping.set()
         if self._signals > 1:  # a second signal: stop at once, committed data is safe
-            self._daemon.network.abort()
+            self._daemon.abort()
 
     def _reload(self) -> None:
         systemd.notify("RELOADING=1")

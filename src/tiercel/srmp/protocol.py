@@ -178,14 +178,14 @@ class SrmpProtocol:
         elif (sender := self._sender_of(connection)) is not None:
             sender.receive(data)
 
-    def disconnected(self, connection: int, error: int = 0) -> None:
-        """The connection ended, but not by a `Close`; `error` if it was not closed in order."""
+    def disconnected(self, connection: int, error: int = 0, reason: str = "") -> None:
+        """The connection ended, but not by a `Close`; `error` and `reason` if it was not closed in order."""
         if (incoming := self._incoming.get(connection)) is not None:
             incoming.disconnected()
         sender = self._sender_of(connection)
         self._dialled.pop(connection, None)
         if sender is not None:
-            sender.disconnected(error)
+            sender.disconnected(error, reason)
 
     # Sending.
 

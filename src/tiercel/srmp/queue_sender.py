@@ -176,7 +176,7 @@ class QueueSender:
     def no_answer_came(self) -> None:
         self._failed(ConnectionStatus.SOCKET_SEND_FAILURE, "the server did not answer in time")
 
-    def disconnected(self, error: int = 0) -> None:
+    def disconnected(self, error: int = 0, reason: str = "") -> None:
         """The other side closed the connection, perhaps while a request was under way."""
         if self._request is not None and (response := self._parser.end()) is not None:
             self.connection, self._is_connected = None, False
@@ -193,7 +193,8 @@ class QueueSender:
             self._set_state(_State.DISCONNECTED)
             self._connect()
         else:
-            self._failed(ConnectionStatus.SOCKET_SEND_FAILURE, "the connection was closed", error)
+            reason = f"the connection was closed: {reason}" if reason else "the connection was closed"
+            self._failed(ConnectionStatus.SOCKET_SEND_FAILURE, reason, error)
 
     def connect_failed(self, status: ConnectionStatus, error: int = 0, reason: str = "") -> None:
         self.connection = None

@@ -38,6 +38,7 @@ def _row(engine: Engine, state: QueueState) -> dict[str, Any]:
         "oldest_arrival": time_text(engine.browsing.oldest_arrival(state)),
         "next_hops": queue.next_hops or [],
         "reason": queue.reason,
+        "next_try": time_text(queue.next_try or None),
         "unacknowledged": queue.transfer_info.eod_no_ack_count,
         "history": [_entry(each) for each in queue.connection_history],
     }

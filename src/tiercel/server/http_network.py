@@ -1,0 +1,283 @@
+"""The sockets of SRMP: performs the actions of the protocol, and turns network events into its inputs."""
+
+import asyncio
+import logging
+import os
+import ssl
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from tiercel.model.codes import ConnectionStatus
+from tiercel.server import log, tls
+from tiercel.server.addresses import source_address
+from tiercel.server.config import Endpoint, LimitOptions, SrmpOptions
+from tiercel.server.connection_limits import ConnectionLimits
+from tiercel.server.http_connection import HttpConnection
+from tiercel.server.proxy_tunnel import ProxyError, open_tunnel
+from tiercel.server.resolver import Resolver
+from tiercel.server.socket_errors import STATUS_OF_ERROR, hresult
+from tiercel.srmp.actions import Action, Close, Dial, HttpEvent, Write
+from tiercel.srmp.protocol import SrmpProtocol
+
+_HANDSHAKE_S: Final = 10  # for the TLS handshake of a client
+_ACCEPTED: Final = b"HTTP/1.1 2"
+
+Put = Callable[..., None]
+
+
+class HttpNetwork:
+    """`put(feed, argument, size)` calls `feed(argument)` in the next batch; `protocol` is set later."""
+
+    protocol: SrmpProtocol
+
+    def __init__(
+        self,
+        options: SrmpOptions,
+        limits: LimitOptions,
+        backlog: int,
+        resolver: Resolver,
+        put: Put,
+    ) -> None:
+        """Raises `ConfigError` for certificates that cannot be used."""
+        self.put = put
+        self.limits = limits
+        self.failures: Counter[str] = Counter()  # failed connections by reason, since the start
+        self.guests = ConnectionLimits(
+            "http", options.connections, options.connections_per_address, options.trusted_proxies
+        )
+        self.connections: set[HttpConnection] = set()
+        self.port = self.https_port = 0  # where it listens
+        self._options = options
+        self._backlog = backlog
+        self._resolver = resolver
+        self._server_tls = tls.server_context(options) if options.tls_certificate else None
+        self._client_tls = tls.client_context(options)
+        self._servers: list[asyncio.Server] = []
+        self._by_number: dict[int, HttpConnection] = {}
+        self._dials: dict[int, asyncio.Task[None]] = {}
+        self._ending: list[HttpConnection] = []  # close them after the answers of this batch
+        self._none_left = asyncio.Event()
+        self._log = {
+            "refused": log.Repeated("http_request_refused"),
+            "dropped": log.Repeated("http_message_dropped", level=logging.WARNING),
+            "doubted": log.Repeated("not_believed"),
+            "failed": log.Repeated("http_send_failed"),
+        }
+
+    # Listening.
+
+    async def listen(self) -> list[Endpoint]:
+        """Raises an `OSError` that names the address."""
+        options, endpoints = self._options, []
+        if options.http:
+            self.port = await self._listen(options.port, lambda: HttpConnection(self))
+            endpoints.append(Endpoint(options.host, self.port))
+        if self._server_tls is not None:
+            self.https_port = await self._listen(options.https_port, self._new_tls_connection)
+            endpoints.append(Endpoint(options.host, self.https_port))
+        return endpoints
+
+    async def _listen(self, port: int, new: Callable[[], asyncio.Protocol]) -> int:
+        host = self._options.host
+        try:
+            server = await asyncio.get_running_loop().create_server(new, host, port, backlog=self._backlog)
+        except OSError as problem:
+            where = str(Endpoint(host, port))
+            raise OSError(problem.errno, problem.strerror or str(problem), where) from problem
+        self._servers.append(server)
+        return int(server.sockets[0].getsockname()[1])
+
+    def _new_tls_connection(self) -> tls.TlsHandshake:
+        assert self._server_tls is not None
+        return tls.TlsHandshake(HttpConnection(self), self._server_tls, _HANDSHAKE_S)
+
+    def urls(self, host: str) -> tuple[str, str]:
+        """Where others reach the listeners, over HTTP and HTTPS: as configured, or `host` and the port."""
+        options = self._options
+        return (
+            options.http_url or (_url("http", host, self.port, 80) if self.port else ""),
+            options.https_url or (_url("https", host, self.https_port, 443) if self.https_port else ""),
+        )
+
+    def stop_listening(self) -> None:
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+
+    async def close(self, seconds: float) -> None:
+        """Wait until the connections have ended, but at most `seconds`; then abort the rest."""
+        self.stop_listening()
+        for task in list(self._dials.values()):
+            task.cancel()
+        if self.connections:
+            self._none_left.clear()
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._none_left.wait()
+            except TimeoutError:
+                self.abort()
+        await asyncio.sleep(0)  # transports close in a later turn of the loop
+
+    def abort(self) -> None:
+        """Abort all connections; unsent data is lost."""
+        self.stop_listening()
+        for connection in list(self.connections):
+            connection.transport.abort()
+
+    # Called by connections.
+
+    def opened(self, connection: HttpConnection) -> None:
+        if connection.number is not None:
+            self._by_number[connection.number] = connection
+        self.connections.add(connection)
+
+    def lost(self, connection: HttpConnection) -> None:
+        self.connections.discard(connection)
+        if not self.connections:
+            self._none_left.set()
+
+    def handshake_failed(self, reason: str) -> None:
+        self.failures["tls_handshake"] += 1
+        self._log["refused"](reason)
+
+    # Inputs of the protocol, inside a batch.
+
+    def feed_start(self, connection: HttpConnection) -> None:
+        if connection.number is None:
+            connection.number = self.protocol.accepted(connection.address)
+            self._by_number[connection.number] = connection
+        elif not connection.is_closing:
+            self.protocol.connected(connection.number, connection.address)
+
+    def feed_received(self, arrived: tuple[HttpConnection, bytes]) -> None:
+        connection, data = arrived
+        if connection.number is not None and not connection.is_closing:
+            self.protocol.received(connection.number, data)
+
+    def feed_end(self, connection: HttpConnection) -> None:
+        """The client has nothing more to say; what it said is answered in this batch."""
+        if connection.number is not None and not connection.is_closing:
+            self.protocol.disconnected(connection.number)
+            self._ending.append(connection)
+
+    def feed_lost(self, connection: HttpConnection) -> None:
+        if connection.number is None or connection.is_closing:
+            return
+        self._by_number.pop(connection.number, None)
+        reason = "" if connection.problem is None else str(connection.problem)
+        self.protocol.disconnected(connection.number, hresult(connection.problem), reason)
+
+    def _feed_refused(self, refusal: tuple[int, ConnectionStatus, int, str]) -> None:
+        self.failures[refusal[1].name.lower()] += 1
+        self.protocol.connect_failed(*refusal)
+
+    # Actions of the protocol, after the commit.
+
+    def perform(self, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Write(number, data):
+                    self._write(number, data)
+                case Close(number):
+                    self._close(number)
+                case Dial(number):
+                    task = asyncio.get_running_loop().create_task(self._dial(action))
+                    self._dials[number] = task
+                    task.add_done_callback(partial(self._dialled, number))
+                case HttpEvent():
+                    self._log_event(action)
+        ending, self._ending = self._ending, []
+        for connection in ending:
+            self._by_number.pop(connection.number or 0, None)
+            connection.close()
+
+    def _dialled(self, number: int, _task: "asyncio.Task[None]") -> None:
+        del self._dials[number]
+
+    def _write(self, number: int, data: bytes) -> None:
+        connection = self._by_number.get(number)
+        if connection is not None and not connection.is_closing:
+            connection.is_known = connection.is_known or data.startswith(_ACCEPTED)
+            connection.write(data)
+
+    def _close(self, number: int) -> None:
+        if number in self._dials:
+            self._dials[number].cancel()
+        connection = self._by_number.pop(number, None)
+        if connection is not None:
+            connection.close()
+
+    def _log_event(self, event: HttpEvent) -> None:
+        self._log[event.event](event.reason, address=event.address, queue=event.queue)
+
+    # Dialling.
+
+    async def _dial(self, action: Dial) -> None:
+        try:
+            async with asyncio.timeout(self.limits.connect_s):
+                await self._connect(action)
+        except ssl.SSLCertVerificationError as problem:
+            reason = f"the certificate of {action.host} is not valid: {problem.verify_message}"
+            self._refuse(action, ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE, problem, reason)
+        except ssl.SSLError as problem:
+            reason = f"no TLS with {action.host}: {problem.reason or problem}"
+            self._refuse(action, ConnectionStatus.SOCKET_CONNECT_FAILURE, problem, reason)
+        except _UnknownHostError as problem:
+            self._refuse(action, ConnectionStatus.DNS_FAILURE, problem, str(problem))
+        except TimeoutError as problem:
+            reason = f"{action.host} did not answer within {self.limits.connect_s} s"
+            self._refuse(action, ConnectionStatus.SOCKET_CONNECT_FAILURE, problem, reason)
+        except ProxyError as problem:
+            self._refuse(action, ConnectionStatus.SOCKET_CONNECT_FAILURE, problem, str(problem))
+        except (OSError, ValueError) as problem:
+            number = getattr(problem, "errno", None) or 0
+            status = STATUS_OF_ERROR.get(number, ConnectionStatus.SOCKET_CONNECT_FAILURE)
+            why = os.strerror(number).lower() if number else str(problem)
+            self._refuse(action, status, problem, f"cannot connect to {action.host}: {why}")
+
+    def _refuse(self, action: Dial, status: ConnectionStatus, problem: Exception, reason: str) -> None:
+        self.put(self._feed_refused, (action.connection, status, hresult(problem), reason))
+
+    async def _connect(self, action: Dial) -> None:
+        """Try the addresses of the host, or of the proxy, in turn."""
+        host, port = action.tunnel or (action.host, action.port)
+        # `[hosts]` may override DNS, but not the port of a URL.
+        addresses = [Endpoint.parse(each).host for each in await self._resolver.resolve(host)]
+        if not addresses:
+            raise _UnknownHostError(f"the name {host} has no address")
+        for address in addresses[:-1]:
+            try:
+                async with asyncio.timeout(self.limits.connect_s / len(addresses)):
+                    await self._connect_to(Endpoint(address, port), action)
+            except ssl.SSLError:
+                raise
+            except OSError as problem:
+                log.debug("dial_failed", host=host, address=address, reason=problem)
+            else:
+                return
+        await self._connect_to(Endpoint(addresses[-1], port), action)
+
+    async def _connect_to(self, endpoint: Endpoint, action: Dial) -> None:
+        connection = HttpConnection(self, action.connection)
+        source = source_address(self._options.host, endpoint.host)
+        if action.tunnel is not None:
+            await open_tunnel(endpoint, source, action, connection, self._client_tls)
+            return
+        await asyncio.get_running_loop().create_connection(
+            lambda: connection,
+            endpoint.host,
+            endpoint.port,
+            local_addr=source,
+            ssl=self._client_tls if action.is_tls else None,
+            server_hostname=action.host if action.is_tls else None,
+        )
+
+
+class _UnknownHostError(Exception):
+    pass
+
+
+def _url(scheme: str, host: str, port: int, default: int) -> str:
+    return f"{scheme}://{host}" if port == default else f"{scheme}://{host}:{port}"
