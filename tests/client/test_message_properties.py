@@ -9,6 +9,7 @@ import pytest
 
 import tiercel
 from tiercel.model.codes import EncryptionAlgorithm, HashAlgorithm, PrivacyLevel, SenderIdType
+from tiercel.model.errors import IoTimeoutError, PropertyNotAllowedError
 
 from .conftest import ORDERS
 from .support import RECOVERABLE
@@ -210,3 +211,23 @@ def test_express_messages_end_with_the_process_and_recoverable_ones_stay(directo
         assert queue.count == 1
         assert queue.receive(0).body == b"recoverable"
         assert queue.size_bytes == 0
+
+
+@pytest.mark.conformance("DMPR-102")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("soap_envelope", "<se:Envelope/>"),
+        ("soap_compound_message", b"POST"),
+        ("soap_header", "<se:Header/>"),
+        ("soap_body", "<se:Body/>"),
+        ("transaction_status_queue", ADMIN),
+    ],
+)
+def test_what_only_the_queue_manager_sets_is_refused(
+    queue: tiercel.EmbeddedQueue, name: str, value: Any
+) -> None:
+    with pytest.raises(PropertyNotAllowedError):
+        queue.send(tiercel.Message(**{name: value}))
+    with pytest.raises(IoTimeoutError):
+        queue.peek(0)

@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from srmp.vectors import read
 from tiercel.columns import SCHEMA, of_messages
 from tiercel.columns.stored import StoredRows, batch_of
 from tiercel.engine.records import Record
@@ -12,6 +13,7 @@ from tiercel.model.format_name import FormatName, PublicFormatName
 from tiercel.model.identifiers import MessageId, TxSequenceId
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
+from tiercel.srmp.message import read_message
 from tiercel.wire.message import decode_message, encode_message
 from tiercel.wire.user_message import UserMessage
 
@@ -156,6 +158,30 @@ class TestStored:
         packet = encode_message(Message(destination_queue=FormatName.parse(r"DIRECT=OS:h\q")))
         batch = batch_of(StoredRows.of([0], [Record(packet, 0).encode()]), SCHEMA.names)
         assert batch.to_pylist() == [EMPTY | {"raw": packet}]
+
+    def test_a_message_over_http_beside_one_that_is_not(self) -> None:
+        """Each has its body, and the one over HTTP its envelope, stored as it came."""
+        message = read_message(read("02_msmq_element"), 1_700_000_001)
+        plain = Message(b"plain", destination_queue=FormatName.parse(r"DIRECT=OS:h\q"))
+        packets = encode_message(message, over_http=True), encode_message(plain)
+        rows = StoredRows.of([1, 2], [Record(packet, 0).encode() for packet in packets])
+        columns = ["label", "body", "body_size", "soap_envelope", "dest_queue"]
+        assert batch_of(rows, columns).to_pylist() == [
+            {
+                "label": "",
+                "body": message.body,
+                "body_size": len(message.body),
+                "soap_envelope": message.soap_envelope,
+                "dest_queue": "DIRECT=HTTP://machine2/msmq/private$/simpleQ",
+            },
+            {
+                "label": "",
+                "body": b"plain",
+                "body_size": 5,
+                "soap_envelope": None,
+                "dest_queue": r"DIRECT=OS:h\q",
+            },
+        ]
 
 
 class TestMessages:

@@ -159,10 +159,18 @@ class _Goals:
             problem = "it does not name the queue that it was sent to"
             raise InvalidParameterError(subject, problem=problem, fix="name a queue")
         try:
-            return self.named(name)
+            return self.named(self._without_http(name))
         except MqError as problem:
             problem.problem += f" ({subject} was sent to it)"
             raise
+
+    def _without_http(self, name: FormatName) -> FormatName:
+        """A queue of this computer by its own name: no message has to leave for it."""
+        if not isinstance(name, DirectFormatName) or not name.is_http:
+            return name
+        queues = self._engine.queues
+        found = queues.find_local(name) if queues.is_own_name(name.host) else None
+        return name if found is None else queues.format_name(found)
 
     def _open(self, name: FormatName) -> OpenQueue:
         engine, found = self._engine, self._engine.queues.find(name)
