@@ -131,6 +131,16 @@ class TestAcknowledgementsToMadeUpHosts:
         deaf.net.settle()
         assert deaf.asked[-1] == hand.address
 
+    def test_lookups_of_configured_names_count_too(self, deaf: Deaf) -> None:
+        hosts = tuple(f"host-{number:02}" for number in range(2 * lookups.AT_ONCE))
+        deaf.configure(peers=(Peer(guid=UUID(int=7), addresses=hosts),))
+        deaf.net.settle()
+        assert deaf.asked == list(hosts[: lookups.AT_ONCE])
+        for host in hosts:
+            deaf.run(lambda host=host: deaf.protocol.resolved(host, ["192.0.2.7"]))  # type: ignore[misc]
+        deaf.net.settle()
+        assert deaf.asked == list(hosts)
+
     def test_an_answer_concerns_only_those_who_asked(
         self, deaf: Deaf, hand: Hand, monkeypatch: pytest.MonkeyPatch
     ) -> None:

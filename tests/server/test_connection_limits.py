@@ -96,3 +96,22 @@ def test_who_left_is_forgotten() -> None:
 def test_origins() -> None:
     assert origin_of("2001:db8::1") == "2001:db8::/64"
     assert origin_of("192.0.2.1") == "192.0.2.1"
+
+
+def test_of_many_connections_several_are_evicted_at_once() -> None:
+    limits = ConnectionLimits("test", 200, 200)
+    crowd = entered(limits, "192.0.2.1", 200)
+    entered(limits, "192.0.2.2", 1)
+    assert (evicted(crowd), len(limits)) == ([0, 1, 2], 198)
+
+
+def test_connections_in_use_are_not_looked_at_for_every_newcomer() -> None:
+    now = 1.0
+    limits = ConnectionLimits("test", 2, 2, clock=lambda: now)
+    busy = entered(limits, "192.0.2.1", 2, BUSY)
+    assert not limits.enter(Guest(), "192.0.2.2")
+    busy[0].standing = IDLE
+    assert not limits.enter(Guest(), "192.0.2.2")
+    now += 1
+    entered(limits, "192.0.2.2", 1)
+    assert (evicted(busy), limits.turned_away) == ([0], 3)

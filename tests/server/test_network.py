@@ -280,7 +280,7 @@ class TestLimits:
             for _, each in kept:
                 each.close()
             other.close()
-            await protocol.until(lambda: not daemon.network._per_address)
+            await protocol.until(lambda: not daemon.network.connections)
 
         play(scene, limits={"connections_per_address": 2})
 

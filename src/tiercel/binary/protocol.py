@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from uuid import UUID
 
-from tiercel.binary.actions import Action, Close, Resolve, SessionEvent
+from tiercel.binary.actions import Action, Close, SessionEvent
 from tiercel.binary.context import Context
 from tiercel.binary.flight import Entry
 from tiercel.binary.incoming import Incoming
@@ -151,7 +151,7 @@ class BinaryProtocol:
         """Look up the names in the configuration, now and again: addresses change."""
         names = set(self._context.peers.names)
         for name in sorted(names):
-            self._context.do(Resolve(name))
+            self._lookups.ask(name, lambda _addresses: None, for_acknowledgements=False)
         if names:
             self._context.timers.set(self.look_up_peers, self._context.after_ms(_LOOK_UP_MS))
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol, cast
 
 from tiercel.server import log
 from tiercel.server.config import LimitOptions
+from tiercel.server.connection_limits import Standing
 
 Input = tuple[Callable[[Any], None], Any]
 
@@ -27,6 +28,11 @@ class Owner(Protocol):
         """Whether there is room for one more."""
 
     def lost(self, connection: "Connection") -> None: ...
+
+    def has_carried(self, connection: "Connection") -> bool:
+        """Whether a message was sent or received on it."""
+
+    def evicted(self, connection: "Connection") -> None: ...
 
     def feed_start(self, connection: "Connection") -> None: ...
 
@@ -103,6 +109,22 @@ class Connection(asyncio.Protocol):
             self._owner.lost(self)
             if not self.is_closing:
                 self._owner.put(self._owner.feed_lost, self)
+
+    # Called by the limits.
+
+    @property
+    def standing(self) -> Standing:
+        """A newcomer counts as busy: it has time for its handshake."""
+        latest = self._now() - self._owner.limits.idle_s
+        if self.made_at > latest:
+            return Standing.BUSY
+        if not self._owner.has_carried(self):
+            return Standing.STRANGER
+        return Standing.IDLE if self.last_received <= latest else Standing.BUSY
+
+    def evict(self) -> None:
+        self._owner.evicted(self)
+        self.transport.abort()
 
     # Called by the network.
 

@@ -6,21 +6,24 @@ evicted.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from logging import WARNING
+from time import monotonic
 from typing import Final, Protocol
 
 from tiercel.server import log
 
+_LOOK_AGAIN_S: Final = 0.1  # after all connections were in use
 _IPV6_SITE_BITS: Final = 64  # one computer can use all addresses of a /64, so they count as one
 
 
 class Standing(IntEnum):
     """In the order of eviction."""
 
-    STRANGER = 0  # has not made a request or logged on
+    STRANGER = 0  # has not made a request, logged on or carried a message
     IDLE = 1
     BUSY = 2  # never evicted
 
@@ -34,15 +37,27 @@ class Guest(Protocol):
 
 
 class ConnectionLimits:
-    """`trusted` addresses and networks have no limit per address, because many clients share them."""
+    """`trusted` addresses and networks have no limit per address, because many clients share them.
 
-    def __init__(self, interface: str, limit: int, per_address: int, trusted: Iterable[str] = ()) -> None:
+    `interface` is part of the log event of connections that were refused or evicted.
+    """
+
+    def __init__(
+        self,
+        interface: str,
+        limit: int,
+        per_address: int,
+        trusted: Iterable[str] = (),
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
         self._limit = limit
         self._per_address = per_address
         self._trusted = [ip_network(each, strict=False) for each in trusted]
         self._guests: dict[Guest, str] = {}  # oldest first, with the origin
-        self._origins: Counter[str] = Counter()
-        self._report = log.Repeated(f"{interface}_connections_turned_away")
+        self._origins: dict[str, dict[Guest, None]] = {}
+        self._report = log.Repeated(f"{interface}_connections_turned_away".removeprefix("_"), level=WARNING)
+        self._clock = clock
+        self._all_busy_until = 0.0
         self.turned_away = 0  # refused and evicted, since the start
 
     def __len__(self) -> int:
@@ -51,45 +66,53 @@ class ConnectionLimits:
     def enter(self, guest: Guest, address: str) -> bool:
         """Whether the connection is accepted; then call `leave` when it ends."""
         origin = origin_of(address)
-        if (
-            self._origins[origin] >= self._per_address
-            and not self._is_trusted(address)
-            and not self._make_room(f"{self._per_address} connections of one address are the limit", origin)
-        ):
-            return False
-        if len(self._guests) >= self._limit and not self._make_room(
-            f"{self._limit} connections are the limit"
-        ):
-            return False
+        neighbours = self._origins.get(origin, {})
+        if len(neighbours) >= self._per_address and not self._is_trusted(address):
+            reason = f"{self._per_address} connections of one address are the limit"
+            if not self._make_room(reason, origin, neighbours):
+                return False
+        if len(self._guests) >= self._limit:
+            reason = f"{self._limit} connections are the limit"
+            # Several at once, or a crowd of newcomers would make us look at all connections for each of them.
+            if not self._make_room(reason, origin, self._guests, 1 + self._limit // 100):
+                return False
         self._guests[guest] = origin
-        self._origins[origin] += 1
+        self._origins.setdefault(origin, {})[guest] = None
         return True
 
     def leave(self, guest: Guest) -> None:
         """Does nothing for a connection that was refused or evicted."""
         origin = self._guests.pop(guest, None)
         if origin is not None:
-            self._origins[origin] -= 1
-            if not self._origins[origin]:
+            neighbours = self._origins[origin]
+            del neighbours[guest]
+            if not neighbours:
                 del self._origins[origin]
 
     def _is_trusted(self, address: str) -> bool:
-        return any(_parsed(address) in network for network in self._trusted)
+        return bool(address) and any(_parsed(address) in network for network in self._trusted)
 
-    def _make_room(self, reason: str, origin: str | None = None) -> bool:
-        """Evict a connection that is not in use, of the given origin if any; False if all are in use."""
-        self.turned_away += 1
-        self._report(reason)
-        standings = {guest: guest.standing for guest, its in self._guests.items() if origin in {None, its}}
+    def _make_room(self, reason: str, origin: str, guests: Iterable[Guest], count: int = 1) -> bool:
+        """Evict some of these connections that are not in use; False if all are in use."""
+        self._report(reason, address=origin)
+        if guests is self._guests and self._clock() < self._all_busy_until:
+            self.turned_away += 1
+            return False
+        standings = {guest: guest.standing for guest in guests}
         lowest = min(standings.values(), default=Standing.BUSY)
         if lowest is Standing.BUSY:
+            self.turned_away += 1
+            if guests is self._guests:
+                self._all_busy_until = self._clock() + _LOOK_AGAIN_S
             return False
         candidates = [guest for guest, standing in standings.items() if standing is lowest]
         crowds = Counter(self._guests[guest] for guest in candidates)
         # The oldest of the largest crowd: a newcomer from elsewhere has time for its request.
-        victim = max(candidates, key=lambda guest: crowds[self._guests[guest]])
-        self.leave(victim)
-        victim.evict()
+        candidates.sort(key=lambda guest: -crowds[self._guests[guest]])
+        for victim in candidates[:count]:
+            self.turned_away += 1
+            self.leave(victim)
+            victim.evict()
         return True
 
 
@@ -103,6 +126,8 @@ def _parsed(address: str) -> IPv4Address | IPv6Address:
 @lru_cache(1024)
 def origin_of(address: str) -> str:
     """The address, or the network of an IPv6 address, that is counted as one client."""
+    if not address:  # it has ended already
+        return ""
     parsed = _parsed(address)
     if isinstance(parsed, IPv6Address):
         return str(ip_network((parsed.packed, _IPV6_SITE_BITS), strict=False))

@@ -6,8 +6,6 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
-from heapq import nsmallest
-from operator import itemgetter
 from typing import Any, Final
 
 from tiercel.binary.actions import Action, Close, Dial, Resolve, SendDatagram, SessionEvent, Write
@@ -17,11 +15,11 @@ from tiercel.server import log
 from tiercel.server.addresses import source_address
 from tiercel.server.config import Config, Endpoint, LimitOptions
 from tiercel.server.connection import Connection
+from tiercel.server.connection_limits import ConnectionLimits
 from tiercel.server.resolver import Resolver
 from tiercel.server.socket_errors import STATUS_OF_ERROR, hresult
 
 _DATAGRAM_MAX_BYTES: Final = 1024  # a ping has 24 bytes
-_REPORT_S: Final = 1.0  # rejected connections are logged once a second
 
 Put = Callable[..., None]
 
@@ -37,17 +35,15 @@ class Network:
         self.resolver = Resolver(config.hosts)
         self.connections: set[Connection] = set()
         self._config = config
-        self._per_address: Counter[str] = Counter()
+        self._guests = ConnectionLimits("", self.limits.connections, self.limits.connections_per_address)
         self._by_number: dict[int, Connection] = {}
         self._dials: dict[int, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
         self._pings: _Datagrams | None = None  # the ping service
         self._questions: _Datagrams | None = None  # sends our pings
-        self._turned_away: Counter[tuple[str, str]] = Counter()
         self._evicted = log.Repeated("connections_evicted")
         self._peer_moved = log.Repeated("peer_address_changed", level=logging.WARNING)
-        self._no_idle_until = 0.0
         self._log_doubt = log.Repeated("not_believed")
         self._none_left = asyncio.Event()
         self.failures: Counter[str] = Counter()  # failed connections by reason, since the start
@@ -112,68 +108,29 @@ class Network:
         return Connection(self)
 
     def opened(self, connection: Connection) -> bool:
-        address = connection.address
-        if not connection.is_ours:
-            if len(self.connections) >= self.limits.connections and not self._evict_idle():
-                self._turn_away("", f"the limit of {self.limits.connections} connections is reached")
-                return False
-            if self._per_address[address] >= self.limits.connections_per_address:
-                limit = self.limits.connections_per_address
-                self._turn_away(address, f"the limit of {limit} connections per address is reached")
-                return False
-            self._per_address[address] += 1
+        if not connection.is_ours and not self._guests.enter(connection, connection.address):
+            self.failures["turned_away"] += 1
+            return False
         if connection.number is not None:
             self._by_number[connection.number] = connection
         self.connections.add(connection)
         return True
 
-    def _evict_idle(self) -> bool:
-        """Make room for newcomers: peers that never carried a message go first, then the longest silent.
+    def has_carried(self, connection: Connection) -> bool:
+        return connection.number is not None and self.protocol.has_carried(connection.number)
 
-        Several at once, or a crowd of newcomers would make us look at all connections for each of them.
-        """
-        now = asyncio.get_running_loop().time()
-        if now < self._no_idle_until:
-            return False
-        latest = now - self.limits.idle_s
-        idle = []
-        for each in self.connections:
-            if not each.is_ours and each.made_at <= latest:
-                is_stranger = each.number is None or not self.protocol.has_carried(each.number)
-                if is_stranger or each.last_received <= latest:
-                    idle.append((not is_stranger, each.made_at if is_stranger else each.last_received, each))
-        if not idle:
-            self._no_idle_until = now + _REPORT_S
-            return False
-        for _, _, each in nsmallest(1 + self.limits.connections // 100, idle, key=itemgetter(0, 1)):
-            self.failures["evicted"] += 1
-            self._evicted(f"idle for {self.limits.idle_s} s or more, and others want to connect")
-            self.lost(each)
-            each.transport.abort()
-        return True
+    def evicted(self, connection: Connection) -> None:
+        self.failures["evicted"] += 1
+        self._evicted(f"idle for {self.limits.idle_s} s or more, and others want to connect")
+        self.lost(connection)
 
     def lost(self, connection: Connection) -> None:
         if connection not in self.connections:  # evicted
             return
         self.connections.discard(connection)
-        if not connection.is_ours:
-            self._per_address[connection.address] -= 1
-            if not self._per_address[connection.address]:
-                del self._per_address[connection.address]
+        self._guests.leave(connection)
         if not self.connections:
             self._none_left.set()
-
-    def _turn_away(self, address: str, reason: str) -> None:
-        self.failures["turned_away"] += 1
-        if not self._turned_away:
-            asyncio.get_running_loop().call_later(_REPORT_S, self._report_turned_away)
-        if len(self._turned_away) < 100 or (address, reason) in self._turned_away:
-            self._turned_away[address, reason] += 1
-
-    def _report_turned_away(self) -> None:
-        for (address, reason), count in self._turned_away.items():
-            log.warning("connections_turned_away", address=address, count=count, reason=reason)
-        self._turned_away.clear()
 
     # Inputs of the protocol, inside a batch.
 
