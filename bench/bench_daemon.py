@@ -25,7 +25,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from uuid import UUID, uuid4
 
 import mqqb
@@ -69,13 +69,19 @@ def common_port(*hosts: str) -> int:
 
 
 class Worker:
-    """A process of its own that runs `function(pipe, ...)`; what that sends and gives comes here."""
+    """A process that runs one `function(pipe, ...)` after another; what they send and return comes here.
 
-    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
+    It stays alive between them: a new process would take the caches and the processor from what is measured.
+    """
+
+    def __init__(self) -> None:
         self._pipe, other = SPAWN.Pipe()
-        self._process = SPAWN.Process(target=_work, args=(other, function, arguments), daemon=True)
-        self._process.start()
+        SPAWN.Process(target=_work, args=(other,), daemon=True).start()
         other.close()
+
+    def start(self, function: Callable[..., Any], *arguments: Any) -> Self:
+        self._pipe.send((function, arguments))
+        return self
 
     def wait(self) -> Any:
         result = self._pipe.recv()
@@ -85,16 +91,18 @@ class Worker:
 
     def join(self) -> Times:
         result = self.wait()
-        self._process.join()
         assert isinstance(result, Times)
         return result
 
 
-def _work(pipe: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    try:
-        pipe.send(function(pipe, *arguments))
-    except BaseException as problem:  # noqa: BLE001  # the parent shall hear of it
-        pipe.send(RuntimeError(repr(problem)))
+def _work(pipe: Connection) -> None:
+    with suppress(EOFError):  # nobody is left to ask
+        while True:
+            function, arguments = pipe.recv()
+            try:
+                pipe.send(function(pipe, *arguments))
+            except Exception as problem:  # noqa: BLE001  # the parent shall hear of it
+                pipe.send(RuntimeError(repr(problem)))
 
 
 @dataclass(frozen=True)
@@ -131,6 +139,9 @@ class Meter:
 
 class Subject(ABC):
     """Something between a sender and a consumer."""
+
+    def __init__(self) -> None:
+        self._sender, self._consumer = Worker(), Worker()
 
     @abstractmethod
     def into(self, count: int) -> Speed: ...
@@ -254,6 +265,7 @@ def consume(
 
 class Tiercel(Subject):
     def __init__(self, place: Path, window: int, tree: Path | None = None) -> None:
+        super().__init__()
         self._window = window
         self._tree = tree
         self._guid = uuid4()
@@ -279,13 +291,13 @@ class Tiercel(Subject):
         return int(run_in(tree, COUNT, data, name))
 
     def _send(self, destination: str, count: int, rate: int = 0) -> Times:
-        return Worker(send, (DAEMON, self._port), destination, self._window, count, rate).join()
+        endpoint = DAEMON, self._port
+        return self._sender.start(send, endpoint, destination, self._window, count, rate).join()
 
     def _consume(self, count: int, *, is_stamped: bool = False) -> Worker:
         endpoint = CONSUMER, self._port
-        worker = Worker(consume, endpoint, self._guid, self._window, count, is_stamped)
-        worker.wait()
-        return worker
+        self._consumer.start(consume, endpoint, self._guid, self._window, count, is_stamped).wait()
+        return self._consumer
 
     @property
     def _far(self) -> str:
@@ -363,7 +375,7 @@ def exactly_once(place: Path, window: int, count: int) -> float:
         data = Path(scratch) / "first"
         destination = rf"DIRECT=TCP:{SECOND}\private$\ordered"
         asyncio.run(preload(data, settings(DAEMON, port, window), destination, count))
-        receiver = Worker(receive_in_order, Path(scratch) / "second", SECOND, port, window, count)
+        receiver = Worker().start(receive_in_order, Path(scratch) / "second", SECOND, port, window, count)
         second = receiver.wait()
         daemon = Daemon(DAEMON, port, data, window)
         say_pids(daemon.pid, second)
@@ -389,15 +401,15 @@ def subscribe(pipe: Connection, port: int, count: int, is_stamped: bool) -> Time
 
 class Rabbit(Subject):
     def __init__(self, place: Path) -> None:
+        super().__init__()
         self._broker = rabbit.Broker(place / "rabbit")
 
     def _send(self, count: int, rate: int = 0) -> Times:
-        return Worker(publish, self._broker.port, count, rate).join()
+        return self._sender.start(publish, self._broker.port, count, rate).join()
 
     def _consume(self, count: int, *, is_stamped: bool = False) -> Worker:
-        worker = Worker(subscribe, self._broker.port, count, is_stamped)
-        worker.wait()
-        return worker
+        self._consumer.start(subscribe, self._broker.port, count, is_stamped).wait()
+        return self._consumer
 
     def into(self, count: int) -> Speed:
         meter = Meter(self._broker.pid)

@@ -3,8 +3,9 @@
 bench_pairs.py --base REVISION-OR-DIRECTORY [--head DIRECTORY] [--cases in out both once] [--bar PERCENT] ...
 
 Each side runs with the sources of its own tree; the load generator is the same for both. A round measures
-the two sides in alternating order, nine pairs by default, and gives the median of the ratios. Its spread is
-the interquartile range of the ratios; a round with a spread above the bar is repeated.
+nine pairs by default, and gives the median of the ratios. Its spread is the interquartile range of the
+ratios; a round with a spread above the bar is repeated. Within a pair the sides take turns in short slices,
+so that what else the computer does, which lasts longer than a slice, meets both alike.
 """
 
 import argparse
@@ -12,7 +13,7 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,35 +100,54 @@ def _used_when_idle(meters: list[Meter]) -> float:
 
 
 @contextmanager
-def costs(tree: Path, place: Path, case: str, window: int, count: int) -> Iterator[Callable[[], float]]:
-    """Measures one side once at every call."""
+def costs(tree: Path, place: Path, case: str, window: int, warm_up: int) -> Iterator[Callable[[int], float]]:
+    """Measures one side with a number of messages at every call."""
     if case == "once":
-        yield lambda: exactly_once(tree, place, window, count)
+        yield lambda count: exactly_once(tree, place, window, count)
         return
     with tempfile.TemporaryDirectory(dir=place) as scratch:
         subject = Tiercel(Path(scratch), window, tree)
         measure = {"in": subject.into, "out": subject.out, "both": subject.both}[case]
         try:
-            measure(count // 10)  # warm up
-            yield lambda: measure(count).cost
+            measure(warm_up)
+            yield lambda count: measure(count).cost
         finally:
             subject.stop()
 
 
 def run_round(trees: tuple[Path, Path], place: Path, case: str, arguments: argparse.Namespace) -> Round:
     found: tuple[list[float], list[float]] = ([], [])
-    window, count = arguments.window, arguments.messages
-    base, head = trees
-    with (
-        costs(base, place, case, window, count) as of_base,
-        costs(head, place, case, window, count) as of_head,
-    ):
-        sides = [(found[0], of_base), (found[1], of_head)]
-        for _ in range(arguments.pairs):
-            for costs_so_far, measure in sides:
-                costs_so_far.append(measure())
-            sides.reverse()
+    for _ in range(arguments.pairs):
+        for costs_so_far, cost in zip(found, run_pair(trees, place, case, arguments), strict=True):
+            costs_so_far.append(cost)
     return Round(*found)
+
+
+def run_pair(
+    trees: tuple[Path, Path], place: Path, case: str, arguments: argparse.Namespace
+) -> tuple[float, float]:
+    """The costs of both sides, with new daemons and empty queues."""
+    count = arguments.messages // arguments.slices
+    with (
+        costs(trees[0], place, case, arguments.window, count) as of_base,
+        costs(trees[1], place, case, arguments.window, count) as of_head,
+    ):
+        base, head = take_turns((of_base, of_head), arguments.slices, count)
+    return statistics.mean(base), statistics.mean(head)
+
+
+def take_turns(
+    sides: Sequence[Callable[[int], float]], slices: int, count: int
+) -> tuple[list[float], list[float]]:
+    """The costs of both sides; the one that begins a slice ends the next."""
+    first: list[float] = []
+    second: list[float] = []
+    turns = [(sides[0], first), (sides[1], second)]
+    for _ in range(slices):
+        for measure, found in turns:
+            found.append(measure(count))
+        turns.reverse()
+    return first, second
 
 
 def compare(trees: tuple[Path, Path], place: Path, arguments: argparse.Namespace) -> None:
@@ -161,7 +181,8 @@ def main() -> None:
     parser.add_argument("--base", required=True, help="revision or source tree to compare with")
     parser.add_argument("--head", default=str(ROOT), help="revision or source tree (default: this one)")
     parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES)
-    parser.add_argument("--messages", type=int, default=20_000)
+    parser.add_argument("--messages", type=int, default=80_000)
+    parser.add_argument("--slices", type=int, default=8, help="turns in a pair (default: 8)")
     parser.add_argument("--window", type=int, default=64)
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument(
