@@ -143,3 +143,13 @@ def test_a_machine_that_spins_is_found() -> None:
     bench.machine.post(again)
     with pytest.raises(SpinError):
         bench.run()
+
+
+def test_a_deadline_that_never_passes_ends_the_world(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow disk keeps such a machine from making many turns a second."""
+    bench = Bench()
+    bench.machine.disk.commit_s = 0.01
+    monkeypatch.setattr(type(bench.machine.engine), "next_deadline", START)
+    bench.machine.poke()
+    with pytest.raises(SpinError, match="ALPHA has a deadline that never passes"):
+        bench.run(60.0)

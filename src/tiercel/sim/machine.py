@@ -29,6 +29,7 @@ START = 1_700_000_000  # wall-clock time at the start of the world
 OWNER = Token.local_system()
 _TICK = 0.0001  # minimum seconds of one turn of the loop
 _TURNS_PER_SECOND = 2_000  # above this, the machine is spinning
+_OVERDUE_TURNS = 1_000  # in a row, after each of which a deadline is still in the past
 
 
 class SpinError(Exception):
@@ -112,6 +113,7 @@ class Machine:
         self._born = 0.0
         self._second = -1
         self._turns = 0
+        self._overdue_turns = 0
 
     def __repr__(self) -> str:
         return self.name
@@ -251,11 +253,23 @@ class Machine:
         self.node.commit()
         self._decide(is_durable=True)
         wait = self.node.seconds_to_deadline()
+        self._count_overdue(is_overdue=wait == 0)
         if self._wake is not None:
             self._wake.cancel()
             self._wake = None
         if wait is not None:
             self._wake = self._schedule.after(max(wait, _TICK), partial(self.post, lambda: None))
+
+    def _count_overdue(self, *, is_overdue: bool) -> None:
+        """End a world in which a machine works for days on what is always due: it would seem to hang."""
+        self._overdue_turns = self._overdue_turns + 1 if is_overdue else 0
+        if self._overdue_turns > _OVERDUE_TURNS:
+            of_engine, of_machines = self.node.deadlines
+            raise SpinError(
+                f"{self.name} has a deadline that never passes: after {_OVERDUE_TURNS} turns it is still due;"
+                f" engine {of_engine}, now {self.wall_clock()};"
+                f" protocols {of_machines}, now {self.monotonic_clock()}"
+            )
 
     def _run_guarded(self, batch: Callable[[], None]) -> None:
         self._has_committed = False
