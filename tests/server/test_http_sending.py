@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from addresses import own_address
 from certificates import Authority, Issued
 from tiercel import aio
 from tiercel.admin.message_json import Json
+from tiercel.api.metrics import _connections, _http
 from tiercel.api.routes.outgoing import _row
 from tiercel.server.config import Config, SrmpOptions
 
@@ -301,6 +303,34 @@ class TestAProxy:
                 assert set(proxy.lines) == {b"CONNECT %b:8443 HTTP/1.1" % THERE.encode()}
 
         play(scene)
+
+
+def samples(manager: aio.AsyncEmbeddedQueueManager) -> dict[tuple[str, ...], float]:
+    api: Any = SimpleNamespace(daemon=manager._runtime.daemon)  # type: ignore[attr-defined]
+    metrics = [*_http(api), *_connections(api)]
+    return {(each.name, *each.labels.values()): each.value for metric in metrics for each in metric.samples}
+
+
+def test_the_metrics_tell_what_was_answered(play: Play) -> None:
+    async def scene(world: World) -> None:
+        async with world.machine("A") as here, world.machine("B") as there:
+            queue = await orders(there, quota_kib=0)
+            await here.queue(ORDERS).send(b"1")
+            await until_failed(here, "500")
+            await queue.set_properties(quota_kib=100)
+            await received(queue, 1)
+            await until(lambda: ("tiercel_http_requests_total", "out", "200") in samples(here))
+            ours, theirs = samples(here), samples(there)
+            assert ours["tiercel_http_requests_total", "out", "500"] >= 1
+            assert ours["tiercel_http_requests_total", "out", "200"] == 1
+            assert theirs["tiercel_http_requests_total", "in", "200"] == 1
+            assert ours["tiercel_http_connections", "out"] == theirs["tiercel_http_connections", "in"] == 1
+        async with world.machine("A") as here:
+            await here.queue(ORDERS).send(b"1")
+            await until_failed(here, "refused")
+            assert samples(here)["tiercel_connection_failures_total", "connection_refused"] >= 1
+
+    play(scene)
 
 
 def test_a_name_without_an_address_says_so(play: Play) -> None:

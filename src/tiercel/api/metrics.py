@@ -1,5 +1,6 @@
 """Prometheus metrics of a queue manager."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -62,6 +63,21 @@ METRICS: Final = (
         ("reason",),
         "acknowledgements and transactional messages of other queue managers without evidence",
     ),
+    Described(
+        "tiercel_http_connections", "gauge", ("direction",), "connections that carry messages over HTTP"
+    ),
+    Described(
+        "tiercel_http_requests_total",
+        "counter",
+        ("direction", "status"),
+        "messages over HTTP by the status of the answer: in, answered by us; out, answered by others",
+    ),
+    Described(
+        "tiercel_http_dropped_total",
+        "counter",
+        ("reason",),
+        "messages over HTTP that were answered with 200 and not kept",
+    ),
     Described("tiercel_discards_total", "counter", ("reason",), "messages that ended without being received"),
     Described("tiercel_dead_letters_total", "counter", ("reason",), "messages that became dead letters here"),
     Described("tiercel_commit_seconds", "histogram", (), "duration of commits that change a queue"),
@@ -92,7 +108,7 @@ METRICS: Final = (
         "tiercel_connections_turned_away_total",
         "counter",
         ("interface",),
-        "connections to the API and to remote reading that were refused or evicted, since the start",
+        "connections to the API, remote reading and SRMP that were refused or evicted, since the start",
     ),
     Described("tiercel_build", "info", ("version", "guid", "computer"), "version and identity"),
 )
@@ -172,6 +188,7 @@ def _others(api: "Api", engine: Engine) -> Iterator[Metric]:
     yield _turned_away(api)
     yield _commits(api)
     yield from _connections(api)
+    yield from _http(api)
     manager = engine.queue_manager
     names = {"guid": str(manager.identifier), "computer": manager.computer_name}
     yield InfoMetricFamily(
@@ -230,6 +247,8 @@ def _turned_away(api: "Api") -> Metric:
     if reading is not None:
         family.add_metric(["remote_read"], reading.limits.turned_away)
         family.add_metric(["endpoint_mapper"], reading.mapper_limits.turned_away)
+    if api.daemon is not None and api.daemon.http is not None:
+        family.add_metric(["srmp"], api.daemon.http.guests.turned_away)
     return family  # type: ignore[no-any-return]
 
 
@@ -237,9 +256,11 @@ def _connections(api: "Api") -> Iterator[Metric]:
     failures, open_ones = _family("tiercel_connection_failures_total"), _family("tiercel_connections")
     doubts = _family("tiercel_not_believed_total")
     if api.daemon is not None:
-        for reason, count in sorted(api.daemon.network.failures.items()):
+        http = api.daemon.http
+        of_http = (Counter[str](), Counter[str]()) if http is None else (http.failures, http.protocol.doubts)
+        for reason, count in sorted((api.daemon.network.failures + of_http[0]).items()):
             failures.add_metric([reason], count)
-        for doubt, count in sorted(api.daemon.protocol.doubts.items()):
+        for doubt, count in sorted((Counter(api.daemon.protocol.doubts) + of_http[1]).items()):
             doubts.add_metric([doubt], count)
         sessions = api.daemon.protocol.sessions
         out = sum(each.is_initiator for each in sessions)
@@ -248,3 +269,20 @@ def _connections(api: "Api") -> Iterator[Metric]:
     yield failures
     yield doubts
     yield open_ones
+
+
+def _http(api: "Api") -> Iterator[Metric]:
+    open_ones, requests = _family("tiercel_http_connections"), _family("tiercel_http_requests_total")
+    dropped = _family("tiercel_http_dropped_total")
+    if api.daemon is not None and api.daemon.http is not None:
+        srmp = api.daemon.http.protocol
+        for direction, count in zip(("in", "out"), srmp.connections, strict=True):
+            open_ones.add_metric([direction], count)
+        for direction, statuses in (("in", srmp.statuses), ("out", srmp.answers)):
+            for status, count in sorted(statuses.items()):
+                requests.add_metric([direction, str(status)], count)
+        for reason, count in sorted(srmp.dropped.items()):
+            dropped.add_metric([reason], count)
+    yield open_ones
+    yield requests
+    yield dropped

@@ -100,7 +100,8 @@ class Carriers:
     def check(self, name: FormatName) -> None:
         """Raises when no carrier takes the name; an engine without carriers keeps whatever it is given."""
         if self._registered and self._find(name) is None:
-            problem = f"cannot send: this queue manager has no transport for {_kind(name)} names"
+            off = " ([srmp] is off)" if isinstance(name, DirectFormatName) and name.is_http else ""
+            problem = f"cannot send: this queue manager has no transport for {_kind(name)} names{off}"
             kinds = [kind for carrier in self for kind in carrier.kinds]
             fix = f"use a name of another kind ({', '.join(kinds)})"
             raise UnsupportedFormatNameOperationError(str(name), problem=problem, fix=fix)
