@@ -15,7 +15,7 @@ DATA ?= data
 TARGET ?= test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-remote-read bench-data bench-api bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate mutants fuzz interop docs docs-serve docs-test package lock clean pythons
+.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-remote-read bench-data bench-api bench-srmp bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate mutants fuzz interop docs docs-serve docs-test package lock clean pythons
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -95,6 +95,9 @@ bench-data: $(VENV)/.ready ## measure the data endpoint: rows a second, claims, 
 
 bench-api: $(VENV)/.ready ## measure the HTTP API: what it does a second, and what it takes from port 1801
 	@$(BIN)/python bench/bench_api.py
+
+bench-srmp: $(VENV)/.ready ## measure messages over HTTP, in and out, beside something bare; ARGS="--idle" for what the listener costs port 1801
+	@$(BIN)/python bench/bench_srmp.py $(ARGS)
 
 bench-growth: $(VENV)/.ready ## a backlog of up to a million messages: start, memory, speed
 	@$(BIN)/python bench/bench_engine.py growth 1000 10000 100000 1000000

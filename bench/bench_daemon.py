@@ -89,6 +89,9 @@ class Worker:
             raise result
         return result
 
+    def tell(self, word: str) -> None:
+        self._pipe.send(word)
+
     def join(self) -> Times:
         result = self.wait()
         assert isinstance(result, Times)

@@ -191,11 +191,12 @@ class Arrivals:
 
     def _take_posted_once(self, packet: UserMessage, queue: QueueState, *, has_id: bool) -> Posted:
         """[MC-MQSRM] 3.1.5.1.11; the id is remembered in the commit of the message (SRMP-120)."""
-        if has_id and self.history.is_duplicate(packet.identity):
+        identity = packet.identity if has_id else b""
+        if has_id and self.history.is_duplicate(identity):
             return Posted(Fate.DUPLICATE)
         posted = self._take_posted(packet, queue)
         if has_id and posted.fate is Fate.TAKEN:
-            self.history.remember(packet.identity, recoverable=packet.is_recoverable)
+            self.history.remember(identity, recoverable=packet.is_recoverable)
         return posted
 
     def _take_posted_in_order(self, packet: UserMessage, queue: QueueState, place: Place) -> Posted:

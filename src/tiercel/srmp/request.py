@@ -12,6 +12,7 @@ from tiercel.srmp.queue_urls import host_of, is_url, request_target
 from tiercel.srmp.usual_envelope import read_usual_envelope
 
 _ENVELOPE_TYPES = frozenset({"text/xml", "application/xml"})
+_USUAL_ENVELOPE_TYPE = "text/xml; charset=UTF-8"
 _BODY, _EXTENSION = "body@", "extension@"
 _MULTICAST = "MSMQ:MULTICAST="
 
@@ -60,11 +61,7 @@ def _read(http: HttpRequest) -> SrmpRequest:
 def _of_parts(http: HttpRequest, parts: list[Part], start: str) -> SrmpRequest:
     """Parts are told apart by their Content-Id; the envelope is the first, or the one that `start` names."""
     envelope = _root(parts, start.strip("<>"))
-    media_type, parameters = ContentType.parse(envelope.header("Content-Type") or "text/xml")
-    if media_type not in _ENVELOPE_TYPES:
-        problem = f"of the envelope must be text/xml, not {media_type[:80]!a}"
-        raise DecodeError("Multipart", "Content-Type", envelope.at, problem)
-    _check_charset(parameters)
+    _check_envelope_part(envelope)
     payload: dict[str, Part] = {}
     for part in parts:
         if part is envelope:
@@ -83,6 +80,17 @@ def _read_envelope(part: Part) -> tuple[Envelope, bytes, bytes]:
         return usual
     parsed = read_envelope(part.content, part.at)
     return parsed.envelope, parsed.header.raw, parsed.body.raw
+
+
+def _check_envelope_part(envelope: Part) -> None:
+    content_type = envelope.header("Content-Type") or "text/xml"
+    if content_type == _USUAL_ENVELOPE_TYPE:
+        return
+    media_type, parameters = ContentType.parse(content_type)
+    if media_type not in _ENVELOPE_TYPES:
+        problem = f"of the envelope must be text/xml, not {media_type[:80]!a}"
+        raise DecodeError("Multipart", "Content-Type", envelope.at, problem)
+    _check_charset(parameters)
 
 
 def _root(parts: list[Part], start: str) -> Part:
@@ -139,7 +147,7 @@ def write_srmp(
 
 
 def _envelope_part(document: bytes) -> Part:
-    headers = ("Content-Type", "text/xml; charset=UTF-8"), ("Content-Length", f"{len(document)}")
+    headers = ("Content-Type", _USUAL_ENVELOPE_TYPE), ("Content-Length", f"{len(document)}")
     return Part(headers, document)
 
 

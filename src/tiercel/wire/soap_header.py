@@ -2,15 +2,18 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from struct import Struct
 from typing import Self
 
-from tiercel.wire.structure import Layout, Part, Reader, Structure, encode_text_nul, padding
+from tiercel.wire.structure import Layout, Part, Reader, Structure, decode_text, encode_text_nul, padding
 
 # Not documented; those of the other headers are the hundreds around them.
 ENVELOPE_ID = 400
 COMPOUND_MESSAGE_ID = 500
 HEADER_SECTION = 0x0320
 BODY_SECTION = 0x0384
+
+_SECTION = Struct("<HHI")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,24 @@ class TextSection(Structure):
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
+        return cls._read_usual(reader) or cls._read_any(reader)
+
+    @classmethod
+    def _read_usual(cls, reader: Reader) -> Self | None:
+        """Text with zeros for alignment, in a third of the time: each message over HTTP has three."""
+        data, at = reader.data, reader.at + _SECTION.size
+        if at > reader.end:
+            return None
+        header_id, reserved, length = _SECTION.unpack_from(data, reader.at)
+        end = at + length * 2
+        after = end + (-length * 2 & 3)
+        if after > reader.end or not length or data[end - 2 : after] != bytes(after - end + 2):
+            return None
+        reader.at = after
+        return cls(header_id, reserved, length, decode_text(data[at : end - 2]))
+
+    @classmethod
+    def _read_any(cls, reader: Reader) -> Self:
         header_id, reserved, length = reader.fixed(cls)
         text = reader.text(length * 2, "data") if length else ""
         return cls(header_id, reserved, length, text, reader.padding(length * 2))
@@ -44,7 +65,7 @@ class TextSection(Structure):
 def encode_section(header_id: int, text: str) -> bytes:
     """`TextSection.of(header_id, text).encode()` in a third of the time: each message over HTTP has three."""
     data = encode_text_nul(text)
-    return TextSection.LAYOUT.struct.pack(header_id, 0, len(data) // 2) + data + bytes(-len(data) & 3)
+    return _SECTION.pack(header_id, 0, len(data) // 2) + data + bytes(-len(data) & 3)
 
 
 @dataclass(frozen=True, slots=True)
