@@ -15,9 +15,14 @@ import tempfile
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import chdir, redirect_stdout
+from datetime import UTC, datetime, timedelta
 from io import StringIO
+from ipaddress import ip_address
 from pathlib import Path
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from pyspark.sql import SparkSession
 
 import tiercel
@@ -32,6 +37,7 @@ SHOP, WAREHOUSE = "127.0.0.1", "127.0.0.2"
 USER, PASSWORD, SID = r"EXAMPLE\reader", "a long secret", "S-1-5-21-1-2-3-1001"
 RIGHTS = f"O:{SID}D:(A;;GA;;;{SID})(A;;0x4;;;WD)"  # one account may do everything, everyone may send
 FAR = rf"DIRECT=TCP:{WAREHOUSE}\private$\orders"
+CERTIFICATE, KEY = "certificate.pem", "key.pem"
 PACKET = "tests/vectors/mqqb/frame7_user_message.bin"
 START = Path.cwd()
 TIERCEL = (sys.executable, "-m", "tiercel")
@@ -77,7 +83,9 @@ class Machine:
             f"data = {{ enabled = {is_read_from}, port = {ports[1]} }}\n"
             f"[remote_read]\nenabled = {is_read_from}\nport = {ports[2]}\n"
             'least_level_local = "privacy" # as for readers of other computers\n'
-            '[accounts]\nfile = "accounts"\n[log]\nlevel = "error"\n',
+            '[accounts]\nfile = "accounts"\n[log]\nlevel = "error"\n'
+            f'[srmp]\nenabled = true\nhost = "{host}"\nhttp = false\nhttps_port = {ports[3]}\n'
+            f'tls_certificate = "{CERTIFICATE}"\ntls_key = "{KEY}"\nca = "{CERTIFICATE}"\n',
             "utf-8",
         )
 
@@ -146,8 +154,35 @@ def exchange(warehouse: Machine) -> None:
     show(command("tail", "orders", "--data", "warehouse"))
 
 
+def post(port: int) -> None:
+    say("3. The same over HTTPS, as a sender outside the firewall would do it.")
+    command("create", "notes", "--data", "warehouse", show=False)
+    url = f"DIRECT=HTTPS://{WAREHOUSE}:{port}/msmq/private$/notes"
+    command("send", url, "closed on Monday", "--recoverable", "--data", "shop")
+    command("peek", "notes", "--wait", "30", "--data", "warehouse", show=False)
+    show(command("tail", "notes", "--data", "warehouse"))
+
+
+def certify() -> None:
+    """A certificate that vouches for itself; a real one comes from an authority."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "warehouse")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(WAREHOUSE))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    encoding = serialization.Encoding.PEM
+    form, protection = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    Path(CERTIFICATE).write_bytes(certificate.public_bytes(encoding))
+    Path(KEY).write_bytes(key.private_bytes(encoding, form, protection))
+
+
 def receive_from_afar(port: int) -> None:
-    say(f"3. {USER} receives from another machine, with NTLM and encryption.")
+    say(f"4. {USER} receives from another machine, with NTLM and encryption.")
     with tiercel.connect(WAREHOUSE, user=USER, password=PASSWORD, port=port) as remote:
         message = remote.queue(r"private$\orders").receive(timeout=30)
         print(f"  received: {message.label}, {message.body.decode()}")
@@ -159,7 +194,7 @@ def receive_from_afar(port: int) -> None:
 
 
 def decode() -> None:
-    say("4. A packet from a Windows queue manager, field by field.")
+    say("5. A packet from a Windows queue manager, field by field.")
     with chdir(ROOT):
         lines = command("decode", "--verify", PACKET).splitlines()
     show("\n".join([lines[2], *lines[4:9], "      ...", lines[-1]]))
@@ -194,7 +229,7 @@ def land(spark: SparkSession, port: int) -> None:
 def free_ports() -> list[int]:
     """Port 1801 if it is free on both machines; any free ports for the others."""
     found: list[int] = []
-    for wanted in (1801, 0, 0):
+    for wanted in (1801, 0, 0, 0):
         with socket.socket() as here, socket.socket() as there:
             try:
                 here.bind((SHOP, wanted))
@@ -213,14 +248,16 @@ def tell(spark: "Future[SparkSession]") -> None:
     ports = free_ports()
     shop, warehouse = Machine("shop", SHOP, ports), Machine("warehouse", WAREHOUSE, ports)
     survive()
+    certify()
     warehouse.add_reader()
     warehouse.start()
     shop.start()
     try:
         exchange(warehouse)
+        post(ports[3])
         receive_from_afar(ports[2])
         decode()
-        say("5. Spark loads the remaining orders, and those that the shop sends now, each message once.")
+        say("6. Spark loads the remaining orders, and those that the shop sends now, each message once.")
         send_many(Path("orders.jsonl"))
         while warehouse.count() < MANY + 2:
             time.sleep(0.05)

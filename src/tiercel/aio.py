@@ -144,7 +144,7 @@ class _DaemonRuntime:
 
     @property
     def address(self) -> str | None:
-        return str(self.daemon.endpoints[0])
+        return str(self.daemon.endpoints[0]) if self.daemon.endpoints else None
 
     @property
     def data_endpoint(self) -> str | None:

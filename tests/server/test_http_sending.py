@@ -18,7 +18,7 @@ from tiercel import aio
 from tiercel.admin.message_json import Json
 from tiercel.api.metrics import _connections, _http
 from tiercel.api.routes.outgoing import _row
-from tiercel.server.config import Config, SrmpOptions
+from tiercel.server.config import AccessOptions, Config, SrmpOptions
 
 PATIENCE_S = 60.0  # only a test that fails waits that long
 BOTH = own_address(4), own_address(5)
@@ -44,12 +44,15 @@ class World:
         )
 
     @asynccontextmanager
-    async def machine(self, name: str, **options: Any) -> AsyncIterator[aio.AsyncEmbeddedQueueManager]:
+    async def machine(
+        self, name: str, access: Any = None, **options: Any
+    ) -> AsyncIterator[aio.AsyncEmbeddedQueueManager]:
         host = BOTH["AB".index(name)]
         urls = {"http_url": f"http://{host}:{PORT}"}
         srmp = replace(self.options, host=host, **{**urls, **options})
+        config = Config(srmp=srmp, access=access or AccessOptions())
         manager = await aio.open(
-            self.directory / name, computer_name=name, listen=f"{host}:1801", config=Config(srmp=srmp)
+            self.directory / name, computer_name=name, listen=f"{host}:1801", config=config
         )
         async with manager:
             yield manager
@@ -303,6 +306,25 @@ class TestAProxy:
                 assert set(proxy.lines) == {b"CONNECT %b:8443 HTTP/1.1" % THERE.encode()}
 
         play(scene)
+
+
+@pytest.mark.conformance("SRMP-196", "DMPR-023")
+def test_a_hardened_queue_manager_speaks_http_only(play: Play) -> None:
+    async def scene(world: World) -> None:
+        hardened = AccessOptions(hardened=True)
+        async with world.machine("A", access=hardened) as here, world.machine("B") as there:
+            with pytest.raises(OSError, match="Connect call failed"):
+                await asyncio.open_connection(HERE, 1801)
+            binary = here.queue(rf"DIRECT=TCP:{THERE}\private$\orders")
+            await binary.send(b"locked")
+            assert waiting(here)["state"] == "locked"
+            await here.queue(ORDERS).send(b"1")
+            assert await received(await orders(there), 1) == [b"1"]
+        async with world.machine("A", access=AccessOptions(hardened=False)):
+            _, writer = await asyncio.open_connection(HERE, 1801)
+            writer.close()
+
+    play(scene)
 
 
 def samples(manager: aio.AsyncEmbeddedQueueManager) -> dict[tuple[str, ...], float]:

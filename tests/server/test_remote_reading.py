@@ -384,6 +384,7 @@ def test_all_protocols_serve_one_queue_manager(play: Play) -> None:
     play(scene)
 
 
+@pytest.mark.conformance("DMPR-023")
 def test_a_hardened_queue_manager_answers_no_rpc_from_its_next_start_on(play: Play) -> None:
     async def hardening(daemon: Daemon) -> None:
         await daemon.call(lambda engine: engine.administration.set_properties(hardened_security=True))

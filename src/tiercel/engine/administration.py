@@ -49,8 +49,16 @@ class Administration:
         self._queue_manager.connection_active = True
 
 
-def load_queue_manager(core: Core, identity: Identity) -> QueueManager:
-    """The stored queue manager, or a new one for this computer."""
+def load_queue_manager(core: Core, identity: Identity, *, hardened: bool | None = None) -> QueueManager:
+    """The stored queue manager, or a new one for this computer; `hardened` changes HardenedSecurity."""
+    manager = _load(core, identity)
+    if hardened is not None and hardened != manager.hardened_security:
+        manager.hardened_security = hardened
+        _save(core, manager)
+    return manager
+
+
+def _load(core: Core, identity: Identity) -> QueueManager:
     stored = core.batch.get(Keyspace.META, _QUEUE_MANAGER)
     if stored is not None:
         return _decode(stored)

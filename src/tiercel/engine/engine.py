@@ -70,16 +70,18 @@ class Engine:
         believe_unsigned_senders: bool = False,
         outcome_of: Callable[[UUID], Outcome] | None = None,
         tells_removed: bool = False,
+        hardened: bool | None = None,
     ) -> None:
         """Queue Manager Started ([MS-MQDMPR] 3.1.4.1).
 
         `outcome_of` asks a coordinator how a transaction ended; without it, prepared transactions stay in
-        doubt. With `tells_removed`, every message that leaves its queue is an effect too.
+        doubt. With `tells_removed`, every message that leaves its queue is an effect too. `hardened` sets
+        HardenedSecurity, which counts from the start on; None keeps what is stored.
         """
         core = self._core = Core(store, new_guid, tells_removed=tells_removed)
         core.advance(now)
         restoring.leap(core.batch)
-        manager = self.queue_manager = load_queue_manager(core, identity)
+        manager = self.queue_manager = load_queue_manager(core, identity, hardened=hardened)
         manager.queue_manager_state = QueueManagerState.INITIALIZING
 
         # The order is that of dependence: a part gets those above it.

@@ -121,6 +121,7 @@ class AccessOptions:
     believe_unsigned_senders: bool = False
     only_peers: bool = False
     insecure_nacks: bool | None = None
+    hardened: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

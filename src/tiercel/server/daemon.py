@@ -90,6 +90,7 @@ class Daemon:
                 addresses.own_names(config),
                 everyone_may_send=config.access.everyone_may_send,
                 believe_unsigned_senders=config.access.believe_unsigned_senders,
+                hardened=config.access.hardened,
             ),
         )
         self.protocol = self.transports.binary
@@ -119,7 +120,10 @@ class Daemon:
     async def start(self, sockets: Iterable[socket.socket] = ()) -> None:
         """Listen on the given sockets or the configured address, and start sending the backlog."""
         try:
-            self.endpoints = await self.network.listen(sockets)
+            if self.engine.queue_manager.hardened_security:  # only HTTP ([MS-MQDMPR] 3.1.1.1)
+                log.warning("binary_off", reason="the queue manager is hardened: messages go over HTTP only")
+            else:
+                self.endpoints = await self.network.listen(sockets)
             if self.remote_reading is not None:
                 self.endpoints += await self.remote_reading.listen()
             if self.http is not None:

@@ -50,6 +50,7 @@ class NetworkSettings:
     names: tuple[str, ...] = ()  # names and addresses of this computer
     everyone_may_send: bool = True
     believe_unsigned_senders: bool = False
+    hardened: bool | None = None  # None keeps what is stored
     monotonic_clock: Clock = time.monotonic
 
 
@@ -102,6 +103,7 @@ class Driver:
                 owner=self.owner,
                 everyone_may_send=network is not None and network.everyone_may_send,
                 believe_unsigned_senders=network is not None and network.believe_unsigned_senders,
+                hardened=None if network is None else network.hardened,
             )
             self.node = self._new_node()
         except BaseException:
