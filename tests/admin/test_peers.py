@@ -4,22 +4,16 @@ from uuid import uuid4
 
 import pytest
 
-from binary.nodes import Hand, Net, Qm
+from binary.nodes import Hand, Qm
 from tiercel.admin import peers
 from tiercel.model.errors import InvalidParameterError, MessageNotFoundError
 
 
-@pytest.fixture
-def here() -> Qm:
-    return Net().qm()
-
-
-@pytest.fixture
-def hand(here: Qm) -> Hand:
+@pytest.fixture(autouse=True)
+def known(here: Qm, hand: Hand) -> None:
+    """The peer has sent something."""
     here.create("orders", transactional=True)
-    hand = here.net.hand().call(here)
-    hand.send(hand.transactional(here.name_of("orders"), 1))
-    return hand
+    hand.call(here).send(hand.transactional(here.name_of("orders"), 1))
 
 
 def test_the_list_gives_the_address_where_each_was_last_seen(here: Qm, hand: Hand) -> None:

@@ -12,21 +12,6 @@ DAY = 86_400
 
 
 @pytest.fixture
-def net() -> Net:
-    return Net()
-
-
-@pytest.fixture
-def here(net: Net) -> Qm:
-    return net.qm()
-
-
-@pytest.fixture
-def hand(net: Net) -> Hand:
-    return net.hand()
-
-
-@pytest.fixture
 def queue(here: Qm) -> Box:
     return here.create("orders", transactional=True)
 

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 import tiercel
+from addresses import own_address
+from data.served import until
 
 from .running_verbs import Run
 
@@ -45,6 +47,17 @@ class TestOutgoing:
         assert record["count"] == 1
         assert run.fine("peek", self.FAR).lines[-1] == "    hello"
         run.fine("purge", "--yes", self.FAR)
+
+    def test_why_a_computer_cannot_be_reached(self, run: Run) -> None:
+        """A real connection to a port where nobody listens."""
+        far = rf"DIRECT=TCP:{own_address(7)}\private$\outgoing"
+        run.fine("send", far, "hello")
+
+        def row() -> str:
+            return next(each for each in run.fine("outgoing").lines if each.startswith(far))
+
+        until(lambda: "connection refused" in row())
+        run.fine("purge", "--yes", far)
 
     def test_nothing_to_show(self, run: Run) -> None:
         for verb in ("connections", "transactions", "claims"):
