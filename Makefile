@@ -144,7 +144,7 @@ fuzz: $(VENV)/.ready ## fuzz each parser for SECONDS (60)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/fuzz.lock
 	@for target in $$($(BIN)/python tests/fuzz/targets.py --list); do $(BIN)/python tests/fuzz/targets.py $$target -max_total_time=$(SECONDS) || exit 1; done
 
-interop: $(VENV)/.ready ## let impacket, Samba, Wine and .NET (Mono) read what Tiercel writes; installs them where it can
+interop: $(VENV)/.ready ## let impacket, Samba, Wine, curl, nginx and .NET (Mono) meet Tiercel; installs them where it can
 	@sh tests/interop/prepare.sh $(PYTHON)
 	@TIERCEL_INTEROP=1 $(BIN)/pytest --verbose tests/interop
 

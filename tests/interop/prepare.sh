@@ -15,10 +15,18 @@ if [ ! -e $venv/.ready ] || [ $lock -nt $venv/.ready ]; then
     fi
 fi
 
+# nginx is only unpacked: installed, it would start a server at port 80.
+if ! command -v nginx >/dev/null && [ ! -x build/nginx/usr/sbin/nginx ]; then
+    mkdir -p build/nginx
+    if ! (cd build/nginx && apt-get download -qq nginx && dpkg-deb -x nginx_*.deb . && rm nginx_*.deb) >/dev/null 2>&1; then
+        echo "interop: nginx could not be downloaded from Debian; its tests will be skipped"
+    fi
+fi
+
 # The program that each package is wanted for, and the package of Debian.
 missing=""
 for pair in wine:wine wine:wine64 widl:wine64-tools x86_64-w64-mingw32-gcc:gcc-mingw-w64-x86-64-win32 \
-    ntlm_auth:winbind rpcclient:smbclient; do
+    ntlm_auth:winbind rpcclient:smbclient curl:curl; do
     command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair#*:}"
 done
 [ -n "$missing" ] || exit 0
