@@ -441,6 +441,18 @@ class TestFinalAcks:
         hand.final_ack(packet, RECEIVED)
         assert len(here.discards()) == 1
 
+    @pytest.mark.parametrize("has_copy", [True, False])
+    @pytest.mark.parametrize(("days", "note"), [(5, "; its clock is 5 days ahead of ours"), (-5, "")])
+    def test_a_receiver_whose_clock_is_days_ahead_is_named(
+        self, here: Qm, hand: Hand, box: Box, days: int, note: str, has_copy: bool
+    ) -> None:
+        """One that seems to be behind may have been on its way for days."""
+        packet = self.deliver(box, hand, negative_journaling=has_copy)
+        sent_time = int(here.now) + days * 86_400
+        hand.send(build_final_ack(MessageId(hand.guid, 99), sent_time, TIMED_OUT, packet))
+        (line,) = here.discards()
+        assert line.reason.endswith(f"{TIMED_OUT.meaning}{note}")
+
     @pytest.mark.conformance("MQQB-149")
     def test_those_for_others_are_harmless(self, here: Qm, hand: Hand, box: Box) -> None:
         packet = self.deliver(box, hand, positive_journaling=True)

@@ -123,7 +123,9 @@ def received_means_delivered(patch: pytest.MonkeyPatch) -> Parts:
     """A negative final acknowledgement is taken for a positive one."""
     final_acked = Outgoing.final_acked
 
-    def cheer(self: Outgoing, ack: FinalAckBody, _reason: int, speaker: UUID | None) -> Doubt | None:
+    def cheer(
+        self: Outgoing, ack: FinalAckBody, _reason: int, speaker: UUID | None, _sent_time: int = 0
+    ) -> Doubt | None:
         return final_acked(self, ack, MessageClass.ACK_RECEIVE, speaker)
 
     patch.setattr(Outgoing, "final_acked", cheer)
@@ -165,7 +167,7 @@ def any_acknowledgement_is_believed(patch: pytest.MonkeyPatch) -> Parts:
         return Doubt.STALE if self.queue_of(sequence) is None else None
 
     def believe_final_ack(
-        self: Outgoing, ack: FinalAckBody, code: int, _speaker: UUID | None
+        self: Outgoing, ack: FinalAckBody, code: int, _speaker: UUID | None, _sent_time: int = 0
     ) -> Doubt | None:
         place = self._index.find(ack.message_id)
         queue = None if place is None else self._catalog.by_slot.get(place.slot)

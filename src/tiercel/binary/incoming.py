@@ -158,7 +158,8 @@ class Incoming:
         is_positive = packet.message_class == MessageClass.ACK_RECEIVE
         # A router may refuse a message in its own name, or pass on the refusal of another router (MQQB-190).
         speaker = None if session.is_router and not is_positive else _speaker(session, packet.message)
-        doubt = self._engine.outgoing.final_acked(packet.body, packet.message_class, speaker)
+        sent_time = packet.message.sent_time
+        doubt = self._engine.outgoing.final_acked(packet.body, packet.message_class, speaker, sent_time)
         if doubt is not None:
             self._disbelieve(session, doubt, "FinalAck")
 

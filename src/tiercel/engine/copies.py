@@ -9,7 +9,7 @@ from tiercel.engine.quotas import Quotas
 from tiercel.engine.records import Record
 from tiercel.engine.resolver import Resolver
 from tiercel.engine.waiting import Waiting
-from tiercel.model.codes import MessageClass, message_class
+from tiercel.model.codes import MessageClass, class_meaning, message_class
 from tiercel.model.errors import InsufficientResourcesError, StoreFullError
 from tiercel.model.path_name import PathName, SystemQueue
 from tiercel.wire import user_header
@@ -83,13 +83,16 @@ class Copies:
         if is_asked and reason in _DEAD_LETTERS_OVER_HTTP:
             self._file_dead_letter(packet, record, reason, queue)
 
-    def final(self, queue: QueueState, packet: UserMessage, record: Record, code: int) -> None:
+    def final(
+        self, queue: QueueState, packet: UserMessage, record: Record, code: int, note: str = ""
+    ) -> None:
         """Keeps what its sender asked for of a message that ended at its destination, as the code says."""
         if code == MessageClass.ACK_RECEIVE:
             if packet.flags & user_header.POSITIVE_JOURNALING:
                 self.journal_at_source(packet, record)
             return
-        self._core.ledger.add(str(decode_destination(packet) or queue), packet, message_class(code))
+        name = str(decode_destination(packet) or queue)
+        self._core.ledger.add(name, packet, message_class(code), f"{class_meaning(code)}{note}")
         if packet.flags & user_header.NEGATIVE_JOURNALING:
             self._file_dead_letter(packet, record, code, queue)
 

@@ -131,6 +131,10 @@ class Deadlines:
             return ""
         return f"; its clock is {abs(days)} days {'ahead of' if days > 0 else 'behind'} ours"
 
+    def ahead_note(self, sent_time: int) -> str:
+        """The same for an acknowledgement that may have been on its way for days, and only seem behind."""
+        return self.difference_note(sent_time) if sent_time > self._core.seconds else ""
+
 
 def _deadline(queue: QueueState, packet: UserMessage) -> int | None:
     """When the message expires in this queue; in journals and dead-letter queues never."""

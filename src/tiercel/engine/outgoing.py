@@ -365,11 +365,15 @@ class Outgoing:
         self._index.place(packet, waiting, lookup_id, self.stream(queue).receiver)
         self._count_unread(queue, 1)
 
-    def final_acked(self, ack: FinalAckBody, code: int, speaker: UUID | None) -> Doubt | None:
+    def final_acked(
+        self, ack: FinalAckBody, code: int, speaker: UUID | None, sent_time: int = 0
+    ) -> Doubt | None:
         """Receiving a FinalAck Packet ([MS-MQQB] 3.1.5.7); returns why it is not believed (MQQB-149).
 
         `speaker` is the queue manager that it comes from, None for a router that may speak for anyone.
+        `sent_time` is when the queue manager of the destination says that it was sent.
         """
+        note = self._deadlines.ahead_note(sent_time)
         sequence = encode_tx_sequence_id(ack.tx_sequence_id)
         place = self._index.find(ack.message_id) if ack.source_guid == self._identifier else None
         queue = None if place is None else self._catalog.by_slot.get(place.slot)
@@ -377,7 +381,7 @@ class Outgoing:
         if place is None or queue is None or record is None:
             if not self._ids.was_given(sequence):
                 return Doubt.UNKNOWN_MESSAGE
-            self._refused_after_all(sequence, ack, code, speaker)
+            self._refused_after_all(sequence, ack, code, speaker, note)
             return Doubt.STALE
         packet = UserMessage(record.packet)
         if packet.sequence != (sequence, ack.tx_sequence_number):
@@ -396,10 +400,12 @@ class Outgoing:
         self._index.left(packet)
         if is_ordered and origin is not None:
             self._count_unread(origin, -1)
-        self._delivery.copies.final(queue, packet, record, code)
+        self._delivery.copies.final(queue, packet, record, code, note)
         return None
 
-    def _refused_after_all(self, sequence: int, ack: FinalAckBody, code: int, speaker: UUID | None) -> None:
+    def _refused_after_all(
+        self, sequence: int, ack: FinalAckBody, code: int, speaker: UUID | None, note: str
+    ) -> None:
         """A message that was complete with its OrderAck has no copy here; its end leaves a line."""
         queue = self.queue_of(sequence)
         if not code & NEGATIVE or ack.source_guid != self._identifier:
@@ -410,7 +416,7 @@ class Outgoing:
         ):
             return
         message = MessageId(self._identifier, ack.message_id)
-        self._core.ledger.add_learned("" if queue is None else str(queue), message, code)
+        self._core.ledger.add_learned("" if queue is None else str(queue), message, code, note)
 
     def _count_unread(self, queue: QueueState, change: int) -> None:
         stream = self._streams.get(queue)
