@@ -1,4 +1,4 @@
-"""Message security is not verified yet: what a packet claims about it counts for nothing."""
+"""What a packet claims about its security counts for nothing."""
 
 from dataclasses import replace
 from typing import Any
@@ -35,10 +35,9 @@ def claiming(packet: UserMessage) -> UserMessage:
 
 @pytest.fixture
 def forged(here: Qm, hand: Hand) -> UserMessage:
-    """A message with a garbage signature that says it was verified."""
+    """A message without a signature that says that one was verified."""
     here.create("q")
-    properties = {"signature": b"garbage!" * 8, "sender_id": ADMINISTRATORS.encode()}
-    return claiming(hand.message(here.name_of("q"), b"x", **properties))
+    return claiming(hand.message(here.name_of("q"), b"x", sender_id=ADMINISTRATORS.encode()))
 
 
 class TestSignatures:
@@ -60,6 +59,25 @@ class TestSignatures:
         assert decode_message(served).authentication_level == 0
         assert not served.security_flags & AUTHENTICATED
         assert served.security_data() == forged.security_data()
+
+    @pytest.mark.conformance("MQQB-201")
+    @pytest.mark.parametrize("is_transactional", [False, True])
+    def test_garbage_is_refused(self, here: Qm, hand: Hand, *, is_transactional: bool) -> None:
+        here.set(send_insecure_nacks=True)
+        admin, box = here.create("admin"), here.create("q", transactional=is_transactional)
+        hand.call(here)
+        properties: dict[str, Any] = asking(admin, Acknowledgements.NEG_ARRIVAL)
+        properties |= {"signature": b"garbage!" * 8, "sender_id": ADMINISTRATORS.encode()}
+        if is_transactional:
+            hand.send(hand.transactional(here.name_of("q"), 1, **properties))
+        else:
+            hand.send(hand.message(here.name_of("q"), b"x", **properties))
+        assert box.bodies() == []
+        assert admin.classes() == [MessageClass.NACK_BAD_SIGNATURE]
+        assert here.discarded() == [MessageClass.NACK_BAD_SIGNATURE]
+        if is_transactional:
+            here.net.sleep(1)
+            assert [code for _, code in hand.final_acks] == [MessageClass.NACK_BAD_SIGNATURE]
 
     def test_the_stored_packet_stays_as_it_came(self, here: Qm, hand: Hand, forged: UserMessage) -> None:
         hand.call(here).send(forged)

@@ -68,12 +68,15 @@ def broken_packets(draw: st.DrawFn) -> bytes:
 
 
 def records_of(
-    packets: st.SearchStrategy[bytes], reasons: st.SearchStrategy[int] | None = None
+    packets: st.SearchStrategy[bytes],
+    reasons: st.SearchStrategy[int] | None = None,
+    verdicts: st.SearchStrategy[bytes] | None = None,
 ) -> st.SearchStrategy[bytes]:
     names = st.just("") | wire.names
     numbers = (wire.u32 | st.just(0) for _ in range(4))
     reasons = st.just(0) if reasons is None else reasons
-    return st.builds(Record, packets, *numbers, names, st.booleans(), reasons).map(Record.encode)
+    verdicts = st.just(b"") if verdicts is None else verdicts
+    return st.builds(Record, packets, *numbers, names, st.booleans(), reasons, verdicts).map(Record.encode)
 
 
 @st.composite
@@ -89,6 +92,7 @@ records = st.one_of(
     plain_records,
     records_of(wire.packets),
     records_of(plain_packets(), wire.u16),
+    records_of(plain_packets(), wire.u16, wire.blobs),
     records_of(broken_packets()),
     records_of(st.just(packet())),
     broken_records(),

@@ -19,7 +19,6 @@ SESSIONS = [
 SIZES = [(algorithm, size) for algorithm, sizes in KEY_BYTES.items() for size in sizes]
 
 
-@pytest.mark.conformance("MQQB-209", "DMPR-278")
 @pytest.mark.parametrize("name", SESSIONS)
 def test_bodies_of_cryptoapi(name: str) -> None:
     """The session key is unwrapped, every body decrypted, and encrypted to the same bytes again."""
@@ -35,7 +34,6 @@ def test_bodies_of_cryptoapi(name: str) -> None:
         assert session.decrypt(encrypted) == body
 
 
-@pytest.mark.conformance("MQQB-209")
 @pytest.mark.parametrize(("algorithm", "size"), SIZES)
 @given(body=st.binary(max_size=100))
 def test_round_trips(algorithm: int, size: int, body: bytes) -> None:
@@ -45,7 +43,6 @@ def test_round_trips(algorithm: int, size: int, body: bytes) -> None:
     assert session.decrypt(session.encrypt(body)) == body
 
 
-@pytest.mark.conformance("MQQB-209")
 @pytest.mark.parametrize("case", vectors.load("capi/refused_bodies")["cases"], ids=lambda case: case["what"])
 def test_bodies_that_cryptoapi_refuses(case: dict[str, str]) -> None:
     private = vectors.private_key_of_hex(case["private_key_blob"])

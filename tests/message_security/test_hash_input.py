@@ -56,7 +56,6 @@ DESTINATION = "0e00 4f00 5300 3a00 6100 5c00 7100 0000"
 LIST = f"0300 4f00 5300 3a00 6100 5c00 7100 0000 0100 0000 {WIRE_SOURCE}"
 
 
-@pytest.mark.conformance("DMPR-082")
 @pytest.mark.parametrize(
     ("reading", "expected"),
     [

@@ -64,7 +64,7 @@ class TestKeyBlobs:
 
 
 class TestSignatures:
-    @pytest.mark.conformance("MQQB-202", "DMPR-278")
+    @pytest.mark.conformance("MQQB-202")
     @pytest.mark.parametrize("name", SIGNATURES)
     def test_signatures_of_cryptoapi(self, name: str) -> None:
         """Verified, and made again: PKCS #1 v1.5 always gives the same bytes."""

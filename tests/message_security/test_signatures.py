@@ -214,7 +214,7 @@ class TestMutants:
 class TestSign:
     """[MS-MQQB] 3.1.7.1.4"""
 
-    @pytest.mark.conformance("MQQB-213", "DMPR-082")
+    @pytest.mark.conformance("MQQB-213")
     @pytest.mark.parametrize("level", [SIG10, SIG20])
     def test_our_verifier_accepts_what_we_sign(self, level: AuthenticationLevel) -> None:
         packet = signed(one_destination(), level)

@@ -134,6 +134,8 @@ def test_the_protocol_gets_peers_and_routers() -> None:
         ('[srmp]\ntrusted_proxies = ["x"]', "must be an address or a network"),
         ('[srmp]\naliases = ["a b"]', "must be a name or an address"),
         ('[accounts]\nfile = ""', "must be the name of a file or directory"),
+        ('[security]\ntrust = ""', "must be the name of a file or directory"),
+        ('[security]\nunknown_certificates = "no"', "must be auto or accept or refuse"),
         ('[log]\nlevel = "loud"', "must be debug or info or warning or error"),
         ("limits = 3", r"limits: must be a section, written \[limits\]"),
         ("[limits", "not valid TOML"),

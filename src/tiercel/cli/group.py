@@ -59,6 +59,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "backup": "backup",
         "user": "user",
         "token": "token",
+        "trust": "trust",
         "bench": "bench",
     },
     "Data": {"decode": "decode", "pipeline": "pipeline"},

@@ -15,6 +15,7 @@ from tiercel.columns.schema import BY_NAME, arrow_schema, check_names
 from tiercel.columns.walk import Walk
 from tiercel.engine.claim_records import HEAD_SIZE, split_claimed
 from tiercel.engine.records import decode_record
+from tiercel.message_security.verdict import decode_verdict
 from tiercel.model.errors import DecodeError, StoreDamagedError
 from tiercel.wire.message import decode_message
 from tiercel.wire.user_message import UserMessage
@@ -82,7 +83,8 @@ class StoredRows:
             raw = record.packet
             packet = UserMessage(raw)
             message = decode_message(packet)
-            message.authentication_level = 0  # whatever the packet claims: no signature was verified
+            # Whatever the packet claims: what was verified counts.
+            message.authentication_level = decode_verdict(record.verdict).level
         except (StoreDamagedError, DecodeError) as problem:
             return Row(None, lookup_id, seq, raw=raw, error=str(problem))
         message.arrival_time, message.last_move_time = record.arrival_time, record.last_move_time

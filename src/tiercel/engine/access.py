@@ -4,6 +4,7 @@ from functools import lru_cache
 
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.queue_state import QueueState
+from tiercel.message_security.verifier import Verifier
 from tiercel.model.codes import QueueAccess, QueueAccessMask, SenderIdType
 from tiercel.model.errors import AccessDeniedError, DecodeError
 from tiercel.model.sid import ADMINISTRATORS, ANONYMOUS, EVERYONE, SecurityIdentifier
@@ -26,9 +27,15 @@ _NEEDED_OF_JOURNAL = _NEEDED | {QueueAccess.RECEIVE: QueueAccessMask.RECEIVE_JOU
 
 class Access:
     def __init__(
-        self, catalog: Catalog, *, everyone_may_send: bool = False, believe_unsigned_senders: bool = False
+        self,
+        catalog: Catalog,
+        verifier: Verifier,
+        *,
+        everyone_may_send: bool = False,
+        believe_unsigned_senders: bool = False,
     ) -> None:
         self._catalog = catalog
+        self._verifier = verifier
         self._everyone_may_send = everyone_may_send
         self._believe_unsigned_senders = believe_unsigned_senders
         self._own = encode_guid(catalog.queue_manager.identifier)
@@ -52,12 +59,11 @@ class Access:
                 needed |= mask
         self.check(state, needed, token)
 
-    def may_write(self, state: QueueState, packet: UserMessage) -> bool:
+    def may_write(self, state: QueueState, packet: UserMessage, verified: bytes = b"") -> bool:
         """Whether the sender of a packet may write to the queue ([MS-MQQB] 3.1.5.8.3).
 
-        A message without a SecurityHeader has an anonymous sender, who is checked as well (MQQB T26). No
-        signature is verified yet, so the sender that a SecurityHeader names is only claimed: it counts as
-        anonymous, unless the configuration believes such claims.
+        `verified` is the SID of a verified signature. Everybody else is anonymous, and checked as well (MQQB
+        T26), unless the configuration believes the senders that packets name without proof.
         """
         is_ours = packet.comes_from(self._own) or self._catalog.is_internal(state)
         if state.is_outgoing or is_ours:
@@ -66,6 +72,8 @@ class Access:
         if security is None:
             return False
         sender = packet.sender if self._believe_unsigned_senders else _UNNAMED
+        if verified:
+            sender = SenderIdType.SID, verified
         return _may_write(security, *sender)
 
     def ignores_named_senders(self, state: QueueState) -> bool:
@@ -75,7 +83,7 @@ class Access:
         has no effect on messages from other computers.
         """
         security = state.queue.security
-        if self._believe_unsigned_senders or security is None:
+        if self._believe_unsigned_senders or self._verifier.knows_senders or security is None:
             return False
         return _depends_on_sender(_decode(security), is_open=_may_write(security, *_UNNAMED))
 

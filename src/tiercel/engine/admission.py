@@ -9,6 +9,10 @@ from tiercel.engine.core import Core
 from tiercel.engine.deadlines import Deadlines
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.quotas import Quotas
+from tiercel.engine.records import Record
+from tiercel.message_security.refusal import MessageRefusedError
+from tiercel.message_security.verdict import NOTHING, Verdict
+from tiercel.message_security.verifier import Verifier
 from tiercel.model.codes import MessageClass, QueuePrivacyLevel
 from tiercel.model.errors import (
     ComputerDoesNotSupportEncryptionError,
@@ -19,6 +23,7 @@ from tiercel.model.errors import (
     TransactionUsageError,
 )
 from tiercel.wire.security_header import ENCRYPTED_BODY
+from tiercel.wire.user_header import SECURITY_HEADER
 from tiercel.wire.user_message import UserMessage
 
 _NO_PRIVACY = QueuePrivacyLevel.NONE
@@ -27,11 +32,15 @@ _OPTIONAL_PRIVACY = QueuePrivacyLevel.OPTIONAL
 
 
 class Admission:
-    def __init__(self, core: Core, access: Access, quotas: Quotas, deadlines: Deadlines) -> None:
+    def __init__(
+        self, core: Core, access: Access, quotas: Quotas, deadlines: Deadlines, verifier: Verifier
+    ) -> None:
         self._core = core
         self._access = access
         self._quotas = quotas
         self._deadlines = deadlines
+        self._verifier = verifier
+        self._judged: tuple[UserMessage, Verdict | MessageRefusedError] | None = None
 
     def takes_all(self, queue: QueueState, *, is_transactional: bool) -> bool:
         """Whether the queue takes every such message, so that none needs to be looked at."""
@@ -59,10 +68,10 @@ class Admission:
             return MessageClass.NACK_BAD_ENCRYPTION
         return None
 
-    def check_goal(self, queue: QueueState, packet: UserMessage) -> None:
+    def check_goal(self, queue: QueueState, packet: UserMessage, record: Record) -> None:
         """Raises unless the queue takes a message of another queue of this computer."""
         is_encrypted = bool(packet.security_flags & ENCRYPTED_BODY)
-        reason = self.check_protection(queue, is_signed=False, is_encrypted=is_encrypted)
+        reason = self.check_protection(queue, is_signed=bool(record.verdict), is_encrypted=is_encrypted)
         if reason is not None:
             raise refusal_error(queue, reason)
         self._quotas.check_queue(queue, packet.packet_size)
@@ -93,11 +102,39 @@ class Admission:
     def _unprotected(self, queue: QueueState, packet: UserMessage) -> MessageClass | None:
         if packet.security_flags & ENCRYPTED_BODY:
             return MessageClass.NACK_BAD_ENCRYPTION  # nothing can be decrypted yet, so nobody could read it
-        # No signature is verified yet, so none counts: a queue that demands one refuses (see the README).
-        reason = self.check_protection(queue, is_signed=False, is_encrypted=False)
-        if reason is None and not self._access.may_write(queue, packet):
+        verdict = self._judge(packet)
+        if isinstance(verdict, MessageRefusedError):
+            return verdict.reason
+        reason = self.check_protection(queue, is_signed=verdict.is_authenticated, is_encrypted=False)
+        if reason is None and not self._access.may_write(queue, packet, verdict.sender):
             return MessageClass.NACK_ACCESS_DENIED
         return reason
+
+    # Signatures.
+
+    def verdict(self, packet: UserMessage) -> Verdict:
+        """What is proved about a message that was not refused; stored beside it."""
+        found = self._judge(packet)
+        return NOTHING if isinstance(found, MessageRefusedError) else found
+
+    def detail(self, packet: UserMessage, reason: MessageClass) -> str:
+        """What is wrong with the signature that refused a message, for the log."""
+        found = self._judged[1] if self._judged is not None and self._judged[0] is packet else None
+        return f": {found.why}" if isinstance(found, MessageRefusedError) and found.reason is reason else ""
+
+    def _judge(self, packet: UserMessage) -> Verdict | MessageRefusedError:
+        """The verdict is remembered for one message: it is asked for when checking and when storing it."""
+        if self._judged is None or self._judged[0] is not packet:
+            self._judged = packet, self._verified(packet)
+        return self._judged[1]
+
+    def _verified(self, packet: UserMessage) -> Verdict | MessageRefusedError:
+        if not packet.flags & SECURITY_HEADER:
+            return NOTHING
+        try:
+            return self._verifier.verify(packet, self._core.now)
+        except MessageRefusedError as refusal:
+            return refusal
 
 
 # The error that an application gets where a peer would get the negative class.

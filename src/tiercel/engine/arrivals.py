@@ -27,7 +27,6 @@ from tiercel.engine.peers import Peers
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.queues import Queues
 from tiercel.engine.quotas import Quotas
-from tiercel.engine.records import Record
 from tiercel.model.codes import NEGATIVE, MessageClass
 from tiercel.model.errors import InsufficientResourcesError, StoreFullError
 from tiercel.wire.message import decode_destination
@@ -218,7 +217,7 @@ class Arrivals:
     def _take_posted(self, packet: UserMessage, queue: QueueState) -> Posted:
         reason = self._delivery.refusal(packet, queue)
         if reason is None:
-            self._delivery.accept_one(queue, Record(packet.data, self._core.seconds), packet)
+            self._delivery.accept_one(queue, self._delivery.arrived(packet, queue), packet)
             return Posted(Fate.TAKEN)
         if reason == MessageClass.NACK_Q_EXCEED_QUOTA:  # 200 would lose it (SRMP-016)
             return Posted(Fate.NO_ROOM, f"{queue}: {reason.meaning}")

@@ -165,8 +165,13 @@ class Delivery:
             reason = reason or MessageClass.NACK_BAD_DST_Q
             self.refuse(packet, reason, str(queue or name))
             return reason
-        self.accept_one(queue, Record(packet.data, self._core.seconds), packet)
+        self.accept_one(queue, self.arrived(packet, queue), packet)
         return None
+
+    def arrived(self, packet: UserMessage, queue: QueueState) -> Record:
+        """The record of a message from another queue manager that its queue has not refused."""
+        verdict = b"" if queue.is_outgoing else self._admission.verdict(packet).encode()
+        return Record(packet.data, self._core.seconds, verdict=verdict)
 
     def refusal(self, packet: UserMessage, queue: QueueState | None) -> MessageClass | None:
         """The class with which `arrive` would refuse the message; nothing is changed."""
@@ -178,7 +183,8 @@ class Delivery:
         self, packet: UserMessage, reason: MessageClass, name: str, record: Record | None = None
     ) -> None:
         """A message that never came into its queue; its sender is told as it has asked for."""
-        why = f"{reason.meaning}{self._deadlines.clock_note(packet)}"
+        detail = self._admission.detail(packet, reason)
+        why = f"{reason.meaning}{detail}{self._deadlines.clock_note(packet)}"
         self._core.ledger.add(name, packet, reason, why)
         self._core.effects.append(Refused(name, packet.id, why))
         self._tell_failure(packet, record or Record(packet.data, self._core.seconds), reason)

@@ -45,6 +45,7 @@ from tiercel.engine.resource_manager import Outcome, ResourceManager
 from tiercel.engine.sending import Sending
 from tiercel.engine.stages import Stages
 from tiercel.engine.transactions import Transactions
+from tiercel.message_security.verifier import Verifier
 from tiercel.model.codes import QueueManagerState
 from tiercel.model.errors import OperationCancelledError, ServiceNotAvailableError, StoreFailedError
 from tiercel.model.limits import TIME_TO_REACH_QUEUE_DEFAULT_S
@@ -68,12 +69,14 @@ class Engine:
         long_lived_s: int = TIME_TO_REACH_QUEUE_DEFAULT_S,
         everyone_may_send: bool = True,
         believe_unsigned_senders: bool = False,
+        verifier: Verifier | None = None,
         outcome_of: Callable[[UUID], Outcome] | None = None,
         tells_removed: bool = False,
         hardened: bool | None = None,
     ) -> None:
         """Queue Manager Started ([MS-MQDMPR] 3.1.4.1).
 
+        `verifier` decides which signatures count; by default it knows no sender.
         `outcome_of` asks a coordinator how a transaction ended; without it, prepared transactions stay in
         doubt. With `tells_removed`, every message that leaves its queue is an effect too. `hardened` sets
         HardenedSecurity, which counts from the start on; None keeps what is stored.
@@ -93,14 +96,16 @@ class Engine:
         catalog = self._catalog = Catalog(core, manager)
         self.carriers = Carriers(core)
         resolver = Resolver(catalog, self.carriers, identity)
+        verifier = verifier or Verifier()
         access = Access(
             catalog,
+            verifier,
             everyone_may_send=everyone_may_send,
             believe_unsigned_senders=believe_unsigned_senders,
         )
         self.quotas = Quotas(core, catalog)
         self._deadlines = Deadlines(core)
-        admission = Admission(core, access, self.quotas, self._deadlines)
+        admission = Admission(core, access, self.quotas, self._deadlines, verifier)
         outgoing_index = OutgoingIndex(core, encode_guid(manager.identifier))
         self.delivery = Delivery(
             core,

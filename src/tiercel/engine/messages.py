@@ -1,18 +1,16 @@
 """The properties of a message that come from its record, not from its packet."""
 
 from tiercel.engine.records import Record
-from tiercel.model.codes import AuthenticationLevel
+from tiercel.message_security.verdict import decode_verdict
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
-
-# No signature is verified yet, so it does not matter what a packet claims: its sender should have sent 0.
-_NOT_AUTHENTICATED = AuthenticationLevel.NONE
 
 
 def set_record(message: Message, lookup_id: int, record: Record) -> None:
     """Sets the properties of a message that the queue manager keeps: its place, times and counters."""
     message.lookup_id = lookup_id
-    message.authentication_level = _NOT_AUTHENTICATED
+    # Whatever the packet claims: what was verified counts.
+    message.authentication_level = decode_verdict(record.verdict).level if record.verdict else 0
     message.arrival_time = record.arrival_time
     message.abort_count = record.abort_count
     message.move_count = record.move_count

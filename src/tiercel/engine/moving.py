@@ -54,7 +54,7 @@ class Moving:
         misfit = self._admission.check_transaction(goal, is_transactional=packet.is_transactional)
         if queue.is_outgoing or goal.is_outgoing or misfit is not None:
             return False
-        self._admission.check_goal(goal, packet)
+        self._admission.check_goal(goal, packet, record)
         if packet.is_recoverable:
             self._core.reserve(len(record.packet))
         if record.is_copy:
@@ -83,4 +83,9 @@ class Moving:
 
 def _revived(record: Record, packet: UserMessage, now: int) -> Record:
     """A message again, which expires, is journaled and acknowledged; its time to be received starts anew."""
-    return Record(packet.with_sent_time(now), record.arrival_time, dead_letter_queue=record.dead_letter_queue)
+    return Record(
+        packet.with_sent_time(now),
+        record.arrival_time,
+        dead_letter_queue=record.dead_letter_queue,
+        verdict=record.verdict,
+    )

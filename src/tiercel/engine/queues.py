@@ -163,7 +163,7 @@ class Queues:
         return self._resolver.queue_path(name)
 
     def ignores_named_senders(self, state: QueueState) -> bool:
-        """Whether its access list names senders that it cannot tell apart: no signature is verified yet."""
+        """Whether its access list names senders that it cannot tell apart."""
         return self._access.ignores_named_senders(state)
 
     def is_visible(self, state: QueueState) -> bool:

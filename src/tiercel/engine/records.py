@@ -1,9 +1,10 @@
 """Keys and records of the store: messages, deadlines, counts.
 
-A record of a message is a head, a name and the packet. There are two versions, which differ only in the name:
+A record of a message is a head, a name and the packet. The versions differ only in the name:
 
     1   the dead-letter queue that the sender named, mostly none
     2   the same after two bytes: the class that says why the message is a dead letter
+    3   the same, with the verdict on the signature after the two bytes: its length in one byte, then itself
 """
 
 import struct
@@ -23,6 +24,7 @@ _GLANCE = struct.Struct("<IBBHI")  # the same as far as the time of arrival
 _AFTER_CHECKSUM = struct.Struct("<BBHIIII")
 VERSION = 1
 _WITH_REASON = 2
+_WITH_VERDICT = 3
 _REASON = struct.Struct("<H")
 _MESSAGE_KEY = struct.Struct(">IQ")
 _EXPIRY_KEY = struct.Struct(">QIQ")
@@ -41,11 +43,17 @@ class Record(NamedTuple):
     dead_letter_queue: str = ""
     is_copy: bool = False  # in a journal or dead-letter queue: the message itself has ended elsewhere
     reason: int = 0  # the class that says why it is a dead letter; 0 if it is not one
+    verdict: bytes = b""  # what was proved about its sender; empty if nothing was
 
     def encode(self) -> bytes:
-        packet, arrival, aborts, moves, moved, queue, is_copy, reason = self
+        packet, arrival, aborts, moves, moved, queue, is_copy, reason, verdict = self
         version, name = VERSION, queue.encode()
-        if reason:
+        if verdict:
+            version, name = (
+                _WITH_VERDICT,
+                b"".join((_REASON.pack(reason), bytes((len(verdict),)), verdict, name)),
+            )
+        elif reason:
             version, name = _WITH_REASON, _REASON.pack(reason) + name
         head = _AFTER_CHECKSUM.pack(version, is_copy, len(name), arrival, aborts, moves, moved) + name
         checksum = zlib.crc32(packet, zlib.crc32(head))
@@ -72,11 +80,15 @@ def decode_record(data: bytes) -> Record:
         name = data[_HEAD_SIZE:start].decode() if name_size else ""
         return Record(packet, arrival, aborts, moves, moved, name, bool(is_copy))
     _check_version(version)
-    if name_size < _REASON.size:
+    if name_size < _least_name_size(data, version):
         raise StoreDamagedError("message record", problem="it has no room for its reason", present=name_size)
     (reason,) = _REASON.unpack_from(data, _HEAD_SIZE)
-    name = data[_HEAD_SIZE + _REASON.size : start].decode()
-    return Record(packet, arrival, aborts, moves, moved, name, bool(is_copy), reason)
+    at, verdict = _HEAD_SIZE + _REASON.size, b""
+    if version == _WITH_VERDICT:
+        verdict = data[at + 1 : at + 1 + data[at]]
+        at += 1 + len(verdict)
+    name = data[at:start].decode()
+    return Record(packet, arrival, aborts, moves, moved, name, bool(is_copy), reason, verdict)
 
 
 def glance(data: bytes, at: int = 0) -> tuple[int, int, int | None, int]:
@@ -104,8 +116,15 @@ def stored_packet_size(data: bytes) -> int:
     return rest - name_size if name_size <= rest else rest
 
 
+def _least_name_size(data: bytes, version: int) -> int:
+    if version == _WITH_REASON:
+        return _REASON.size
+    at = _HEAD_SIZE + _REASON.size
+    return _REASON.size + 1 + (data[at] if at < len(data) else 0)
+
+
 def _check_version(version: int) -> None:
-    if version not in {VERSION, _WITH_REASON}:
+    if version not in {VERSION, _WITH_REASON, _WITH_VERDICT}:
         raise StoreDamagedError("message record", problem="its version is unknown", present=version)
 
 

@@ -14,6 +14,7 @@ from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
 from tiercel.engine.records import Record
+from tiercel.message_security.verdict import decode_verdict
 from tiercel.model.codes import QueueFormatType, SectionType
 from tiercel.model.errors import DecodeError
 from tiercel.model.limits import INFINITE, MAX_PACKET_SIZE
@@ -93,7 +94,7 @@ class Address(Structure):
 
 def serve(packet: UserMessage, record: Record, *, subqueue: str = "", address: str = "") -> bytes:
     """The packet for a remote reader; `address` is that of the sending host, "" if unknown."""
-    data = packet.unauthenticated_data()
+    data = packet.with_authentication(decode_verdict(record.verdict).level)
     end = len(data) - len(packet.trailer)
     # Infinite stays infinite (MQRR trap 18).
     expires = min(packet.sent_time + packet.time_to_reach_queue, INFINITE)

@@ -15,6 +15,8 @@ from typing import Any, Final, Self, get_args, get_origin, get_type_hints
 from uuid import UUID
 
 from tiercel.binary.settings import Peer, Settings
+from tiercel.message_security.signatures import DEFAULT_POLICY
+from tiercel.message_security.verifier import VerificationPolicy
 from tiercel.model.errors import MqError, TiercelError
 from tiercel.model.limits import (
     ACK_TIMEOUT_MAX_MS,
@@ -128,6 +130,29 @@ class AccessOptions:
 class AccountOptions:
     file: str = ""
     keytab: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecurityOptions:
+    """The security of messages; that of connections is in other sections."""
+
+    trust: str = ""
+    verify_signatures: bool = True
+    unknown_certificates: str = "auto"
+    external_certificates: bool = False
+    legacy: bool = False
+
+    @property
+    def verification(self) -> VerificationPolicy:
+        return VerificationPolicy(
+            verify_signatures=self.verify_signatures,
+            signatures=DEFAULT_POLICY.with_legacy() if self.legacy else DEFAULT_POLICY,
+            refuse_unknown_certificates=_UNKNOWN_CERTIFICATES[self.unknown_certificates],
+            external_certificates=self.external_certificates,
+        )
+
+
+_UNKNOWN_CERTIFICATES: Final[Mapping[str, bool | None]] = {"auto": None, "accept": False, "refuse": True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,6 +293,7 @@ class Config:
     routing: RoutingOptions = field(default_factory=RoutingOptions)
     access: AccessOptions = field(default_factory=AccessOptions)
     accounts: AccountOptions = field(default_factory=AccountOptions)
+    security: SecurityOptions = field(default_factory=SecurityOptions)
     remote_read: RemoteReadOptions = field(default_factory=RemoteReadOptions)
     srmp: SrmpOptions = field(default_factory=SrmpOptions)
     data: DataOptions = field(default_factory=DataOptions)
@@ -369,6 +395,7 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "remote_read.least_level": _LEVELS,
     "remote_read.least_level_local": _LEVELS,
     "srmp.receipt_token": ("required", "optional"),
+    "security.unknown_certificates": tuple(_UNKNOWN_CERTIFICATES),
     "log.level": ("debug", "info", "warning", "error"),
     "log.format": ("text", "json"),
 }
@@ -531,6 +558,7 @@ _PATHS: Final = frozenset(
         "log.file",
         "accounts.file",
         "accounts.keytab",
+        "security.trust",
         "srmp.tls_certificate",
         "srmp.tls_key",
         "srmp.tls_client_ca",
@@ -653,6 +681,7 @@ _SECTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "routing": _options("routing", RoutingOptions),
     "access": _options("access", AccessOptions),
     "accounts": _options("accounts", AccountOptions),
+    "security": _options("security", SecurityOptions),
     "remote_read": _options("remote_read", RemoteReadOptions),
     "srmp": _options("srmp", SrmpOptions),
     "data": _options("data", DataOptions),

@@ -21,7 +21,7 @@ from tiercel.engine.engine import Engine
 from tiercel.engine.handles import Found, Waiter
 from tiercel.model.errors import MqError, ServiceNotAvailableError, StoreDamagedError, StoreFailedError
 from tiercel.remote_read.service import RemoteReadService
-from tiercel.server import addresses, log
+from tiercel.server import addresses, log, trust_file
 from tiercel.server.config import Config, Endpoint
 from tiercel.server.driver import Driver, NetworkSettings
 from tiercel.server.http_network import HttpNetwork
@@ -91,6 +91,7 @@ class Daemon:
                 everyone_may_send=config.access.everyone_may_send,
                 believe_unsigned_senders=config.access.believe_unsigned_senders,
                 hardened=config.access.hardened,
+                verifier=trust_file.verifier(config.security),
             ),
         )
         self.protocol = self.transports.binary
@@ -190,8 +191,8 @@ class Daemon:
                     "senders_not_verified",
                     queue=queue,
                     reason="its access list names accounts, and senders from other computers cannot prove "
-                    "who they are: all of them count as Everyone and Anonymous. Grant the right to send to "
-                    "Everyone, or set [access] believe_unsigned_senders",
+                    "who they are: all of them count as Everyone and Anonymous. Let them sign and add their "
+                    "certificates to [security] trust, or grant the right to send to Everyone",
                 )
 
     async def stop(self, seconds: float = 2.0) -> None:

@@ -16,6 +16,7 @@ from tiercel.engine.engine import Engine
 from tiercel.engine.handles import OpenQueue, Waiter
 from tiercel.engine.identity import Identity
 from tiercel.engine.transaction import Transaction
+from tiercel.message_security.verifier import Verifier
 from tiercel.model.codes import QueueAccess
 from tiercel.model.errors import (
     IllegalOperationError,
@@ -51,6 +52,7 @@ class NetworkSettings:
     everyone_may_send: bool = True
     believe_unsigned_senders: bool = False
     hardened: bool | None = None  # None keeps what is stored
+    verifier: Verifier | None = None
     monotonic_clock: Clock = time.monotonic
 
 
@@ -104,6 +106,7 @@ class Driver:
                 everyone_may_send=network is not None and network.everyone_may_send,
                 believe_unsigned_senders=network is not None and network.believe_unsigned_senders,
                 hardened=None if network is None else network.hardened,
+                verifier=None if network is None else network.verifier,
             )
             self.node = self._new_node()
         except BaseException:

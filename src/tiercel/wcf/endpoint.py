@@ -61,8 +61,7 @@ class EndpointBase:
         directory: Directory | None = None,
         new_id: Callable[[], UUID] = uuid4,
     ) -> None:
-        """With `authenticated` a service takes only messages whose signature was verified; signatures are not
-        verified yet, so it takes none.
+        """With `authenticated` a service takes only messages whose signature was verified.
 
         `encoding` is binary, text, text-utf-16 or mtom: by default binary, for SOAP 1.1 text.
 

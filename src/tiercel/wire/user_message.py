@@ -38,6 +38,7 @@ from tiercel.wire.security_header import (
     CLAIMS_OF_AUTHENTICATION,
     ENCRYPTED_BODY,
     SENDER_ID_TYPE,
+    SIGNATURE_TYPE_SHIFT,
     SecurityHeader,
 )
 from tiercel.wire.session_header import SessionHeader
@@ -479,11 +480,11 @@ class UserMessage:
         sender, key, signature, certificate, provider = items
         return sender, key, signature, certificate, provider
 
-    def unauthenticated_data(self) -> bytes:
-        """The packet without the flags that say that its signature was verified."""
-        if not self.security_flags & CLAIMS_OF_AUTHENTICATION:
+    def with_authentication(self, level: int) -> bytes:
+        """The packet with the level that was verified in AS, whatever it claims; AU is 0 (DMPR T-15)."""
+        flags = self.security_flags & ~CLAIMS_OF_AUTHENTICATION | level << SIGNATURE_TYPE_SHIFT
+        if flags == self.security_flags or not self.flags & SECURITY_HEADER:
             return self.data
-        flags = self.security_flags & ~CLAIMS_OF_AUTHENTICATION
         at = self._security_at
         return self.data[:at] + flags.to_bytes(2, "little") + self.data[at + 2 :]
 
@@ -496,6 +497,12 @@ class UserMessage:
         size = int.from_bytes(self.data[at + 2 : at + 4], "little")
         start = at + _SECURITY_HEADER_SIZE
         return self.data[at] & SENDER_ID_TYPE, self.data[start : start + size]
+
+    @property
+    def has_signature(self) -> bool:
+        """Whether its SecurityHeader has a signature; nothing is verified."""
+        at = self._security_at + 6  # SignatureSize
+        return bool(self.flags & SECURITY_HEADER) and self.data[at : at + 2] != b"\0\0"
 
     @property
     def is_to_be_encrypted(self) -> bool:

@@ -1,0 +1,109 @@
+"""The trust store of a daemon: edited while it runs, and refused if others may change it."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from message_security.signing import certificate, signed, trust
+from tiercel.engine.engine import Engine
+from tiercel.message_security.refusal import MessageRefusedError
+from tiercel.message_security.verdict import NOTHING
+from tiercel.model.codes import HashAlgorithm, MessageClass
+from tiercel.model.format_name import DirectFormatName
+from tiercel.model.identifiers import MessageId
+from tiercel.model.message import Message
+from tiercel.model.path_name import PathName
+from tiercel.model.sid import SecurityIdentifier
+from tiercel.server import trust_file
+from tiercel.server.config import SecurityOptions
+from tiercel.server.daemon import Daemon
+from tiercel.wire.user_message import UserMessage
+
+from .scripted import configured
+
+ALICE = SecurityIdentifier.parse("S-1-5-21-1-2-3-1001")
+
+
+def packet(**properties: Any) -> UserMessage:
+    name = DirectFormatName.from_wire(r"OS:here\private$\q")
+    message = Message(b"body", id=MessageId(UUID(int=1), 1), destination_queue=name, **properties)
+    message.sender_id = ALICE.encode()
+    message.sent_time = int(time.time())
+    return signed(message, "alice")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    found = tmp_path / "trust"
+    trust_file.change(found, lambda _: trust(alice=ALICE), create=True)
+    return found
+
+
+def test_an_edited_file_counts_with_the_next_message(path: Path) -> None:
+    verifier = trust_file.verifier(SecurityOptions(trust=str(path)))
+    assert verifier.verify(packet(), 1).sender == ALICE.encode()
+    trust_file.change(path, lambda known: known.without("alice"))
+    assert verifier.verify(packet(), 1) is NOTHING
+
+
+def test_a_file_that_others_may_change_is_not_used(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path.chmod(0o620)
+    verifier = trust_file.verifier(SecurityOptions(trust=str(path)))
+    assert verifier.verify(packet(), 1) is NOTHING
+    (line,) = [str(vars(each)) for each in caplog.records if each.message == "trust_unusable"]
+    assert "chmod 600" in line
+
+
+def test_without_a_file_nobody_is_known() -> None:
+    assert trust_file.verifier(SecurityOptions()).verify(packet(), 1) is NOTHING
+
+
+@pytest.mark.parametrize(("choice", "refuses"), [("auto", False), ("accept", False), ("refuse", True)])
+def test_unknown_certificates(choice: str, refuses: bool) -> None:
+    verifier = trust_file.verifier(SecurityOptions(unknown_certificates=choice))
+    if refuses:
+        with pytest.raises(MessageRefusedError, match="not in the trust store"):
+            verifier.verify(packet(), 1)
+    else:
+        assert verifier.verify(packet(), 1) is NOTHING
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_old_algorithms(path: Path, legacy: bool) -> None:
+    verifier = trust_file.verifier(SecurityOptions(trust=str(path), legacy=legacy))
+    old = packet(hash_algorithm=HashAlgorithm.MD5)
+    if legacy:
+        assert verifier.verify(old, 1).is_authenticated
+    else:
+        with pytest.raises(MessageRefusedError, match="hash algorithm 0x8003"):
+            verifier.verify(old, 1)
+
+
+def test_a_daemon_takes_what_its_trust_store_knows(tmp_path: Path, path: Path) -> None:
+    """A queue that demands authentication, before and after the sender is removed."""
+
+    async def main() -> list[MessageClass | None]:
+        async with Daemon(configured(tmp_path, security={"trust": str(path)})) as daemon:
+            queue = PathName.parse(r".\private$\q")
+            await daemon.call(
+                lambda engine: engine.queues.create(queue, daemon.driver.owner, authentication=True)
+            )
+
+            def arrive(engine: Engine) -> MessageClass | None:
+                state = next(each for each in engine.queues.all() if "private$\\q" in str(each))
+                return engine.delivery.arrive(packet(), state)
+
+            first = await daemon.call(arrive)
+            trust_file.change(path, lambda known: known.without("alice"))
+            return [first, await daemon.call(arrive)]
+
+    assert asyncio.run(main()) == [None, MessageClass.NACK_BAD_SIGNATURE]
+
+
+def test_the_file_has_the_certificate_and_its_sid(path: Path) -> None:
+    (entry,) = trust_file.read(path)
+    assert (entry.name, entry.sid, entry.certificate.der) == ("alice", ALICE, certificate("alice"))
