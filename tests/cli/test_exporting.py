@@ -66,6 +66,21 @@ def test_a_file_that_cannot_be_written(run: Run, queue: str, tmp_path: Path) -> 
     assert line == f"tiercel export: {tmp_path}/none/file: No such file or directory\n"
 
 
+def test_a_terminal_is_shown_no_control_characters(
+    run: Run, new_queue: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C1, and a character that reverses what follows; the values stay the same."""
+    queue, label = new_queue(), "a\x9b31mb\u202ec"
+    run.fine("send", queue, "hello", "--label", label)
+    plain = run.fine("export", queue).out
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    shown = run.fine("export", queue).out
+    assert r"a\u009b31mb\u202ec" in shown
+    assert not set("\x9b\u202e") & set(shown)
+    assert json.loads(shown) == json.loads(plain)
+    assert json.loads(shown)["label"] == label
+
+
 class TestRefused:
     """The whole file is looked at before anything is sent."""
 

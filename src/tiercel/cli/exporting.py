@@ -13,6 +13,7 @@ from typing import IO, Annotated, Any, Final
 
 import typer
 
+from tiercel.cli.clean_text import clean_json
 from tiercel.cli.completion import QueueName
 from tiercel.cli.connection import queue_path
 from tiercel.cli.context import Context, connected
@@ -58,16 +59,22 @@ def export(
 ) -> None:
     """Print all messages of a queue with all properties, one JSON object per line."""
     total = context.api.get(queue_path(queue))["count"]
+    is_shown = out is None and sys.stdout.isatty()
     with _sink(out) as sink, bar(f"export {queue}", total) as advance:
         count = 0
         options = {"decode": True} if decode else {}
         for lines in context.api.raw_lines(queue_path(queue, "messages"), **options):
-            sink.write(lines)
+            sink.write(_shown(lines) if is_shown else lines)
             count += lines.count(b"\n")
             advance(lines.count(b"\n"))
         sink.flush()
     if out is not None:
         note(f"{out}: {plural(count, 'message')} of {queue}")
+
+
+def _shown(lines: bytes) -> bytes:
+    """The same values without characters that a terminal would obey."""
+    return "\n".join(map(clean_json, lines.decode().split("\n"))).encode()
 
 
 @contextmanager

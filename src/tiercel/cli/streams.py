@@ -21,6 +21,9 @@ them once. A stream that cannot go on has a reason in the last column.
 `reset` forgets how far a sender has come with its messages to a queue. The next message of the sender is
 accepted, even one that it has sent before: use it only if the sender is blocked.
 
+An outgoing stream that is blocked is reset at the other computer, which keeps count of it. To give up its
+messages instead, purge the outgoing queue.
+
 Examples:
 
     tiercel streams
