@@ -87,6 +87,15 @@ def test_a_request_cut_in_its_head(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "packet 2 at 0x05dd: cut after 10 bytes of a request" in capsys.readouterr().err
 
 
+def test_garbage_after_a_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "connection"
+    file.write_bytes(load("02_msmq_element") + b"garbage\r\n\r\n")
+    assert decode("--summary", file) == 1
+    captured = capsys.readouterr()
+    assert "#1 at 0x0000  SRMP user message" in captured.out
+    assert "packet 2 at 0x05dd: HttpRequest.head" in captured.err
+
+
 def test_a_response_is_no_request(capsys: pytest.CaptureFixture[str]) -> None:
     assert decode(VECTORS / "03b_response.http") == 1
     assert "HTTP responses are not listed" in capsys.readouterr().err

@@ -175,7 +175,9 @@ def _read_requests(
         except DecodeError as error:
             yield _problem(place, error)
         data, at = data[size:], at + size
-    if not parser.is_idle:
+    if parser.problem is not None:
+        yield _problem(Place(stream, next(numbers), at), parser.problem)
+    elif not parser.is_idle:
         yield Problem(Place(stream, next(numbers), at), f"cut after {end - at} bytes of a request")
 
 

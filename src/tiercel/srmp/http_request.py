@@ -46,22 +46,29 @@ class RequestParser:
         self._parser = httptools.HttpRequestParser(self)
         self._head_max = head_max
         self._body_max = body_max
-        self._problem: DecodeError | None = None
+        self.problem: DecodeError | None = None  # of what follows the requests that were given
+        self._refusal: DecodeError | None = None
         self._complete: list[HttpRequest] = []
         self._fed = 0  # bytes of a head that is not complete
         self._clear()
         self.is_idle = True  # whether no request has begun to arrive
 
     def receive(self, data: bytes) -> list[HttpRequest]:
-        """The requests that these bytes complete; after a DecodeError the connection must be closed."""
+        """The requests that these bytes complete.
+
+        After a DecodeError, or with a `problem`, the connection must be closed.
+        """
         self._fed += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as problem:
-            raise self._problem or _malformed("head", str(problem)) from None
-        if self.head is None and self._fed > self._head_max:
-            raise _malformed("head", f"has more than {self._head_max} bytes")
+            self.problem = self._refusal or _malformed("head", str(problem))
+        else:
+            if self.head is None and self._fed > self._head_max:
+                self.problem = _malformed("head", f"has more than {self._head_max} bytes")
         complete, self._complete = self._complete, []
+        if self.problem is not None and not complete:
+            raise self.problem
         return complete
 
     @property
@@ -121,13 +128,16 @@ class RequestParser:
 
     def _refuse(self, field: str, problem: str) -> None:
         """Keep the error: httptools reports only that a callback failed."""
-        self._problem = _malformed(field, problem)
-        raise self._problem
+        self._refusal = _malformed(field, problem)
+        raise self._refusal
 
 
 def read_http_request(data: bytes) -> HttpRequest:
     """The one request that `data` holds."""
-    requests = RequestParser().receive(data)
+    parser = RequestParser()
+    requests = parser.receive(data)
+    if parser.problem is not None:
+        raise parser.problem
     if len(requests) != 1:
         problem = f"{len(requests)} requests instead of one" if requests else "the request is cut short"
         raise DecodeError("HttpRequest", "body", len(data), problem)

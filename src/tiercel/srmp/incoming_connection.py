@@ -51,6 +51,9 @@ class IncomingConnection:
             self._respond(self._answer(request), close=not _keeps_alive(request.head))
             if self._is_closed:
                 return
+        if self._parser.problem is not None:
+            self._respond(Answer(HTTPStatus.BAD_REQUEST, str(self._parser.problem)), close=True)
+            return
         if self._parser.expects_continue and not self._is_continued:
             self._continue()
         if requests or was_idle:  # the time of a request does not begin anew with each of its bytes
