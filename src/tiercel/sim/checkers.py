@@ -109,7 +109,7 @@ class Invariants:
     def _collect(self, machine: Machine) -> None:
         for data in machine.store.spaces[Keyspace.DISCARDS].values():
             line = Discard(**json.loads(data))
-            if _is_no_evidence(line):
+            if _is_no_evidence(line) or self._is_of_a_receipt(line):
                 continue
             if machine.was_short and not line.label:
                 self._ledgers_name_all = self._ledgers_name_all and bool(line.message_id)
@@ -123,6 +123,13 @@ class Invariants:
                 self._file_acknowledgement(machine, state, packet)
             else:
                 self._file(machine, state, lookup_id, packet.label)
+
+    def _is_of_a_receipt(self, line: Discard) -> bool:
+        """Receipts over HTTP have the labels of the messages that they speak of."""
+        sent = self._sent_messages.all.get(line.label)
+        if sent is None or sent.id is None:  # published ones are not known by id, and ask for no receipts
+            return False
+        return sent.is_over_http and line.message_id != str(sent.id)
 
     def _file(self, machine: Machine, state: QueueState, lookup_id: int, label: str) -> None:
         evidence, sent = self._evidence[label], self._sent_messages.all.get(label)

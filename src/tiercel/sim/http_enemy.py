@@ -14,6 +14,7 @@ from tiercel.model.codes import Acknowledgements, DeliveryGuarantee, MessageClas
 from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId, TxSequenceId
 from tiercel.model.message import Message
+from tiercel.sim.checkers import contents
 from tiercel.sim.enemy import ADDRESS, EnemyOptions
 from tiercel.sim.http_port import HttpPort
 from tiercel.sim.machine import Machine
@@ -27,7 +28,9 @@ from tiercel.srmp.message import envelope_of
 from tiercel.srmp.receipts import Stamp, final_stream_receipt, stream_receipt
 from tiercel.srmp.request import write_srmp
 from tiercel.srmp.values import StreamId
+from tiercel.wire.message import decode_message
 from tiercel.wire.structure import decode_tx_sequence_id
+from tiercel.wire.user_message import UserMessage
 
 _DAY = 86_400
 _MESSAGE_IDS = 60  # those that come early in a world
@@ -79,7 +82,7 @@ class HttpEnemy:
         if self._is_over or not victim.is_up:
             return
         tricks: list[Callable[[Machine], Iterator[bytes]]] = [
-            self._stream_receipts,
+            *[self._stream_receipts] * 4,  # most are too early or too late to do any harm
             self._final_receipts,
             self._gaps,
             self._old_streams,
@@ -106,13 +109,12 @@ class HttpEnemy:
 
     def _final_receipts(self, victim: Machine) -> Iterator[bytes]:
         to = f"http://{victim.name}/MSMQ/PRIVATE$/order_queue${self._token()}"
-        for stream_id, sent in self._streams(victim):
-            for number in range(1, _MESSAGE_IDS):
-                ended = self._message(victim, Kind.TRANSACTIONAL, "orders", foreign_id=False)
-                ended.id = MessageId(_guid(victim), number)
-                ended.tx_sequence_id = stream_id.sequence
-                ended.tx_sequence_number = self._random.randint(1, max(sent, 1))
-                original = envelope_of(ended, stream_sender=stream_id.sender)
+        for _, _, record in contents(victim):
+            packet = UserMessage(record.packet)
+            if packet.is_transactional and packet.source_queue_manager == _guid(victim):
+                ended = decode_message(packet)
+                ended.destination_queue = _queue(victim, "orders")
+                original = envelope_of(ended, stream_sender=_guid(victim))
                 end, now = self._random.choice(_ENDS), int(victim.wall_clock())
                 yield _request(final_stream_receipt(original, to, end, now, self._stamp(victim)))
 
@@ -208,7 +210,7 @@ class HttpEnemy:
     def _machines(self) -> list[Machine]:
         return [port.machine for port in self._ports if port.is_up]
 
-    def _message(self, victim: Machine, kind: Kind, queue: str, *, foreign_id: bool = True) -> Message:
+    def _message(self, victim: Machine, kind: Kind, queue: str) -> Message:
         label = f"X{len(self._sent_messages.foreign) + 1}"
         self._sent_messages.foreign[label] = foreign(label, kind, victim, queue)
         is_recoverable = kind is not Kind.EXPRESS
@@ -216,11 +218,10 @@ class HttpEnemy:
             label.encode(),
             label=label,
             delivery=DeliveryGuarantee.RECOVERABLE if is_recoverable else DeliveryGuarantee.EXPRESS,
-            destination_queue=FormatName.parse(f"DIRECT=HTTP://{victim.name}/msmq/private$/{queue}"),
+            destination_queue=_queue(victim, queue),
         )
         message.sent_time = int(victim.wall_clock())
-        if foreign_id:
-            message.id = self._message_id()
+        message.id = self._message_id()
         return message
 
     def _message_id(self) -> MessageId:
@@ -230,6 +231,10 @@ class HttpEnemy:
 
 def _guid(machine: Machine) -> UUID:
     return installed(NAMES.index(machine.name))[0]
+
+
+def _queue(machine: Machine, queue: str) -> FormatName:
+    return FormatName.parse(f"DIRECT=HTTP://{machine.name}/msmq/private$/{queue}")
 
 
 def _request(envelope: Envelope, body: bytes = b"") -> bytes:

@@ -15,7 +15,7 @@ from tiercel.sim.consumers import Consumers
 from tiercel.sim.enemy import Enemy, EnemyOptions
 from tiercel.sim.faults import FaultOptions, Faults
 from tiercel.sim.http_enemy import HttpEnemy
-from tiercel.sim.http_links import HttpLinks
+from tiercel.sim.http_links import HttpLinks, Routing
 from tiercel.sim.http_port import HttpPort, Proxies
 from tiercel.sim.machine import Machine, Parts
 from tiercel.sim.network import Network
@@ -94,6 +94,7 @@ class World:
         self._has_enemies = enemies
         self._has_http = http
         self._proxies = Proxies()
+        self.links = HttpLinks()
         self.schedule = Schedule()
         self.trace = Trace(self.schedule, listener)
         self.sent_messages = SentMessages()
@@ -127,9 +128,7 @@ class World:
         if not topology.is_routed and not parts.forms and random.random() < 0.15:
             self._hide(random.randrange(len(self.machines)))
         if http:
-            workload.http = self._open_http_ports()
-            self.network.strays = False  # another computer answers 400, which is final
-            faults.leaps_s = (-700_000.0, 700_000.0)  # a stream is forgotten after half a year
+            self._add_http(workload, faults)
         self._duration = duration
         self._drains = random.random() < 0.7
         self._drains_after_s = random.choice((0.0, 0.0, 0.0, 0.0, 3 * 86400.0))
@@ -171,8 +170,19 @@ class World:
         self.network.add(machine, name, f"{name}.example")
         return machine
 
-    def _open_http_ports(self) -> HttpLinks:
+    def _add_http(self, workload: WorkloadOptions, faults: FaultOptions) -> None:
         random = self._random("http")
+        self.links = workload.http = self._open_http_ports(random)
+        workload.actions = random.choice((12, 20, 40, 60))
+        workload.local = 0.05
+        workload.weights |= {"transact": 50}
+        workload.expiring = random.choice((0.0, 0.2, 0.5))  # gaps in streams, and streams without a beginning
+        workload.router_purges = random.choice((0, 2, 5)) if self.links.routing is Routing.FORWARD else 0
+        faults.weights |= {"full": 6, "throttle": 6, "slow_disk": 8}  # answers with 500, and late ones
+        faults.leaps_s = (-700_000.0, 700_000.0)  # a stream is forgotten after half a year
+        self.network.strays = False  # another computer answers 400, which is final
+
+    def _open_http_ports(self, random: Random) -> HttpLinks:
         machines = [machine for machine in self.machines if not machine.is_hidden]
         names = [machine.name for machine in machines]
         links, common = http_links.choose(random, names), http_links.settings(random)

@@ -528,13 +528,20 @@ class Workload:
 
         The sender is not told. What follows leaves a gap in its stream until it sends the stream again.
         """
-        routers = [machine for machine in self._machines if machine.settings.routing_server and machine.is_up]
+        routers = [
+            machine
+            for machine in self._machines
+            if machine.is_up
+            and (machine.settings.routing_server or machine.name == self._options.http.router)
+        ]
         found = [
             (router, state, sent)
             for router in routers
             for state in outgoing_queues(router)
             for sent in self._sent_messages.all.values()
-            if sent.is_transactional and sent.source is not router and sent.name == state.queue.label
+            if sent.is_transactional
+            and sent.source is not router
+            and sent.name.casefold() == state.queue.label.casefold()
         ]
         if not found:
             return
