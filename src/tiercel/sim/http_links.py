@@ -27,7 +27,11 @@ class HttpLinks:
         return (source, target) in self.pairs
 
     def is_routed(self, source: str, target: str) -> bool:
-        return self.routing is not Routing.NONE and self.router not in {source, target}
+        return (
+            self.routing is not Routing.NONE
+            and self.has(source, target)
+            and self.router not in {source, target}
+        )
 
     def url(self, source: str, target: str, queue: str) -> str:
         """The URL by which one machine sends to a queue of another."""

@@ -179,6 +179,9 @@ class World:
         workload.expiring = random.choice((0.0, 0.2, 0.5))  # gaps in streams, and streams without a beginning
         workload.router_purges = random.choice((0, 2, 5)) if self.links.routing is Routing.FORWARD else 0
         faults.weights |= {"full": 6, "throttle": 6, "slow_disk": 8}  # answers with 500, and late ones
+        faults.leaps &= (
+            self.links.routing is Routing.NONE
+        )  # what a router has when it expires is not sent again
         faults.leaps_s = (-700_000.0, 700_000.0)  # a stream is forgotten after half a year
         self.network.strays = False  # another computer answers 400, which is final
 
