@@ -1,9 +1,9 @@
 """A hostile client over HTTP: it knows everything but the tokens of receipts URLs, and posts lies.
 
 GUIDs, names and message ids are public or easy to guess, and so that nothing depends on it, this client also
-knows the ids of the streams that the machines are sending. Anyone who may post can begin a new stream in the
-name of another machine, and the promise to that machine ends there: only machines that accept their peers
-alone (`only_peers`) meet such requests.
+knows the ids of the streams that the machines are sending. Anyone can begin a new stream in the name of
+another machine, and the promise to that machine ends there: only machines that pin the GUIDs of the others
+(`[[peers]]`) meet such requests.
 """
 
 from collections.abc import Callable, Iterator
@@ -62,12 +62,6 @@ class HttpEnemy:
         self._options = options
         self._guid = UUID(int=random.getrandbits(128), version=4)
         self._is_over = False
-        if options.is_pinned:
-            for port in ports:
-                port.is_welcome = self._is_peer
-
-    def _is_peer(self, address: str) -> bool:
-        return any(address in port.addresses for port in self._ports)
 
     def plan(self) -> None:
         for _ in range(self._options.count):

@@ -53,7 +53,6 @@ class HttpPort:
         self.machine = machine
         self.settings = settings
         self.ends: dict[int, End] = {}
-        self.is_welcome: Callable[[str], bool] = lambda _address: True
         self.srmp: SrmpProtocol
         self._redirections = redirections
         self._proxies = proxies
@@ -98,16 +97,13 @@ class HttpPort:
 
     def attach(self) -> None:
         """A start of the machine, before its first batch."""
-        self.srmp = SrmpProtocol(self.machine.engine, self.settings, self.is_welcome)
-        self.machine.node.attach(self.srmp, self._perform)
+        machine = self.machine
+        self.srmp = machine.transports.add_srmp(machine.node, self.settings, self._perform)
 
     def start(self) -> None:
         """In the first batch."""
         if self.srmp.redirections.current != self._redirections:
             self.srmp.redirections.change(self._redirections)
-
-    def stop(self) -> None:
-        self.srmp.stop()
 
     # Actions.
 

@@ -198,8 +198,6 @@ class Machine:
         self._trace(self.name, "stops")
         self.node.begin()
         self.transports.stop()
-        if self.http is not None:
-            self.http.stop()
         self._commit()
         self.engine.stop()
         self._end(is_silent=False)

@@ -173,6 +173,10 @@ class World:
     def _add_http(self, workload: WorkloadOptions, faults: FaultOptions) -> None:
         random = self._random("http")
         self.links = workload.http = self._open_http_ports(random)
+        if self.links.router:
+            for machine in self.machines:
+                routers = (*(machine.settings.in_routing_servers or ()), self.links.router.lower())
+                machine.settings = replace(machine.settings, in_routing_servers=routers)
         workload.actions = random.choice((12, 20, 40, 60))
         workload.local = 0.05
         workload.weights |= {"transact": 50}
@@ -221,7 +225,7 @@ class World:
         )
 
     def _http_enemy(self, options: EnemyOptions) -> HttpEnemy:
-        """The same hostile computer; `is_pinned` means that only peers may post."""
+        """The same hostile computer."""
         return HttpEnemy(
             [machine.http for machine in self.machines if machine.http is not None],
             self.schedule,
