@@ -2,12 +2,11 @@
 
 import asyncio
 import socket
-import ssl
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -16,6 +15,7 @@ from uvicorn.protocols.utils import get_remote_addr
 
 from tiercel.server import log
 from tiercel.server.connection_limits import ConnectionLimits, Standing
+from tiercel.server.tls import TlsHandshake
 
 _STOP_S: Final = 2  # grace period for requests in progress
 _IDLE_S: Final = 75  # longer than clients keep idle connections, so that the client closes first
@@ -34,12 +34,16 @@ class Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """With TLS, the limits apply before the handshake: asyncio would keep any number of half ones."""
+        """With TLS, the limits apply before the handshake."""
         context, self.config.ssl = self.config.ssl, None
         if context is not None:
             plain: Any = self.config.http_protocol_class
-            encrypted: Any = lambda **options: TlsConnection(plain(**options), context)  # noqa: E731  # in place of a class
-            self.config.http_protocol_class = encrypted
+
+            def encrypted(**options: Any) -> TlsHandshake:
+                http: PunctualHttp = plain(**options)
+                return TlsHandshake(http, context, http.headers_s)
+
+            self.config.http_protocol_class = encrypted  # type: ignore[assignment]  # it is called, as a class would be
         await super().startup(sockets)
 
 
@@ -132,6 +136,9 @@ class PunctualHttp(HttpToolsProtocol):
         assert self._socket is not None
         self._socket.abort()
 
+    def handshake_failed(self, reason: str) -> None:
+        _report_invalid(reason)
+
     def data_received(self, data: bytes) -> None:
         if self._early is not None:
             self._early.append(data)
@@ -180,41 +187,6 @@ class PunctualHttp(HttpToolsProtocol):
         if self._hangs_up is not None:
             self._hangs_up.cancel()
             self._hangs_up = None
-
-
-class TlsConnection(asyncio.Protocol):
-    """The TLS handshake of a connection, which has the same deadline as the headers."""
-
-    def __init__(self, http: PunctualHttp, context: ssl.SSLContext) -> None:
-        self._http = http
-        self._context = context
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-        self._transport.pause_reading()  # until the handshake begins
-        if self._http.is_admitted(self._transport):
-            self._task = asyncio.get_running_loop().create_task(self._shake_hands())
-        else:
-            self._transport.abort()
-
-    async def _shake_hands(self) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            encrypted = await loop.start_tls(
-                self._transport,
-                self._http,
-                self._context,
-                server_side=True,
-                ssl_handshake_timeout=self._http.headers_s,
-            )
-        except OSError as problem:  # also what is not TLS, and a time-out
-            _report_invalid(f"no TLS handshake: {type(problem).__name__}")
-            self._transport.abort()
-            encrypted = None
-        if encrypted is None:
-            self._http.connection_lost(None)
-        else:
-            self._http.connection_made(encrypted)
 
 
 class LocalHttp(PunctualHttp):
