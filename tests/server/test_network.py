@@ -18,7 +18,6 @@ import pytest
 
 from tiercel.binary.actions import Action, Close, Dial, Resolve, SendDatagram, SessionEvent, Write
 from tiercel.model.codes import ConnectionStatus
-from tiercel.server.addresses import source_address
 from tiercel.server.config import Endpoint
 from tiercel.server.daemon import Daemon
 
@@ -414,11 +413,6 @@ class TestDial:
                 assert ("disconnected", 79) not in protocol.inputs
 
         play(scene)
-
-    def test_from_loopback_to_elsewhere_does_not_bind(self) -> None:
-        assert source_address("127.0.0.1", "192.0.2.1") is None
-        assert source_address("127.0.0.1", "127.0.0.9") == ("127.0.0.1", 0)
-        assert source_address("127.0.0.1", "::1") is None
 
 
 class TestResolve:

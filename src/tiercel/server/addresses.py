@@ -16,16 +16,19 @@ _MAX_INTERFACES: Final = 4096
 
 
 def own_names(config: Config) -> tuple[str, ...]:
-    """The configured names and the listening address; every local address if that is a wildcard."""
-    host = config.listen.host
-    names = [*config.node.names, host]
-    try:
-        everywhere = ipaddress.ip_address(host).is_unspecified
-    except ValueError:
-        everywhere = False
-    if everywhere:
+    """The configured names and the listening addresses; every local address if one is a wildcard."""
+    hosts = [config.listen.host, *([config.srmp.host] if config.srmp.enabled else [])]
+    names = [*config.node.names, *hosts]
+    if any(map(_is_wildcard, hosts)):
         names += ["127.0.0.1", "::1", *_ipv4(), *_ipv6()]
     return tuple(dict.fromkeys(names))
+
+
+def _is_wildcard(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
 
 
 def source_address(own: str, other: str) -> tuple[str, int] | None:

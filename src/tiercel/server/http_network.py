@@ -231,7 +231,7 @@ class HttpNetwork:
             self._refuse(action, ConnectionStatus.SOCKET_CONNECT_FAILURE, problem, reason)
         except ProxyError as problem:
             self._refuse(action, ConnectionStatus.SOCKET_CONNECT_FAILURE, problem, str(problem))
-        except (OSError, ValueError) as problem:
+        except (OSError, ValueError, RuntimeError) as problem:  # RuntimeError: no thread for the lookup
             number = getattr(problem, "errno", None) or 0
             status = STATUS_OF_ERROR.get(number, ConnectionStatus.SOCKET_CONNECT_FAILURE)
             why = os.strerror(number).lower() if number else str(problem)

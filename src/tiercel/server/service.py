@@ -135,8 +135,9 @@ def _allow_files(config: Config) -> None:
     """Raise the limit of open files to the maximum; warn if that is below the limit of connections."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    if hard < config.limits.connections + _SPARE_FILES:
-        log.warning("few_open_files", limit=hard, connections=config.limits.connections)
+    connections = config.limits.connections + (config.srmp.connections if config.srmp.enabled else 0)
+    if hard < connections + _SPARE_FILES:
+        log.warning("few_open_files", limit=hard, connections=connections)
 
 
 def explain(config: Config, problem: OSError) -> str:

@@ -35,7 +35,7 @@ class Close:
 class HttpEvent:
     """Something for the log."""
 
-    event: str  # refused, dropped, doubted, failed, answered
+    event: str  # of a client: refused, dropped, doubted; of our own requests: failed
     address: str
     queue: str = ""
     reason: str = ""

@@ -168,7 +168,8 @@ class QueueSender:
                 self._outgoing.delivered((taken,))
         elif status == HTTPStatus.BAD_REQUEST:
             self._outgoing.refused(taken, MessageClass.NACK_BAD_DST_Q)
-            self._context.tell("refused", self._address, self._name, "the server answered 400")
+            reason = "the server answered 400 Bad Request: it will never take the message"
+            self._context.tell("failed", self._address, self._name, reason)
         else:
             return False
         return True
