@@ -230,10 +230,13 @@ class Workload:
             positive_journaling=random.random() < options.journaling,
             negative_journaling=random.random() < options.journaling,
         )
-        if sent.is_transactional and options.http.is_routed(machine.name, target.name):
-            # If a router has the first message of a stream when it expires, the rest waits for days.
-            sent.time_to_reach_queue, sent.time_to_be_received = TIME_TO_REACH_QUEUE_DEFAULT_S, INFINITE
+        self._keep_first_alive(sent)
         return sent, self._message(sent)
+
+    def _keep_first_alive(self, sent: SentMessage) -> None:
+        """If an HTTP router has the first message of a stream when it expires, the rest waits for days."""
+        if sent.is_transactional and self._options.http.is_routed(sent.source.name, sent.target.name):
+            sent.time_to_reach_queue, sent.time_to_be_received = TIME_TO_REACH_QUEUE_DEFAULT_S, INFINITE
 
     def _others(self, machine: Machine) -> list[Machine]:
         """The machines that this one can send to."""
@@ -569,10 +572,10 @@ class Workload:
     def _send_another(self, earlier: SentMessage) -> None:
         """Send a message after an earlier one of the same stream."""
         sent, message = self._compose(earlier.source, Kind.TRANSACTIONAL)
-        was_over_http = sent.is_over_http
         sent.target, sent.queue, sent.name = earlier.target, earlier.queue, earlier.name
-        if sent.admin is not None and was_over_http != sent.is_over_http:
-            message.administration_queue = self._admin_name(sent)
+        if self._options.http.pairs:
+            self._keep_first_alive(sent)
+            message = self._message(sent)
         self._send_alone(sent, message)
 
     def _send_alone(self, sent: SentMessage, message: Message) -> None:
