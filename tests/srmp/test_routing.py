@@ -88,6 +88,26 @@ class TestStoreAndForward:
         net.sleep(1)
         assert here.transactional_dead_letters.bodies() == [b"1", b"2", b"3"]
 
+    @pytest.mark.conformance("SRMP-170")
+    def test_a_final_receipt_survives_a_crash_of_the_router(self) -> None:
+        """Its content says that it is express, but there is no other one."""
+        net = Net()
+        here, router, there = (net.add(name) for name in ("here", "router", "there"))
+        there.create("tx", transactional=True)
+        redirect(there, outbound=(Redirection("http://here/*", "http://router"),))
+        redirect(router, store_and_forward=True)
+        send(here, here.to("there", "tx"), b"1", negative_journaling=True)
+        net.sleep(1)
+        net.down.add("here")
+        net.sleep(301, 10)
+        there.box("tx").purge()
+        net.sleep(1)
+        router.kill()
+        net.forget("router")
+        net.down.clear()
+        net.sleep(30, 1)
+        assert here.transactional_dead_letters.bodies() == [b"1"]
+
     def test_our_own_stream_may_pass_through_ourselves(self) -> None:
         net = Net()
         here, there = net.add("here"), net.add("there")

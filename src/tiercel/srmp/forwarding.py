@@ -7,8 +7,10 @@ and refuses what it has passed on before.
 from dataclasses import replace
 from uuid import UUID
 
+from tiercel.model.codes import DeliveryGuarantee
 from tiercel.model.format_name import DirectFormatName
 from tiercel.srmp.http_request import HttpRequest
+from tiercel.srmp.kinds import Kind, kind_of
 from tiercel.srmp.message import read_message
 from tiercel.srmp.queue_urls import read_url, write_url
 from tiercel.srmp.request import SrmpRequest, read_srmp, request_to, write_srmp
@@ -23,7 +25,8 @@ def was_passed_on_by(request: HttpRequest, queue_manager: UUID) -> bool:
 def forwarded(request: SrmpRequest, name: DirectFormatName, queue_manager: UUID, now: int) -> UserMessage:
     """The message for the outgoing queue to `name`, with the request that is to be sent.
 
-    Its content stays byte for byte, unless the message was redirected: then `to` changes.
+    Its content stays byte for byte, unless the message was redirected: then `to` changes. A final stream
+    receipt is stored, though it does not ask for it: nothing would make the receiver send another one.
     """
     to, http = request.envelope.path.to, request.http
     content, content_type = http.body, http.head.header("Content-Type") or ""
@@ -33,7 +36,10 @@ def forwarded(request: SrmpRequest, name: DirectFormatName, queue_manager: UUID,
         content, content_type = written.body, written.head.header("Content-Type") or ""
     via = ", ".join(filter(None, (_via(http), f"1.1 {queue_manager}")))
     sent = request_to(to, content_type, content, ("Via", via))
-    return UserMessage(encode_message(read_message(read_srmp(sent), now), over_http=True))
+    message = read_message(read_srmp(sent), now)
+    if kind_of(request.envelope) is Kind.FINAL_STREAM_RECEIPT:
+        message.delivery = DeliveryGuarantee.RECOVERABLE
+    return UserMessage(encode_message(message, over_http=True))
 
 
 def _written_to(request: SrmpRequest, to: str) -> HttpRequest:
