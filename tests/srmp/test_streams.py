@@ -470,3 +470,22 @@ class TestTwoQueueManagers:
         ]
         expected = identifier.lineage.bytes_le + identifier.uniquifier.to_bytes(4, "little")
         assert {each.correlation_id for each in found} == {expected}
+
+
+@pytest.mark.conformance("SRMP-155")
+def test_a_stream_goes_on_after_its_first_message_expired_while_the_clocks_differed() -> None:
+    """A receiver whose clock is days behind does not believe in the stream, and takes nothing of it."""
+    net = Net()
+    here, there = net.add("here"), net.add("there")
+    there.create("tx", transactional=True)
+    there.now -= 700_000
+    there.kill()  # a queue manager takes a clock that goes back for true when it starts
+    box = here.to("there", "tx")
+    send(here, box, b"1", time_to_reach_queue=10)
+    send(here, box, b"2")
+    net.sleep(60, 1)
+    assert there.box("tx").bodies() == []
+    there.now += 700_000
+    net.sleep(60, 1)
+    assert there.box("tx").bodies() == [b"2"]
+    assert box.state.count == 0

@@ -6,7 +6,7 @@
     4. a receipt for our streams: the messages that it confirms are complete
     5. of an unknown kind: dropped, 200
     6. a user message, or a receipt for an application: `engine.arrivals` drops duplicates, and refuses or
-       takes the rest; 200, or 500 if there is no room
+       takes the rest; 200, or 500 if there is no room or the clocks differ too much
 
 A sender deletes its message on 400 as on 200, so 400 is for what can never be delivered (trap 13).
 """
@@ -40,6 +40,8 @@ from tiercel.wire.user_message import UserMessage
 
 Refusal = Callable[[set[UUID], str], str]
 _ACCEPTED = Answer(HTTPStatus.OK)
+# After 200 the sender would go on with its stream, whose first message may expire in the meantime.
+_TEMPORARY = {Fate.NO_ROOM, Fate.DOUBTED}
 _RECEIPTS = {Kind.STREAM_RECEIPT, Kind.FINAL_STREAM_RECEIPT}
 
 
@@ -114,7 +116,7 @@ class Receiver:
         self._note(posted, packet, queue, address)
         if place is not None and _is_stored(posted, packet, place):
             self._stream_receipts.arrived(place.stream)
-        if posted.fate is Fate.NO_ROOM:
+        if posted.fate in _TEMPORARY:
             return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, posted.reason)
         return _ACCEPTED
 
@@ -131,7 +133,7 @@ class Receiver:
         """What is answered with 200 and not kept is told; a duplicate is kept."""
         if posted.fate is Fate.TAKEN and packet.message_class & NEGATIVE:
             self._engine.delivery.refused_elsewhere(packet)
-        if posted.fate in {Fate.REFUSED, Fate.DOUBTED}:
+        if posted.fate is Fate.REFUSED:
             self._context.dropped[posted.fate.value] += 1
             self._context.tell("dropped", address, queue, posted.reason)
 
