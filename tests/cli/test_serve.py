@@ -285,6 +285,28 @@ class TestRefusals:
         assert code == 69
         assert f"127.0.0.1:{port}: the port is in use. Stop the program that uses it" in line
 
+    def test_a_port_for_http_in_use(self, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+            file = _written(tmp_path, f"[srmp]\nenabled = true\nport = {port}\n[listen]\nport = 0\n")
+            code, line = refused(capfd, "--data", tmp_path / "data", "--config", file)
+        assert code == 69
+        assert f"127.0.0.1:{port}: the port is in use." in line
+        assert "choose another in the configuration" in line
+
+    @pytest.mark.parametrize("option", ["tls_certificate", "ca"])
+    def test_a_certificate_that_cannot_be_used(
+        self, capfd: pytest.CaptureFixture[str], tmp_path: Path, option: str
+    ) -> None:
+        key = f'tls_key = "{tmp_path / "none"}"\n' if option == "tls_certificate" else ""
+        options = f'enabled = true\nport = 0\n{option} = "{tmp_path / "none"}"\n{key}'
+        file = _written(tmp_path, f"[srmp]\n{options}[listen]\nport = 0\n")
+        code, line = refused(capfd, "--data", tmp_path / "data", "--config", file)
+        assert code == 2
+        assert f"[srmp] {option}" in line
+        assert "cannot be used (No such file or directory)" in line
+        assert not (tmp_path / "data").exists()
+
     def test_an_address_of_somebody_else(self, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         code, line = refused(capfd, "--data", tmp_path / "data", "--listen", "192.0.2.1:1801")
         assert code == 69
