@@ -303,6 +303,20 @@ class TestTls:
 
         play(scene, {**certified(issued), "connections": 2})
 
+    def test_a_handshake_that_is_under_way_ends_with_the_daemon(self, play: Play, tmp_path: Path) -> None:
+        issued = Authority(tmp_path).issue(HOST)
+
+        async def scene(daemon: Daemon, _queue: QueueState) -> None:
+            assert daemon.http is not None
+            reader, _ = await opened(daemon.http.https_port)
+            await until(lambda: len(daemon.http.guests))  # type: ignore[union-attr]
+            await daemon.stop()
+            assert await ended(reader) == b""
+            assert not len(daemon.http.guests)
+
+        with patch("tiercel.server.http_network._HANDSHAKE_S", 3600):
+            play(scene, certified(issued))
+
 
 def certified(issued: Any) -> dict[str, str]:
     return {"tls_certificate": str(issued.certificate), "tls_key": str(issued.key)}

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Final
+from weakref import WeakSet
 
 from tiercel.model.codes import ConnectionStatus
 from tiercel.server import log, tls
@@ -55,6 +56,7 @@ class HttpNetwork:
         self._server_tls = tls.server_context(options) if options.tls_certificate else None
         self._client_tls = tls.client_context(options)
         self._servers: list[asyncio.Server] = []
+        self._handshakes: WeakSet[tls.TlsHandshake] = WeakSet()
         self._by_number: dict[int, HttpConnection] = {}
         self._dials: dict[int, asyncio.Task[None]] = {}
         self._ending: list[HttpConnection] = []  # close them after the answers of this batch
@@ -91,7 +93,9 @@ class HttpNetwork:
 
     def _new_tls_connection(self) -> tls.TlsHandshake:
         assert self._server_tls is not None
-        return tls.TlsHandshake(HttpConnection(self), self._server_tls, _HANDSHAKE_S)
+        handshake = tls.TlsHandshake(HttpConnection(self), self._server_tls, _HANDSHAKE_S)
+        self._handshakes.add(handshake)
+        return handshake
 
     def urls(self, host: str) -> tuple[str, str]:
         """Where others reach the listeners, over HTTP and HTTPS: as configured, or `host` and the port."""
@@ -109,6 +113,8 @@ class HttpNetwork:
     async def close(self, seconds: float) -> None:
         """Wait until the connections have ended, but at most `seconds`; then abort the rest."""
         self.stop_listening()
+        for handshake in self._handshakes:
+            handshake.abort_if_pending()
         for task in list(self._dials.values()):
             task.cancel()
         if self.connections:
@@ -123,6 +129,8 @@ class HttpNetwork:
     def abort(self) -> None:
         """Abort all connections; unsent data is lost."""
         self.stop_listening()
+        for handshake in self._handshakes:
+            handshake.abort_if_pending()
         for connection in list(self.connections):
             connection.transport.abort()
 

@@ -68,6 +68,7 @@ class TlsHandshake(asyncio.Protocol):
         self._guest = guest
         self._context = context
         self._seconds = seconds
+        self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -75,6 +76,11 @@ class TlsHandshake(asyncio.Protocol):
         if self._guest.is_admitted(self._transport):
             self._task = asyncio.get_running_loop().create_task(self._shake_hands())
         else:
+            self._transport.abort()
+
+    def abort_if_pending(self) -> None:
+        """End the connection if the handshake is still under way."""
+        if self._task is not None and not self._task.done():
             self._transport.abort()
 
     async def _shake_hands(self) -> None:
