@@ -195,6 +195,16 @@ class TestPartialPackets:
         self.begin(hands[3], here)
         assert [hand.is_connected for hand in hands] == [True, True, False, True]
 
+    def test_the_memory_of_a_closed_session_is_free_at_once(self, net: Net, here: Qm) -> None:
+        """However long something still refers to the session."""
+        here.configure(partial_packet_bytes=1_000_000)
+        hands = [net.hand().call(here) for _ in range(4)]
+        oldest = here.protocol.sessions[0]
+        for hand in hands:
+            self.begin(hand, here)
+        assert not hands[0].is_connected
+        assert oldest._framer.buffered == 0
+
     def test_small_ones_are_not_counted(self, net: Net, here: Qm) -> None:
         here.configure(partial_packet_bytes=100_000)
         here.create("q")

@@ -83,6 +83,24 @@ class TestCalls:
 
         play(scene)
 
+    def test_do_not_wait_for_all_input_if_it_takes_long(
+        self, play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Input keeps its order, also with what comes meanwhile."""
+        monkeypatch.setattr("tiercel.server.daemon._TURN_S", -1.0)
+
+        async def scene(daemon: Daemon, _protocol: Any) -> None:
+            seen: list[object] = []
+            for number in range(3):
+                daemon._put(seen.append, number)
+            await daemon.call(lambda _: seen.append("answered"))
+            daemon._put(seen.append, 3)
+            while 3 not in seen:  # noqa: ASYNC110  # the next turns of the loop
+                await asyncio.sleep(0)
+            assert seen == [0, "answered", 1, 2, 3]
+
+        play(scene)
+
     def test_that_is_refused_does_not_disturb_the_others(self, play: Callable[..., None]) -> None:
         async def scene(daemon: Daemon, _protocol: Any) -> None:
             names = ("a", "a", "b")

@@ -18,7 +18,7 @@ from tiercel.engine.belief import Doubt
 from tiercel.engine.engine import Engine
 from tiercel.model.codes import QueueAccess
 from tiercel.model.format_name import FormatName
-from tiercel.model.identifiers import NULL_GUID, MessageId
+from tiercel.model.identifiers import NULL_GUID, MessageId, TxSequenceId
 from tiercel.model.message import Message
 from tiercel.server.config import LimitOptions
 from tiercel.server.daemon import Daemon
@@ -130,6 +130,27 @@ class TestForgery:
 
         play(scene)
         assert 1 <= sum(record.getMessage() == "not_believed" for record in caplog.records) < 20
+
+    def test_many_strangers_leave_one_kind_of_line(
+        self, play: Play, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Each claims to be somebody else: the log counts by reason, which they cannot invent."""
+        caplog.set_level("INFO", "tiercel")
+
+        async def scene(daemon: Daemon) -> None:
+            for _ in range(20):
+                _, writer = await greeted(daemon)
+                writer.write(
+                    user_message(transaction_id=1, tx_sequence_id=TxSequenceId(1, 1), tx_sequence_number=1)
+                )
+                await writer.drain()
+                writer.close()
+            await until(lambda: daemon.protocol.doubts[Doubt.FOREIGN_SENDER] == 20)
+
+        play(scene)
+        told = [vars(record)["tiercel_fields"] for record in caplog.records if record.msg == "not_believed"]
+        assert {each["reason"] for each in told} == {f"message: {Doubt.FOREIGN_SENDER.meaning}"}
+        assert told[0]["address"] == "127.0.0.1"
 
 
 class TestGarbage:

@@ -129,7 +129,7 @@ class Incoming:
                 self._trace(message)
             if arrival.doubt is not None:
                 self._context.doubts[arrival.doubt] += 1
-                self._tell(session, f"message of {message.source_queue_manager}: {arrival.doubt.meaning}")
+                self._tell(session, f"message: {arrival.doubt.meaning}", message.source_queue_manager)
             if arrival.stream is not None:
                 self._order_acks.arrived(session, arrival.stream)
             yield packet
@@ -189,9 +189,13 @@ class Incoming:
             self._context.doubts[Doubt.OTHER_ADDRESS] += 1
             self._tell(session, f"OrderAck: believed, but its messages were sent to {address}")
 
-    def _tell(self, session: Session, reason: str) -> None:
-        event = SessionEvent(session.connection, "doubted", session.address, session.remote_guid, reason)
-        self._context.do(event)
+    def _tell(self, session: Session, reason: str, peer: UUID | None = None) -> None:
+        """For the log, which counts by reason: it must not contain anything that a stranger can invent.
+
+        `peer` is the queue manager that a message claims to come from.
+        """
+        peer = peer or session.remote_guid
+        self._context.do(SessionEvent(session.connection, "doubted", session.address, peer, reason))
 
     def _refuse_own(self, session: Session, packet: UserMessage) -> None:
         """End a message of ours that comes back, or that claims to be ours.

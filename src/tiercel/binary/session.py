@@ -497,6 +497,7 @@ class Session:
         for timer in (self.give_up, self.clean_up, self.no_ack_came, self.ack_is_due):
             self._context.timers.cancel(timer)
         self._context.partial_packets.release(self.close)
+        self._framer = Framer()  # half a packet may be large, and the session may wait for the collector
         event = SessionEvent(self.connection, "closed", self.address, self.remote_guid, reason)
         self._context.close(self.connection, event)
         self._owner.closed(self)

@@ -35,6 +35,7 @@ from tiercel.server.transports import Transports
 _FATAL: Final = (StoreFailedError, StoreDamagedError)
 _LONGEST_SLEEP_S: Final = 60.0  # the clock may be set meanwhile
 _LOOKS: Final = 4  # polls of the sockets before a commit
+_TURN_S: Final = 0.25  # then the rest of the input waits, so that commands are answered
 _AFTER_A_BATCH_S: Final = 0.001  # a program holds a batch open over an `await`: retry soon
 
 T = TypeVar("T")
@@ -351,8 +352,13 @@ class Daemon:
         results: list[tuple[asyncio.Future[Any], Any, MqError | None]] = []
 
         def feed() -> None:
-            for take, argument in inputs:
+            until = self._loop.time() + _TURN_S
+            for number, (take, argument) in enumerate(inputs, 1):
                 take(argument)
+                if self._loop.time() > until and number < len(inputs):  # costly input, perhaps on purpose
+                    self._inputs[:0] = inputs[number:]
+                    self._schedule()
+                    break
             for command, future in calls:
                 if not future.done():
                     results.append((future, *self._result(command)))

@@ -209,10 +209,10 @@ class Network:
 
     def _log_event(self, event: SessionEvent) -> None:
         if event.event == "doubted":
-            self._log_doubt(f"{event.address} ({event.peer}): {event.reason}")
+            self._log_doubt(event.reason, address=event.address, peer=event.peer)
             return
         if event.event == "moved":
-            self._peer_moved(f"{event.peer} is at {event.address}; {event.reason}")
+            self._peer_moved(event.reason, peer=event.peer, address=event.address)
             return
         if event.event == "opened" and event.connection in self._by_number:
             self._by_number[event.connection].established()
