@@ -123,8 +123,9 @@ crash: $(VENV)/.ready ## kill a working queue manager N times (1000) and check w
 	@PYTHONPATH=tests $(BIN)/python tests/crash/run.py $(N)
 
 soak: N = 100000
-soak: $(VENV)/.ready ## N (100000) messages between two daemons, KILLS (30) kills and CUTS (30) cuts; SEED=... again
-	@$(BIN)/python tests/soak/run.py $(N) $(KILLS) $(CUTS) $(SEED)
+soak: TRANSPORT = binary
+soak: $(VENV)/.ready ## N (100000) messages between two daemons, KILLS (30) kills and CUTS (30) cuts, TRANSPORT (binary), http or https; SEED=... again
+	@$(BIN)/python tests/soak/run.py $(TRANSPORT) $(N) $(KILLS) $(CUTS) $(SEED)
 
 spark-soak: $(VENV)/.ready ## kill Spark jobs and queue managers at every step of a batch, for every sink; SEED=... again
 	@$(BIN)/python tests/spark_soak/run.py $(if $(SEED),--seed $(SEED)) $(ARGS)
@@ -132,8 +133,9 @@ spark-soak: $(VENV)/.ready ## kill Spark jobs and queue managers at every step o
 model: $(VENV)/.ready ## run the engine against the reference model N times (1000)
 	@TIERCEL_MODEL_EXAMPLES=$(N) $(BIN)/pytest --quiet tests/model_based
 
-simulate: $(VENV)/.ready ## run SEEDS (1000) simulated worlds, the first of them FROM (1)
+simulate: $(VENV)/.ready ## run SEEDS (1000) simulated worlds, the first of them FROM (1), then as many with HTTP
 	@$(BIN)/python -m tiercel.sim --seeds $(SEEDS) --from $(FROM) --jobs $(JOBS) --enemies
+	@$(BIN)/python -m tiercel.sim --seeds $(SEEDS) --from $(FROM) --jobs $(JOBS) --enemies --http
 
 mutants: N = 30
 mutants: $(VENV)/.ready ## break N (30) lines drawn by SEED, one at a time, and print those that no test notices

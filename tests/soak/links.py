@@ -18,6 +18,7 @@ class Site:
     """Where a daemon runs: its address, what it writes under [hosts], and how to start a process there."""
 
     address: str
+    reached_at: str  # by the other side: the address itself, or that of a proxy
     hosts: str = ""
     prefix: tuple[str, ...] = ()
 
@@ -27,7 +28,6 @@ class Link(ABC):
 
     sender: Site
     receiver: Site
-    port: int
 
     @abstractmethod
     async def start(self) -> None: ...
@@ -46,12 +46,11 @@ class Link(ABC):
 class LoopbackLink(Link):
     """Every connection goes through a proxy, which can end it, stop in the middle, or end one half of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int) -> None:
         one, two, to_two, to_one = map(own_address, range(4))
-        self.port = 1801
-        self.sender = Site(one, f'"{two}" = "{to_two}:{self.port}"')
-        self.receiver = Site(two, f'"{one}" = "{to_one}:{self.port}"')
-        self._proxies = [Proxy(to_two, one, two, self.port), Proxy(to_one, two, one, self.port)]
+        self.sender = Site(one, to_one, f'"{two}" = "{to_two}:{port}"')
+        self.receiver = Site(two, to_two, f'"{one}" = "{to_one}:{port}"')
+        self._proxies = [Proxy(to_two, one, two, port), Proxy(to_one, two, one, port)]
 
     async def start(self) -> None:
         for proxy in self._proxies:
@@ -174,13 +173,11 @@ class Proxy:
 class NamespaceLink(Link):
     """Two network namespaces with a cable between them."""
 
-    port = 1801
-
     def __init__(self) -> None:
         self._names = [f"tiercel-{os.getpid()}-{letter}" for letter in "ab"]
         addresses = ("192.0.2.1", "192.0.2.2")
         self.sender, self.receiver = (
-            Site(address, prefix=("ip", "netns", "exec", name))
+            Site(address, address, prefix=("ip", "netns", "exec", name))
             for name, address in zip(self._names, addresses, strict=True)
         )
 

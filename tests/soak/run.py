@@ -1,4 +1,7 @@
-"""`python tests/soak/run.py N KILLS CUTS [SEED]`: two daemons over loopback, then over two namespaces."""
+"""`python tests/soak/run.py TRANSPORT N KILLS CUTS [SEED]`: two daemons, killed and cut off.
+
+TRANSPORT is binary, http or https. First over loopback, then over two network namespaces.
+"""
 
 import asyncio
 import shutil
@@ -11,28 +14,31 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from soak.links import Link, LoopbackLink, NamespaceLink
 from soak.soak import Plan, Result, Soak
+from soak.transports import Transport
 
 
 def say(text: str) -> None:
     print(text, flush=True)  # noqa: T201 -- a script
 
 
-def soak(plan: Plan, name: str, link: Link) -> bool:
-    say(f"{name}: {plan.messages} messages, {plan.kills} kills, {plan.cuts} cuts, seed {plan.seed}")
+def soak(plan: Plan, transport: Transport, name: str, link: Link) -> bool:
+    figures = f"{plan.messages} messages, {plan.kills} kills, {plan.cuts} cuts, seed {plan.seed}"
+    say(f"{transport.value}, {name}: {figures}")
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
     try:
-        result = asyncio.run(Soak(plan, link, folder, lambda text: say(f"  {text}")).run())
+        result = asyncio.run(Soak(plan, transport, link, folder, lambda text: say(f"  {text}")).run())
     except AssertionError as problem:
         say(f"  FAILED: {problem}")
-        say(f"  the stores and logs are in {folder}; once more: {again(plan)}")
+        say(f"  the stores and logs are in {folder}; once more: {again(plan, transport)}")
         return False
     shutil.rmtree(folder)
     say(f"  {summary(result)}")
     return True
 
 
-def again(plan: Plan) -> str:
-    return f"make soak N={plan.messages} KILLS={plan.kills} CUTS={plan.cuts} SEED={plan.seed}"
+def again(plan: Plan, transport: Transport) -> str:
+    figures = f"N={plan.messages} KILLS={plan.kills} CUTS={plan.cuts} SEED={plan.seed}"
+    return f"make soak TRANSPORT={transport.value} {figures}"
 
 
 def summary(result: Result) -> str:
@@ -44,14 +50,15 @@ def summary(result: Result) -> str:
 
 
 def main() -> None:
-    messages, kills, cuts = map(int, sys.argv[1:4])
-    seed = int(sys.argv[4]) if len(sys.argv) > 4 else int(time.time())
+    transport = Transport(sys.argv[1])
+    messages, kills, cuts = map(int, sys.argv[2:5])
+    seed = int(sys.argv[5]) if len(sys.argv) > 5 else int(time.time())
     plan = Plan(messages, kills, cuts, seed)
-    is_fine = soak(plan, "loopback", LoopbackLink())
+    is_fine = soak(plan, transport, "loopback", LoopbackLink(transport.port))
     if reason := NamespaceLink.missing():
         say(f"namespaces: left out, for {reason}")
     else:
-        is_fine &= soak(plan, "namespaces", NamespaceLink())
+        is_fine &= soak(plan, transport, "namespaces", NamespaceLink())
     sys.exit(not is_fine)
 
 

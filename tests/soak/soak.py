@@ -7,16 +7,18 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
 import tiercel
+from certificates import Authority
 from tiercel import aio
-from tiercel.server.config import load
+from tiercel.server.config import SrmpOptions, load
 
 from .letters import COUNTER, ORDERS, number_of
 from .links import Link, Site
+from .transports import Transport
 
 _STUCK_S = 180.0  # without any progress; a peer that is silent is given up after 80
 _STOP_S = 60.0
@@ -45,7 +47,14 @@ class Side:
     """A daemon as a process. When it ends without having been killed, `problem` says so."""
 
     def __init__(
-        self, name: str, site: Site, port: int, folder: Path, program: tuple[str, ...], *, tells: bool = False
+        self,
+        name: str,
+        site: Site,
+        settings: str,
+        folder: Path,
+        program: tuple[str, ...],
+        *,
+        tells: bool = False,
     ) -> None:
         self.name = name
         self.tells = tells  # how far it is
@@ -56,7 +65,7 @@ class Side:
         self._program = program
         self._prefix = site.prefix
         self._process: asyncio.subprocess.Process | None = None
-        self.config.write_text(_settings(site, port), "utf-8")
+        self.config.write_text(settings, "utf-8")
 
     async def start(self) -> None:
         command = [*self._prefix, sys.executable, *self._program]
@@ -90,26 +99,15 @@ class Side:
         return "\n".join([f"{self.name} ended by itself with {code}; the end of its log:", *log])
 
 
-def _settings(site: Site, port: int) -> str:
-    """As in every day, but without the long waits before the next try."""
-    return f"""
-[listen]
-host = "{site.address}"
-port = {port}
-[binary]
-port = {port}
-retry_ms = 50
-retry_max_ms = 500
-resend_table_s = [3, 3, 3, 10]
-[hosts]
-{site.hosts}
-[log]
-level = "debug"
-"""
-
-
 class Soak:
-    def __init__(self, plan: Plan, link: Link, folder: Path, say: Say = lambda _text: None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        transport: Transport,
+        link: Link,
+        folder: Path,
+        say: Say = lambda _text: None,
+    ) -> None:
         self.plan = plan
         self.result = Result()
         self._link = link
@@ -117,13 +115,16 @@ class Soak:
         self._rand = random.Random(plan.seed)
         self._next = self._waiting = 0  # how far the sender is
         self._progress_at = time.monotonic()
-        destination = rf"DIRECT=TCP:{link.receiver.address}\private$\orders"
+        destination = transport.destination(link.receiver)
+        authority = Authority(folder) if transport is Transport.HTTPS else None
         data, config = folder / "sender", folder / "sender.toml"
         sends = (str(_PRODUCER), str(data), str(config), destination, str(plan.messages), str(plan.seed))
-        self._sender = Side("sender", link.sender, link.port, folder, sends, tells=True)
+        settings = transport.settings(link.sender, folder, authority)
+        self._sender = Side("sender", link.sender, settings, folder, sends, tells=True)
         data, config = folder / "receiver", folder / "receiver.toml"
         serves = ("-m", "tiercel", "serve", "--data", str(data), "--config", str(config))
-        self._receiver = Side("receiver", link.receiver, link.port, folder, serves)
+        settings = transport.settings(link.receiver, folder, authority)
+        self._receiver = Side("receiver", link.receiver, settings, folder, serves)
         self._reading: asyncio.Task[None] | None = None
 
     async def run(self) -> Result:
@@ -151,7 +152,7 @@ class Soak:
 
     async def _create_queue(self) -> None:
         """On an address that is there before the namespaces are."""
-        config = load(self._receiver.config).with_listen("127.0.0.1:0")
+        config = replace(load(self._receiver.config).with_listen("127.0.0.1:0"), srmp=SrmpOptions())
         async with await aio.open(self._receiver.data, config=config) as qm:
             await qm.create_queue(ORDERS, transactional=True)
 

@@ -8,20 +8,27 @@ import pytest
 
 from .links import Link, LoopbackLink, NamespaceLink
 from .soak import Plan, Soak
+from .transports import Transport
 
-PLAN = Plan(messages=2000, kills=3, cuts=3, seed=2)
+PLANS = {
+    Transport.BINARY: Plan(messages=2000, kills=3, cuts=3, seed=2),
+    Transport.HTTP: Plan(messages=600, kills=3, cuts=3, seed=2),
+    Transport.HTTPS: Plan(messages=600, kills=3, cuts=3, seed=2),
+}
 
 
+@pytest.mark.parametrize("transport", list(Transport), ids=lambda transport: transport.value)
 @pytest.mark.parametrize("kind", ["loopback", "namespaces"])
 def test_nothing_is_lost_doubled_or_out_of_order(
-    kind: str, tmp_path: Path, record_property: Callable[[str, object], None]
+    kind: str, transport: Transport, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
+    plan = PLANS[transport]
     if kind == "namespaces" and (reason := NamespaceLink.missing()):
         pytest.skip(reason)
-    link: Link = NamespaceLink() if kind == "namespaces" else LoopbackLink()
-    result = asyncio.run(Soak(PLAN, link, tmp_path).run())
-    assert result.messages == PLAN.messages
-    assert result.kills.total() == PLAN.kills
-    assert result.cuts.total() == PLAN.cuts
+    link: Link = NamespaceLink() if kind == "namespaces" else LoopbackLink(transport.port)
+    result = asyncio.run(Soak(plan, transport, link, tmp_path).run())
+    assert result.messages == plan.messages
+    assert result.kills.total() == plan.kills
+    assert result.cuts.total() == plan.cuts
     record_property("kills", result.kills.total())
     record_property("cuts", result.cuts.total())
