@@ -3,7 +3,7 @@
 import pytest
 
 from tiercel.model.codes import SectionType
-from tiercel.model.errors import IllegalPropertyValueError
+from tiercel.model.errors import DecodeError, IllegalPropertyValueError
 from tiercel.model.limits import INFINITE
 from tiercel.model.message import Message
 from tiercel.remote_read.packet import split
@@ -11,6 +11,7 @@ from tiercel.srmp.message import read_message
 from tiercel.srmp.request import read_srmp, write_srmp
 from tiercel.wire.message import decode_message, encode_message
 from tiercel.wire.soap_header import CompoundMessageHeader, SoapHeader, SRMPEnvelopeHeader
+from tiercel.wire.structure import Reader
 from tiercel.wire.user_header import ARRIVED_OVER_HTTP
 from tiercel.wire.user_message import UserMessage
 
@@ -94,3 +95,22 @@ def test_remote_readers_get_the_request() -> None:
     first = split(packet.data, INFINITE, 100)[0]
     assert first.type == SectionType.SRMP_FIRST_SECTION
     assert first.data.endswith(load("02_msmq_element")[:100])
+
+
+@pytest.mark.parametrize("value", [0, 1, 3, 0x7F, 0xFF])
+def test_a_broken_packet_is_measured_as_it_is_read(value: int) -> None:
+    """Accepted or refused as its headers are, and its body is where its request says."""
+    _, packet = stored("02_msmq_element")
+    start = len(packet.data) - sum(len(header.encode()) for header in packet.others)
+    for place in range(start, len(packet.data)):
+        data = packet.data[:place] + bytes([value]) + packet.data[place + 1 :]
+        reader = Reader(data, start)
+        try:
+            SRMPEnvelopeHeader.read(reader)
+            body = CompoundMessageHeader.read(reader).message_body
+            SoapHeader.read(reader)
+        except DecodeError:
+            with pytest.raises(DecodeError):
+                UserMessage(data)
+        else:
+            assert UserMessage(data).body == body

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Self
 
-from tiercel.wire.structure import Layout, Part, Reader, Structure, decode_text, encode_text_nul, padding
+from tiercel.wire.structure import Layout, Part, Reader, Structure, encode_text_nul, padding
 
 # Not documented; those of the other headers are the hundreds around them.
 ENVELOPE_ID = 400
@@ -34,24 +34,6 @@ class TextSection(Structure):
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        return cls._read_usual(reader) or cls._read_any(reader)
-
-    @classmethod
-    def _read_usual(cls, reader: Reader) -> Self | None:
-        """Text with zeros for alignment, in a third of the time: each message over HTTP has three."""
-        data, at = reader.data, reader.at + _SECTION.size
-        if at > reader.end:
-            return None
-        header_id, reserved, length = _SECTION.unpack_from(data, reader.at)
-        end = at + length * 2
-        after = end + (-length * 2 & 3)
-        if after > reader.end or not length or data[end - 2 : after] != bytes(after - end + 2):
-            return None
-        reader.at = after
-        return cls(header_id, reserved, length, decode_text(data[at : end - 2]))
-
-    @classmethod
-    def _read_any(cls, reader: Reader) -> Self:
         header_id, reserved, length = reader.fixed(cls)
         text = reader.text(length * 2, "data") if length else ""
         return cls(header_id, reserved, length, text, reader.padding(length * 2))
@@ -134,3 +116,37 @@ class CompoundMessageHeader(Structure):
     @property
     def message_body(self) -> bytes:
         return self.data[self.msg_body_offset : self.msg_body_offset + self.msg_body_size]
+
+
+def measure_srmp_headers(data: bytes, at: int, end: int) -> tuple[int, int, int] | None:
+    """Where the headers of a message over HTTP are, if they are there in their order and all is well.
+
+    Gives the place and size of the message body, and the end. Reading them takes ten times as long.
+    """
+    at = _after_section(data, at, end)
+    if not at or at + _COMPOUND.size > end:
+        return None
+    _, _, size, body_size, body_offset = _COMPOUND.unpack_from(data, at)
+    request_at = at + _COMPOUND.size
+    at = request_at + (size + 3 & ~3)
+    if body_offset + body_size > size or at > end:
+        return None
+    for section in (HEADER_SECTION, BODY_SECTION):
+        at = _after_section(data, at, end, section)
+        if not at:
+            return None
+    return request_at + body_offset, body_size, at
+
+
+def _after_section(data: bytes, at: int, end: int, expected: int | None = None) -> int:
+    """The end of a section of text that is as it should be, or 0."""
+    if at + _SECTION.size > end:
+        return 0
+    header_id, _, length = _SECTION.unpack_from(data, at)
+    at += _SECTION.size + 2 * length
+    is_text = data[at - 2 : at] == b"\0\0"
+    after = at + (-2 * length & 3)
+    return after if is_text and after <= end and expected in {None, header_id} else 0
+
+
+_COMPOUND = CompoundMessageHeader.LAYOUT.struct

@@ -6,10 +6,10 @@ later cannot fail, so an accepted packet can always be read.
 """
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import product
+from itertools import product, takewhile
 from typing import NoReturn, Self, TypeVar
 from uuid import UUID
 from zlib import crc32
@@ -47,6 +47,7 @@ from tiercel.wire.soap_header import (
     CompoundMessageHeader,
     SoapHeader,
     SRMPEnvelopeHeader,
+    measure_srmp_headers,
 )
 from tiercel.wire.structure import Part, Reader, Structure, decode_guid, decode_text
 from tiercel.wire.transaction_header import CONNECTOR_GUID, FINAL_ACK_REQUIRED, TransactionHeader
@@ -93,6 +94,7 @@ _ALLOWED_NAMES = frozenset(
     for response, admin, destination in product(RESPONSE_KINDS, ADMIN_KINDS, DESTINATION_KINDS)
 )
 _RARE_HEADERS = ARRIVED_OVER_HTTP | SOAP_HEADER | MULTI_QUEUE_FORMAT_HEADER
+_HTTP_HEADERS = ARRIVED_OVER_HTTP | SOAP_HEADER
 _SESSION_SIZE = SessionHeader.LAYOUT.size
 _SECURITY_HEADER_SIZE = SecurityHeader.LAYOUT.size
 
@@ -117,6 +119,9 @@ class UserMessage:
         "_extension_size",
         "_label_length",
         "_number",
+        "_others",
+        "_others_at",
+        "_request_body_at",
         "_reserved_body_size",
         "_security_at",
         "_source",
@@ -129,7 +134,6 @@ class UserMessage:
         "destination_queue",
         "flags",
         "message_class",
-        "others",
         "packet_size",
         "properties_at",
         "response_queue",
@@ -156,7 +160,8 @@ class UserMessage:
     destination_queue: QueueName | None
     admin_queue: QueueName | None
     response_queue: QueueName | None
-    others: tuple[Structure, ...]  # the rare headers after the properties, in wire order
+    _others: tuple[Structure, ...] | None  # None: not read yet
+    _request_body_at: int  # of a message over HTTP; 0 for others
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -226,14 +231,42 @@ class UserMessage:
         if at + PROPERTIES.size > end:
             self._raise_overrun(end)
         at = self._measure_properties(data, at, end)
-        self.others = ()
+        self._others_at = at
+        self._request_body_at = 0
         if flags & _RARE_HEADERS or self.base_flags & DEBUG_HEADER:
-            reader = Reader(data, at, end)
-            self.others = tuple(_read_others(reader, self.base_flags, flags))
-            at = reader.at
-            if flags & ARRIVED_OVER_HTTP:
-                self.body_size = _request_of(self.others).msg_body_size
+            at = self._measure_others(data, at, end)
+        else:
+            self._others = ()
         self._end = at
+
+    def _measure_others(self, data: bytes, at: int, end: int) -> int:
+        """The end of the rare headers; the usual ones of a message over HTTP are only measured."""
+        if self.flags & _RARE_HEADERS == _HTTP_HEADERS and not self.base_flags & DEBUG_HEADER:
+            found = measure_srmp_headers(data, at, end)
+            if found is not None:
+                self._others = None
+                self._request_body_at, self.body_size, after = found
+                return after
+        reader = Reader(data, at, end)
+        self._others = tuple(_read_others(reader, self.base_flags, self.flags))
+        if self.flags & ARRIVED_OVER_HTTP:
+            request = self.other(CompoundMessageHeader)
+            assert request is not None
+            self.body_size = request.msg_body_size
+            at += sum(len(each.encode()) for each in self._others_before_request())
+            self._request_body_at = at + CompoundMessageHeader.LAYOUT.size + request.msg_body_offset
+        return reader.at
+
+    def _others_before_request(self) -> Iterator[Structure]:
+        return takewhile(lambda each: not isinstance(each, CompoundMessageHeader), self.others)
+
+    @property
+    def others(self) -> tuple[Structure, ...]:
+        """The rare headers after the properties, in wire order."""
+        if self._others is None:
+            reader = Reader(self.data, self._others_at, self._end)
+            self._others = tuple(_read_others(reader, self.base_flags, self.flags))
+        return self._others
 
     def _measure_properties(self, data: bytes, at: int, end: int) -> int:
         acknowledgements, label_length, self.message_class, size, reserved, extension = (
@@ -330,7 +363,7 @@ class UserMessage:
         That of a message over HTTP is in its request ([MS-MQRR] 2.2.5.1.2.2).
         """
         if self.flags & ARRIVED_OVER_HTTP:
-            return _request_of(self.others).message_body
+            return self.data[self._request_body_at : self._request_body_at + self.body_size]
         start = self.properties_at + PROPERTIES.size + 2 * self._label_length + self._extension_size
         return self.data[start : start + self.sent_body_size]
 
@@ -627,8 +660,3 @@ def _raise_cut_short(data: bytes) -> NoReturn:
     BaseHeader.read(reader)
     UserHeader.read(reader)
     raise AssertionError("the packet is not cut short")
-
-
-def _request_of(headers: Iterable[Structure]) -> CompoundMessageHeader:
-    """The request of a message over HTTP."""
-    return next(header for header in headers if isinstance(header, CompoundMessageHeader))
