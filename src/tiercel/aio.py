@@ -8,10 +8,12 @@ Everything runs on the thread of the event loop, commits too: a worker thread wo
 read that waits loses nothing: a message that had come to it goes back to its queue.
 """
 
+import asyncio
 import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from tiercel.client.consumer import AsyncConsumer as Consumer
 from tiercel.client.dialing import Options
@@ -29,6 +31,8 @@ from tiercel.server.driver import Driver
 from tiercel.server.node import Clock
 from tiercel.server.reads import Alarm, Reads
 from tiercel.store import DEFAULT_MAX_BYTES
+
+T = TypeVar("T")
 
 __all__ = [
     "AsyncEmbeddedQueue",
@@ -101,6 +105,9 @@ class _LoopRuntime:
     def block(self, waiter: Waiter) -> Found:
         return _refuse_to_block(self.driver, waiter)
 
+    async def apart(self, work: Callable[[], T]) -> T:
+        return await asyncio.to_thread(work)
+
     async def close(self) -> None:
         self._alarm.cancel()
         self.driver.close()
@@ -137,6 +144,9 @@ class _DaemonRuntime:
 
     def block(self, waiter: Waiter) -> Found:
         return _refuse_to_block(self.driver, waiter)
+
+    async def apart(self, work: Callable[[], T]) -> T:
+        return await asyncio.to_thread(work)
 
     async def close(self) -> None:
         await self.daemon.stop()

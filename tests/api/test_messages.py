@@ -28,6 +28,14 @@ def exported(api: Api, queue: str) -> list[dict[str, Any]]:
 
 
 class TestSend:
+    def test_signed_messages(self, served: Asked, queue: str) -> None:
+        """More than one slice of them, so that the queue manager goes on in between."""
+        lines = b"".join(b'{"label": "%d"}\n' % i for i in range(150))
+        assert send_lines(served, queue, lines, sign=True).status_code == 201
+        found = exported(served, queue)
+        assert [each["label"] for each in found] == [str(i) for i in range(150)]
+        assert {each["authentication_level"] for each in found} == {"sig20"}
+
     def test_properties_stay(self, served: Asked, queue: str) -> None:
         given = {
             "body": base64.b64encode(bytes(range(256))).decode(),

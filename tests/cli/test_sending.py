@@ -24,6 +24,11 @@ def test_a_plain_text(run: Run, queue: str) -> None:
     assert "label" not in message
 
 
+def test_a_signed_message(run: Run, queue: str) -> None:
+    assert sent(run, queue, "x", "--sign")["authentication_level"] == "sig20"
+    assert "authentication_level" not in sent(run, queue, "x")
+
+
 def test_all_properties(run: Run, queue: str) -> None:
     options = ["--label", "order 7", "-p", "7", "--recoverable", "--ttl", "10m", "--ttrq", "1h"]
     options += [

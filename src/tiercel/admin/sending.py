@@ -13,12 +13,14 @@ from tiercel.admin.runner import Runner
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import OpenQueue
 from tiercel.engine.transaction import Transaction
-from tiercel.model.codes import QueueAccess
+from tiercel.message_security.signer import Signer
+from tiercel.model.codes import AuthenticationLevel, QueueAccess
 from tiercel.model.errors import InvalidParameterError, MqError, QueueNotFoundError
 from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.model.queue_name import parse_queue_name
+from tiercel.wire.user_message import UserMessage
 
 MAX_MESSAGES: Final = 10_000  # per request: they are committed in one turn
 _SLICE: Final = 100  # messages parsed or encoded per turn
@@ -29,14 +31,35 @@ class Sender:
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
 
-    async def send(self, queue: str, messages: list[Message], transactional: bool | None) -> list[MessageId]:
+    async def send(
+        self, queue: str, messages: list[Message], transactional: bool | None, *, sign: bool = False
+    ) -> list[MessageId]:
         """Sends all or none; `transactional` counts only for queues of other computers."""
         name = parse_queue_name(queue)
+        if sign:
+            await self._sign(name, messages, transactional)
         if len(messages) <= _SLICE:
             return await self._runner.call(
                 lambda engine: self._send_at_once(engine, name, messages, transactional)
             )
         return await self._send_in_slices(name, messages, transactional)
+
+    async def _sign(self, name: FormatName, messages: list[Message], transactional: bool | None) -> None:
+        """Signs with the key of this queue manager, in a thread: it takes a millisecond for each message."""
+        signer = await asyncio.to_thread(self._runner.driver.signing_key.signer)
+        certificate = signer.certificate.der
+
+        def prepare(
+            part: list[Message], engine: Engine
+        ) -> list[tuple[Message, UserMessage, AuthenticationLevel]]:
+            with self._opened(engine, name) as opened:
+                is_transactional = _is_transactional(opened, transactional)
+                to_sign = partial(engine.sending.to_sign, opened, is_transactional=is_transactional)
+                return [(message, *to_sign(message, certificate)) for message in part]
+
+        for part in _parts(messages):
+            prepared = await self._runner.call(partial(prepare, part))
+            await asyncio.to_thread(_sign_all, signer, prepared)
 
     def _send_at_once(
         self, engine: Engine, name: FormatName, messages: list[Message], transactional: bool | None
@@ -87,6 +110,11 @@ class Sender:
             return engine.opening.open(name, QueueAccess.SEND, token=self._runner.driver.token)
         except QueueNotFoundError:
             raise queue_lookup.not_found(engine, name) from None
+
+
+def _sign_all(signer: Signer, prepared: list[tuple[Message, UserMessage, AuthenticationLevel]]) -> None:
+    for message, packet, level in prepared:
+        signer.sign(message, packet, level)
 
 
 def _send(

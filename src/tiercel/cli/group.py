@@ -59,6 +59,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "backup": "backup",
         "user": "user",
         "token": "token",
+        "key": "key",
         "trust": "trust",
         "bench": "bench",
     },

@@ -132,6 +132,9 @@ def send(
         str | None,
         typer.Option(metavar="ID", help=r"Correlation id, such as the id of a request: {guid}\number."),
     ] = None,
+    sign: Annotated[
+        bool, typer.Option("--sign", help="Sign with the key of the queue manager; see tiercel key.")
+    ] = False,
     more: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any other property; repeatable."),
@@ -156,7 +159,10 @@ def send(
     if context.api.is_stopped and message.get("delivery") != "recoverable":
         refuse_express(context, queue)
     sent = context.api.post(
-        queue_path(queue, "messages"), message, transactional=True if transactional else None
+        queue_path(queue, "messages"),
+        message,
+        transactional=True if transactional else None,
+        sign=True if sign else None,
     )
     if context.out.as_json:
         context.out.record(sent)

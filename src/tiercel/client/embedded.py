@@ -12,14 +12,17 @@ which is generated from `embedded_aio`.
 
 import os
 import time
+from collections.abc import Callable
 from threading import Condition
-from typing import Any
+from typing import Any, TypeVar
 
 from tiercel.client.embedded_sync import EmbeddedQueueManager
 from tiercel.engine.handles import Found, Waiter
 from tiercel.server.driver import Driver
 from tiercel.server.node import Clock
 from tiercel.store import DEFAULT_MAX_BYTES
+
+T = TypeVar("T")
 
 
 def open(  # noqa: A001  # tiercel.open is what users will look for, as with gzip.open and shelve.open
@@ -64,6 +67,9 @@ class ThreadRuntime:
             return waiter.result()
 
     block = wait
+
+    def apart(self, work: Callable[[], T]) -> T:
+        return work()
 
     def close(self) -> None:
         with self.driver.lock:

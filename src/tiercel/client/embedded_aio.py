@@ -68,19 +68,48 @@ class AsyncEmbeddedQueue(QueueCore):
         """Closes the handles of this object: its waits end with an error, and its messages go back."""
         self._release()
 
-    async def send(self, message: Message | bytes, *, transaction: Transaction | None = None) -> MessageId:
-        """Sends a message; on return it has its id and time, and is on disk if it is recoverable."""
+    async def send(
+        self, message: Message | bytes, *, transaction: Transaction | None = None, sign: bool = False
+    ) -> MessageId:
+        """Sends a message; on return it has its id and time, and is on disk if it is recoverable.
+
+        With `sign`, it is signed with the key of this queue manager, which is made at first need.
+        """
         sent, engine = check_message(message), self.driver.engine
         inside = None if transaction is None else within(self.driver, transaction)
+        if sign:
+            await self._sign([sent], inside)
         return self.driver.run(lambda: engine.sending.send(self.opened(_SEND), sent, inside))
 
     async def send_many(
-        self, messages: Iterable[Message | bytes], *, transaction: Transaction | None = None
+        self,
+        messages: Iterable[Message | bytes],
+        *,
+        transaction: Transaction | None = None,
+        sign: bool = False,
     ) -> list[MessageId]:
         """Sends messages in their order, all of them or none, with one write to the disk."""
         sent = [check_message(each) for each in messages]
         engine, inside = self.driver.engine, within(self.driver, transaction)
+        if sign:
+            await self._sign(sent, inside)
         return self.driver.run(lambda: engine.sending.send_many(self.opened(_SEND), sent, inside))
+
+    async def _sign(self, messages: list[Message], inside: engine_transaction.Transaction | None) -> None:
+        signer = await self._runtime.apart(self.driver.signing_key.signer)
+        is_transactional = inside is not None and inside.number is not None
+        certificate, engine = signer.certificate.der, self.driver.engine
+        for message in messages:
+            packet, level = self.driver.run(
+                partial(
+                    engine.sending.to_sign,
+                    self.opened(_SEND),
+                    message,
+                    certificate,
+                    is_transactional=is_transactional,
+                )
+            )
+            await self._runtime.apart(partial(signer.sign, message, packet, level))
 
     async def receive(
         self,

@@ -33,6 +33,8 @@ from tiercel.model.message import Message
 from tiercel.model.path_name import PathName, SystemQueue
 from tiercel.server.driver import Driver
 
+T = TypeVar("T")
+
 
 class BaseRuntime(Protocol):
     """A queue manager in this program, and how its reads wait."""
@@ -52,6 +54,10 @@ class Runtime(BaseRuntime, Protocol):
         """The end of a wait. When interrupted, a message that had come goes back."""
         ...
 
+    def apart(self, work: Callable[[], T]) -> T:
+        """The result of work that takes milliseconds and does not touch the engine."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -68,6 +74,10 @@ class AsyncRuntime(BaseRuntime, Protocol):
 
     async def wait(self, waiter: Waiter) -> Found:
         """The end of a wait. When cancelled, a message that had come goes back."""
+        ...
+
+    async def apart(self, work: Callable[[], T]) -> T:
+        """The result of work that takes milliseconds and does not touch the engine."""
         ...
 
     async def close(self) -> None: ...

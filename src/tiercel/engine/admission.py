@@ -117,6 +117,10 @@ class Admission:
         found = self._judge(packet)
         return NOTHING if isinstance(found, MessageRefusedError) else found
 
+    def own_verdict(self, packet: UserMessage) -> Verdict:
+        """What the signature of a message of this computer proves; MessageRefusedError for a bad one."""
+        return self._verifier.verify_own(packet, self._core.now)
+
     def detail(self, packet: UserMessage, reason: MessageClass) -> str:
         """What is wrong with the signature that refused a message, for the log."""
         found = self._judged[1] if self._judged is not None and self._judged[0] is packet else None

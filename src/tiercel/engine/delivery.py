@@ -96,15 +96,16 @@ class Delivery:
 
     # Coming in.
 
-    def accept(self, queue: QueueState, run: Iterable[tuple[bytes, str]]) -> None:
+    def accept(self, queue: QueueState, run: Iterable[tuple[bytes, str, bytes]]) -> None:
         """Puts messages that passed the checks into a queue, in their order; acknowledges and copies.
 
-        The run has the packet of each message and the name of its own dead-letter queue, "" without one.
+        The run has the packet of each message, the name of its own dead-letter queue, "" without one, and the
+        verdict on its signature, empty without one.
         """
         together: list[bytes] = []  # plain recoverable messages
         priorities: list[int] = []
-        for packet, dead_letter_queue in run:
-            is_special = dead_letter_queue or queue.is_outgoing or queue.waiters
+        for packet, dead_letter_queue, verdict in run:
+            is_special = dead_letter_queue or verdict or queue.is_outgoing or queue.waiters
             plain = None if is_special else _priority_of_plain(packet)
             if plain is not None and plain[1]:
                 together.append(packet)
@@ -113,7 +114,8 @@ class Delivery:
             if together:
                 self._accept_together(queue, together, priorities)
                 together, priorities = [], []
-            self.accept_one(queue, Record(packet, self._core.seconds, 0, 0, 0, dead_letter_queue))
+            record = Record(packet, self._core.seconds, 0, 0, 0, dead_letter_queue, verdict=verdict)
+            self.accept_one(queue, record)
         if together:
             self._accept_together(queue, together, priorities)
 

@@ -17,6 +17,11 @@ class Numbering:
         # 32 bits in the packet, never 0; numbers repeat after four billion messages.
         return MessageId(self._queue_manager, (self._message_ordinal.next() - 1) % 0xFFFF_FFFF + 1)
 
+    @property
+    def unassigned(self) -> MessageId:
+        """The id of a message of this queue manager that has none yet."""
+        return MessageId(self._queue_manager, 0)
+
     def new_message_ids(self, count: int) -> list[MessageId]:
         queue_manager, numbers = self._queue_manager, self._message_ordinal.next_many(count)
         return [MessageId(queue_manager, (number - 1) % 0xFFFF_FFFF + 1) for number in numbers]

@@ -19,8 +19,17 @@ from tiercel.engine.records import Record
 from tiercel.engine.resolver import Resolver
 from tiercel.engine.transaction import Transaction
 from tiercel.engine.transactions import Transactions
-from tiercel.model.codes import MessageClass, QueueAccess, QueueAccessMask, SenderIdType
+from tiercel.message_security.refusal import MessageRefusedError
+from tiercel.model.codes import (
+    AuthenticationLevel,
+    HashAlgorithm,
+    MessageClass,
+    QueueAccess,
+    QueueAccessMask,
+    SenderIdType,
+)
 from tiercel.model.errors import (
+    FailVerifySignatureExError,
     InsufficientResourcesError,
     MissingConnectorTypeError,
     MqError,
@@ -74,10 +83,12 @@ class Sending:
         if queue.is_outgoing:
             self._resolver.check_carried(queue, message)
         packet = encode_message(message)
-        self._refuse_misfits(queue, transaction, (message,), (packet,))
+        verdict = self._verdict(message, packet) if _is_signed(message) else b""
+        self._refuse_misfits(queue, transaction, (message,), (packet,), (verdict,))
         size = len(packet)
         self._check_room(queue, size, (packet,), size if message.is_recoverable else 0)
-        record = Record(packet, self._core.seconds, 0, 0, 0, _name_of_dead_letter_queue(message))
+        name = _name_of_dead_letter_queue(message)
+        record = Record(packet, self._core.seconds, 0, 0, 0, name, verdict=verdict)
         if transaction is None:
             self._delivery.accept_one(queue, record)
         else:
@@ -97,23 +108,48 @@ class Sending:
             transaction.check_active()
         ids = self._numbering.new_message_ids(len(messages))
         packets: list[bytes] = []
+        verdicts: list[bytes] = []
         for message, identifier in zip(messages, ids, strict=True):
             self._address(opened, message, identifier, transaction)
             if queue.is_outgoing:
                 self._resolver.check_carried(queue, message)
             packets.append(encode_message(message))  # at once: one object may stand for several messages
-        self._refuse_misfits(queue, transaction, messages, packets)
+            verdicts.append(self._verdict(message, packets[-1]) if _is_signed(message) else b"")
+        self._refuse_misfits(queue, transaction, messages, packets, verdicts)
         pairs = zip(messages, packets, strict=True)
         stored = sum([len(packet) for message, packet in pairs if message.is_recoverable])
         self._check_room(queue, sum(map(len, packets)), packets, stored)
-        run = zip(packets, map(_name_of_dead_letter_queue, messages), strict=True)
+        run = zip(packets, map(_name_of_dead_letter_queue, messages), verdicts, strict=True)
         if transaction is None:
             self._delivery.accept(queue, run)
         else:
-            for packet, dead_letter_queue in run:
-                record = Record(packet, self._core.seconds, 0, 0, 0, dead_letter_queue)
+            for packet, dead_letter_queue, verdict in run:
+                record = Record(packet, self._core.seconds, 0, 0, 0, dead_letter_queue, verdict=verdict)
                 transaction.send(self._core, queue, record)
         return ids
+
+    def to_sign(
+        self, opened: OpenQueue, message: Message, certificate: bytes, *, is_transactional: bool
+    ) -> tuple[UserMessage, AuthenticationLevel]:
+        """The packet that a signature of the message covers: [MS-MQQB] 3.1.7.1.4.
+
+        The message gets the certificate; the caller adds the signature and sends it. Signing takes a
+        millisecond, so it is not done here. A list of queues has one signature for all of them (DMPR-089).
+        The packet names no sender: the receiver knows whom the certificate stands for, and Windows refuses
+        one with a sender unless both are in its directory.
+        """
+        message.signature = message.multiple_destination_signature = b""
+        message.sender_certificate = certificate
+        message.hash_algorithm = HashAlgorithm.SHA_512
+        message.sender_id, message.sender_id_type = b"", SenderIdType.NONE
+        level = AuthenticationLevel.SIG20
+        if opened.children:
+            message.destination_queues = tuple(child.format_name for child in opened.children)
+            opened, level = opened.children[0], AuthenticationLevel.SIG30
+        copy = replace(message)
+        self._address(opened, copy, self._numbering.unassigned, None)
+        copy.transaction_id = 0 if is_transactional else None
+        return UserMessage(encode_message(copy)), level
 
     def post(self, packet: UserMessage, name: FormatName) -> None:
         """Sends a packet that the queue manager itself has made."""
@@ -185,7 +221,8 @@ class Sending:
         if message.transaction_status_queue is not None or message.allow_peek_when_locked:
             problem = "the queue manager sets transaction_status_queue and allow_peek_when_locked"
             raise PropertyNotAllowedError("message", problem=problem, fix="leave them unset")
-        is_protected = message.signature or message.symmetric_key or message.multiple_destination_signature
+        # A signature that comes with its certificate is verified before the message is sent.
+        is_protected = message.symmetric_key or (_is_signed(message) and not message.sender_certificate)
         names_provider = message.authentication_provider_type or message.authentication_provider_name
         if (is_protected or names_provider) and message.connector_type == NULL_GUID:
             message.check()
@@ -208,20 +245,34 @@ class Sending:
         transaction: Transaction | None,
         messages: Sequence[Message],
         packets: Sequence[bytes],
+        verdicts: Sequence[bytes],
     ) -> None:
         """Raises when the queue does not take one of the messages; the ledger names it."""
         is_transactional = transaction is not None and transaction.number is not None
         if self._admission.takes_all(queue, is_transactional=is_transactional):
             return
-        for message, packet in zip(messages, packets, strict=True):
+        for message, packet, verdict in zip(messages, packets, verdicts, strict=True):
             reason = self._admission.check_transaction(queue, is_transactional=is_transactional)
             if reason is None:
+                is_connector = message.connector_type != NULL_GUID
+                is_signed = bool(message.signature) if is_connector else bool(verdict)
+                is_encrypted = bool(message.privacy_level)
                 reason = self._admission.check_protection(
-                    queue, is_signed=bool(message.signature), is_encrypted=bool(message.privacy_level)
+                    queue, is_signed=is_signed, is_encrypted=is_encrypted
                 )
             if reason is not None:
                 self._core.ledger.add(str(queue), UserMessage(packet), reason)
                 raise refusal_error(queue, reason)
+
+    def _verdict(self, message: Message, packet: bytes) -> bytes:
+        """What its signature proves; that of a connector is passed on as it is (DMPR-103)."""
+        if message.connector_type != NULL_GUID:
+            return b""
+        try:
+            return self._admission.own_verdict(UserMessage(packet)).encode()
+        except MessageRefusedError as refusal:
+            fix = "let the queue manager sign it"
+            raise FailVerifySignatureExError("message", problem=refusal.why, fix=fix) from None
 
     def _check_room(self, queue: QueueState, size: int, packets: Sequence[bytes], stored: int) -> None:
         """Raises when a quota or the store has no room; the ledger names messages that a quota refuses.
@@ -236,6 +287,10 @@ class Sending:
             raise
         if stored:
             self._core.reserve(stored, len(packets))
+
+
+def _is_signed(message: Message) -> bool:
+    return bool(message.signature or message.multiple_destination_signature)
 
 
 def _name_of_dead_letter_queue(message: Message) -> str:

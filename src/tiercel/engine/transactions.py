@@ -184,7 +184,8 @@ class Transactions:
         queue.release(self._core, sum(len(operation.record.packet) for operation in operations))
         sent = [operation.record for operation in operations]
         if not queue.is_deleted:
-            self._delivery.accept(queue, ((record.packet, record.dead_letter_queue) for record in sent))
+            run = ((record.packet, record.dead_letter_queue, record.verdict) for record in sent)
+            self._delivery.accept(queue, run)
             return
         for record in sent:
             self._delivery.refuse(UserMessage(record.packet), MessageClass.NACK_BAD_DST_Q, str(queue), record)

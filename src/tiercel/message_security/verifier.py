@@ -51,6 +51,9 @@ class Verifier:
             USER_CERTIFICATES, CERTIFICATE_LIFETIME_S
         )
         self._cached_of = Trust()
+        self.own_certificate: Callable[[], bytes] = (
+            bytes  # what this queue manager signs with; b"" if nothing
+        )
 
     @property
     def knows_senders(self) -> bool:
@@ -65,6 +68,17 @@ class Verifier:
             return NOTHING
         signature = verify(packet, packet.body, self._policy.signatures)
         return NOTHING if signature is None else self._judge(packet, signature, now)
+
+    def verify_own(self, packet: UserMessage, now: float) -> Verdict:
+        """The same of a message that was sent here: the queue manager's own certificate counts as well."""
+        signature = verify(packet, packet.body, self._policy.signatures)
+        if signature is None:
+            return NOTHING
+        der = signature.certificate.der
+        entry = self._find(der, packet.sender[1], now)
+        if entry is not None:
+            return _verdict(signature, entry.sid.encode())
+        return _verdict(signature) if der == self.own_certificate() else NOTHING
 
     def _judge(self, packet: UserMessage, signature: Signature, now: float) -> Verdict:
         kind, sender = packet.sender

@@ -33,6 +33,7 @@ from tiercel.model.path_name import PathKind, PathName
 from tiercel.security.unix import token_of_process
 from tiercel.server import log
 from tiercel.server.node import Clock, Node
+from tiercel.server.signing_key import SigningKey
 from tiercel.server.transports import expect_transports
 from tiercel.store import DEFAULT_MAX_BYTES, MAX_MAX_BYTES, MIN_MAX_BYTES, Store, directory_of, open_store
 
@@ -96,6 +97,9 @@ class Driver:
         self.token = replace(self.owner, unrestricted=True)
         self.is_open = True
         self._process = os.getpid()
+        self.signing_key = SigningKey(lambda: self.directory, name)
+        verifier = (None if network is None else network.verifier) or Verifier()
+        verifier.own_certificate = self.signing_key.certificate
         identity = Identity(name.partition(".")[0], name, () if network is None else network.names)
         try:
             self.engine = Engine(
@@ -106,7 +110,7 @@ class Driver:
                 everyone_may_send=network is not None and network.everyone_may_send,
                 believe_unsigned_senders=network is not None and network.believe_unsigned_senders,
                 hardened=None if network is None else network.hardened,
-                verifier=None if network is None else network.verifier,
+                verifier=verifier,
             )
             self.node = self._new_node()
         except BaseException:

@@ -88,6 +88,7 @@ async def send_messages(
     request: Request,
     queue: QueueName,
     transactional: Annotated[bool | None, Query(description="only for queues of other computers")] = None,
+    sign: Annotated[bool, Query(description="sign with the key of the queue manager")] = False,
 ) -> Response:
     """One message as JSON; or many, one per line, of which all are sent or none.
 
@@ -106,7 +107,7 @@ async def send_messages(
     else:
         fix = f"send Content-Type: application/json for one message, {NDJSON} for many"
         raise InvalidParameterError("body", problem="its type is unknown", present=kind or "no type", fix=fix)
-    ids = [str(each) for each in await api.sender.send(queue, messages, transactional)]
+    ids = [str(each) for each in await api.sender.send(queue, messages, transactional, sign=sign)]
     about(request, count=len(ids), id=ids[0] if len(ids) == 1 else None)
     if kind == NDJSON:
         return answer({"count": len(ids), "ids": ids}, 201)
