@@ -25,7 +25,7 @@ from tiercel.srmp.envelope import (
     Signature,
     Stream,
 )
-from tiercel.srmp.values import format_date, format_expiry, format_message_id
+from tiercel.srmp.values import format_date, format_expiry, format_guid, format_message_id
 
 START = f'<se:Envelope xmlns:se="{SE}" xmlns="{SRMP}"><se:Header>'
 END = "</se:Header><se:Body></se:Body></se:Envelope>"
@@ -43,7 +43,8 @@ def escaped(text: str) -> str:
 
 
 def _leaf(name: str, value: object) -> str:
-    return f"<{name}>{escaped(str(value))}</{name}>"
+    """Numbers and identifiers have nothing to escape."""
+    return f"<{name}>{escaped(value) if isinstance(value, str) else value}</{name}>"
 
 
 def _flag(name: str, value: bool) -> str:
@@ -135,7 +136,7 @@ def _msmq(msmq: Msmq) -> Iterator[str]:
         yield _eod(msmq.eod)
     if (provider := msmq.provider) is not None:
         yield f"<Provider>{_leaf('Type', provider.type)}{_leaf('Name', provider.name)}</Provider>"
-    yield _leaf("SourceQmGuid", msmq.source_qm_guid)
+    yield _leaf("SourceQmGuid", format_guid(msmq.source_qm_guid))
     yield _list("DestinationMqf", msmq.destination_mqf)
     yield _list("AdminMqf", msmq.admin_mqf)
     yield _list("ResponseMqf", msmq.response_mqf)

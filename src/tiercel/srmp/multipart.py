@@ -22,7 +22,8 @@ _WHITE = " \t"
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105  # of RFC 2045
 _MEDIA_TYPE = re.compile(rf"({_TOKEN}/{_TOKEN})[ \t]*(?=;|$)")
 _PARAMETER = re.compile(rf';[ \t]*({_TOKEN})[ \t]*=[ \t]*(?:"([^"\\\r\n]*)"|([^;"\\ \t\r\n]+))[ \t]*(?=;|$)')
-_BOUNDARY = re.compile(rb"MSMQ - SOAP boundary, ([0-9]{1,20})")
+_BOUNDARY_START = b"MSMQ - SOAP boundary, "
+_BOUNDARY = re.compile(_BOUNDARY_START + rb"([0-9]{1,20})")
 # After a delimiter: "--" closes; before the line break, RFC 2046 allows white space.
 _TAIL = re.compile(rb"--|[ \t]*\r\n")
 _NAME = re.compile(_TOKEN)
@@ -200,7 +201,12 @@ def write_multipart(parts: Sequence[Part], boundary: str) -> bytes:
 
 def choose_boundary(contents: Iterable[bytes], number: int) -> str:
     """The boundary with the first number from `number` that no content contains, for readers that search."""
-    used = {int(digits) for content in contents for digits in _BOUNDARY.findall(content)}
+    used = {
+        int(digits)
+        for content in contents
+        if _BOUNDARY_START in content  # a fast search: bodies may be large
+        for digits in _BOUNDARY.findall(content)
+    }
     while number in used:
         number += 1
     return f"MSMQ - SOAP boundary, {number}"

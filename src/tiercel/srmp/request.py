@@ -1,5 +1,6 @@
 """One SRMP message in one HTTP request: [MC-MQSRM] 2.2.2, section 4."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from tiercel.model.errors import DecodeError
@@ -166,9 +167,14 @@ def request_to(to: str, content_type: str, content: bytes, *headers: tuple[str, 
     return HttpRequest(head._replace(headers=(*head.headers, *headers)), content)
 
 
+@lru_cache(256)  # few queues, many messages
+def _target_and_host(url: str) -> tuple[str, str]:
+    return request_target(url), host_of(url)
+
+
 def _head(to: str, host: str, content_type: str, size: int) -> RequestHead:
     address = to.removeprefix(_MULTICAST)
-    target, default = (request_target(to), host_of(to)) if is_url(to) else (address, address)
+    target, default = _target_and_host(to) if is_url(to) else (address, address)
     headers = (
         ("Host", host or default),
         ("Content-Type", content_type),

@@ -43,6 +43,11 @@ def parse_guid(text: str) -> UUID:
     return UUID(text)
 
 
+@lru_cache(1024)  # senders are few
+def format_guid(guid: UUID) -> str:
+    return str(guid)
+
+
 def parse_number(text: str, limit: int = U64_MAX) -> int:
     """[MC-MQSRM] 2.2.1.3; numbers above `limit` are refused, never truncated."""
     if not (text.isascii() and text.isdigit()) or len(text) > _DIGITS_MAX:
@@ -86,7 +91,7 @@ def parse_message_id(text: str) -> MessageId:
 
 
 def format_message_id(identifier: MessageId) -> str:
-    return f"uuid:{identifier.uniquifier}@{identifier.lineage}"
+    return f"uuid:{identifier.uniquifier}@{format_guid(identifier.lineage)}"
 
 
 def parse_stream_id(text: str) -> StreamId:
