@@ -60,6 +60,17 @@ def test_what_is_not_a_certificate_is_refused(data: bytes) -> None:
         load_certificate(data)
 
 
+def test_an_unexpected_error_is_a_refusal_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library reads a stranger's bytes, and an unknown error would end the engine."""
+
+    def fail(_der: bytes) -> None:
+        raise RuntimeError("unexpected")
+
+    monkeypatch.setattr(x509, "load_der_x509_certificate", fail)
+    with pytest.raises(InvalidCertificateError, match="unexpected"):
+        load_certificate(b"\x30\x01")
+
+
 @given(st.data())
 def test_any_change_gives_a_certificate_or_the_one_error(data: st.DataObject) -> None:
     name = vectors.names("capi/signature_enh*")[0]

@@ -4,7 +4,7 @@
 certificate is a stranger's, and a key with huge numbers would stop the queue manager for seconds.
 """
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InternalError, InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import (
@@ -122,7 +122,7 @@ def signed_hash(key: RSAPublicKey, signature: bytes, algorithm: int) -> bytes | 
     for octets in (signature[::-1], signature):
         try:
             return key.recover_data_from_signature(octets, _PADDING, known)
-        except (InvalidSignature, UnsupportedAlgorithm, ValueError):
+        except (InvalidSignature, UnsupportedAlgorithm, InternalError, ValueError):
             continue
     return None
 
