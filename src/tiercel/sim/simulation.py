@@ -182,7 +182,8 @@ class World:
         workload.weights |= {"transact": 50}
         workload.expiring = random.choice((0.0, 0.2, 0.5))  # gaps in streams, and streams without a beginning
         workload.router_purges = random.choice((0, 2, 5)) if self.links.routing is Routing.FORWARD else 0
-        faults.weights |= {"full": 6, "throttle": 6, "slow_disk": 8}  # answers with 500, and late ones
+        # Answers that leave too early, that say 500, and that come late.
+        faults.weights |= {"crash_at_write": 30, "full": 6, "throttle": 6, "slow_disk": 8}
         faults.leaps &= (
             self.links.routing is Routing.NONE
         )  # what a router has when it expires is not sent again
