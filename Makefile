@@ -63,7 +63,7 @@ format: $(VENV)/.ready ## format the code and mend what ruff can mend
 synchronous: $(VENV)/.ready ## generate the synchronous embedded queue from the asynchronous one
 	$(BIN)/python tools/synchronous.py
 
-bench: $(VENV)/.ready ## measure codec, store, engine, columns, claims, stages and binary XML, most against something bare
+bench: $(VENV)/.ready ## measure codec, store, engine, columns, claims, stages, binary XML and signatures, most against something bare
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/bench.lock
 	@$(BIN)/python bench/bench_codec.py
 	@echo
@@ -78,6 +78,8 @@ bench: $(VENV)/.ready ## measure codec, store, engine, columns, claims, stages a
 	@$(BIN)/python bench/bench_stages.py
 	@echo
 	@$(BIN)/python bench/bench_nbfx.py
+	@echo
+	@$(BIN)/python bench/bench_message_security.py
 
 bench-daemon: $(VENV)/.ready ## measure the daemon: in, out, both, latency, exactly once; beside RabbitMQ if it is installed
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/bench.lock
