@@ -1,6 +1,6 @@
 """Messages over HTTP, in and out of a daemon, beside something bare in the same run.
 
-bench_srmp.py [--messages N] [--rounds N] [--only in|out] [--idle]
+bench_srmp.py [--messages N] [--rounds N] [--only in|out] [--kinds KIND ...] [--idle]
 
 1 KiB messages over one keep-alive connection and over sixteen, each with one request at a time. "in": clients
 post ready-made requests, and a message is done with its 200. The bare server reads them with the same parsers
@@ -438,9 +438,9 @@ def measure_idle(rounds: int, count: int) -> None:
         for name, more in (("off", ""), ("on", f'srmp = {{ enabled = true, host = "{HOST}", port = 0 }}')):
             subjects[name] = _Idle(place / name, more)
         costs: dict[str, list[float]] = {name: [] for name in subjects}
-        for _ in range(rounds):
-            for name, subject in subjects.items():
-                costs[name].append(subject.into(count).cost)
+        for turn in range(rounds):  # the first of a pair is not always the same
+            for name in list(subjects)[:: -1 if turn % 2 else 1]:
+                costs[name].append(subjects[name].into(count).cost)
         for subject in subjects.values():
             subject.stop()
     changes = [on / off - 1 for off, on in zip(costs["off"], costs["on"], strict=True)]
@@ -455,9 +455,8 @@ class _Idle(Tiercel):
     def __init__(self, place: Path, more: str) -> None:
         place.mkdir()
         super().__init__(place, 64)
-        if more:
-            self._daemon.stop()
-            self._daemon = Daemon("127.0.0.2", self._port, self._data, 64, more)
+        self._daemon.stop()  # both are started in the same way
+        self._daemon = Daemon("127.0.0.2", self._port, self._data, 64, more)
 
 
 # All of it.
@@ -470,6 +469,7 @@ def main() -> None:
     arguments.add_argument("--messages", type=int, default=8000)
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--only", choices=("in", "out"))
+    arguments.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     arguments.add_argument("--idle", action="store_true")
     options = arguments.parse_args()
     if options.idle:
@@ -477,7 +477,7 @@ def main() -> None:
         return
     print("way  kind     conn  daemon/s   us each  bare/s    us each  rate ratio  cost ratio")
     for way in (options.only,) if options.only else MEASURES:
-        for kind in KINDS:
+        for kind in options.kinds:
             for connections in CONNECTIONS:
                 _row(way, kind, connections, options.rounds, options.messages)
 
