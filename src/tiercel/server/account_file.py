@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tiercel.security.accounts import Account, AccountError, Accounts
-from tiercel.server import private_file
-from tiercel.server.private_file import Watched
+from tiercel.server.private_file import TableFile, Watched
 
-Edit = Callable[[Accounts], Accounts]
+_FILE = TableFile(Accounts(), AccountError)
+read, change = _FILE.read, _FILE.change
 
 
 class AccountFile:
@@ -24,20 +24,3 @@ class AccountFile:
 
     def find(self, user: str, domain: str) -> Account | None:
         return self._file.value.find(user, domain)
-
-
-def read(path: Path) -> Accounts:
-    """The accounts of a private file; raises `AccountError`."""
-    text = private_file.read(path, AccountError)
-    try:
-        return Accounts.parse(text)
-    except AccountError as problem:
-        raise AccountError(f"{path}: {problem}") from problem
-
-
-def change(path: Path, edit: Edit, *, create: bool = False) -> Accounts:
-    """Read, edit and write in one step; with `create`, a missing file counts as empty."""
-    with private_file.changing(path, AccountError) as write:
-        after = edit(Accounts() if create and not path.exists() else read(path))
-        write(after.text())
-    return after

@@ -6,15 +6,28 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, Self, TypeVar
 
 from tiercel.model.errors import TiercelError
 
 MODE: Final = 0o600
 MAX_SIZE: Final = 16 << 20
 
+
+class Table(Protocol):
+    """The content of a file: accounts, tokens, trusted certificates."""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises an error with a text of one line."""
+
+    def text(self) -> str: ...
+
+
 T = TypeVar("T")
+TableT = TypeVar("TableT", bound=Table)
 _Stamp = tuple[int, int, int, int, int]
 
 
@@ -48,6 +61,28 @@ class Watched(Generic[T]):
             self._report(problem)
         self._problem = problem
         return self._value
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile(Generic[TableT]):
+    """Reads and changes files of one kind; every failure is an `error` with a text of one line."""
+
+    empty: TableT
+    error: type[TiercelError]
+
+    def read(self, path: Path) -> TableT:
+        text = read(path, self.error)
+        try:
+            return self.empty.parse(text)
+        except self.error as problem:
+            raise self.error(f"{path}: {problem}") from problem
+
+    def change(self, path: Path, edit: Callable[[TableT], TableT], *, create: bool = False) -> TableT:
+        """Read, edit and write in one step; with `create`, a missing file counts as empty."""
+        with changing(path, self.error) as write:
+            after = edit(self.empty if create and not path.exists() else self.read(path))
+            write(after.text())
+        return after
 
 
 def _stamp(status: os.stat_result) -> _Stamp:
