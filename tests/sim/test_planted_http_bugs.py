@@ -154,10 +154,14 @@ def duplicates_are_taken(patch: pytest.MonkeyPatch) -> Parts:
 
 
 def gaps_are_taken(patch: pytest.MonkeyPatch) -> Parts:
+    original = IncomingStream.accepts
+
     def accepts(
-        self: IncomingStream, sequence: int, number: int, _previous: int, *, begins: bool | None = None
+        self: IncomingStream, sequence: int, number: int, previous: int, *, begins: bool | None = None
     ) -> bool:
-        return (sequence, number) > (self.sequence, self.number) and (begins is None or begins or number > 1)
+        if begins is None:  # not over HTTP
+            return original(self, sequence, number, previous)
+        return (sequence, number) > (self.sequence, self.number)
 
     patch.setattr(IncomingStream, "accepts", accepts)
     return Parts()
