@@ -197,7 +197,7 @@ def decode() -> None:
     say("5. A packet from a Windows queue manager, field by field.")
     with chdir(ROOT):
         lines = command("decode", "--verify", PACKET).splitlines()
-    show("\n".join([lines[2], *lines[4:9], "      ...", lines[-1]]))
+    show("\n".join([lines[2], *lines[4:7], "      ...", lines[-1]]))
 
 
 def send_many(path: Path) -> None:

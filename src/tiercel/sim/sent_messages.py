@@ -39,6 +39,7 @@ class SentMessage:
     admin: Machine | None
     positive_journaling: bool
     negative_journaling: bool
+    is_over_http: bool = False  # by SRMP
     life: int = 0  # of the sender
     id: MessageId | None = None
     sent_time: int = 0
@@ -56,13 +57,10 @@ class SentMessage:
         return self.kind is Kind.TRANSACTIONAL
 
     @property
-    def is_over_http(self) -> bool:
-        return self.name.startswith(("DIRECT=HTTP:", "DIRECT=http:"))
-
-    @property
     def has_final_ack(self) -> bool:
-        """Whether its sender hears of its end."""
-        return self.is_transactional and (self.negative_journaling or not self.is_over_http)
+        """Whether its sender waits to hear of its end; with an HTTP name only if it asks for dead letters."""
+        has_http_name = self.name.upper().startswith("DIRECT=HTTP:")
+        return self.is_transactional and (self.negative_journaling or not has_http_name)
 
     @property
     def is_local(self) -> bool:

@@ -229,6 +229,7 @@ class Workload:
             admin,
             positive_journaling=random.random() < options.journaling,
             negative_journaling=random.random() < options.journaling,
+            is_over_http=options.http.has(machine.name, target.name),
         )
         self._keep_first_alive(sent)
         return sent, self._message(sent)
@@ -260,6 +261,7 @@ class Workload:
             None,
             positive_journaling=False,
             negative_journaling=False,
+            is_over_http=options.http.has(machine.name, target.name),
         )
         self._sent_messages.add(sent)
         return sent, self._message(sent)
