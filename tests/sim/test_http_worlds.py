@@ -6,8 +6,8 @@ from tiercel.sim.http_links import Routing
 from tiercel.sim.machine import Parts
 from tiercel.sim.simulation import World, run
 
-SEEDS = 100
-SLICES = 10
+SEEDS = 60
+SLICES = 6
 
 
 def trace_of(seed: int, *, http: bool) -> list[str]:
@@ -35,7 +35,7 @@ def test_a_seed_is_the_same_world_every_time() -> None:
 
 
 def test_messages_receipts_and_answers_are_in_the_trace() -> None:
-    text = "\n".join(trace_of(6, http=True))
+    text = "\n".join(trace_of(7, http=True))
     for part in ("POST A", "stream receipt to http://", " HTTP 200", "a proxy loses", "a proxy delivers"):
         assert part in text, part
 

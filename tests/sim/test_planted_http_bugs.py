@@ -27,8 +27,10 @@ SEEDS = 1000
 Plant = Callable[[pytest.MonkeyPatch], Parts]
 
 
-def first_found(parts: Parts, *, enemies: bool = False) -> Result | None:
-    results = (run(seed, parts, enemies=enemies, http=True) for seed in range(1, SEEDS + 1))
+def first_found(parts: Parts, first: int, *, enemies: bool = False) -> Result | None:
+    """Begins with the world that is known to find the bug: the ones before it take minutes."""
+    seeds = range(first, first + SEEDS)
+    results = (run(seed, parts, enemies=enemies, http=True) for seed in seeds)
     return next((result for result in results if result.problems), None)
 
 
@@ -182,29 +184,29 @@ def a_message_that_comes_again_is_not_confirmed_again(patch: pytest.MonkeyPatch)
     return Parts()
 
 
-PLANTS: list[Plant] = [
-    answers_leave_before_the_commit,
-    the_id_is_recorded_before_the_message_is_stored,
-    the_last_number_is_forgotten_at_a_restart,
-    the_receipts_url_is_not_kept,
-    previous_is_the_number_before,
-    a_stream_begins_anew_though_messages_were_on_the_wire,
-    a_stream_never_begins_anew,
-    a_request_under_way_is_overtaken,
-    silence_is_an_answer,
-    an_answer_is_a_receipt,
-    no_room_is_answered_with_200,
-    duplicates_are_taken,
-    gaps_are_taken,
-    a_message_that_comes_again_is_not_confirmed_again,
+PLANTS: list[tuple[Plant, int]] = [  # with the first seed of 1 to 1,000 that finds it
+    (answers_leave_before_the_commit, 35),
+    (the_id_is_recorded_before_the_message_is_stored, 61),
+    (the_last_number_is_forgotten_at_a_restart, 13),
+    (the_receipts_url_is_not_kept, 13),
+    (previous_is_the_number_before, 16),
+    (a_stream_begins_anew_though_messages_were_on_the_wire, 35),
+    (a_stream_never_begins_anew, 3),
+    (a_request_under_way_is_overtaken, 44),
+    (silence_is_an_answer, 3),
+    (an_answer_is_a_receipt, 65),
+    (no_room_is_answered_with_200, 61),
+    (duplicates_are_taken, 7),
+    (gaps_are_taken, 65),
+    (a_message_that_comes_again_is_not_confirmed_again, 40),
 ]
 
 
-@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
-def test_a_planted_bug_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert first_found(plant(monkeypatch)) is not None
+@pytest.mark.parametrize(("plant", "first"), PLANTS, ids=[plant.__name__ for plant, _ in PLANTS])
+def test_a_planted_bug_is_found(plant: Plant, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert first_found(plant(monkeypatch), first) is not None
 
 
 def test_the_belief_in_receipts_without_a_token_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ReceiptTokens, "fits", lambda *_arguments: True)
-    assert first_found(Parts(), enemies=True) is not None
+    assert first_found(Parts(), 14, enemies=True) is not None

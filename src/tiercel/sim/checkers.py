@@ -358,8 +358,8 @@ class Invariants:
 def _is_no_evidence(line: Discard) -> bool:
     """Whether a line of a ledger says nothing about a message of an application."""
     return (
-        # An expired OrderAck; a newer one says the same.
-        (line.label == LABEL and line.message_class == MessageClass.NACK_REACH_QUEUE_TIMEOUT)
+        # An expired OrderAck, of which a newer one says the same, or an expired acknowledgement.
+        (line.label in {LABEL, ""} and line.message_class == MessageClass.NACK_REACH_QUEUE_TIMEOUT)
         or line.queue.endswith(";JOURNAL")  # a copy that was deleted with its queue
         # An administration acknowledgement: the line of that machine counts.
         or line.reason.startswith("another queue manager reports")

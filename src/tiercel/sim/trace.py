@@ -41,10 +41,12 @@ class PacketReader:
     def __init__(self) -> None:
         self._framer = Framer()
         self._http: RequestParser | ResponseParser | None = None
+        self._has_begun = False
         self._is_broken = False
 
     def read(self, data: bytes) -> list[str]:
-        if self._http is None and not self._is_broken:
+        if not self._has_begun:
+            self._has_begun = True
             self._http = (
                 RequestParser() if data[:1] == b"P" else ResponseParser() if data[:1] == b"H" else None
             )
