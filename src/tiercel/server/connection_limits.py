@@ -50,8 +50,7 @@ class ConnectionLimits:
         trusted: Iterable[str] = (),
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self._limit = limit
-        self._per_address = per_address
+        self.change(limit, per_address)
         self._trusted = [ip_network(each, strict=False) for each in trusted]
         self._guests: dict[Guest, str] = {}  # oldest first, with the origin
         self._origins: dict[str, dict[Guest, None]] = {}
@@ -59,6 +58,11 @@ class ConnectionLimits:
         self._clock = clock
         self._all_busy_until = 0.0
         self.turned_away = 0  # refused and evicted, since the start
+
+    def change(self, limit: int, per_address: int) -> None:
+        """Holds for newcomers; those who are there stay."""
+        self._limit = limit
+        self._per_address = per_address
 
     def __len__(self) -> int:
         return len(self._guests)

@@ -299,7 +299,7 @@ class Daemon:
             access=replace(old.access, only_peers=config.access.only_peers),
             log=replace(old.log, level=config.log.level),
         )
-        self.network.limits = self.config.limits
+        self.network.change_limits(self.config.limits)
         if self.http is not None:
             self.http.limits = self.config.limits
         self.network.resolver.hosts = self.config.hosts

@@ -48,6 +48,10 @@ class Network:
         self._none_left = asyncio.Event()
         self.failures: Counter[str] = Counter()  # failed connections by reason, since the start
 
+    def change_limits(self, limits: LimitOptions) -> None:
+        self.limits = limits
+        self._guests.change(limits.connections, limits.connections_per_address)
+
     # Listening.
 
     async def listen(self, sockets: Iterable[socket.socket] = ()) -> list[Endpoint]:
