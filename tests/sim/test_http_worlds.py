@@ -6,8 +6,8 @@ from tiercel.sim.http_links import Routing
 from tiercel.sim.machine import Parts
 from tiercel.sim.simulation import World, run
 
-SEEDS = 60
-SLICES = 6
+SEEDS = 40
+SLICES = 4
 
 
 def trace_of(seed: int, *, http: bool) -> list[str]:
