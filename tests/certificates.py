@@ -11,6 +11,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 _DAY = timedelta(days=1)
+_SIGNS_CERTIFICATES = x509.KeyUsage(  # Python from 3.13 on insists on it, and on the key identifiers
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 @dataclass(frozen=True)
@@ -28,8 +39,11 @@ class Authority:
         self._certificate = (
             _builder(self._name, self._name, self._key, now - _DAY, now + _DAY)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(_SIGNS_CERTIFICATES, critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
             .sign(self._key, hashes.SHA256())
         )
+        self._identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         self.file = directory / f"{name}.pem"
         self.file.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
 
@@ -43,6 +57,7 @@ class Authority:
             .add_extension(
                 x509.SubjectAlternativeName([_alternative(host) for host in hosts]), critical=False
             )
+            .add_extension(self._identifier, critical=False)
             .sign(self._key, hashes.SHA256())
         )
         issued = Issued(self._directory / f"{name}.crt", self._directory / f"{name}.key")
