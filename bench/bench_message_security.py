@@ -3,13 +3,11 @@
 The rates are calls a second of CPU time of one core.
 """
 
-import gc
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA512
+from measure import rates
 
 from tiercel.message_security.signer import Signer
 from tiercel.message_security.trust import Trust, TrustedCertificate
@@ -23,22 +21,6 @@ from tiercel.wire.user_message import UserMessage
 
 ROUNDS, CALLS = 9, 200
 BODY = bytes(1024)
-
-
-def rates(operations: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """The best of several rounds taken by turns."""
-    best = dict.fromkeys(operations, float("inf"))
-    gc.disable()
-    try:
-        for _ in range(ROUNDS):
-            for name, operation in operations.items():
-                start = time.process_time()
-                for _ in range(CALLS):
-                    operation()
-                best[name] = min(best[name], time.process_time() - start)
-    finally:
-        gc.enable()
-    return {name: CALLS / seconds for name, seconds in best.items()}
 
 
 def main() -> None:
@@ -65,7 +47,9 @@ def main() -> None:
             "bare verification": lambda: public.verify(bare, BODY, PKCS1v15(), SHA512()),
             "sign a packet": lambda: signer.sign(message, unsigned, AuthenticationLevel.SIG20),
             "bare signature": lambda: signer.key.sign(BODY, PKCS1v15(), SHA512()),
-        }
+        },
+        ROUNDS,
+        CALLS,
     )
     print("signatures of 2048 bits, SHA-512, 1 KiB of body: calls/s of CPU time")
     for name, rate in found.items():

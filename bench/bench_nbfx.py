@@ -3,13 +3,12 @@
 The rates are calls a second of CPU time of one core. lxml is shown where it is installed.
 """
 
-import gc
-import time
-from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from uuid import UUID
 from xml.etree import ElementTree as ET
+
+from measure import Operation, rates
 
 from tiercel import nbfx, wcf
 
@@ -28,27 +27,11 @@ def envelope() -> list[nbfx.Event]:
     return list(endpoint.envelope(action, {"order": order}, namespace="http://example.org/warehouse"))
 
 
-def rates(operations: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """The best of several rounds taken by turns."""
-    best = dict.fromkeys(operations, float("inf"))
-    gc.disable()
-    try:
-        for _ in range(ROUNDS):
-            for name, operation in operations.items():
-                start = time.process_time()
-                for _ in range(CALLS):
-                    operation()
-                best[name] = min(best[name], time.process_time() - start)
-    finally:
-        gc.enable()
-    return {name: CALLS / seconds for name, seconds in best.items()}
-
-
 def main() -> None:
     events = envelope()
     data, text = nbfx.encode(events), nbfx.to_text(events).encode()
     elements = nbfx.to_elements(events).root
-    operations: dict[str, Callable[[], object]] = {
+    operations: dict[str, Operation] = {
         "decode to events": lambda: list(nbfx.decode(data)),
         "encode from events": lambda: nbfx.encode(events),
         "decode to elements": lambda: nbfx.to_elements(nbfx.decode(data)),
@@ -62,7 +45,7 @@ def main() -> None:
     print(
         f"an envelope of {count} elements, {len(data)} bytes binary, {len(text)} bytes text; calls a second"
     )
-    for name, rate in rates(operations).items():
+    for name, rate in rates(operations, ROUNDS, CALLS).items():
         print(f"  {name:24}{rate:12,.0f}")
 
 
