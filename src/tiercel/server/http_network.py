@@ -16,6 +16,7 @@ from tiercel.server.addresses import source_address
 from tiercel.server.config import Endpoint, LimitOptions, SrmpOptions
 from tiercel.server.connection_limits import ConnectionLimits
 from tiercel.server.http_connection import HttpConnection
+from tiercel.server.open_connections import OpenConnections
 from tiercel.server.proxy_tunnel import ProxyError, open_tunnel
 from tiercel.server.resolver import Resolver
 from tiercel.server.socket_errors import STATUS_OF_ERROR, hresult
@@ -48,7 +49,7 @@ class HttpNetwork:
         self.guests = ConnectionLimits(
             "http", options.connections, options.connections_per_address, options.trusted_proxies
         )
-        self.connections: set[HttpConnection] = set()
+        self.connections: OpenConnections[HttpConnection] = OpenConnections()
         self.port = self.https_port = 0  # where it listens
         self._options = options
         self._backlog = backlog
@@ -60,7 +61,6 @@ class HttpNetwork:
         self._by_number: dict[int, HttpConnection] = {}
         self._dials: dict[int, asyncio.Task[None]] = {}
         self._ending: list[HttpConnection] = []  # close them after the answers of this batch
-        self._none_left = asyncio.Event()
         self._log = {
             "refused": log.Repeated("http_request_refused"),
             "dropped": log.Repeated("http_message_dropped", level=logging.WARNING),
@@ -117,22 +117,14 @@ class HttpNetwork:
             handshake.abort_if_pending()
         for task in list(self._dials.values()):
             task.cancel()
-        if self.connections:
-            self._none_left.clear()
-            try:
-                async with asyncio.timeout(seconds):
-                    await self._none_left.wait()
-            except TimeoutError:
-                self.abort()
-        await asyncio.sleep(0)  # transports close in a later turn of the loop
+        await self.connections.wait_closed(seconds)
 
     def abort(self) -> None:
         """Abort all connections; unsent data is lost."""
         self.stop_listening()
         for handshake in self._handshakes:
             handshake.abort_if_pending()
-        for connection in list(self.connections):
-            connection.transport.abort()
+        self.connections.abort()
 
     # Called by connections.
 
@@ -143,8 +135,6 @@ class HttpNetwork:
 
     def lost(self, connection: HttpConnection) -> None:
         self.connections.discard(connection)
-        if not self.connections:
-            self._none_left.set()
 
     def handshake_failed(self, reason: str) -> None:
         self.failures["tls_handshake"] += 1

@@ -16,6 +16,7 @@ from tiercel.server.addresses import source_address
 from tiercel.server.config import Config, Endpoint, LimitOptions
 from tiercel.server.connection import Connection
 from tiercel.server.connection_limits import ConnectionLimits
+from tiercel.server.open_connections import OpenConnections
 from tiercel.server.resolver import Resolver
 from tiercel.server.socket_errors import STATUS_OF_ERROR, hresult
 
@@ -33,7 +34,7 @@ class Network:
         self.limits: LimitOptions = config.limits
         self.put = put
         self.resolver = Resolver(config.hosts)
-        self.connections: set[Connection] = set()
+        self.connections: OpenConnections[Connection] = OpenConnections()
         self._config = config
         self._guests = ConnectionLimits("", self.limits.connections, self.limits.connections_per_address)
         self._by_number: dict[int, Connection] = {}
@@ -45,7 +46,6 @@ class Network:
         self._evicted = log.Repeated("connections_evicted")
         self._peer_moved = log.Repeated("peer_address_changed", level=logging.WARNING)
         self._log_doubt = log.Repeated("not_believed")
-        self._none_left = asyncio.Event()
         self.failures: Counter[str] = Counter()  # failed connections by reason, since the start
 
     def change_limits(self, limits: LimitOptions) -> None:
@@ -91,20 +91,12 @@ class Network:
         self.stop_listening()
         for task in self._tasks:
             task.cancel()
-        if self.connections:
-            self._none_left.clear()
-            try:
-                async with asyncio.timeout(seconds):
-                    await self._none_left.wait()
-            except TimeoutError:
-                self.abort()
-        await asyncio.sleep(0)  # transports close in a later turn of the loop
+        await self.connections.wait_closed(seconds)
 
     def abort(self) -> None:
         """Abort all connections; unsent data is lost."""
         self.stop_listening()
-        for connection in list(self.connections):
-            connection.transport.abort()
+        self.connections.abort()
 
     # Called by connections.
 
@@ -129,12 +121,8 @@ class Network:
         self.lost(connection)
 
     def lost(self, connection: Connection) -> None:
-        if connection not in self.connections:  # evicted
-            return
         self.connections.discard(connection)
         self._guests.leave(connection)
-        if not self.connections:
-            self._none_left.set()
 
     # Inputs of the protocol, inside a batch.
 
