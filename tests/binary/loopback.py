@@ -13,12 +13,13 @@ from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
-from tiercel.binary.actions import Action, Close, Dial, Resolve, Write
+from tiercel.binary.actions import Action, Dial, Resolve
 from tiercel.binary.protocol import BinaryProtocol
 from tiercel.binary.settings import Settings
 from tiercel.engine.core import Effect
 from tiercel.engine.engine import Engine
 from tiercel.engine.identity import Identity
+from tiercel.engine.machine import Close, Write
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import ConnectionStatus, OutgoingQueueState, QueueAccess
 from tiercel.model.format_name import FormatName

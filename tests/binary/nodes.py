@@ -23,11 +23,12 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from engine.harness import ALICE, ALL_ACKNOWLEDGEMENTS, NOW, Box, World
-from tiercel.binary.actions import Action, Close, Dial, Resolve, Write
+from tiercel.binary.actions import Action, Dial, Resolve
 from tiercel.binary.protocol import BinaryProtocol
 from tiercel.binary.settings import Settings
 from tiercel.engine.engine import Engine
 from tiercel.engine.identity import Identity
+from tiercel.engine.machine import Close, Write
 from tiercel.model.codes import Acknowledgements, ConnectionStatus, DeliveryGuarantee, MessageClass
 from tiercel.model.errors import MqError
 from tiercel.model.format_name import FormatName, PrivateFormatName

@@ -20,7 +20,7 @@ from itertools import count
 from typing import Any, TypeVar
 from uuid import UUID
 
-from tiercel.binary.actions import Action, Close, Dial, Resolve, SendDatagram, SessionEvent, Write
+from tiercel.binary.actions import Action, Dial, Resolve, SendDatagram, SessionEvent
 from tiercel.binary.protocol import BinaryProtocol
 from tiercel.binary.session import Session
 from tiercel.binary.settings import Peer as PeerSettings
@@ -28,6 +28,7 @@ from tiercel.binary.settings import Settings
 from tiercel.binary.transitions import State
 from tiercel.engine.engine import Engine
 from tiercel.engine.identity import Identity
+from tiercel.engine.machine import Close, Write
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import ConnectionStatus, OutgoingQueueState, QueueAccess
 from tiercel.model.format_name import FormatName

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiercel.binary.actions import Close, Dial, Resolve, SessionEvent, Write
+from tiercel.binary.actions import Dial, Resolve, SessionEvent
+from tiercel.engine.machine import Close, Write
 from tiercel.wire.internal_packets import (
     ConnectionParameters,
     ConnectionParametersHeader,

@@ -4,8 +4,9 @@ from uuid import UUID
 
 import pytest
 
-from tiercel.binary.actions import Action, Write
+from tiercel.binary.actions import Action
 from tiercel.binary.settings import Settings
+from tiercel.engine.machine import Write
 from tiercel.model.codes import ConnectionStatus, OutgoingQueueState
 from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId, TxSequenceId

@@ -6,12 +6,12 @@ from uuid import uuid4
 
 import pytest
 
-from tiercel.binary.actions import Close, Write
 from tiercel.binary.context import Context
 from tiercel.binary.flight import Entry, Flight
 from tiercel.binary.receipts import Receipts
 from tiercel.binary.session import Arrived, Session
 from tiercel.binary.settings import Settings
+from tiercel.engine.machine import Close, Write
 from tiercel.model.codes import ConnectionStatus
 from tiercel.model.queue_manager import QueueManager
 from tiercel.wire.user_message import UserMessage

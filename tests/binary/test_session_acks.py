@@ -2,7 +2,7 @@
 
 import pytest
 
-from tiercel.binary.actions import Write
+from tiercel.engine.machine import Write
 from tiercel.model.codes import MessageClass
 from tiercel.model.errors import StoreFailedError
 from tiercel.model.identifiers import MessageId

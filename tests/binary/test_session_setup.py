@@ -5,8 +5,9 @@ from uuid import UUID
 import pytest
 
 from engine.harness import World, refused
-from tiercel.binary.actions import Dial, Resolve, SessionEvent, Write
+from tiercel.binary.actions import Dial, Resolve, SessionEvent
 from tiercel.binary.transitions import State
+from tiercel.engine.machine import Write
 from tiercel.model.codes import ConnectionStatus, OutgoingQueueState
 from tiercel.model.errors import ReachedOurselvesError
 from tiercel.model.identifiers import NULL_GUID, TxSequenceId

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tiercel.binary.actions import Write
 from tiercel.binary.transitions import EVENT_OF_PACKET, TRANSITIONS, Event, State
+from tiercel.engine.machine import Write
 from tiercel.model.codes import MessageClass
 from tiercel.model.identifiers import MessageId
 from tiercel.wire.internal_packets import EstablishConnection

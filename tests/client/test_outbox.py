@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from tiercel.binary.actions import Write
 from tiercel.binary.context import Context
 from tiercel.binary.flight import Entry
 from tiercel.binary.session import Arrived, Session
 from tiercel.binary.settings import Settings
 from tiercel.client.outbox import Outbox
+from tiercel.engine.machine import Write
 from tiercel.model.codes import ConnectionStatus
 from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId

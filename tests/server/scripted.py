@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from tiercel.binary.actions import Action, Close, SessionEvent, Write
+from tiercel.binary.actions import Action, SessionEvent
 from tiercel.binary.settings import Settings
 from tiercel.engine.core import Effect
 from tiercel.engine.engine import Engine
+from tiercel.engine.machine import Close, Write
 from tiercel.model.codes import ConnectionStatus
 from tiercel.server.config import Config
 from tiercel.server.daemon import Daemon

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from tiercel.binary.actions import Action, Write
+from tiercel.binary.actions import Action
 from tiercel.engine.engine import Engine
+from tiercel.engine.machine import Write
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.errors import (
     MqError,

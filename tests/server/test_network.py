@@ -16,7 +16,8 @@ from unittest.mock import patch
 
 import pytest
 
-from tiercel.binary.actions import Action, Close, Dial, Resolve, SendDatagram, SessionEvent, Write
+from tiercel.binary.actions import Action, Dial, Resolve, SendDatagram, SessionEvent
+from tiercel.engine.machine import Close, Write
 from tiercel.model.codes import ConnectionStatus
 from tiercel.server.config import Endpoint
 from tiercel.server.daemon import Daemon

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from random import Random
 from typing import cast
 
-from tiercel.binary.actions import Action, Close, Dial, Resolve, SendDatagram, Write
+from tiercel.binary.actions import Action, Dial, Resolve, SendDatagram
 from tiercel.binary.inputs import Inputs
+from tiercel.engine.machine import Close, Write
 from tiercel.model.codes import ConnectionStatus
 from tiercel.sim.network import NOBODY, End, Network, Weather
 from tiercel.sim.schedule import Schedule

@@ -9,12 +9,12 @@ from tiercel.engine.arrivals import Arrivals, Fate, Posted
 from tiercel.engine.core import Effect
 from tiercel.engine.history import History
 from tiercel.engine.incoming_streams import IncomingStream
+from tiercel.engine.machine import Write
 from tiercel.engine.outgoing import Taken
 from tiercel.engine.queue_state import QueueState
 from tiercel.server.node import Node
 from tiercel.sim.machine import Parts
 from tiercel.sim.simulation import Result, run
-from tiercel.srmp.actions import Write
 from tiercel.srmp.outgoing_stream import OutgoingStream
 from tiercel.srmp.protocol import SrmpProtocol
 from tiercel.srmp.queue_sender import QueueSender

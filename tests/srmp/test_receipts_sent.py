@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from tiercel.engine.machine import Write
 from tiercel.model.codes import MessageClass
-from tiercel.srmp.actions import Dial, Write
+from tiercel.srmp.actions import Dial
 from tiercel.srmp.envelope import Decision, Envelope
 from tiercel.srmp.http_request import read_http_request
 from tiercel.srmp.message import read_message

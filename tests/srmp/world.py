@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from engine.harness import Box, World
+from tiercel.engine.machine import Close, Write
 from tiercel.model.codes import ConnectionStatus
 from tiercel.model.queue import OutgoingQueue
 from tiercel.server.node import Node
-from tiercel.srmp.actions import Action, Close, Dial, HttpEvent, Write
+from tiercel.srmp.actions import Action, Dial, HttpEvent
 from tiercel.srmp.http_response import ResponseParser
 from tiercel.srmp.protocol import SrmpProtocol
 from tiercel.srmp.settings import Settings

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from uuid import UUID
 
+from tiercel.engine.machine import Close, Write
+
 
 @dataclass(frozen=True, slots=True)
 class Resolve:
@@ -18,19 +20,6 @@ class Dial:
     connection: int
     address: str
     port: int
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    connection: int
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Close:
-    """Close the connection after everything written to it; further input is ignored."""
-
-    connection: int
 
 
 @dataclass(frozen=True, slots=True)

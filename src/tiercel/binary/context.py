@@ -2,27 +2,25 @@
 
 from collections import Counter
 
-from tiercel.binary.actions import Action, Close, SessionEvent, Write
+from tiercel.binary.actions import Action, SessionEvent
 from tiercel.binary.peer_table import PeerTable
 from tiercel.binary.settings import Settings
 from tiercel.engine.belief import Doubt
+from tiercel.engine.machine import Close, MachineContext, Write
 from tiercel.engine.partial_input import PartialInput
-from tiercel.engine.timers import Timers
 from tiercel.model.queue_manager import QueueManager
 
 _MS = 1000
 
 
-class Context:
+class Context(MachineContext[Action]):
     def __init__(self, settings: Settings, queue_manager: QueueManager) -> None:
+        super().__init__()
         self.settings = settings
         self.queue_manager = queue_manager
-        self.timers = Timers()
         self.partial_packets = PartialInput("packet")
         self.peers = PeerTable(settings)
         self.doubts: Counter[Doubt] = Counter()  # acknowledgements that were not believed, since the start
-        self.now = 0.0
-        self._actions: list[Action] = []
         self._written: dict[int, list[bytes]] = {}
         self._closed: list[Action] = []
 
@@ -34,9 +32,6 @@ class Context:
     def after_ms(self, milliseconds: float) -> float:
         return self.now + milliseconds / _MS
 
-    def do(self, action: Action) -> None:
-        self._actions.append(action)
-
     def write(self, connection: int, data: bytes) -> None:
         self._written.setdefault(connection, []).append(data)
 
@@ -46,6 +41,6 @@ class Context:
 
     def take_actions(self) -> list[Action]:
         writes = [Write(connection, b"".join(parts)) for connection, parts in self._written.items()]
-        actions = [*self._actions, *writes, *self._closed]
-        self._actions, self._written, self._closed = [], {}, []
+        actions = [*super().take_actions(), *writes, *self._closed]
+        self._written, self._closed = {}, []
         return actions

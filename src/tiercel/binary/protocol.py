@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from uuid import UUID
 
-from tiercel.binary.actions import Action, Close, SessionEvent
+from tiercel.binary.actions import Action, SessionEvent
 from tiercel.binary.context import Context
 from tiercel.binary.flight import Entry
 from tiercel.binary.incoming import Incoming
@@ -23,8 +23,8 @@ from tiercel.binary.session import Arrived, Session
 from tiercel.binary.settings import Settings
 from tiercel.binary.transitions import State
 from tiercel.engine.belief import Doubt
-from tiercel.engine.core import Effect
 from tiercel.engine.engine import Engine
+from tiercel.engine.machine import CarrierMachine, Close
 from tiercel.engine.outgoing import Taken
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import ConnectionStatus, MessageClass, OutgoingQueueState
@@ -48,7 +48,9 @@ _LOOK_UP_MS = 300_000
 _BY_TCP = {DirectProtocol.OS, DirectProtocol.TCP}
 
 
-class BinaryProtocol:
+class BinaryProtocol(CarrierMachine[Action]):
+    _context: Context
+
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self._engine = engine
         self._context = Context(settings, engine.queue_manager)
@@ -74,10 +76,6 @@ class BinaryProtocol:
 
     # The batch.
 
-    def begin(self, now: float) -> None:
-        """`now` is monotonic, in seconds."""
-        self._context.now = max(now, self._context.now)
-
     def flush(self) -> None:
         """Message Position Available Event: [MS-MQQB] 3.1.7.12.
 
@@ -95,19 +93,6 @@ class BinaryProtocol:
             for next_hop in next_hops:
                 self._serve(next_hop)
         self._incoming.flush()
-
-    def finish(self, effects: list[Effect]) -> list[Effect]:
-        return effects
-
-    def take_actions(self) -> list[Action]:
-        return self._context.take_actions()
-
-    @property
-    def next_deadline(self) -> float | None:
-        """When a timer is due, on the clock of `begin`; at once while there is something to send."""
-        if self._queues.has_ready:
-            return self._context.now
-        return self._context.timers.next_deadline
 
     @property
     def peers(self) -> PeerTable:

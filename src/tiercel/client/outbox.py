@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from tiercel.binary.actions import SessionEvent, Write
+from tiercel.binary.actions import SessionEvent
 from tiercel.binary.context import Context
 from tiercel.binary.flight import Entry
 from tiercel.binary.session import Arrived, Session
 from tiercel.binary.settings import Settings
+from tiercel.engine.machine import Write
 from tiercel.model.codes import ConnectionStatus
 from tiercel.model.queue_manager import QueueManager
 from tiercel.wire.user_message import UserMessage

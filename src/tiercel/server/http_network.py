@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 from weakref import WeakSet
 
+from tiercel.engine.machine import Close, Write
 from tiercel.model.codes import ConnectionStatus
 from tiercel.server import log, tls
 from tiercel.server.addresses import source_address
@@ -20,7 +21,7 @@ from tiercel.server.open_connections import OpenConnections
 from tiercel.server.proxy_tunnel import ProxyError, open_tunnel
 from tiercel.server.resolver import Resolver
 from tiercel.server.socket_errors import STATUS_OF_ERROR, hresult
-from tiercel.srmp.actions import Action, Close, Dial, HttpEvent, Write
+from tiercel.srmp.actions import Action, Dial, HttpEvent
 from tiercel.srmp.protocol import SrmpProtocol
 
 _HANDSHAKE_S: Final = 10  # for the TLS handshake of a client

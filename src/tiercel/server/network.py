@@ -8,8 +8,9 @@ from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any, Final
 
-from tiercel.binary.actions import Action, Close, Dial, Resolve, SendDatagram, SessionEvent, Write
+from tiercel.binary.actions import Action, Dial, Resolve, SendDatagram, SessionEvent
 from tiercel.binary.inputs import Inputs
+from tiercel.engine.machine import Close, Write
 from tiercel.model.codes import ConnectionStatus
 from tiercel.server import log
 from tiercel.server.addresses import source_address

@@ -10,8 +10,9 @@ from itertools import count
 from random import Random
 from uuid import UUID
 
-from tiercel.binary.actions import Close, Dial, Write
+from tiercel.binary.actions import Dial
 from tiercel.binary.inputs import Inputs
+from tiercel.engine.machine import Close, Write
 from tiercel.model.codes import ConnectionStatus
 from tiercel.model.errors import DecodeError
 from tiercel.model.identifiers import MessageId

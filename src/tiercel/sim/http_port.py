@@ -10,13 +10,13 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
-from tiercel.binary import actions as network_actions
 from tiercel.binary.inputs import Inputs
+from tiercel.engine.machine import Close, Write
 from tiercel.model.codes import ConnectionStatus
 from tiercel.sim.network import End, Network, Stranger
 from tiercel.sim.schedule import Schedule
 from tiercel.sim.trace import Trace
-from tiercel.srmp.actions import Action, Close, Dial, HttpEvent, Write
+from tiercel.srmp.actions import Action, Dial, HttpEvent
 from tiercel.srmp.protocol import SrmpProtocol
 from tiercel.srmp.redirections import Redirections
 from tiercel.srmp.settings import Settings
@@ -119,7 +119,7 @@ class HttpPort:
                 case Write():
                     self._write(action)
                 case Close():
-                    self._network.perform(self, [network_actions.Close(action.connection)])
+                    self._network.perform(self, [action])
                 case HttpEvent():
                     text = f"HTTP {action.event} {action.address} {action.queue} {action.reason}"
                     self._trace(self.name, text.rstrip())
@@ -137,7 +137,7 @@ class HttpPort:
         end = self.ends.get(write.connection)
         if end is None:
             return
-        self._network.perform(self, [network_actions.Write(write.connection, write.data)])
+        self._network.perform(self, [write])
         is_request = end in self._network.connections
         dialer = end if is_request else end.peer
         if dialer is None or dialer.peer is None or dialer.is_cut:

@@ -12,8 +12,9 @@ from functools import partial
 from random import Random
 from typing import Protocol
 
-from tiercel.binary.actions import Action, Close, Dial, Resolve, SendDatagram, SessionEvent, Write
+from tiercel.binary.actions import Action, Dial, Resolve, SendDatagram, SessionEvent
 from tiercel.binary.inputs import Inputs
+from tiercel.engine.machine import Close, Write
 from tiercel.model.codes import ConnectionStatus
 from tiercel.sim.schedule import Schedule
 from tiercel.sim.trace import PacketReader, Trace

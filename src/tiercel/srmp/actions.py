@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from tiercel.engine.machine import Close, Write
+
 
 @dataclass(frozen=True, slots=True)
 class Dial:
@@ -16,19 +18,6 @@ class Dial:
     port: int
     is_tls: bool
     tunnel: tuple[str, int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    connection: int
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Close:
-    """Close the connection after everything written to it; further input is ignored."""
-
-    connection: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Callable
 from http import HTTPStatus
 
-from tiercel.engine.core import Effect
 from tiercel.engine.engine import Engine
+from tiercel.engine.machine import CarrierMachine, Close
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import Acknowledgements, ConnectionStatus, MessageClass
 from tiercel.model.errors import IllegalPropertyValueError, UnsupportedFormatNameOperationError
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
 from tiercel.model.message import Message
-from tiercel.srmp.actions import Action, Close
+from tiercel.srmp.actions import Action
 from tiercel.srmp.context import Context
 from tiercel.srmp.http_request import HttpRequest
 from tiercel.srmp.incoming_connection import Answer, IncomingConnection
@@ -33,7 +33,9 @@ _RECEIPTS = int(Acknowledgements.POS_ARRIVAL | Acknowledgements.POS_RECEIVE | Ac
 _OTHER_SCHEME = {DirectProtocol.HTTP: "DIRECT=HTTPS", DirectProtocol.HTTPS: "DIRECT=HTTP"}
 
 
-class SrmpProtocol:
+class SrmpProtocol(CarrierMachine[Action]):
+    _context: Context
+
     def __init__(
         self,
         engine: Engine,
@@ -69,10 +71,6 @@ class SrmpProtocol:
 
     # The batch.
 
-    def begin(self, now: float) -> None:
-        """`now` is monotonic, in seconds."""
-        self._context.now = max(now, self._context.now)
-
     def flush(self) -> None:
         """Before the commit: run the timers, and send what is ready."""
         self._context.timers.run(self._context.now)
@@ -87,18 +85,6 @@ class SrmpProtocol:
     def clean_history(self) -> None:
         """Forget the ids of old messages: [MC-MQSRM] 3.1.1.1.5."""
         self._engine.arrivals.history.clean_up(self._context.settings.history_lifetime_ms / 1000)
-
-    def finish(self, effects: list[Effect]) -> list[Effect]:
-        return effects
-
-    def take_actions(self) -> list[Action]:
-        return self._context.take_actions()
-
-    @property
-    def next_deadline(self) -> float | None:
-        if self._queues.has_ready:
-            return self._context.now
-        return self._context.timers.next_deadline
 
     @property
     def statuses(self) -> Counter[int]:
