@@ -31,6 +31,7 @@ from tiercel.engine.handles import Waiter
 from tiercel.engine.identity import Identity
 from tiercel.engine.incoming_streams import IncomingStreams
 from tiercel.engine.moving import Moving
+from tiercel.engine.notes import Notes
 from tiercel.engine.numbering import Numbering
 from tiercel.engine.opening import Opening
 from tiercel.engine.outgoing import Outgoing
@@ -51,7 +52,7 @@ from tiercel.model.errors import OperationCancelledError, ServiceNotAvailableErr
 from tiercel.model.limits import TIME_TO_REACH_QUEUE_DEFAULT_S
 from tiercel.model.path_name import PathKind, PathName, SystemQueue
 from tiercel.security.access import Token
-from tiercel.store.interface import Batch, Keyspace, Store
+from tiercel.store.interface import Batch, Store
 from tiercel.wire.structure import encode_guid
 
 _READY = QueueManagerState.READY
@@ -89,6 +90,7 @@ class Engine:
 
         # The order is that of dependence: a part gets those above it.
         self.ledger: Ledger = core.ledger
+        self.notes = Notes(core)
         self.administration = Administration(core, manager)
         self.peers = Peers(core)
         streams = IncomingStreams(core)
@@ -119,8 +121,7 @@ class Engine:
             self.peers,
             streams,
         )
-        self.final_acks = self.delivery.final_acks
-        self.waiting = self.delivery.waiting
+        self.final_acks, self.waiting = self.delivery.final_acks, self.delivery.waiting
         self._expiry = Expiry(core, catalog, self._deadlines, self.delivery)
         self.reading = Reading(core, self.delivery, self.waiting)
         self.outgoing = Outgoing(
@@ -221,10 +222,6 @@ class Engine:
     def batch(self) -> Batch:
         """The open batch of the store: protocols keep their own state in keyspaces of their own."""
         return self._core.batch
-
-    def set_aside(self, space: Keyspace, key: bytes, data: bytes, what: str, problem: object) -> None:
-        """Moves a damaged row of a protocol out of the way and logs it in the ledger."""
-        self._core.set_aside_row(space, key, data, what, problem)
 
     def new_guid(self) -> UUID:
         """From the source of random numbers that the engine was given."""

@@ -11,7 +11,6 @@ from hmac import compare_digest
 from urllib.parse import parse_qs
 
 from tiercel.engine.engine import Engine
-from tiercel.store.interface import Keyspace
 
 _KEY = b"srmp_receipt_secret"  # in Keyspace.META
 _PARAMETER = "senderstream"  # the name in the examples; request lines are in lower case (SRMP-003)
@@ -20,16 +19,14 @@ _PARAMETER = "senderstream"  # the name in the examples; request lines are in lo
 class ReceiptTokens:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._stored: bytes | None = None
 
     @property
     def _secret(self) -> bytes:
-        if self._stored is None:
-            self._stored = self._engine.batch.get(Keyspace.META, _KEY)
-        if self._stored is None:
-            self._stored = self._engine.new_guid().bytes + self._engine.new_guid().bytes
-            self._engine.batch.put(Keyspace.META, _KEY, self._stored)
-        return self._stored
+        secret = self._engine.notes.get(_KEY)
+        if secret is None:
+            secret = self._engine.new_guid().bytes + self._engine.new_guid().bytes
+            self._engine.notes.put(_KEY, secret)
+        return secret
 
     def of(self, sequence: int) -> str:
         """32 lower-case hexadecimal digits."""

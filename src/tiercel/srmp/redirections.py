@@ -8,7 +8,6 @@ from typing import NamedTuple, Self
 from tiercel.engine.engine import Engine
 from tiercel.model.errors import IllegalPropertyValueError
 from tiercel.srmp.queue_urls import endpoint_of, read_url
-from tiercel.store.interface import Keyspace
 
 _ANY = "*"
 _KEY = b"srmp_redirections"  # in Keyspace.META
@@ -66,10 +65,7 @@ class Redirections:
 
 
 class StoredRedirections:
-    """The redirections of one queue manager; used and changed in a batch.
-
-    Whoever changes them, the next use finds it: the store is asked each time, and decoded if it has changed.
-    """
+    """The redirections of one queue manager; used and changed in a batch. All users see a change at once."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -78,14 +74,14 @@ class StoredRedirections:
 
     @property
     def current(self) -> Redirections:
-        data = self._engine.batch.get(Keyspace.META, _KEY)
-        if data != self._data:
+        data = self._engine.notes.get(_KEY)
+        if data is not self._data:
             self._data, self._decoded = data, self._decode(data)
         return self._decoded
 
     def change(self, redirections: Redirections) -> None:
         redirections.check()
-        self._engine.batch.put(Keyspace.META, _KEY, redirections.encode())
+        self._engine.notes.put(_KEY, redirections.encode())
 
     def _decode(self, data: bytes | None) -> Redirections:
         if data is None:
@@ -93,7 +89,7 @@ class StoredRedirections:
         try:
             return Redirections.decode(data)
         except (ValueError, TypeError, KeyError) as problem:
-            self._engine.set_aside(Keyspace.META, _KEY, data, "the redirections of SRMP", problem)
+            self._engine.notes.set_aside(_KEY, "the redirections of SRMP", problem)
             return Redirections()
 
 
