@@ -1,5 +1,6 @@
 """Requests that arrive: their answers, and what becomes of their messages. [MC-MQSRM] 3.1.5.1."""
 
+from unittest.mock import patch
 from uuid import UUID
 
 import pytest
@@ -8,6 +9,7 @@ from tiercel.model.codes import MessageClass
 from tiercel.security.descriptor import SecurityDescriptor
 from tiercel.srmp.http_request import HttpRequest, RequestHead
 from tiercel.srmp.message import read_message
+from tiercel.srmp.redirections import Redirection, Redirections
 from tiercel.srmp.request import write_srmp
 from tiercel.srmp.settings import Settings
 
@@ -65,6 +67,13 @@ class TestAMessageThatIsTaken:
         assert side.actions == []
         side.node.commit()
         assert [data.partition(b"\r\n")[0] for data in side.sent()] == [b"HTTP/1.1 200 OK"]
+
+    def test_needs_no_transaction_of_the_store_if_it_is_express(self, side: Side) -> None:
+        assert side.post(load("02_msmq_element")) == OK  # counters are reserved in blocks
+        with patch.object(side.store, "begin", side_effect=side.store.begin) as begin:
+            assert side.post(load("02_msmq_element").replace(b"uuid:20503@", b"uuid:20504@")) == OK
+        assert side.box("simpleq").state.count == 2
+        assert begin.call_count == 0
 
     @pytest.mark.conformance("SRMP-004", "SRMP-138")
     @pytest.mark.parametrize(
@@ -252,6 +261,36 @@ class TestNoRoom:
         side.set(queue_manager_quota_kib=1000)
         assert side.post(load("04a_stream_msg1")) == OK
         assert side.box("tsimpleq").state.count == 1
+
+
+class TestADestinationThatWasFoundBefore:
+    @pytest.fixture(autouse=True)
+    def before(self, side: Side) -> None:
+        assert side.post(load("02_msmq_element")) == OK
+
+    def test_is_unknown_when_its_queue_is_deleted(self, side: Side) -> None:
+        side.box("simpleq").delete()
+        assert side.post(load("02_msmq_element")) == BAD_REQUEST
+
+    def test_is_the_new_queue_of_that_name(self, side: Side) -> None:
+        side.box("simpleq").delete()
+        side.create("simpleq", transactional=True)
+        assert side.post(load("02_msmq_element")) == BAD_REQUEST, "the new one takes streams only"
+
+    def test_is_redirected_from_now_on(self, side: Side) -> None:
+        side.create("real")
+        inbound = (Redirection("http://machine2/*", "http://machine2/msmq/private$/real"),)
+        side.run(lambda: side.srmp.redirections.change(Redirections(inbound=inbound)))
+        assert side.post(load("02_msmq_element").replace(b"uuid:20503@", b"uuid:20504@")) == OK
+        assert side.box("real").state.count == 1
+
+    def test_is_foreign_without_its_alias(self, side: Side) -> None:
+        data = changed("02_msmq_element", "//machine2/", "//alias.example/")
+        request = with_envelope("02_msmq_element", data).encode()
+        side.run(lambda: side.srmp.change_settings(Settings(aliases=("alias.example",))))
+        assert side.post(request) == OK
+        side.run(lambda: side.srmp.change_settings(Settings()))
+        assert side.post(request) == BAD_REQUEST
 
 
 @pytest.mark.conformance("SRMP-196")

@@ -9,8 +9,10 @@ from tiercel.engine.queue_state import QueueState
 from tiercel.model.format_name import DirectFormatName
 from tiercel.srmp.context import Context
 from tiercel.srmp.queue_urls import read_url
+from tiercel.srmp.redirections import Redirections
 
 _ORDER_QUEUE = "private$\\order_queue$"
+_KEPT = 256
 
 
 class Destination(NamedTuple):
@@ -31,10 +33,24 @@ class Destinations:
     def __init__(self, context: Context, engine: Engine) -> None:
         self._context = context
         self._engine = engine
+        self._found: dict[str, Destination] = {}  # with a queue, by URL
+        self._found_with: tuple[object, object] = None, None  # the redirections and settings of that time
 
     def find(self, to: str) -> Destination:
         """The destination of a message to a URL that was found valid."""
-        redirections = self._context.redirections.current
+        redirections, settings = self._context.redirections.current, self._context.settings
+        if self._found_with[0] is not redirections or self._found_with[1] is not settings:
+            self._found, self._found_with = {}, (redirections, settings)
+        found = self._found.get(to)
+        if found is None or found.queue is None or found.queue.is_deleted:
+            found = self._look_up(to, redirections)
+            if found.queue is not None:
+                if len(self._found) >= _KEPT:  # one queue has many spellings
+                    self._found.clear()
+                self._found[to] = found
+        return found
+
+    def _look_up(self, to: str, redirections: Redirections) -> Destination:
         name = read_url(to)
         is_local = self.is_local(name)
         if not is_local and redirections.store_and_forward:
