@@ -46,7 +46,7 @@ def read_message(request: SrmpRequest, arrival_time: int) -> Message:
     message = message_of(request.envelope, arrival_time)
     message.body = b"" if request.body is None else request.body.content
     message.extension = b"" if request.extension is None else request.extension.content
-    message.soap_compound_message = request.http.encode()
+    message.soap_compound_message = request.raw
     message.soap_envelope = request.envelope_part.content.decode().removeprefix(_BYTE_ORDER_MARK)
     message.soap_header = request.soap_header.decode()
     message.soap_body = request.soap_body.decode()

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tiercel.model.errors import DecodeError
+from tiercel.srmp.http_request import find_header
 from tiercel.srmp.limits import BOUNDARY_MAX_CHARACTERS, PART_HEAD_MAX_BYTES, PARTS_MAX
 
 _CRLF = b"\r\n"
@@ -22,6 +23,8 @@ _WHITE = " \t"
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105  # of RFC 2045
 _MEDIA_TYPE = re.compile(rf"({_TOKEN}/{_TOKEN})[ \t]*(?=;|$)")
 _PARAMETER = re.compile(rf';[ \t]*({_TOKEN})[ \t]*=[ \t]*(?:"([^"\\\r\n]*)"|([^;"\\ \t\r\n]+))[ \t]*(?=;|$)')
+# As queue managers write it; each message has a boundary of its own.
+_USUAL = re.compile(r'multipart/related; boundary="([^"\\\r\n]*)"; type=text/xml')
 _BOUNDARY_START = b"MSMQ - SOAP boundary, "
 _BOUNDARY = re.compile(_BOUNDARY_START + rb"([0-9]{1,20})")
 # After a delimiter: "--" closes; before the line break, RFC 2046 allows white space.
@@ -37,6 +40,8 @@ class ContentType(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> "ContentType":
         """A Content-Type; its type and the names of its parameters in lower case."""
+        if (usual := _USUAL.fullmatch(text)) is not None:
+            return cls("multipart/related", {"boundary": usual[1], "type": "text/xml"})
         text = text.strip(_WHITE)
         found = _MEDIA_TYPE.match(text)
         if found is None:
@@ -63,8 +68,7 @@ class Part(NamedTuple):
     at: int = 0
 
     def header(self, name: str) -> str | None:
-        name = name.casefold()
-        return next((value for each, value in self.headers if each.casefold() == name), None)
+        return find_header(self.headers, name)
 
     @property
     def content_id(self) -> str:

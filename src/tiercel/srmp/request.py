@@ -22,6 +22,7 @@ class SrmpRequest(NamedTuple):
     """A request and what it contains."""
 
     http: HttpRequest
+    raw: bytes  # the whole request
     envelope_part: Part
     envelope: Envelope
     soap_header: bytes  # as it was sent
@@ -43,7 +44,8 @@ def read_srmp(http: HttpRequest, *, over_multicast: bool = False) -> SrmpRequest
 
 
 def _read(http: HttpRequest) -> SrmpRequest:
-    at = len(http.head.encode())
+    raw = http.encode()
+    at = len(raw) - len(http.body)
     content_type = http.head.header("Content-Type")
     if content_type is None:
         raise DecodeError("HttpRequest", "Content-Type", 0, "is missing")
@@ -51,15 +53,15 @@ def _read(http: HttpRequest) -> SrmpRequest:
     if media_type in _ENVELOPE_TYPES:
         _check_charset(parameters)
         part = Part((), http.body, at)
-        return SrmpRequest(http, part, *_read_envelope(part))
+        return SrmpRequest(http, raw, part, *_read_envelope(part))
     if media_type != "multipart/related":
         problem = f"must be multipart/related or text/xml, not {media_type[:80]!a}"
         raise DecodeError("HttpRequest", "Content-Type", 0, problem)
     parts = read_multipart(http.body, parameters.get("boundary", ""), at)
-    return _of_parts(http, parts, parameters.get("start", ""))
+    return _of_parts(http, raw, parts, parameters.get("start", ""))
 
 
-def _of_parts(http: HttpRequest, parts: list[Part], start: str) -> SrmpRequest:
+def _of_parts(http: HttpRequest, raw: bytes, parts: list[Part], start: str) -> SrmpRequest:
     """Parts are told apart by their Content-Id; the envelope is the first, or the one that `start` names."""
     envelope = _root(parts, start.strip("<>"))
     _check_envelope_part(envelope)
@@ -72,7 +74,7 @@ def _of_parts(http: HttpRequest, parts: list[Part], start: str) -> SrmpRequest:
             raise DecodeError("Multipart", "Content-Id", part.at, f"a second part is named {kind}")
         payload[kind] = part
     contents = _read_envelope(envelope)
-    return SrmpRequest(http, envelope, *contents, payload.get(_BODY), payload.get(_EXTENSION))
+    return SrmpRequest(http, raw, envelope, *contents, payload.get(_BODY), payload.get(_EXTENSION))
 
 
 def _read_envelope(part: Part) -> tuple[Envelope, bytes, bytes]:

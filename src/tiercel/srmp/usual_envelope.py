@@ -3,9 +3,13 @@
 An XML parser calls Python for every element and takes four times as long. The pattern has no entities, no
 comments and no white space between elements, so that it can match only what the parser would read in the same
 way. Everything else, and everything that is not valid, is for `envelope_reader`.
+
+The messages of one sender differ in their id, number and label; the other parts are cached, by their text,
+whose size the pattern and the parsers limit.
 """
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from tiercel.srmp.envelope import (
@@ -35,6 +39,7 @@ from tiercel.srmp.values import parse_date, parse_guid, parse_message_id, parse_
 
 # XML takes these characters as they are.
 _TEXT = "([^<>&\0-\x1f\ufffe\uffff]*)"
+_DURABLE = Services(durable=True)
 _HEADER_AT = START.index("<se:Header>")
 _BODY_AT = END.index("<se:Body>")
 _BODY_END = END.index("</se:Envelope>")
@@ -67,7 +72,13 @@ _PATTERN = re.compile(
             "</(?P=tag)>)?",
             f'<Msmq xmlns="{re.escape(MSMQ)}">',
             *(_leaf("Class"), _leaf("Priority"), _flag("Journal"), _flag("DeadLetter")),
-            *(_leaf("Correlation"), _flag("Trace"), _leaf("App"), _leaf("BodyType"), _leaf("HashAlgorithm")),
+            *(
+                "<Correlation>([A-Za-z0-9+/=]{28})</Correlation>",
+                _flag("Trace"),
+                _leaf("App"),
+                _leaf("BodyType"),
+                _leaf("HashAlgorithm"),
+            ),
             *(_leaf("SourceQmGuid"), _leaf("TTrq")),
             "</Msmq>",
             re.escape(END),
@@ -110,14 +121,16 @@ def _envelope(texts: tuple[str | None, ...]) -> Envelope:
     parse_destination(to)
     return Envelope(
         path=Path(action, to, parse_message_id(identifier), parse_response((via or "").strip(" "))),
-        properties=Properties(
-            parse_date(expires_at),
-            None if sent_at is None else parse_sent_at(sent_at),
-        ),
-        services=None if durable is None else Services(durable=True),
+        properties=_properties(expires_at, sent_at),
+        services=None if durable is None else _DURABLE,
         stream=None if tag is None else _stream(tag, stream_id or "", current or "", previous),
-        msmq=_msmq(msmq),
+        msmq=_msmq(*msmq),
     )
+
+
+@lru_cache(256)
+def _properties(expires_at: str, sent_at: str | None) -> Properties:
+    return Properties(parse_date(expires_at), None if sent_at is None else parse_sent_at(sent_at))
 
 
 def _stream(tag: str, stream_id: str, current: str, previous: str | None) -> Stream:
@@ -132,7 +145,8 @@ def _stream(tag: str, stream_id: str, current: str, previous: str | None) -> Str
     return stream
 
 
-def _msmq(texts: list[str | None]) -> Msmq:
+@lru_cache(256)
+def _msmq(*texts: str | None) -> Msmq:
     flags = [text is not None for text in texts]
     message_class, priority, _, _, correlation, _, app, body_type, hashed_by, source, ttrq = (
         text or "" for text in texts
