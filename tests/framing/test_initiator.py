@@ -20,7 +20,16 @@ from tiercel.framing.requests import (
     OpenQueue,
     ReadDirectory,
 )
-from tiercel.model.codes import AuthenticationLevel, DeliveryGuarantee, QueueAccess, SenderIdType, ShareMode
+from tiercel.model.codes import (
+    AuthenticationLevel,
+    DeliveryGuarantee,
+    EncryptionAlgorithm,
+    HashAlgorithm,
+    PrivacyLevel,
+    QueueAccess,
+    SenderIdType,
+    ShareMode,
+)
 from tiercel.model.errors import (
     InsufficientResourcesError,
     InvalidHandleError,
@@ -234,6 +243,35 @@ def test_properties_of_the_message(volatile: bool, delivery: DeliveryGuarantee) 
     assert message.body_type == 0x1011
     assert message.sender_id_type == SenderIdType.NONE
     assert message.authentication_level == AuthenticationLevel.NONE
+
+
+@pytest.mark.parametrize(
+    ("transfer", "level"),
+    [
+        (TransferProtocol.NATIVE, AuthenticationLevel.SIG30),
+        (TransferProtocol.SRMP, AuthenticationLevel.XML_SIG),
+        (TransferProtocol.SECURE_SRMP, AuthenticationLevel.XML_SIG),
+    ],
+)
+@pytest.mark.conformance("NMFMB-014")
+def test_the_level_of_signed_messages(transfer: TransferProtocol, level: AuthenticationLevel) -> None:
+    assert Binding(authenticated=True, transfer=transfer).message(b"").authentication_level == level
+
+
+@pytest.mark.conformance("NMFMB-013", "NMFMB-015", "NMFMB-016")
+def test_properties_of_a_signed_message() -> None:
+    message = Binding(authenticated=True, encrypted=True, certificate=b"DER").message(b"")
+    assert message.hash_algorithm == HashAlgorithm.SHA_256
+    assert message.privacy_level == PrivacyLevel.ENHANCED
+    assert message.encryption_algorithm == EncryptionAlgorithm.RC4
+    assert (message.sender_id_type, message.sender_certificate) == (SenderIdType.NONE, b"DER")
+    message = Binding(authenticated=True, windows_domain=True).message(b"")
+    assert (message.sender_id_type, message.privacy_level) == (SenderIdType.SID, PrivacyLevel.NONE)
+
+
+@pytest.mark.conformance("NMFMB-018")
+def test_windows_domain_alone_means_nothing() -> None:
+    assert Binding(windows_domain=True).message(b"") == Binding().message(b"")
 
 
 def test_exactly_once_is_durable() -> None:

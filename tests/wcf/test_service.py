@@ -22,7 +22,6 @@ from tiercel.model.errors import (
     DecodeError,
     InvalidParameterError,
     TransactionUsageError,
-    UnsupportedOperationError,
 )
 from tiercel.model.message import Message
 from tiercel.wcf import aio
@@ -149,11 +148,6 @@ def test_an_authenticated_endpoint_takes_authenticated_messages(orders: wcf.Endp
     receiver.check_protection(Message(b"", authentication_level=AuthenticationLevel.SIG30))
     with pytest.raises(DecodeError, match="demands authenticated messages"):
         receiver.check_protection(Message(b""))
-
-
-def test_authenticated_messages_cannot_be_sent_yet(qm: Any) -> None:
-    with pytest.raises(UnsupportedOperationError, match="authenticated messages cannot be sent yet"):
-        wcf.Endpoint(qm, ADDRESS, authenticated=True).client()
 
 
 def test_an_unknown_action_is_moved_aside(orders: wcf.Endpoint, queue: Any, caplog: Any) -> None:

@@ -117,9 +117,16 @@ def test_windows_domain_alone_means_nothing(qm: Any) -> None:
     assert message == plain
 
 
-def test_authenticated_endpoints_are_not_supported_yet(qm: Any) -> None:
-    with pytest.raises(InvalidParameterError, match="message security is not supported yet"):
-        endpoint(qm, "Authenticated")
+def test_an_authenticated_endpoint(qm: Any) -> None:
+    plain, named = endpoint(qm, "Authenticated"), endpoint(qm, "Authenticated", "WindowsDomain")
+    assert [(each.binding.authenticated, each.binding.windows_domain) for each in (plain, named)] == [
+        (True, False),
+        (True, True),
+    ]
+    for each in plain, named:
+        text = wcf.Service(each).wsdl("Again")
+        again = wcf.Endpoint.from_wsdl(qm, text)
+        assert again.binding == each.binding
 
 
 def test_one_of_several_ports(qm: Any) -> None:

@@ -22,6 +22,7 @@ from tiercel.client.interfaces import QueueName, Transaction, Until
 from tiercel.client.translate import check_message, check_number, check_text, check_timeout, message_of, seeks
 from tiercel.engine import transaction as engine_transaction
 from tiercel.engine.handles import Found, OpenQueue, Waiter
+from tiercel.message_security.signer import DEFAULT_SIGNING, Signing
 from tiercel.model.codes import MessageSeekAction, QueueAccess
 from tiercel.model.errors import (
     InvalidParameterError,
@@ -65,16 +66,21 @@ class EmbeddedQueue(QueueCore):
         self._release()
 
     def send(
-        self, message: Message | bytes, *, transaction: Transaction | None = None, sign: bool = False
+        self,
+        message: Message | bytes,
+        *,
+        transaction: Transaction | None = None,
+        sign: bool | Signing = False,
     ) -> MessageId:
         """Sends a message; on return it has its id and time, and is on disk if it is recoverable.
 
-        With `sign`, it is signed with the key of this queue manager, which is made at first need.
+        With `sign`, it is signed with the key of this queue manager, which is made at first need. `Signing`
+        chooses another key and other algorithms.
         """
         sent, engine = check_message(message), self.driver.engine
         inside = None if transaction is None else within(self.driver, transaction)
         if sign:
-            self._sign([sent], inside)
+            self._sign([sent], inside, sign)
         return self.driver.run(lambda: engine.sending.send(self.opened(_SEND), sent, inside))
 
     def send_many(
@@ -82,17 +88,23 @@ class EmbeddedQueue(QueueCore):
         messages: Iterable[Message | bytes],
         *,
         transaction: Transaction | None = None,
-        sign: bool = False,
+        sign: bool | Signing = False,
     ) -> list[MessageId]:
         """Sends messages in their order, all of them or none, with one write to the disk."""
         sent = [check_message(each) for each in messages]
         engine, inside = self.driver.engine, within(self.driver, transaction)
         if sign:
-            self._sign(sent, inside)
+            self._sign(sent, inside, sign)
         return self.driver.run(lambda: engine.sending.send_many(self.opened(_SEND), sent, inside))
 
-    def _sign(self, messages: list[Message], inside: engine_transaction.Transaction | None) -> None:
-        signer = self._runtime.apart(self.driver.signing_key.signer)
+    def _sign(
+        self,
+        messages: list[Message],
+        inside: engine_transaction.Transaction | None,
+        sign: bool | Signing,
+    ) -> None:
+        signing = sign if isinstance(sign, Signing) else DEFAULT_SIGNING
+        signer = signing.signer or self._runtime.apart(self.driver.signing_key.signer)
         is_transactional = inside is not None and inside.number is not None
         certificate, engine = signer.certificate.der, self.driver.engine
         for message in messages:
@@ -103,6 +115,7 @@ class EmbeddedQueue(QueueCore):
                     message,
                     certificate,
                     is_transactional=is_transactional,
+                    signing=signing,
                 )
             )
             self._runtime.apart(partial(signer.sign, message, packet, level))

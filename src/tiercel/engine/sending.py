@@ -20,9 +20,9 @@ from tiercel.engine.resolver import Resolver
 from tiercel.engine.transaction import Transaction
 from tiercel.engine.transactions import Transactions
 from tiercel.message_security.refusal import MessageRefusedError
+from tiercel.message_security.signer import DEFAULT_SIGNING, Signing
 from tiercel.model.codes import (
     AuthenticationLevel,
-    HashAlgorithm,
     MessageClass,
     QueueAccess,
     QueueAccessMask,
@@ -129,19 +129,25 @@ class Sending:
         return ids
 
     def to_sign(
-        self, opened: OpenQueue, message: Message, certificate: bytes, *, is_transactional: bool
+        self,
+        opened: OpenQueue,
+        message: Message,
+        certificate: bytes,
+        *,
+        is_transactional: bool,
+        signing: Signing = DEFAULT_SIGNING,
     ) -> tuple[UserMessage, AuthenticationLevel]:
         """The packet that a signature of the message covers: [MS-MQQB] 3.1.7.1.4.
 
         The message gets the certificate; the caller adds the signature and sends it. Signing takes a
         millisecond, so it is not done here. A list of queues has one signature for all of them (DMPR-089).
-        The packet names no sender: the receiver knows whom the certificate stands for, and Windows refuses
-        one with a sender unless both are in its directory.
+        By default the packet names no sender: the receiver knows whom the certificate stands for, and Windows
+        refuses one with a sender unless both are in its directory.
         """
         message.signature = message.multiple_destination_signature = b""
         message.sender_certificate = certificate
-        message.hash_algorithm = HashAlgorithm.SHA_512
-        message.sender_id, message.sender_id_type = b"", SenderIdType.NONE
+        message.hash_algorithm = signing.hash_algorithm
+        message.sender_id, message.sender_id_type = b"", _SID if signing.names_sender else SenderIdType.NONE
         level = AuthenticationLevel.SIG20
         if opened.children:
             message.destination_queues = tuple(child.format_name for child in opened.children)

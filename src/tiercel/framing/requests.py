@@ -58,6 +58,8 @@ class Abort:
 
 @dataclass(frozen=True, slots=True)
 class Enqueue:
+    """The message is signed if its authentication level says so."""
+
     queue: Any
     message: Message
     transaction: Any  # None: outside of a transaction

@@ -1,4 +1,4 @@
-"""The key and certificate that this queue manager signs with."""
+"""The key and certificate that sign messages: those of this queue manager, or of a program."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,7 +17,7 @@ from cryptography.x509 import load_der_x509_certificate
 from tiercel.message_security import rsa_keys
 from tiercel.message_security.certificates import Certificate, load_certificate, make_certificate, pem_to_der
 from tiercel.message_security.signatures import sign
-from tiercel.model.codes import AuthenticationLevel
+from tiercel.model.codes import AuthenticationLevel, HashAlgorithm
 from tiercel.model.errors import CannotSignDataExError, InvalidCertificateError
 from tiercel.model.message import Message
 from tiercel.wire.user_message import UserMessage
@@ -67,3 +67,16 @@ class Signer:
             message.multiple_destination_signature = signature
         else:
             message.signature = signature
+
+
+@dataclass(frozen=True, slots=True)
+class Signing:
+    """How to sign a message; `send(sign=True)` stands for the defaults."""
+
+    signer: Signer | None = None  # None: that of the queue manager
+    hash_algorithm: int = HashAlgorithm.SHA_512
+    # Whether the message carries the SID of its sender; Windows then needs the certificate in its directory.
+    names_sender: bool = False
+
+
+DEFAULT_SIGNING = Signing()

@@ -1,11 +1,13 @@
 """An endpoint: a queue manager, an address and a binding. Clients send to it, services receive from it."""
 
+import logging
 import platform
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from uuid import UUID, uuid4
 from xml.etree.ElementTree import Element
 
@@ -13,12 +15,14 @@ from tiercel.framing.addresses import Address, TransferProtocol
 from tiercel.framing.binding import Binding
 from tiercel.framing.initiator import Initiator
 from tiercel.framing.records import Encoding
+from tiercel.model.codes import EncryptionAlgorithm, HashAlgorithm
 from tiercel.model.errors import (
     InvalidParameterError,
     TransactionUsageError,
     UnsupportedOperationError,
 )
 from tiercel.nbfx import Event
+from tiercel.server import signing_key
 from tiercel.wcf.data_writer import write_wrapper
 from tiercel.wcf.envelope import Headers, write_envelope
 from tiercel.wcf.running import Directory, Runner
@@ -34,6 +38,16 @@ _ENCODINGS = {
     ("text-utf-16", Soap.V11): Encoding.SOAP11_UTF16,
     ("mtom", Soap.V12): Encoding.MTOM,
 }
+_HASHES = {
+    "md5": HashAlgorithm.MD5,
+    "sha1": HashAlgorithm.SHA1,
+    "sha256": HashAlgorithm.SHA_256,
+    "sha512": HashAlgorithm.SHA_512,
+}
+_PROTECTIONS = {"sign": False, "encrypt_and_sign": True}
+_CIPHERS = {"rc4": EncryptionAlgorithm.RC4, "aes": EncryptionAlgorithm.AES256}
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
 _EMBED = "open a queue manager of your own with tiercel.open, or pass exactly_once=False"
 Body = Mapping[str, Any] | Element | None
 
@@ -50,6 +64,11 @@ class EndpointBase:
         durable: bool = True,
         session: bool = False,
         authenticated: bool = False,
+        windows_domain: bool = False,
+        certificate: str | Path = "",
+        hash_algorithm: str = "sha256",
+        protection: str = "sign",
+        encryption_algorithm: str = "rc4",
         soap: str = "1.2",
         addressing: str = "1.0",
         encoding: str = "",
@@ -61,7 +80,11 @@ class EndpointBase:
         directory: Directory | None = None,
         new_id: Callable[[], UUID] = uuid4,
     ) -> None:
-        """With `authenticated` a service takes only messages whose signature was verified.
+        """With `authenticated` clients sign their messages, and a service takes only messages whose signature
+        was verified. `certificate` is a PEM file with the certificate and its private key, by default those
+        of the queue manager; with `windows_domain` messages name the account of the sender. `hash_algorithm`
+        is md5, sha1, sha256 or sha512, `protection` sign or encrypt_and_sign, `encryption_algorithm` rc4 or
+        aes.
 
         `encoding` is binary, text, text-utf-16 or mtom: by default binary, for SOAP 1.1 text.
 
@@ -71,7 +94,8 @@ class EndpointBase:
         name and gives the queue's GUID.
         """
         self.manager = manager
-        self.runner = Runner(manager, directory)
+        signer = signing_key.read(Path(certificate)) if certificate else None
+        self.runner = Runner(manager, directory, signer)
         self.address = Address.parse(address)
         self.soap = _choice("soap", Soap, soap)
         self.addressing = _choice("addressing", Addressing, addressing)
@@ -80,6 +104,11 @@ class EndpointBase:
             volatile=not durable,
             session=session,
             authenticated=authenticated,
+            windows_domain=windows_domain,
+            certificate=b"" if signer is None else signer.certificate.der,
+            hash_algorithm=_named("hash_algorithm", _HASHES, hash_algorithm),
+            encrypted=_named("protection", _PROTECTIONS, protection),
+            encryption_algorithm=_named("encryption_algorithm", _CIPHERS, encryption_algorithm),
             encoding=self._encoding(encoding),
             transfer=_choice("transfer", TransferProtocol, transfer),
             use_active_directory=use_active_directory,
@@ -123,14 +152,25 @@ class EndpointBase:
     def initiator(self, *, session: bool) -> Initiator:
         binding = self.binding
         if binding.authenticated:
-            problem, fix = "authenticated messages cannot be sent yet", "pass authenticated=False"
-            raise UnsupportedOperationError(str(self.address), problem=problem, fix=fix)
+            self._check_can_sign()
         if binding.exactly_once and not self.runner.has_transactions:
             problem = "a remote connection has no transactions to send in"
             raise TransactionUsageError(str(self.address), problem=problem, fix=_EMBED)
         if session and not binding.session:
             binding = replace(binding, session=True)
         return Initiator(self.address, binding, computer_name=platform.node())
+
+    def _check_can_sign(self) -> None:
+        if not self.runner.has_transactions:
+            problem = "a remote connection cannot sign messages"
+            fix = "open a queue manager of your own with tiercel.open"
+            raise UnsupportedOperationError(str(self.address), problem=problem, fix=fix)
+        if self.binding.needs_directory and not self.binding.use_active_directory:
+            logger.warning(
+                "%s: without a directory, encryption needs the key of the receiver in the trust store, and"
+                " Windows refuses messages that name an account",
+                self.address,
+            )
 
     def envelope(
         self,
@@ -148,6 +188,13 @@ class EndpointBase:
             action=action, to=str(self.address), message_id=message_id or self.new_id(), others=headers
         )
         return write_envelope(sent, write_wrapper(name, namespace, body), self.soap, self.addressing)
+
+
+def _named(name: str, known: Mapping[str, T], value: str) -> T:
+    if value not in known:
+        limit = ", ".join(known)
+        raise InvalidParameterError(name, present=value, limit=limit, fix="choose one of them")
+    return known[value]
 
 
 def _choice(name: str, kind: Any, value: str) -> Any:

@@ -27,7 +27,8 @@ from tiercel.framing.requests import (
     Subqueue,
     Wait,
 )
-from tiercel.model.codes import MessageSeekAction
+from tiercel.message_security.signer import Signer, Signing
+from tiercel.model.codes import AuthenticationLevel, MessageSeekAction, SenderIdType
 from tiercel.model.errors import UnsupportedFormatNameOperationError
 from tiercel.model.path_name import PathName
 from tiercel.wcf.calls import Invoke
@@ -71,9 +72,13 @@ class GivenBackError(Exception):
 class Runner:
     """Runs the steps of a machine; `run` in a thread, `arun` on an event loop."""
 
-    def __init__(self, manager: Any, directory: Directory | None = None) -> None:
+    def __init__(
+        self, manager: Any, directory: Directory | None = None, signer: Signer | None = None
+    ) -> None:
+        """Without a `signer`, the queue manager signs with its own key."""
         self._manager = manager
         self._directory = directory
+        self._signer = signer
         self.has_transactions = hasattr(manager, "begin_transaction")
 
     def run(self, steps: Steps[T]) -> T:
@@ -121,7 +126,7 @@ class Runner:
             case Abort(transaction=transaction):
                 return transaction.abort() if transaction.is_active else None
             case Enqueue():
-                return request.queue.send(request.message, transaction=request.transaction)
+                return self._send(request)
             case Dequeue(transaction=Held() as held, lookup_id=None):
                 return held.begin(request.queue.receiving(request.timeout_s))
             case Dequeue(lookup_id=None):
@@ -145,6 +150,15 @@ class Runner:
             case Invoke():
                 return request.operation(request.envelope)
         raise AssertionError(f"unknown request {request!r}")
+
+    def _send(self, request: Enqueue) -> Any:
+        message = request.message
+        if message.authentication_level == AuthenticationLevel.NONE:
+            return request.queue.send(message, transaction=request.transaction)
+        signing = Signing(
+            self._signer, message.hash_algorithm, names_sender=message.sender_id_type == SenderIdType.SID
+        )
+        return request.queue.send(message, transaction=request.transaction, sign=signing)
 
     def _read_directory(self, path: PathName) -> UUID:
         if self._directory is None:

@@ -10,7 +10,6 @@ from typing import Any, Final
 from xml.etree.ElementTree import Element, QName, SubElement
 
 from tiercel.framing.records import Encoding
-from tiercel.model.errors import InvalidParameterError
 from tiercel.nbfx import Document, declaration, from_elements, from_text, to_elements, to_text
 from tiercel.nbfx.elements import split_tag
 from tiercel.wcf.policy import (
@@ -63,18 +62,17 @@ class Port:
 
     def settings(self) -> dict[str, Any]:
         """The arguments of `Endpoint` for this port."""
-        if self.assertions.authenticated:
-            problem = "it asserts Authenticated, and message security is not supported yet"
-            fix = "turn off MsmqTransportSecurity in the binding (security mode None)"
-            raise InvalidParameterError(f"port {self.name}", problem=problem, fix=fix)
+        assertions = self.assertions
         return {
             "address": self.address,
             "soap": self.soap.value,
             "addressing": self.addressing.value,
             "encoding": self.encoding,
-            "exactly_once": not self.assertions.best_effort,
-            "session": self.assertions.session,
-            "durable": not self.assertions.volatile,
+            "exactly_once": not assertions.best_effort,
+            "session": assertions.session,
+            "durable": not assertions.volatile,
+            "authenticated": assertions.authenticated,
+            "windows_domain": assertions.authenticated and assertions.windows_domain,  # NMFMB-018
         }
 
 
@@ -196,8 +194,13 @@ class _Writer:
         )
         everything = SubElement(SubElement(policy, f"{{{POLICY}}}ExactlyOne"), f"{{{POLICY}}}All")
         binding = self._endpoint.binding
-        best_effort = not binding.exactly_once
-        assertions = Assertions(best_effort, binding.session, binding.volatile, binding.authenticated)
+        assertions = Assertions(
+            best_effort=not binding.exactly_once,
+            session=binding.session,
+            volatile=binding.volatile,
+            authenticated=binding.authenticated,
+            windows_domain=binding.authenticated and binding.windows_domain,
+        )
         tags = assertions.tags
         if binding.encoding is Encoding.BINARY:
             tags.append(BINARY_ENCODING)
