@@ -5,6 +5,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
+from tiercel.message_security.xml_signature import SignedPart, make_signature
 from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId, TxSequenceId
 from tiercel.model.limits import INFINITE
@@ -20,9 +21,7 @@ from tiercel.srmp.envelope import (
     Path,
     Properties,
     Provider,
-    Reference,
     Services,
-    Signature,
     Stream,
     StreamReceipt,
 )
@@ -56,12 +55,8 @@ streams = st.builds(
     optional(urls),
     st.sampled_from(["Stream", "stream"]),
 )
-signatures = st.builds(
-    Signature,
-    texts,
-    st.lists(st.builds(Reference, texts, texts, st.just("AA==")), max_size=2).map(tuple),
-    st.just("AA=="),
-)
+parts = st.lists(st.builds(SignedPart, st.sampled_from(["body@a", "extension@a"]), st.binary()), max_size=2)
+signatures = st.builds(make_signature, parts, st.binary(min_size=1, max_size=9))
 msmqs = st.builds(
     Msmq,
     st.uuids(),

@@ -15,11 +15,7 @@ from .vectors import read
 
 
 def read_again(envelope: Envelope) -> Envelope:
-    found = read_envelope(write_envelope(envelope)).envelope
-    if found.signature is not None:
-        assert found.signature.signed_info
-        return replace(found, signature=replace(found.signature, signed_info=b""))
-    return found
+    return read_envelope(write_envelope(envelope)).envelope
 
 
 @given(envelopes)

@@ -17,6 +17,7 @@ class Peer:
     name: str = ""
     guid: UUID | None = None
     addresses: tuple[str, ...] = ()  # names, addresses or networks
+    signers: tuple[str, ...] = ()  # whose certificates sign its messages over HTTP, by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,7 +108,9 @@ class AsyncEmbeddedQueue(QueueCore):
         sign: bool | Signing,
     ) -> None:
         signing = sign if isinstance(sign, Signing) else DEFAULT_SIGNING
-        signer = signing.signer or await self._runtime.apart(self.driver.signing_key.signer)
+        signer = signing.signer
+        if signer is None:
+            signer = await self._runtime.apart(self.driver.signing_key.signer)
         is_transactional = inside is not None and inside.number is not None
         certificate, engine = signer.certificate.der, self.driver.engine
         for message in messages:

@@ -104,7 +104,9 @@ class EmbeddedQueue(QueueCore):
         sign: bool | Signing,
     ) -> None:
         signing = sign if isinstance(sign, Signing) else DEFAULT_SIGNING
-        signer = signing.signer or self._runtime.apart(self.driver.signing_key.signer)
+        signer = signing.signer
+        if signer is None:
+            signer = self._runtime.apart(self.driver.signing_key.signer)
         is_transactional = inside is not None and inside.number is not None
         certificate, engine = signer.certificate.der, self.driver.engine
         for message in messages:

@@ -117,9 +117,13 @@ class Admission:
         found = self._judge(packet)
         return NOTHING if isinstance(found, MessageRefusedError) else found
 
-    def own_verdict(self, packet: UserMessage) -> Verdict:
+    def settle(self, packet: UserMessage, verdict: Verdict) -> None:
+        """Its transport has verified the message that comes next by other means."""
+        self._judged = packet, verdict
+
+    def own_verdict(self, packet: UserMessage, *, over_http: bool) -> Verdict:
         """What the signature of a message of this computer proves; MessageRefusedError for a bad one."""
-        return self._verifier.verify_own(packet, self._core.now)
+        return self._verifier.verify_own(packet, self._core.now, over_http=over_http)
 
     def detail(self, packet: UserMessage, reason: MessageClass) -> str:
         """What is wrong with the signature that refused a message, for the log."""

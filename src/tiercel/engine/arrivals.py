@@ -27,6 +27,7 @@ from tiercel.engine.peers import Peers
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.queues import Queues
 from tiercel.engine.quotas import Quotas
+from tiercel.message_security.verdict import NOTHING, Verdict
 from tiercel.model.codes import NEGATIVE, MessageClass
 from tiercel.model.errors import InsufficientResourcesError, StoreFullError
 from tiercel.wire.message import decode_destination
@@ -174,13 +175,21 @@ class Arrivals:
         return Arrival(reason is None, stream)
 
     def arrive_over_http(
-        self, packet: UserMessage, queue: QueueState, *, has_id: bool, stream: Place | None = None
+        self,
+        packet: UserMessage,
+        queue: QueueState,
+        *,
+        has_id: bool,
+        stream: Place | None = None,
+        verdict: Verdict = NOTHING,
     ) -> Posted:
         """Receiving a user message: [MC-MQSRM] 3.1.5.1.6, 3.1.5.1.11, 3.1.5.1.12.
 
         The caller has checked that the queue takes messages of streams, or others. What is refused is neither
         remembered nor moves its stream: the answer to the request says all that its sender gets to know.
+        `verdict` is what its XML signature has proved.
         """
+        self._delivery.settle(packet, verdict)
         try:
             if stream is not None:
                 return self._take_posted_in_order(packet, queue, stream)

@@ -39,6 +39,7 @@ from tiercel.engine.receipts import Receipts
 from tiercel.engine.records import Record
 from tiercel.engine.resolver import Resolver
 from tiercel.engine.waiting import Waiting
+from tiercel.message_security.verdict import Verdict
 from tiercel.model.codes import Acknowledgements, MessageClass
 from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId
@@ -174,6 +175,10 @@ class Delivery:
         """The record of a message from another queue manager that its queue has not refused."""
         verdict = b"" if queue.is_outgoing else self._admission.verdict(packet).encode()
         return Record(packet.data, self._core.seconds, verdict=verdict)
+
+    def settle(self, packet: UserMessage, verdict: Verdict) -> None:
+        """What is proved about the message that arrives next; otherwise its packet says it."""
+        self._admission.settle(packet, verdict)
 
     def refusal(self, packet: UserMessage, queue: QueueState | None) -> MessageClass | None:
         """The class with which `arrive` would refuse the message; nothing is changed."""

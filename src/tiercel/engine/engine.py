@@ -98,7 +98,7 @@ class Engine:
         catalog = self._catalog = Catalog(core, manager)
         self.carriers = Carriers(core)
         resolver = Resolver(catalog, self.carriers, identity)
-        verifier = verifier or Verifier()
+        verifier = self.verifier = verifier or Verifier()
         access = Access(
             catalog,
             verifier,

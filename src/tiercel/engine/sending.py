@@ -23,19 +23,21 @@ from tiercel.message_security.refusal import MessageRefusedError
 from tiercel.message_security.signer import DEFAULT_SIGNING, Signing
 from tiercel.model.codes import (
     AuthenticationLevel,
+    HashAlgorithm,
     MessageClass,
     QueueAccess,
     QueueAccessMask,
     SenderIdType,
 )
 from tiercel.model.errors import (
+    CannotSignDataExError,
     FailVerifySignatureExError,
     InsufficientResourcesError,
     MissingConnectorTypeError,
     MqError,
     PropertyNotAllowedError,
 )
-from tiercel.model.format_name import FormatName
+from tiercel.model.format_name import DirectFormatName, FormatName
 from tiercel.model.identifiers import NULL_GUID, MessageId
 from tiercel.model.limits import LONG_LIVED
 from tiercel.model.message import Message
@@ -137,7 +139,7 @@ class Sending:
         is_transactional: bool,
         signing: Signing = DEFAULT_SIGNING,
     ) -> tuple[UserMessage, AuthenticationLevel]:
-        """The packet that a signature of the message covers: [MS-MQQB] 3.1.7.1.4.
+        """The packet that a signature of the message covers: [MS-MQQB] 3.1.7.1.4, [MC-MQSRM] 3.1.7.2.4.
 
         The message gets the certificate; the caller adds the signature and sends it. Signing takes a
         millisecond, so it is not done here. A list of queues has one signature for all of them (DMPR-089).
@@ -149,7 +151,10 @@ class Sending:
         message.hash_algorithm = signing.hash_algorithm
         message.sender_id, message.sender_id_type = b"", _SID if signing.names_sender else SenderIdType.NONE
         level = AuthenticationLevel.SIG20
+        if _is_http(opened.format_name):
+            level, message.hash_algorithm = AuthenticationLevel.XML_SIG, HashAlgorithm.SHA1
         if opened.children:
+            _check_signable(opened)
             message.destination_queues = tuple(child.format_name for child in opened.children)
             opened, level = opened.children[0], AuthenticationLevel.SIG30
         copy = replace(message)
@@ -275,7 +280,8 @@ class Sending:
         if message.connector_type != NULL_GUID:
             return b""
         try:
-            return self._admission.own_verdict(UserMessage(packet)).encode()
+            over_http = _is_http(message.destination_queue)
+            return self._admission.own_verdict(UserMessage(packet), over_http=over_http).encode()
         except MessageRefusedError as refusal:
             fix = "let the queue manager sign it"
             raise FailVerifySignatureExError("message", problem=refusal.why, fix=fix) from None
@@ -297,6 +303,18 @@ class Sending:
 
 def _is_signed(message: Message) -> bool:
     return bool(message.signature or message.multiple_destination_signature)
+
+
+def _check_signable(opened: OpenQueue) -> None:
+    """Messages over HTTP have a signature of another kind, and there is room for one only."""
+    for child in opened.children:
+        if _is_http(child.format_name):
+            problem, fix = "a list with an HTTP name cannot be signed", "send the message to each queue"
+            raise CannotSignDataExError(str(child.format_name), problem=problem, fix=fix)
+
+
+def _is_http(name: FormatName | None) -> bool:
+    return isinstance(name, DirectFormatName) and name.is_http
 
 
 def _name_of_dead_letter_queue(message: Message) -> str:

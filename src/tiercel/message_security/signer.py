@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509 import load_der_x509_certificate
 
-from tiercel.message_security import rsa_keys
+from tiercel.message_security import rsa_keys, xml_signature
 from tiercel.message_security.certificates import Certificate, load_certificate, make_certificate, pem_to_der
 from tiercel.message_security.signatures import sign
 from tiercel.model.codes import AuthenticationLevel, HashAlgorithm
@@ -61,7 +61,13 @@ class Signer:
         return load_der_x509_certificate(self.certificate.der).public_bytes(Encoding.PEM).decode()
 
     def sign(self, message: Message, packet: UserMessage, level: AuthenticationLevel) -> None:
-        """Sign a message: [MS-MQQB] 3.1.7.1.4. Takes about a millisecond; may run in another thread."""
+        """Sign a message: [MS-MQQB] 3.1.7.1.4, or for HTTP [MC-MQSRM] 3.1.7.2.4.
+
+        Takes about a millisecond; may run in another thread.
+        """
+        if level == AuthenticationLevel.XML_SIG:
+            message.signature = xml_signature.sign(packet, self.key)
+            return
         signature = sign(packet, level, self.key)
         if level == AuthenticationLevel.SIG30:
             message.multiple_destination_signature = signature

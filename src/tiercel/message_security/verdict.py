@@ -12,7 +12,7 @@ class Verdict(NamedTuple):
     """Of a signature that was verified; `NOTHING` if there is none that counts."""
 
     level: int = AuthenticationLevel.NONE  # SecurityHeader.AS
-    reading: int = 0  # position in `hash_input.READINGS`
+    reading: int = 0  # position in `hash_input.READINGS`, or in `xml_signature.FORMS`
     sender: bytes = b""  # the SID that the trust store has for the certificate
 
     @property

@@ -9,16 +9,18 @@ The specification counts every certificate that comes without a sender. Anybody 
 that demands authentication would take messages of everybody.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from tiercel.message_security import xml_signature
 from tiercel.message_security.aging_cache import CERTIFICATE_LIFETIME_S, USER_CERTIFICATES, AgingCache
 from tiercel.message_security.hash_input import READINGS
 from tiercel.message_security.refusal import bad_signature
 from tiercel.message_security.signatures import DEFAULT_POLICY, Signature, SignaturePolicy, verify
 from tiercel.message_security.trust import Trust, TrustedCertificate
 from tiercel.message_security.verdict import NOTHING, Verdict
-from tiercel.model.codes import SenderIdType
+from tiercel.message_security.xml_signature import SignedPart, XmlSignature
+from tiercel.model.codes import AuthenticationLevel, SenderIdType
 from tiercel.wire.user_header import MULTI_QUEUE_FORMAT_HEADER, SECURITY_HEADER
 from tiercel.wire.user_message import UserMessage
 
@@ -69,16 +71,39 @@ class Verifier:
         signature = verify(packet, packet.body, self._policy.signatures)
         return NOTHING if signature is None else self._judge(packet, signature, now)
 
-    def verify_own(self, packet: UserMessage, now: float) -> Verdict:
+    def verify_own(self, packet: UserMessage, now: float, *, over_http: bool = False) -> Verdict:
         """The same of a message that was sent here: the queue manager's own certificate counts as well."""
-        signature = verify(packet, packet.body, self._policy.signatures)
-        if signature is None:
-            return NOTHING
-        der = signature.certificate.der
-        entry = self._find(der, packet.sender[1], now)
+        if over_http:
+            certificate = xml_signature.verify_packet(packet, self._policy.signatures)
+            proved = Verdict(AuthenticationLevel.XML_SIG)
+        else:
+            signature = verify(packet, packet.body, self._policy.signatures)
+            if signature is None:
+                return NOTHING
+            certificate, proved = signature.certificate, _verdict(signature)
+        entry = self._find(certificate.der, packet.sender[1], now)
         if entry is not None:
-            return _verdict(signature, entry.sid.encode())
-        return _verdict(signature) if der == self.own_certificate() else NOTHING
+            return proved._replace(sender=entry.sid.encode())
+        return proved if certificate.der == self.own_certificate() else NOTHING
+
+    def verify_xml(
+        self, signature: XmlSignature, parts: Sequence[SignedPart], signers: Iterable[str]
+    ) -> Verdict:
+        """What the signature of a message over HTTP proves; MessageRefusedError for a bad one.
+
+        [MC-MQSRM] 3.1.5.1.6.1. `signers` are the names of the entries whose certificates may have made it;
+        without a known one, the message counts as unsigned.
+        """
+        if not self._policy.verify_signatures:
+            return NOTHING
+        trust = self._trust()
+        entries = [entry for name in signers if (entry := trust.get(name)) is not None]
+        certificates = [entry.certificate for entry in entries]
+        found = xml_signature.verify(signature, parts, certificates, self._policy.signatures)
+        if found is None:
+            return NOTHING
+        sid = next(entry.sid for entry in entries if entry.certificate is found.certificate)
+        return Verdict(AuthenticationLevel.XML_SIG, found.form, sid.encode())
 
     def _judge(self, packet: UserMessage, signature: Signature, now: float) -> Verdict:
         kind, sender = packet.sender

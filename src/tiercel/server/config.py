@@ -202,6 +202,7 @@ class SrmpOptions:
     ca: str = ""
     proxy: str = ""
     receipt_token: str = "required"  # noqa: S105  # a choice
+    xml_signatures: bool = False
     drop_expired: bool = False
     connections: int = 1000
     connections_per_address: int = 100
@@ -224,6 +225,7 @@ class SrmpOptions:
             https_url=urls[1],
             token_required=self.receipt_token == "required",  # noqa: S105
             drop_expired=self.drop_expired,
+            xml_signatures=self.xml_signatures,
             trusted_proxies=self.trusted_proxies,
             proxy=None if proxy is None else (proxy.host, proxy.port),
             retry_ms=self.retry_ms,
@@ -313,6 +315,11 @@ class Config:
             in_routing_servers=self.routing.in_routing_servers,
             routing_server=self.routing.routing_server,
         )
+
+    def srmp_settings(self, urls: tuple[str, str] = ("", "")) -> SrmpSettings:
+        """The settings of messages over HTTP: their own section, and the certificates of the peers."""
+        signers = {peer.guid: peer.signers for peer in self.peers if peer.guid is not None and peer.signers}
+        return replace(self.srmp.settings(urls), signers=signers)
 
     def with_listen(self, text: str) -> Self:
         """A copy that listens at HOST:PORT, HOST or :PORT, as given on a command line."""
@@ -627,6 +634,8 @@ def _peers(tables: list[Any]) -> tuple[Peer, ...]:
             raise ConfigError("[[peers]] name: required")
         if "guid" not in values and not values.get("addresses"):
             raise ConfigError(f"[[peers]] {values['name']}: set guid, addresses, or both")
+        if values.get("signers") and "guid" not in values:
+            raise ConfigError(f"[[peers]] {values['name']}: signers needs guid")
         peers.append(Peer(**values))
     for name in ("name", "guid"):
         used = [getattr(peer, name) for peer in peers if getattr(peer, name)]

@@ -177,13 +177,17 @@ class Daemon:
             )
 
     def _begin_srmp(self) -> None:
-        """The receipts of our streams come to the ports that the listeners really have."""
         manager = self.engine.queue_manager
         if manager.srmp_http_support != (self.http is not None):
             self.engine.administration.set_properties(srmp_http_support=self.http is not None)
+        self._change_srmp_settings()
+
+    def _change_srmp_settings(self) -> None:
+        """The receipts of our streams come to the ports that the listeners really have."""
         if self.http is not None:
+            manager = self.engine.queue_manager
             urls = self.http.urls(manager.qualified_computer_name or manager.computer_name)
-            self.http.protocol.change_settings(self.config.srmp.settings(urls))
+            self.http.protocol.change_settings(self.config.srmp_settings(urls))
 
     def _warn_of_access_lists(self) -> None:
         for queue in self.engine.queues.all():
@@ -227,7 +231,7 @@ class Daemon:
         self.transports = Transports(node, self.config.settings, self.network.perform)
         self.network.protocol = self.transports.binary
         if self.http is not None:
-            settings = self.config.srmp.settings()
+            settings = self.config.srmp_settings()
             self.http.protocol = self.transports.add_srmp(node, settings, self.http.perform)
         self.remote_reading = self._new_remote_reading(node, self.config)
 
@@ -303,10 +307,13 @@ class Daemon:
         if self.http is not None:
             self.http.limits = self.config.limits
         self.network.resolver.hosts = self.config.hosts
-        settings = self.config.settings
-        change = self.call(lambda _: self.transports.change_settings(settings))
+        change = self.call(lambda _: self._change_settings())
         change.add_done_callback(lambda call: call.exception())  # a failure is reported elsewhere
         return changed_options(self.config, config)
+
+    def _change_settings(self) -> None:
+        self.transports.change_settings(self.config.settings)
+        self._change_srmp_settings()
 
     # Turns.
 

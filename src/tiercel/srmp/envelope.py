@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
 
+from tiercel.message_security.xml_signature import XmlSignature
 from tiercel.model.codes import HashAlgorithm, MessageClass
 from tiercel.model.identifiers import NULL_GUID, MessageId
 from tiercel.model.limits import PRIORITY_DEFAULT
@@ -18,7 +19,6 @@ SE = "http://schemas.xmlsoap.org/soap/envelope/"
 RP = "http://schemas.xmlsoap.org/rp/"
 SRMP = "http://schemas.xmlsoap.org/srmp/"
 MSMQ = "msmq.namespace.xml"
-XMLDSIG = "http://www.w3.org/2000/02/xmldsig#"  # a draft's; 2000/09 is not recognized
 
 LABEL_PREFIX = "MSMQ:"
 STREAM_RECEIPT_ACTION = "MSMQ:QM Ordering Ack"
@@ -144,25 +144,6 @@ class Msmq:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
-    """2.2.7.1.2"""
-
-    uri: str
-    digest_method: str
-    digest_value: str
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """2.2.7. An incomplete one has empty fields: it is for the verifier to refuse it, not for the codec."""
-
-    signature_method: str = ""
-    references: tuple[Reference, ...] = ()
-    signature_value: str = ""
-    signed_info: bytes = b""  # the octets that are signed, as sent
-
-
-@dataclass(frozen=True, slots=True)
 class Envelope:
     """2.2.2; the SOAP body is always empty."""
 
@@ -174,4 +155,4 @@ class Envelope:
     stream_receipt: StreamReceipt | None = None
     commitment_receipt: CommitmentReceipt | None = None
     msmq: Msmq | None = None
-    signature: Signature | None = None
+    signature: XmlSignature | None = None

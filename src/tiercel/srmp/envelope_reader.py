@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 from uuid import UUID
 
+from tiercel.message_security.xml_signature import XMLDSIG, Reference, XmlSignature
 from tiercel.model.codes import HashAlgorithm
 from tiercel.model.errors import DecodeError
 from tiercel.model.format_name import MAX_ELEMENTS
@@ -22,7 +23,6 @@ from tiercel.srmp.envelope import (
     RP,
     SE,
     SRMP,
-    XMLDSIG,
     CommitmentReceipt,
     CommitmentReceiptRequest,
     Decision,
@@ -33,9 +33,7 @@ from tiercel.srmp.envelope import (
     Path,
     Properties,
     Provider,
-    Reference,
     Services,
-    Signature,
     Stream,
     StreamReceipt,
 )
@@ -448,28 +446,30 @@ def _names(text: str) -> tuple[str, ...]:
 # Signature
 
 
-def _signature(element: Element) -> Signature:
-    """2.2.7, as far as it is there."""
+def _signature(element: Element) -> XmlSignature:
+    """2.2.7. Empty if SignedInfo has anything that is not expected: it could change what is signed."""
     infos, values = _all(element, "SignedInfo"), _all(element, "SignatureValue")
     if len(infos) != 1 or len(values) != 1:
-        return Signature()
-    methods = _all(infos[0], "SignatureMethod")
-    return Signature(
-        methods[0].attributes.get("Algorithm", "") if len(methods) == 1 else "",
-        tuple(map(_reference, _all(infos[0], "Reference"))),
-        values[0].text.strip(_WHITE),
-        infos[0].raw,
+        return XmlSignature()
+    (info,), (value,) = infos, values
+    methods, references = _all(info, "SignatureMethod"), _all(info, "Reference")
+    if len(methods) != 1 or len(info.children) != 1 + len(references):
+        return XmlSignature()
+    return XmlSignature(
+        methods[0].attributes.get("Algorithm", ""),
+        tuple(map(_reference, references)),
+        value.text.strip(_WHITE),
+        info.raw,
     )
 
 
 def _reference(element: Element) -> Reference:
-    """2.2.7.1.2"""
+    """2.2.7.1.2; without a method if there are transforms, or anything else."""
     methods, values = _all(element, "DigestMethod"), _all(element, "DigestValue")
-    return Reference(
-        element.attributes.get("URI", ""),
-        methods[0].attributes.get("Algorithm", "") if len(methods) == 1 else "",
-        values[0].text.strip(_WHITE) if len(values) == 1 else "",
-    )
+    uri = element.attributes.get("URI", "")
+    if len(methods) != 1 or len(values) != 1 or len(element.children) != 2:
+        return Reference(uri, "", "")
+    return Reference(uri, methods[0].attributes.get("Algorithm", ""), values[0].text.strip(_WHITE))
 
 
 def _all(element: Element, name: str) -> list[Element]:

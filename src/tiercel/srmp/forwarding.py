@@ -44,11 +44,12 @@ def forwarded(request: SrmpRequest, name: DirectFormatName, queue_manager: UUID,
 
 def _written_to(request: SrmpRequest, to: str) -> HttpRequest:
     envelope = replace(request.envelope, path=replace(request.envelope.path, to=to))
+    part = request.body or request.extension
     return write_srmp(
         envelope,
         None if request.body is None else request.body.content,
         None if request.extension is None else request.extension.content,
-        content_guid="" if request.body is None else request.body.content_id.partition("@")[2],
+        content_guid="" if part is None else part.content_id.partition("@")[2],
         boundary=envelope.path.id.uniquifier,
     )
 

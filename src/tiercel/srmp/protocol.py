@@ -14,6 +14,7 @@ from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import Acknowledgements, ConnectionStatus, MessageClass
 from tiercel.model.errors import IllegalPropertyValueError, UnsupportedFormatNameOperationError
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
+from tiercel.model.identifiers import NULL_GUID
 from tiercel.model.message import Message
 from tiercel.srmp.actions import Action
 from tiercel.srmp.context import Context
@@ -227,6 +228,8 @@ class SrmpProtocol(CarrierMachine[Action]):
         if message.is_transactional and not self._writer.receipts_base(name):
             fix = f"configure one in [srmp], or use {_OTHER_SCHEME[name.protocol]}"
             raise UnsupportedFormatNameOperationError(str(name), problem=no_listener(name), fix=fix)
+        if message.signature and message.connector_type == NULL_GUID:
+            self._check_signing(name)
         admin = message.administration_queue
         if admin is not None and message.acknowledgements & _RECEIPTS and not self.carries(admin):
             problem = "receipts for messages over HTTP can only go to an HTTP name"
@@ -234,6 +237,12 @@ class SrmpProtocol(CarrierMachine[Action]):
             raise IllegalPropertyValueError(
                 "message administration_queue", present=str(admin), problem=problem, fix=fix
             )
+
+    def _check_signing(self, name: DirectFormatName) -> None:
+        if not self._context.settings.xml_signatures:
+            problem = "XML signatures, which have SHA-1 only, are off"
+            fix = "set [srmp] xml_signatures = true, or send the message unsigned over HTTPS"
+            raise UnsupportedFormatNameOperationError(str(name), problem=problem, fix=fix)
 
     def paused(self, queue: QueueState) -> None:
         self._sender(queue).pause()

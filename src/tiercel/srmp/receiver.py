@@ -4,7 +4,7 @@
     2. to another computer: passed on, or 400
     3. no such queue, or not of the kind that the message needs: 400
     4. a receipt for our streams: the messages that it confirms are complete
-    5. of an unknown kind: dropped, 200
+    5. of an unknown kind, or with a bad signature: dropped, 200
     6. a user message, or a receipt for an application: `engine.arrivals` drops duplicates, and refuses or
        takes the rest; 200, or 500 if there is no room or the clocks differ too much
 
@@ -19,6 +19,9 @@ from tiercel.engine.arrivals import Fate, Place, Posted
 from tiercel.engine.engine import Engine
 from tiercel.engine.incoming_streams import DamagedStreamError
 from tiercel.engine.queue_state import QueueState
+from tiercel.message_security.refusal import MessageRefusedError
+from tiercel.message_security.verdict import NOTHING, Verdict
+from tiercel.message_security.xml_signature import SignedPart
 from tiercel.model.codes import NEGATIVE
 from tiercel.model.errors import DecodeError, InsufficientResourcesError, MqError, StoreFullError
 from tiercel.model.identifiers import NULL_GUID
@@ -103,6 +106,11 @@ class Receiver:
         self, request: SrmpRequest, destination: Destination, queue: QueueState, address: str
     ) -> Answer:
         envelope = request.envelope
+        try:
+            verdict = self._verdict(request)
+        except MessageRefusedError as refusal:
+            self._drop(request, address, str(queue), refusal.reason.meaning, refusal.why)
+            return _ACCEPTED
         message = read_message(request, self._engine.seconds)
         place = self._place(envelope, destination, queue)
         if place is not None:
@@ -111,7 +119,7 @@ class Receiver:
                 message.administration_queue = read_url(receipts_to)  # for its final receipt (SRMP-167)
         packet = UserMessage(encode_message(message, over_http=True))
         posted = self._engine.arrivals.arrive_over_http(
-            packet, queue, has_id=envelope.path.id != FOREIGN_ID, stream=place
+            packet, queue, has_id=envelope.path.id != FOREIGN_ID, stream=place, verdict=verdict
         )
         self._note(posted, packet, queue, address)
         if place is not None and _is_stored(posted, packet, place):
@@ -119,6 +127,15 @@ class Receiver:
         if posted.fate in _TEMPORARY:
             return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, posted.reason)
         return _ACCEPTED
+
+    def _verdict(self, request: SrmpRequest) -> Verdict:
+        """Checking Message Signature: [MC-MQSRM] 3.1.5.1.6.1. That it is missing, the queue may refuse."""
+        signature, msmq = request.envelope.signature, request.envelope.msmq
+        settings = self._context.settings
+        if signature is None or not settings.xml_signatures:
+            return NOTHING
+        signers = () if msmq is None else settings.signers.get(msmq.source_qm_guid, ())
+        return self._engine.verifier.verify_xml(signature, _signed_parts(request), signers)
 
     def _place(self, envelope: Envelope, destination: Destination, queue: QueueState) -> Place | None:
         """[MC-MQSRM] 3.1.5.1.6.3: only a first message with `start` begins a stream (SRMP-066, SRMP-126)."""
@@ -137,10 +154,11 @@ class Receiver:
             self._context.dropped[posted.fate.value] += 1
             self._context.tell("dropped", address, queue, posted.reason)
 
-    def _drop(self, request: SrmpRequest, address: str, queue: str, reason: str) -> None:
-        self._engine.ledger.add_sentence(queue, len(request.http.body), f"dropped: {reason}")
+    def _drop(self, request: SrmpRequest, address: str, queue: str, reason: str, detail: str = "") -> None:
+        why = f"{reason}: {detail}" if detail else reason
+        self._engine.ledger.add_sentence(queue, len(request.http.body), f"dropped: {why}")
         self._context.dropped[reason] += 1
-        self._context.tell("dropped", address, queue, reason)
+        self._context.tell("dropped", address, queue, why)
 
     def _is_expired(self, envelope: Envelope) -> bool:
         """2.2.5.1.1 has receivers drop late messages, 3.1.5.1.4 does not: a switch decides (SRMP-053)."""
@@ -163,6 +181,12 @@ class Receiver:
             return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, reason.meaning)
         self._engine.delivery.arrive(packet, queue)
         return _ACCEPTED
+
+
+def _signed_parts(request: SrmpRequest) -> list[SignedPart]:
+    """The very parts that become the body and the extension of the message."""
+    parts = (request.body, request.extension)
+    return [SignedPart(part.content_id, part.content) for part in parts if part is not None]
 
 
 def _senders(envelope: Envelope) -> set[UUID]:

@@ -1,8 +1,12 @@
 """The requests that carry our messages away: [MC-MQSRM] 3.1.7.2.4."""
 
+from dataclasses import replace
+
 from tiercel.engine.engine import Engine
 from tiercel.engine.outgoing import Taken
+from tiercel.message_security.xml_signature import make_signature, parts_of
 from tiercel.model.format_name import DirectFormatName, DirectProtocol
+from tiercel.model.identifiers import NULL_GUID
 from tiercel.srmp.context import Context
 from tiercel.srmp.message import envelope_of
 from tiercel.srmp.queue_urls import write_url
@@ -41,6 +45,9 @@ class RequestWriter:
             if taken.number == 1:
                 receipts_url = self.receipts_url(name, taken.sequence)
         envelope = envelope_of(message, stream_sender=self._identifier, receipts_url=receipts_url)
+        if message.signature and message.connector_type == NULL_GUID:  # a connector's is not XML
+            signature = make_signature(parts_of(taken.packet), message.signature)
+            envelope = replace(envelope, signature=signature)
         return write_srmp(
             envelope,
             message.body or None,

@@ -1,6 +1,8 @@
 """The settings of the protocol; the defaults are those of Windows where it has them."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
 
 # Seconds to wait for a stream receipt: three times each of the first three, then always the last (SRMP-105).
 RESEND_TABLE_S = (30, 30, 30, 300, 300, 300, 1800, 1800, 1800, 21600)
@@ -14,6 +16,9 @@ class Settings:
     https_url: str = ""
     token_required: bool = True  # whether a stream receipt has to come to the very URL that was given out
     drop_expired: bool = False  # whether to drop messages that arrive after their time (SRMP-053)
+    xml_signatures: bool = False  # whether messages are signed and signatures verified, with SHA-1 (trap 32)
+    # The names of the trusted certificates that the messages of a queue manager may be signed with.
+    signers: Mapping[UUID, tuple[str, ...]] = field(default_factory=dict)
     trusted_proxies: tuple[str, ...] = ()  # networks of reverse proxies that say who their clients are
     proxy: tuple[str, int] | None = None  # host and port of the HTTP proxy for our requests
 
