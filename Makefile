@@ -15,7 +15,7 @@ DATA ?= data
 TARGET ?= test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-remote-read bench-data bench-api bench-srmp bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate mutants fuzz interop docs docs-serve docs-test package lock clean pythons
+.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-remote-read bench-data bench-api bench-srmp bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate simulate-multicast mutants fuzz interop docs docs-serve docs-test package lock clean pythons
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -138,6 +138,10 @@ model: $(VENV)/.ready ## run the engine against the reference model N times (100
 simulate: $(VENV)/.ready ## run SEEDS (1000) simulated worlds, the first of them FROM (1), then as many with HTTP
 	@$(BIN)/python -m tiercel.sim --seeds $(SEEDS) --from $(FROM) --jobs $(JOBS) --enemies
 	@$(BIN)/python -m tiercel.sim --seeds $(SEEDS) --from $(FROM) --jobs $(JOBS) --enemies --http
+
+simulate-multicast: SEEDS = 10000
+simulate-multicast: $(VENV)/.ready ## run SEEDS (10000) lossy networks with PGM, the first of them FROM (1)
+	@$(BIN)/python tests/pgm/simulation.py $(SEEDS) $(FROM)
 
 mutants: N = 30
 mutants: $(VENV)/.ready ## break N (30) lines drawn by SEED, one at a time, and print those that no test notices

@@ -13,6 +13,7 @@ from basics import Target, read_properties, same
 from body_promises import TARGETS as BODY_TARGETS
 from column_promises import TARGETS as COLUMN_TARGETS
 from logon_promises import TARGETS as LOGON_TARGETS
+from pgm_promises import TARGETS as PGM_TARGETS
 from remote_read_promises import TARGETS as REMOTE_READ_TARGETS
 from rpc_promises import TARGETS as RPC_TARGETS
 from security_promises import TARGETS as SECURITY_TARGETS
@@ -336,6 +337,7 @@ TARGETS: dict[str, Target] = dict(
             | RPC_TARGETS
             | REMOTE_READ_TARGETS
             | LOGON_TARGETS
+            | PGM_TARGETS
             | SRMP_TARGETS
             | SECURITY_TARGETS
             | WCF_TARGETS
