@@ -1,16 +1,10 @@
 """Tiercel: a queue manager that speaks Microsoft Message Queuing natively on Linux."""
 
 from importlib import import_module as _import_module
-from typing import TYPE_CHECKING, Any
-
-from tiercel.model import errors as _errors
-from tiercel.model.codes import Acknowledgements, DeliveryGuarantee, MessageClass, MessageSeekAction
-from tiercel.model.errors import *  # noqa: F403  # every error is part of the API, by its own name
-from tiercel.model.format_name import FormatName
-from tiercel.model.message import Message
-from tiercel.model.path_name import PathName
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tiercel import aio, errors
     from tiercel.client.consumer import Claim, ClaimedMessage, Consumer
     from tiercel.client.embedded import open  # noqa: A004  # see there
     from tiercel.client.embedded_core import EmbeddedCursor, EmbeddedTransaction
@@ -19,56 +13,75 @@ if TYPE_CHECKING:
     from tiercel.client.remote import RemoteCursor, RemoteQueue, RemoteQueueManager, connect
     from tiercel.client.remote_message import RemoteMessage
     from tiercel.client.remote_session import RemoteTransaction
+    from tiercel.model.codes import Acknowledgements, DeliveryGuarantee, MessageClass, MessageSeekAction
+    from tiercel.model.errors import *  # noqa: F403  # every error is part of the API, by its own name
+    from tiercel.model.format_name import FormatName
+    from tiercel.model.message import Message
+    from tiercel.model.path_name import PathName
 
-# Loaded when they are first used: a Spark worker that only decodes messages needs no queue manager.
+    __all__ = [
+        "Acknowledgements",
+        "Claim",
+        "ClaimedMessage",
+        "Consumer",
+        "Cursor",
+        "DeliveryGuarantee",
+        "EmbeddedCursor",
+        "EmbeddedQueue",
+        "EmbeddedQueueManager",
+        "EmbeddedTransaction",
+        "FormatName",
+        "Message",
+        "MessageClass",
+        "MessageSeekAction",
+        "PathName",
+        "Queue",
+        "QueueManager",
+        "RemoteCursor",
+        "RemoteMessage",
+        "RemoteQueue",
+        "RemoteQueueManager",
+        "RemoteTransaction",
+        "Transaction",
+        "aio",
+        "connect",
+        "errors",
+        "open",
+    ]
+
+# Loaded when they are first used: a Spark worker needs no queue manager, a command line no messages.
 _HOMES = {
-    "consumer": ("Claim", "ClaimedMessage", "Consumer"),
-    "embedded": ("open",),
-    "embedded_core": ("EmbeddedCursor", "EmbeddedTransaction"),
-    "embedded_sync": ("EmbeddedQueue", "EmbeddedQueueManager"),
-    "interfaces": ("Cursor", "Queue", "QueueManager", "Transaction"),
-    "remote": ("RemoteCursor", "RemoteQueue", "RemoteQueueManager", "connect"),
-    "remote_message": ("RemoteMessage",),
-    "remote_session": ("RemoteTransaction",),
+    "client.consumer": ("Claim", "ClaimedMessage", "Consumer"),
+    "client.embedded": ("open",),
+    "client.embedded_core": ("EmbeddedCursor", "EmbeddedTransaction"),
+    "client.embedded_sync": ("EmbeddedQueue", "EmbeddedQueueManager"),
+    "client.interfaces": ("Cursor", "Queue", "QueueManager", "Transaction"),
+    "client.remote": ("RemoteCursor", "RemoteQueue", "RemoteQueueManager", "connect"),
+    "client.remote_message": ("RemoteMessage",),
+    "client.remote_session": ("RemoteTransaction",),
+    "model.codes": ("Acknowledgements", "DeliveryGuarantee", "MessageClass", "MessageSeekAction"),
+    "model.format_name": ("FormatName",),
+    "model.message": ("Message",),
+    "model.path_name": ("PathName",),
 }
-_MODULES = {name: f"tiercel.client.{home}" for home, names in _HOMES.items() for name in names}
-
-__all__ = [
-    "Acknowledgements",
-    "Claim",
-    "ClaimedMessage",
-    "Consumer",
-    "Cursor",
-    "DeliveryGuarantee",
-    "EmbeddedCursor",
-    "EmbeddedQueue",
-    "EmbeddedQueueManager",
-    "EmbeddedTransaction",
-    "FormatName",
-    "Message",
-    "MessageClass",
-    "MessageSeekAction",
-    "PathName",
-    "Queue",
-    "QueueManager",
-    "RemoteCursor",
-    "RemoteMessage",
-    "RemoteQueue",
-    "RemoteQueueManager",
-    "RemoteTransaction",
-    "Transaction",
-    "connect",
-    "open",
-]
-__all__ += [name for name in vars(_errors) if name.endswith("Error")]
+_MODULES = {name: f"tiercel.{home}" for home, names in _HOMES.items() for name in names}
+_SUBMODULES = ("aio", "errors")
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+def __getattr__(name: str) -> object:
+    if name in _SUBMODULES:
+        return _import_module(f"tiercel.{name}")
+    if name == "__all__":  # for type checkers and `import *`: the errors too, which `dir` leaves to `errors`
+        value: object = sorted(_MODULES) + _import_module("tiercel.errors").__all__
+    elif name in _MODULES:
+        value = getattr(_import_module(_MODULES[name]), name)
+    elif name.endswith("Error") and name in _import_module("tiercel.errors").__all__:
+        value = getattr(_import_module("tiercel.errors"), name)
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(_import_module(_MODULES[name]), name)
+    globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted((*_MODULES, *_SUBMODULES))

@@ -66,6 +66,9 @@ def run(daemon: Daemon, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     """With the daemon as the one that is meant."""
     monkeypatch.setenv("TIERCEL_DATA", str(daemon.data))
     monkeypatch.delenv("TIERCEL_SERVER", raising=False)
+    monkeypatch.setenv(
+        "XDG_CONFIG_HOME", str(daemon.data / "no-contexts")
+    )  # not those of whoever runs the tests
     for name in ("TIERCEL_TOKEN", "FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "NO_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)  # of whoever runs the tests
     return Run(capsys)

@@ -49,6 +49,28 @@ def a_stranger(folder: Path) -> Iterator[str]:
         thread.join()
 
 
+@contextmanager
+def a_server(answer: bytes, asked: list[bytes] | None = None) -> Iterator[str]:
+    """A server that gives every connection the same answer, and hangs up."""
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with connection:
+                    request = connection.recv(65536)
+                    if asked is not None:
+                        asked.append(request)
+                    connection.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
 class TestNobody:
     def test_no_daemon(self, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.chdir(tmp_path)
@@ -83,6 +105,26 @@ class TestNobody:
         for wrong in ("host:port", "http://127.0.0.1:99999", "http://[::1", "http://"):
             assert "HOST:8801" in run.refused(2, "ls", "--server", wrong)
         assert "127.0.0.1:9: cannot connect" in run.refused(69, "ls", "--server", "127.0.0.1:9")
+
+    def test_a_server_that_answers_in_another_way(self, run: Run) -> None:
+        with a_server(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 5\r\n\r\nsorry") as url:
+            line = run.refused(1, "ls", "--server", url)
+        assert f"GET {url}/api/v1/queues: HTTP status 502, not from a queue manager" in line
+
+    def test_a_server_that_hangs_up(self, run: Run) -> None:
+        with a_server(b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{") as url:
+            assert "connection lost" in run.refused(69, "ls", "--server", url)
+
+    def test_through_a_proxy(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        answer = b'HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n{"queues": []}'
+        asked: list[bytes] = []
+        with a_server(answer.replace(b"13", b"14"), asked) as url:
+            monkeypatch.setenv("http_proxy", url.replace("http://", "http://me:secret@"))
+            run("ls", "--server", "http://far.example:8801")
+            assert asked[0].startswith(b"GET http://far.example:8801/api/v1/queues HTTP/1.1\r\n")
+            assert b"Proxy-Authorization: Basic bWU6c2VjcmV0\r\n" in asked[0]
+            monkeypatch.setenv("no_proxy", "127.0.0.1")
+            assert "127.0.0.1:9: cannot connect" in run.refused(69, "ls", "--server", "127.0.0.1:9")
 
     def test_something_else_answers(self, run: Run, daemon: Daemon) -> None:
         line = run.refused(5, "ls", "--server", f"{daemon.url}/other")
@@ -123,7 +165,9 @@ class TestElsewhere:
         self, run: Run, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("TIERCEL_SERVER", daemon.url)
-        assert "missing or unknown token" in run.refused(4, "ls")
+        line = run.refused(4, "ls")
+        assert "missing or unknown token" in line
+        assert "--token-file FILE or TIERCEL_TOKEN" in line
         monkeypatch.setenv("TIERCEL_TOKEN", "tiercel_wrong")
         assert "missing or unknown token" in run.refused(4, "ls")
 

@@ -76,6 +76,35 @@ def test_what_is_not_used_is_not_loaded() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+UNUSED_BY_LS = (
+    "asyncio",
+    "fastapi",
+    "httpx",
+    "importlib.metadata",
+    "pydantic",
+    "rich.console",
+    "tiercel.client",
+    "tiercel.model",
+    "urllib.request",
+)
+
+
+@pytest.mark.parametrize(
+    "words", [["ls"], ["ls", "q*", "--long"], ["ls", "--json"], ["count", "QUEUE"]], ids=" ".join
+)
+def test_a_listing_loads_only_what_it_uses(daemon: Daemon, queue: str, words: list[str]) -> None:
+    program = (
+        "import sys; from tiercel.cli import main\n"
+        f"code = main({[queue if word == 'QUEUE' else word for word in words]})\n"
+        f"print(code, [name for name in {UNUSED_BY_LS} if name in sys.modules])"
+    )
+    environment = {**os.environ, "TIERCEL_DATA": str(daemon.data)}
+    done = subprocess.run(  # noqa: S603  # our own program
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "0 []"
+
+
 def test_the_shell_completes_names_of_queues(run: Run, queue: str, daemon: Daemon) -> None:
     run.fine("send", queue, "hello")
     environment = {

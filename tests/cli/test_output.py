@@ -10,12 +10,12 @@ from rich.text import Text
 from tiercel.cli import main
 from tiercel.cli.clean_text import clean, clean_json, clean_line, one_line
 from tiercel.cli.message_text import whole
-from tiercel.cli.output import Column, Output, plural, seconds, size
+from tiercel.cli.output import Column, Output, Styled, plural, seconds, size
 
 COLUMNS = (
     Column("NAME", lambda row: row["name"]),
     Column("NOTHING", lambda _row: ""),
-    Column("TEXT", lambda row: Text(row["text"]), folds=True),
+    Column("TEXT", lambda row: Styled(row["text"], "bold"), folds=True),
 )
 ROWS = [{"name": "a", "text": "x" * 300}, {"name": "bb", "text": "\x1b[31m"}]
 

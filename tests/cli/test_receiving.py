@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tiercel.cli.connection import Api, connect
+from tiercel.cli.connection import Api, Place, connect
 from tiercel.cli.context import Context
 from tiercel.cli.output import Output
 from tiercel.cli.receiving import Leased
@@ -93,7 +93,7 @@ class TestNothingIsLost:
             run.fine("send", queue, "--file", tmp_path / "large", "--label", label)
         reader, writer = os.pipe()
         with (
-            connect(str(daemon.data), None, None) as api,
+            connect(Place(data=str(daemon.data))) as api,
             start(daemon, "receive", queue, "--follow", "--json", stdout=writer) as receiving,
         ):
             assert os.read(reader, 1) == b"{"  # and no more: the pipe is full before the first is printed
@@ -109,7 +109,7 @@ class TestNothingIsLost:
     ) -> None:
         monkeypatch.setattr("tiercel.cli.receiving._EXTENDED_EVERY_S", 0.01)
         run.fine("send", queue, "hello")
-        with connect(str(daemon.data), None, None) as api:
+        with connect(Place(data=str(daemon.data))) as api:
             context = Context(api, Output(as_json=True))
             with Leased(context, queue, None) as leased:
                 assert leased.next(1, 0) is not None

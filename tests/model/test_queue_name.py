@@ -5,6 +5,7 @@ from uuid import UUID
 import pytest
 
 from tiercel.model.errors import MqError
+from tiercel.model.format_name import DirectFormatName, FormatName
 from tiercel.model.queue_name import (
     expand_queue_name,
     parse_new_queue_name,
@@ -79,6 +80,9 @@ def test_short_names_lead_back() -> None:
         ("a=b", "does not begin with a keyword of a format name", r"write private$\name"),
         ("./private$/orders", "character '/'", "backslashes"),
         ("FormatName:orders", "does not begin with a keyword of a format name", "DIRECT="),
+        (r"DIRECT=TCP:300.1.1.1\private$\q", "does not have a valid IP address", "correct the address"),
+        (r"DIRECT=OS:10.0.0\private$\q", "does not have a valid IP address", "name of the computer"),
+        (r"DIRECT=OS:h\q,DIRECT=HTTP://1.2.3.4.5:80/msmq/q", "does not have a valid IP address", "correct"),
     ],
 )
 def test_an_invalid_name_says_what_to_write(text: str, problem: str, fix: str) -> None:
@@ -86,6 +90,17 @@ def test_an_invalid_name_says_what_to_write(text: str, problem: str, fix: str) -
         parse_queue_name(text)
     assert problem in caught.value.problem
     assert fix in caught.value.fix
+
+
+@pytest.mark.parametrize("host", ["10.0.0.1", "server-1", "3.example", "1a.2b", "7"])
+def test_an_address_that_may_be_one_is_taken(host: str) -> None:
+    assert parse_queue_name(rf"DIRECT=TCP:{host}\private$\q") == FormatName.parse(
+        rf"DIRECT=TCP:{host}\private$\q"
+    )
+
+
+def test_a_packet_may_name_any_address() -> None:
+    assert DirectFormatName.from_wire(r"TCP:300.1.1.1\private$\q").host == "300.1.1.1"
 
 
 def test_a_new_queue_has_a_path_name() -> None:

@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
-from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
@@ -47,16 +46,24 @@ codes, remote daemons and everything else.
 
 def _print_version(is_wanted: bool) -> None:
     if is_wanted:
+        from importlib.metadata import version  # noqa: PLC0415  # slow to load
+
         print(f"tiercel {version('tiercel')}")
         sys.exit(ExitCode.FINE)
 
 
 @app.callback()
 def _options(
+    ctx: typer.Context,
     _version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
-) -> None: ...
+    context: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Context that names the queue manager (see `tiercel context`)."),
+    ] = None,
+) -> None:
+    ctx.obj = context
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

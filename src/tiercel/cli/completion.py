@@ -1,6 +1,5 @@
 """Shell completion of queue names, from the running daemon."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,12 +11,12 @@ def queue_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return no names on any error, because a shell cannot show errors here."""
     given: dict[str, Any] = ctx.params
     try:
-        from tiercel.cli.connection import connect  # noqa: PLC0415  # only for completion
+        from tiercel.cli.connection import Place, connect  # noqa: PLC0415  # only for completion
+        from tiercel.cli.contexts import chosen  # noqa: PLC0415
 
-        token_file = given.get("token_file")
-        path = Path(token_file) if token_file else None
+        place = Place(given.get("data"), given.get("server"), given.get("token_file"))
         # Do not open a store without a daemon: that would block a daemon from starting.
-        with connect(given.get("data"), given.get("server"), path, at_rest=False) as api:
+        with connect(chosen(place, given.get("context") or ctx.obj), at_rest=False) as api:
             found = api.get("queues", pattern=f"{incomplete}*")["queues"]
     except Exception:  # noqa: BLE001  # the shell shows nothing
         return []

@@ -4,22 +4,21 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import quote
-
-import httpx
+from typing import Any, Final, NamedTuple
+from urllib.parse import SplitResult, quote, urlsplit
 
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.failures import Failure
+from tiercel.cli.http_client import Answer, CannotConnectError, ConnectionLostError, HttpClient
 
 API: Final = "/api/v1/"
 NDJSON: Final = "application/x-ndjson"
 _SOCKET: Final = "tiercel.sock"  # in the data directory
 _STORE: Final = "data.mdb"
 _PORT: Final = 8801  # default port of the API
-_CONNECT_S: Final = 10.0
 _OF_STATUS: Final = {
     401: ExitCode.DENIED,
     403: ExitCode.DENIED,
@@ -28,24 +27,30 @@ _OF_STATUS: Final = {
 }
 
 
+_HOW_TO_LOG_IN: Final = (
+    "Pass one with --token-file FILE or TIERCEL_TOKEN; `tiercel token add` on the server makes it"
+)
+
+
 class Refused(Failure):
     """The queue manager refused a request; `problem` has the text, the MSMQ code and the fix."""
 
-    def __init__(self, answer: httpx.Response) -> None:
-        self.problem = _problem(answer)
-        line = str(self.problem.get("detail") or f"HTTP status {answer.status_code}")
-        super().__init__(line, _OF_STATUS.get(answer.status_code, ExitCode.FAILED))
-        self.status = answer.status_code
+    def __init__(self, answer: Answer, where: str) -> None:
+        self.problem = _problem(answer, where)
+        line = str(self.problem.get("detail") or f"HTTP status {answer.status}")
+        if answer.status == HTTPStatus.UNAUTHORIZED:
+            line = f"{where}: missing or unknown token. {_HOW_TO_LOG_IN}"
+        super().__init__(line, _OF_STATUS.get(answer.status, ExitCode.FAILED))
+        self.status = answer.status
 
 
-def _problem(answer: httpx.Response) -> dict[str, Any]:
+def _problem(answer: Answer, where: str) -> dict[str, Any]:
     try:
-        problem = answer.json()
+        problem = json.loads(answer.content)
     except ValueError:
         problem = None
     if not isinstance(problem, dict):
-        where = f"{answer.request.method} {answer.request.url}"
-        return {"detail": f"{where}: HTTP status {answer.status_code}, not from a queue manager"}
+        return {"detail": f"{where}: HTTP status {answer.status}, not from a queue manager"}
     return problem
 
 
@@ -59,7 +64,7 @@ def queue_path(queue: str, *rest: str) -> str:
 class Api:
     """A client of the HTTP API: returns JSON, raises `Refused`."""
 
-    def __init__(self, client: httpx.Client, where: str, *, is_stopped: bool = False) -> None:
+    def __init__(self, client: HttpClient, where: str, *, is_stopped: bool = False) -> None:
         self._client = client
         self._where = where
         self.is_stopped = is_stopped  # whether this process runs the queue manager itself
@@ -81,16 +86,19 @@ class Api:
 
     def ask(self, method: str, path: str, query: dict[str, Any], **options: Any) -> Any:
         with self._told():
-            answer = self._client.request(method, API + path, params=_given(query), **options)
-        if answer.status_code >= 400:
-            raise Refused(answer)
-        return answer.json() if answer.content else None
+            answer = self._client.request(method, API + path, _given(query), **options)
+        if answer.status >= 400:
+            raise self._refused(answer, method, path)
+        return json.loads(answer.content) if answer.content else None
 
     def raw_lines(self, path: str, **query: Any) -> Iterator[bytes]:
         """Stream a response of JSON lines, as chunks of whole lines."""
-        with self._told(), self._stream(path, query) as answer:
+        headers = {"Accept": NDJSON}
+        with self._told(), self._client.stream(API + path, _given(query), headers) as (status, chunks):
+            if status >= 400:
+                raise self._refused(Answer(status, b"".join(chunks)), "GET", path)
             rest = b""
-            for chunk in answer.iter_bytes():
+            for chunk in chunks:
                 end = chunk.rfind(b"\n") + 1
                 if end:
                     yield rest + chunk[:end]
@@ -98,26 +106,20 @@ class Api:
                 else:
                     rest += chunk
 
-    @contextmanager
-    def _stream(self, path: str, query: dict[str, Any]) -> Iterator[httpx.Response]:
-        headers = {"Accept": NDJSON}
-        with self._client.stream("GET", API + path, params=_given(query), headers=headers) as answer:
-            if answer.status_code >= 400:
-                answer.read()
-                raise Refused(answer)
-            yield answer
+    def _refused(self, answer: Answer, method: str, path: str) -> Refused:
+        return Refused(answer, f"{method} {self._where}{API}{path}")
 
     @contextmanager
     def _told(self) -> Iterator[None]:
         try:
             yield
-        except httpx.ConnectError as problem:
+        except CannotConnectError as problem:
             fix = "Check the address, and that the daemon runs with [api] enabled = true"
             if "CERTIFICATE" in str(problem):
                 fix = "For your own certificate authority, set SSL_CERT_FILE to its certificate"
             line = f"{self._where}: cannot connect ({problem}). {fix}"
             raise Failure(line, ExitCode.NO_DAEMON) from problem
-        except httpx.TransportError as problem:
+        except ConnectionLostError as problem:
             line = f"{self._where}: connection lost ({problem}). Check whether the daemon still runs"
             raise Failure(line, ExitCode.NO_DAEMON) from problem
 
@@ -131,17 +133,24 @@ def _given(query: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in query.items() if value is not None}
 
 
-@contextmanager
-def connect(
-    data: str | None, server: str | None, token_file: Path | None, *, at_rest: bool = True
-) -> Iterator[Api]:
-    """Connect to `server`, else to `data`, else to what the environment specifies.
+class Place(NamedTuple):
+    """Where a queue manager is: a data directory, or the URL of a daemon and the file with its token."""
 
-    If no daemon runs, the store is opened only if `data` was given explicitly and `at_rest` allows it.
+    data: str | None = None
+    server: str | None = None
+    token_file: str | None = None
+
+
+@contextmanager
+def connect(place: Place, *, at_rest: bool = True) -> Iterator[Api]:
+    """Connect to the server, else to the data directory, else to what the environment specifies.
+
+    If no daemon runs, the store is opened only if its directory was given and `at_rest` allows it.
     """
+    data, server, token_file = place
     address = server or (os.environ.get("TIERCEL_SERVER") if data is None else None)
     if address:
-        with _client_of(address, token_file) as client:
+        with closing(_client_of(address, token_file)) as client:
             yield Api(client, address)
         return
     directory = Path(data or os.environ.get("TIERCEL_DATA") or "data")
@@ -155,11 +164,7 @@ def connect(
             stack.enter_context(serving(directory))
         descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         stack.callback(os.close, descriptor)
-        # Without TLS: loading all certificates takes longer than most commands.
-        transport = httpx.HTTPTransport(uds=_socket_name(descriptor), verify=False)
-        client = stack.enter_context(
-            httpx.Client(transport=transport, base_url="http://localhost", timeout=httpx.Timeout(None))
-        )
+        client = stack.enter_context(closing(HttpClient.unix(_socket_name(descriptor))))
         yield Api(client, str(directory), is_stopped=is_stopped)
 
 
@@ -199,33 +204,37 @@ def _nobody_runs(directory: Path, *, is_named: bool) -> str:
     return f"{directory}: no daemon runs here, and there is no store. {start}{other}"
 
 
-def _client_of(address: str, token_file: Path | None) -> httpx.Client:
-    url = _url(address)
+def _client_of(address: str, token_file: str | None) -> HttpClient:
+    url = url_of(address)
     token = _token(token_file)
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    timeout = httpx.Timeout(None, connect=_CONNECT_S)
-    return httpx.Client(base_url=url, headers=headers, timeout=timeout, verify=url.scheme == "https")
+    return HttpClient.of(url, {"Authorization": f"Bearer {token}"} if token else {})
 
 
-def _url(address: str) -> httpx.URL:
+def url_of(address: str) -> str:
     """HOST and HOST:PORT are short for http://."""
-    try:
-        url = httpx.URL(address if "://" in address else f"http://{address}")
-        if "://" not in address and url.port is None:
-            url = url.copy_with(port=_PORT)
-    except httpx.InvalidURL as problem:
-        line = f"--server {address}: {problem}. Write it as http://HOST:{_PORT}"
-        raise Failure(line, ExitCode.WRONG_USAGE) from None
-    if url.scheme not in {"http", "https"} or not url.host or not 0 < (url.port or _PORT) < 65536:
+    written = address if "://" in address else f"http://{address}"
+    url = _split(written)
+    if url is None:
         line = f"--server {address}: write it as http://HOST:{_PORT} or https://HOST:{_PORT}"
         raise Failure(line, ExitCode.WRONG_USAGE)
-    return url
+    if "://" not in address and url.port is None:
+        return url._replace(netloc=f"{url.netloc.rstrip(':')}:{_PORT}").geturl()
+    return written
 
 
-def _token(file: Path | None) -> str:
+def _split(text: str) -> SplitResult | None:
+    try:
+        url = urlsplit(text)
+        is_right = url.scheme in {"http", "https"} and url.hostname and url.port != 0 and " " not in text
+    except ValueError:  # a port that is not a number, or a bracket that is not closed
+        return None
+    return url if is_right else None
+
+
+def _token(file: str | None) -> str:
     source, data = "TIERCEL_TOKEN", os.environ.get("TIERCEL_TOKEN", "")
     if file is not None:
-        source, data = str(file), file.read_bytes().decode("ascii", "replace")
+        source, data = file, Path(file).read_bytes().decode("ascii", "replace")
     token = data.strip()
     if not (token.isascii() and token.isprintable()) or " " in token:
         line = f"{source}: not a valid token; `tiercel token add` prints one"

@@ -5,12 +5,12 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
-from tiercel.cli.connection import Api, connect
+from tiercel.cli.connection import Api, Place, connect
+from tiercel.cli.contexts import chosen
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.failures import Failure
 from tiercel.cli.options import Json
@@ -38,12 +38,21 @@ Server = Annotated[
     ),
 ]
 TokenFile = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--token-file",
         metavar="FILE",
         rich_help_panel=_PANEL,
         help="File with the token for URL (default: $TIERCEL_TOKEN).",
+    ),
+]
+ContextName = Annotated[
+    str | None,
+    typer.Option(
+        "--context",
+        metavar="NAME",
+        rich_help_panel=_PANEL,
+        help="Context that names the queue manager (see `tiercel context`).",
     ),
 ]
 
@@ -67,12 +76,13 @@ def connected(verb: Callable[Concatenate[Context, P], ExitCode | None]) -> Calla
     """Give a command its context, and add the options that choose the queue manager."""
 
     @functools.wraps(verb)
-    def run(**arguments: Any) -> ExitCode | None:
+    def run(ctx: typer.Context, **arguments: Any) -> ExitCode | None:
         data, server = arguments.pop("data"), arguments.pop("server")
         token_file, as_json = arguments.pop("token_file"), arguments.pop("as_json")
+        context = arguments.pop("context") or ctx.obj
         if data is not None and server is not None:
             raise typer.BadParameter("use only one of these", param_hint=["--data", "--server"])
-        with connect(data, server, token_file) as api:
+        with connect(chosen(Place(data, server, token_file), context)) as api:
             return verb(Context(api, Output(as_json=as_json)), **arguments)  # type: ignore[call-arg]
 
     own = inspect.signature(verb, eval_str=True)
@@ -83,10 +93,12 @@ def connected(verb: Callable[Concatenate[Context, P], ExitCode | None]) -> Calla
             ("data", Data, None),
             ("server", Server, None),
             ("token_file", TokenFile, None),
+            ("context", ContextName, None),
         )
     ]
     parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own.parameters.values()]
-    vars(run)["__signature__"] = own.replace(parameters=[*parameters[1:], *common])
+    ctx = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    vars(run)["__signature__"] = own.replace(parameters=[ctx, *parameters[1:], *common])
     return run
 
 
@@ -96,11 +108,9 @@ def shown_alone(group: typer.Typer) -> Callable[[Callable[..., Any]], Callable[.
     def decorate(show: Callable[..., Any]) -> Callable[..., Any]:
         def show_if_alone(ctx: typer.Context, **options: Any) -> None:
             if ctx.invoked_subcommand is None:
-                show(**options)
+                show(ctx=ctx, **options)
 
-        own = inspect.signature(show)
-        ctx = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-        vars(show_if_alone)["__signature__"] = own.replace(parameters=[ctx, *own.parameters.values()])
+        vars(show_if_alone)["__signature__"] = inspect.signature(show)
         group.callback(invoke_without_command=True)(show_if_alone)
         return show
 

@@ -4,13 +4,12 @@ import re
 from typing import Annotated, Any, Final
 
 import typer
-from rich.text import Text
 
 from tiercel.cli.clean_text import one_line
 from tiercel.cli.completion import OptionalQueue
 from tiercel.cli.context import Context, connected
 from tiercel.cli.message_text import ARRIVED, BODY, COLUMNS, LABEL, whole
-from tiercel.cli.output import Column, Record, moment, size
+from tiercel.cli.output import Column, Record, Styled, moment, size
 from tiercel.cli.pages import LAST_MAX, newest
 
 verbs = typer.Typer()
@@ -62,8 +61,8 @@ _DEAD_COLUMNS: Final = (
     ARRIVED,
     Column("IN", lambda message: message["queue"]),
     Column("LOOKUP ID", lambda message: message["lookup_id"], "right"),
-    Column("WHY", lambda message: Text(message["reason"], style="red"), folds=True),
-    Column("FOR", _goal, folds=True),
+    Column("WHY", lambda message: Styled(message["reason"], "red"), below=True),
+    Column("FOR", _goal, below=True),
     LABEL,
     BODY,
 )
@@ -114,9 +113,9 @@ def _show(context: Context, messages: list[Record], *, full: bool, columns: Any,
 _DISCARD_COLUMNS: Final = (
     Column("TIME", lambda line: moment(line["time"]), style="dim"),
     Column("QUEUE", lambda line: line["queue"].removeprefix("queue ")),
-    Column("LABEL", lambda line: Text(one_line(line["label"], 60), style="bold")),
+    Column("LABEL", lambda line: Styled(one_line(line["label"], 60), "bold"), folds=True),
     Column("SIZE", lambda line: size(line["size"]), "right"),
-    Column("REASON", lambda line: Text(one_line(line["reason"], 200), style="red"), folds=True),
+    Column("REASON", lambda line: Styled(one_line(line["reason"], 200), "red"), below=True),
 )
 
 

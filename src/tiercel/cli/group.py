@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
 from inspect import cleandoc
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from typer import Abort
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -15,7 +15,6 @@ from typer.main import get_group
 from tiercel.cli.clean_text import clean_line
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.failures import Failure, code_of
-from tiercel.model.errors import MqError
 
 # Panels of `tiercel --help`, the commands in them, and the module of each command.
 PANELS: Mapping[str, Mapping[str, str]] = {
@@ -61,6 +60,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "token": "token",
         "key": "key",
         "trust": "trust",
+        "context": "contexts",
         "bench": "bench",
     },
     "Data": {"decode": "decode", "pipeline": "pipeline"},
@@ -94,7 +94,12 @@ class LazyGroup(TyperGroup):
         assert isinstance(command, TyperCommand | TyperGroup)
         command.rich_help_panel = self._panels[name]
         _polish(command, ctx)
+        _convert_quickly(command, ctx)
         return command
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _convert_quickly(self, ctx)
+        return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         _polish(self, ctx)
@@ -113,8 +118,6 @@ class LazyGroup(TyperGroup):
             return _complain(ctx, "nothing was done", ExitCode.INTERRUPTED)
         except Failure as failure:
             return _complain(ctx, str(failure), failure.code)
-        except MqError as error:
-            return _complain(ctx, str(error), code_of(error))
         except UnicodeEncodeError as error:  # an argument that is not valid UTF-8
             return _complain(ctx, f"{error.object!a}: not valid UTF-8", ExitCode.WRONG_USAGE)
         except OSError as error:
@@ -122,6 +125,11 @@ class LazyGroup(TyperGroup):
                 _give_output_up()
             code = ExitCode.FAILED if error.filename is None else ExitCode.WRONG_USAGE
             return _complain(ctx, f"{error.filename or 'output'}: {error.strerror or error}", code)
+        except Exception as error:
+            known = code_of(error)
+            if known is None:
+                raise
+            return _complain(ctx, str(error), known)
         return int(result or ExitCode.FINE)
 
 
@@ -136,6 +144,44 @@ def _complain(ctx: Any, line: str, code: ExitCode) -> ExitCode:
     sys.stdout.flush()
     print(f"tiercel {ctx.invoked_subcommand}: {clean_line(line)}", file=sys.stderr)
     return code
+
+
+class _Conversion:
+    """Converts the value of a parameter; typer's own converter loads pydantic, so only where it is needed.
+
+    Flags, defaults and plain texts are what they should be already.
+    """
+
+    def __init__(self, parameter: TyperArgument | TyperOption) -> None:
+        self._parameter = parameter
+        self._of_typer = parameter.get_runtime_param
+
+    def get(self) -> "_Conversion":
+        return self
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        kind: Any = self._parameter.type_descriptor.annotation
+        is_many = param.multiple or param.nargs == -1
+        if value is None:
+            return () if is_many else None
+        if self._parameter.type_descriptor.parameter_info.parser is None:
+            if kind is str and isinstance(value, str):
+                return value
+            if is_many and get_origin(kind) is list and get_args(kind) == (str,):
+                return list(value)
+        if isinstance(value, int | float):  # a default: from the command line it would be a text
+            return value
+        return self._of_typer().coerce(value, param=param, ctx=ctx)
+
+
+def _convert_quickly(command: TyperCommand | TyperGroup, ctx: Any) -> None:
+    for parameter in command.get_params(ctx):
+        if isinstance(parameter, TyperArgument | TyperOption):
+            vars(parameter)["get_runtime_param"] = _Conversion(parameter).get
+    if isinstance(command, TyperGroup) and not isinstance(command, LazyGroup):
+        for each in command.commands.values():
+            assert isinstance(each, TyperCommand | TyperGroup)
+            _convert_quickly(each, ctx)
 
 
 def _polish(command: TyperCommand | TyperGroup, ctx: Any) -> None:

@@ -9,11 +9,12 @@ from typing import Any, Final
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.syntax import Syntax
+from rich.table import Table
 from rich.text import Text
 
 from tiercel.bodies import Decoded, Kind, bus_headers, decode
 from tiercel.cli.clean_text import clean, clean_line, one_line
-from tiercel.cli.output import Column, Record, facts, moment, number, seconds, size, when
+from tiercel.cli.output import Column, Record, Styled, moment, number, seconds, size, when
 from tiercel.model.codes import BodyType, MessageClass
 from tiercel.model.errors import DecodeError
 from tiercel.model.sid import SecurityIdentifier
@@ -49,28 +50,28 @@ def headers_of(message: Record, found: Decoded) -> dict[str, str]:
     return {**found.headers, **bus_headers(extension, found)}
 
 
-def preview(message: Record) -> Text:
+def preview(message: Record) -> Styled:
     """The body on one line."""
     found = decoded_body(message)
     if action := found.headers.get("action"):
-        return Text(one_line(f"{action} {found.text}", _PREVIEW))
+        return Styled(one_line(f"{action} {found.text}", _PREVIEW))
     if found.text:
-        return Text(one_line(found.text, _PREVIEW))
+        return Styled(one_line(found.text, _PREVIEW))
     if found.kind is Kind.EMPTY:
-        return Text("empty", style="dim")
-    return Text(f"{found.kind} {body_of(message)[:24].hex(' ')}", style="dim")
+        return Styled("empty", "dim")
+    return Styled(f"{found.kind} {body_of(message)[:24].hex(' ')}", "dim")
 
 
 # Table rows
 
 
-def _label(message: Record) -> Text:
-    return Text(one_line(property_of(message, "label"), _PREVIEW), style="bold")
+def _label(message: Record) -> Styled:
+    return Styled(one_line(property_of(message, "label"), _PREVIEW), "bold")
 
 
-def _class(message: Record) -> Text:
+def _class(message: Record) -> Styled:
     name = str(property_of(message, "message_class"))
-    return Text("" if name == "normal" else name, style="red" if name.startswith("nack") else "green")
+    return Styled("" if name == "normal" else name, "red" if name.startswith("nack") else "green")
 
 
 def marks(message: Record) -> str:
@@ -107,11 +108,21 @@ def whole(message: Record, *, is_full: bool = False) -> RenderableType:
     """All properties that are not at their default, and the decoded body."""
     found = decoded_body(message)
     headers = headers_of(message, found).items()
-    grid = facts([*_facts(message, is_full=is_full), *headers, ("body", _body_facts(message, found))])
+    grid = _grid([*_facts(message, is_full=is_full), *headers, ("body", _body_facts(message, found))])
     heading = Text(clean_line(property_of(message, "label")) or "(no label)", style="bold")
     # Indented deeper than the properties, so that a body cannot pass for the next message.
     body = Padding(_body(message, found, is_full=is_full), (0, 0, 0, 4))
     return Group(heading, Padding(grid, (0, 0, 0, 2)), body)
+
+
+def _grid(pairs: Iterable[tuple[str, str]]) -> Table:
+    """Names and values, one per line; long values wrap."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in pairs:
+        grid.add_row(clean_line(name), Text(clean_line(value)))
+    return grid
 
 
 def _body_facts(message: Record, found: Decoded) -> str:

@@ -5,14 +5,13 @@ from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 import typer
-from rich.text import Text
 
 from tiercel.cli.completion import queue_names
 from tiercel.cli.context import Context, connected
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.failures import Failure
 from tiercel.cli.options import Yes
-from tiercel.cli.output import Column, Record, age, number, plural, seconds, size, until
+from tiercel.cli.output import Column, Record, Styled, age, number, plural, seconds, size, until
 from tiercel.model.errors import UnknownCodeError, error_for_code
 
 verbs = typer.Typer()
@@ -21,10 +20,43 @@ verbs = typer.Typer()
 # outgoing
 
 
-def _state(queue: Record) -> Text:
-    name = "paused" if queue["paused"] else queue["state"].replace("_", " ")
-    styles = {"paused": "yellow", "connected": "green", "waiting": "red", "inactive": "dim"}
-    return Text(name, style=styles.get(name, ""))
+# The states of the specification ([MS-MQDMPR] 3.1.1.4), in words that need no specification.
+_STATES: Final = {
+    "connected": Styled("connected", "green"),
+    "disconnected": Styled("not connected", "red"),
+    "disconnecting": Styled("disconnecting"),
+    "inactive": Styled("idle", "dim"),
+    "locked": Styled("locked", "yellow"),
+    "need_validation": Styled("not tried yet"),
+    "waiting": Styled("cannot connect", "red"),
+    "on_hold": Styled("paused", "yellow"),
+}
+_TRIES: Final = {
+    "in_process": "connecting",
+    "establish_packet_received": "connecting",
+    "established": "connected",
+    "ping_failure": "no answer to a ping",
+    "socket_create_failure": "no socket",
+    "socket_bind_failure": "the local address cannot be used",
+    "socket_connect_failure": "cannot connect",
+    "tcp_not_enabled": "TCP is not enabled",
+    "socket_send_failure": "connection lost while sending",
+    "connection_not_ready": "the other side is not ready",
+    "dns_failure": "unknown computer name",
+}
+
+
+def _state(queue: Record) -> Styled:
+    if queue["paused"]:
+        return _STATES["on_hold"]
+    if queue["state"] == "need_validation" and queue["history"]:  # tried, and to be tried again
+        return _STATES["waiting"]
+    state: Styled = _words(_STATES, queue["state"])
+    return state
+
+
+def _words(words: dict[str, Any], code: str) -> Any:
+    return words.get(code) or code.replace("_", " ")
 
 
 def _last_try(queue: Record) -> str:
@@ -34,7 +66,7 @@ def _last_try(queue: Record) -> str:
     if not queue["history"]:
         return ""
     last = queue["history"][-1]
-    status = last["status"].replace("_", " ")
+    status = _words(_TRIES, last["status"])
     error = error_for_code(last["error"])
     why = f": {error.meaning}" if last["error"] and not issubclass(error, UnknownCodeError) else ""
     if last["status"] == "unknown_failure" and not why:
@@ -43,14 +75,14 @@ def _last_try(queue: Record) -> str:
 
 
 _OUTGOING: Final = (
-    Column("TO", lambda queue: Text(queue["format_name"], style="bold")),
+    Column("TO", lambda queue: Styled(queue["format_name"], "bold")),
     Column("STATE", _state),
     Column("MESSAGES", lambda queue: number(queue["count"]), "right"),
     Column("SIZE", lambda queue: size(queue["bytes"]), "right"),
     Column("OLDEST", lambda queue: age(queue["oldest_arrival"]), "right"),
     Column("UNACKNOWLEDGED", lambda queue: _some(queue["unacknowledged"]), "right"),
-    Column("BY", lambda queue: ", ".join(queue["next_hops"])),
-    Column("LAST TRY", _last_try, folds=True),
+    Column("BY", lambda queue: ", ".join(queue["next_hops"]), below=True),
+    Column("LAST TRY", _last_try, below=True),
 )
 
 
@@ -78,11 +110,21 @@ def outgoing(context: Context) -> None:
 
 # connections
 
+_SESSIONS: Final = {
+    "resolving": "looking up the address",
+    "pinging": "connecting",
+    "waiting_reconnect": "waiting to reconnect",
+    "waiting_ec": "greeting",
+    "waiting_ecr": "greeting",
+    "waiting_cp": "greeting",
+    "waiting_cpr": "greeting",
+    "open": "connected",
+}
 _CONNECTIONS: Final = (
-    Column("ADDRESS", lambda each: Text(each["address"], style="bold")),
+    Column("ADDRESS", lambda each: Styled(each["address"], "bold")),
     Column("", lambda each: "outgoing" if each["direction"] == "out" else "incoming"),
-    Column("STATE", lambda each: each["state"].replace("_", " ")),
-    Column("QUEUE MANAGER", lambda each: each["peer"] or ""),
+    Column("STATE", lambda each: _words(_SESSIONS, each["state"])),
+    Column("QUEUE MANAGER", lambda each: each["peer"] or "", below=True),
     Column("IN FLIGHT", lambda each: number(each["in_flight"]), "right"),
     Column("WINDOW", lambda each: number(each["window"]), "right"),
 )
@@ -107,12 +149,12 @@ def connections(context: Context) -> None:
 # transactions
 
 _TRANSACTIONS: Final = (
-    Column("ID", lambda each: Text(each["id"], style="bold")),
+    Column("ID", lambda each: Styled(each["id"], "bold")),
     Column("STATE", lambda each: "in doubt" if each["is_in_doubt"] else each["state"].lower()),
     Column("SENDS", lambda each: _some(each["sends"]), "right"),
     Column("RECEIVES", lambda each: _some(each["receives"]), "right"),
     Column("MOVES", lambda each: _some(each["moves"]), "right"),
-    Column("QUEUES", lambda each: ", ".join(each["queues"]), folds=True),
+    Column("QUEUES", lambda each: ", ".join(each["queues"]), below=True),
 )
 
 
@@ -168,7 +210,7 @@ def _seen(claim: Record) -> str:
 
 
 _CLAIMS: Final = (
-    Column("CONSUMER", lambda claim: Text(claim["consumer"], style="bold")),
+    Column("CONSUMER", lambda claim: Styled(claim["consumer"], "bold")),
     Column("QUEUE", lambda claim: claim["queue"]),
     Column("CLAIMED", lambda claim: number(claim["count"]), "right"),
     Column("SIZE", lambda claim: size(claim["bytes"]), "right"),

@@ -2,31 +2,32 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, NamedTuple
-
-from rich import box
-from rich.cells import cell_len
-from rich.console import Console, RenderableType
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from tiercel.cli.clean_text import clean_json, clean_line
+from tiercel.cli.table import Column, Line, Record, Styled, layout
 
-Record = dict[str, Any]
+if TYPE_CHECKING:  # loaded for a terminal only: scripts do without
+    from rich.console import Console, RenderableType
 
-_NARROWEST = 8  # minimum width of a truncated column
-_WIDE = 10_000  # for output that is not a terminal: nothing is truncated or wrapped
+__all__ = [
+    "Column",
+    "Output",
+    "Record",
+    "Styled",
+    "age",
+    "moment",
+    "note",
+    "number",
+    "plural",
+    "size",
+    "when",
+]
 
-
-class Column(NamedTuple):
-    title: str
-    cell: Callable[[Record], RenderableType]
-    justify: Any = "left"
-    style: str = ""
-    folds: bool = False  # truncated if the terminal is narrow
+_WIDE = 10_000  # for output that is not a terminal: nothing is shortened or wrapped
 
 
 class Output:
@@ -36,7 +37,9 @@ class Output:
         self.as_json = as_json
 
     @cached_property
-    def console(self) -> Console:
+    def console(self) -> "Console":
+        from rich.console import Console  # noqa: PLC0415
+
         if sys.stdout.isatty():
             return Console(highlight=False)
         return Console(highlight=False, width=_WIDE, no_color=True)
@@ -47,7 +50,7 @@ class Output:
     def say(self, line: str) -> None:
         """Print what was done, unless the output is JSON."""
         if not self.as_json:
-            self.console.print(Text(clean_line(line)))
+            print(clean_line(line))
 
     def table(self, records: Iterable[Record], columns: Sequence[Column], *, empty: str) -> None:
         if self.as_json:
@@ -58,9 +61,19 @@ class Output:
         if not rows:
             note(empty)
             return
-        self.show(_table(rows, _telling(columns, rows), self.console.width))
+        is_terminal = sys.stdout.isatty()
+        width = self.console.width if is_terminal else _WIDE
+        for line in layout(rows, columns, width, rule=is_terminal):
+            self._print(line)
 
-    def show(self, what: RenderableType) -> None:
+    def facts(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Print names and values, one per line."""
+        found = list(pairs)
+        wide = max((len(name) for name, _ in found), default=0)
+        for name, value in found:
+            self._print([Styled(f"{clean_line(name):{wide}}  ", "dim"), Styled(clean_line(value))])
+
+    def show(self, what: "RenderableType") -> None:
         if sys.stdout.isatty():
             self.console.print(what)
             return
@@ -69,73 +82,33 @@ class Output:
         for line in capture.get().splitlines():
             print(line.rstrip())
 
-    def line(self, text: Text) -> None:
-        """Print one line, truncated to the terminal width."""
-        self.console.print(text, no_wrap=True, overflow="ellipsis", crop=True)
+    def line(self, *parts: str) -> None:
+        """Print one line, shortened to the terminal width."""
+        self._print([each if isinstance(each, Styled) else Styled(each) for each in parts], crop=True)
 
+    def _print(self, line: Line, *, crop: bool = False) -> None:
+        if not sys.stdout.isatty():
+            print("".join(line).rstrip())
+            return
+        from rich.text import Text  # noqa: PLC0415
 
-def facts(pairs: Iterable[tuple[str, str]]) -> Table:
-    """Names and values, one per line; long values wrap."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in pairs:
-        grid.add_row(clean_line(name), Text(clean_line(value)))
-    return grid
+        text = Text.assemble(*((str(part), part.style) for part in line))
+        if crop:
+            self.console.print(text, no_wrap=True, overflow="ellipsis", crop=True)
+        else:
+            self.console.print(text, soft_wrap=True)
 
 
 def note(line: str) -> None:
     """Print a note to stderr."""
     sys.stdout.flush()
+    if not sys.stderr.isatty():
+        print(clean_line(line), file=sys.stderr)
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
     Console(stderr=True, highlight=False).print(Text(clean_line(line), style="dim"), soft_wrap=True)
-
-
-def _telling(columns: Sequence[Column], rows: Sequence[Record]) -> list[Column]:
-    """Omit columns that are empty in every row."""
-    return [each for each in columns if any(str(each.cell(row)) for row in rows)]
-
-
-def _table(rows: Sequence[Record], columns: Sequence[Column], width: int) -> Table:
-    is_terminal = sys.stdout.isatty()
-    table = Table(
-        box=box.SIMPLE_HEAD if is_terminal else None,
-        show_edge=False,
-        pad_edge=False,
-        header_style="bold",
-        padding=(0, 2, 0, 0),
-    )
-    cells = [[_cell(column.cell(row)) for row in rows] for column in columns]
-    natural = [
-        max(cell_len(str(cell)) for cell in (column.title, *values))
-        for column, values in zip(columns, cells, strict=True)
-    ]
-    for column, wide in zip(columns, _widths(columns, natural, width - 3 * len(columns)), strict=True):
-        table.add_column(
-            column.title, justify=column.justify, style=column.style, no_wrap=True, width=wide, max_width=wide
-        )
-    for row in zip(*cells, strict=True):
-        table.add_row(*row)
-    return table
-
-
-def _widths(columns: Sequence[Column], natural: Sequence[int], room: int) -> list[int]:
-    """Natural widths, except that folding columns share the remaining room."""
-    left = room - sum(wide for column, wide in zip(columns, natural, strict=True) if not column.folds)
-    folding = sum(column.folds for column in columns)
-    widths = []
-    for column, wide in zip(columns, natural, strict=True):
-        given = wide
-        if column.folds:
-            given = min(wide, max(left // folding, _NARROWEST))
-            left, folding = left - given, folding - 1
-        widths.append(given)
-    return widths
-
-
-def _cell(value: RenderableType) -> RenderableType:
-    if isinstance(value, Text) and clean_line(value.plain) == value.plain:
-        return value
-    return Text(clean_line(str(value)), style=value.style if isinstance(value, Text) else "")
 
 
 # Cells.

@@ -4,11 +4,10 @@ from typing import Annotated, Final
 from urllib.parse import quote
 
 import typer
-from rich.text import Text
 
 from tiercel.cli.context import Context, connected, shown_alone
 from tiercel.cli.options import Yes
-from tiercel.cli.output import Column
+from tiercel.cli.output import Column, Styled
 
 verbs = typer.Typer()
 peers = typer.Typer(
@@ -30,8 +29,10 @@ Examples:
 verbs.add_typer(peers, name="peers")
 
 _COLUMNS: Final = (
-    Column("QUEUE MANAGER", lambda each: Text(each["guid"], style="bold")),
-    Column("ADDRESS", lambda each: each["address"] or "unknown: its messages come through a router"),
+    Column("QUEUE MANAGER", lambda each: Styled(each["guid"], "bold")),
+    Column(
+        "ADDRESS", lambda each: each["address"] or "unknown: its messages come through a router", below=True
+    ),
 )
 
 

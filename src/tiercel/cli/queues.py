@@ -4,16 +4,14 @@ import json
 from typing import Annotated, Any, Final
 
 import typer
-from rich.text import Text
 
-from tiercel.cli.clean_text import clean_line
 from tiercel.cli.completion import QueueName, QueueNames, queue_names
 from tiercel.cli.connection import queue_path
 from tiercel.cli.context import Context, connected
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.failures import Failure
 from tiercel.cli.options import DryRun, Yes
-from tiercel.cli.output import Column, Record, age, facts, number, plural, size
+from tiercel.cli.output import Column, Record, Styled, age, number, plural, size
 
 verbs = typer.Typer()
 
@@ -43,9 +41,9 @@ _SETTABLE: Final = (
 # ls
 
 
-def _name(queue: Record) -> Text:
+def _name(queue: Record) -> Styled:
     style = {"outgoing": "cyan", "system": "magenta", "journal": "magenta", "subqueue": "blue"}
-    return Text(clean_line(_typed_name(queue)), style=style.get(queue["kind"], "bold"))
+    return Styled(_typed_name(queue), style.get(queue["kind"], "bold"))
 
 
 def _typed_name(queue: Record) -> str:
@@ -57,22 +55,21 @@ def _typed_name(queue: Record) -> str:
     return f"{'' if queue['kind'] == 'system' else owner};{what.lower()}"
 
 
-def _marks(queue: Record) -> Text:
+def _marks(queue: Record) -> Styled:
     marks = {
         "transactional": queue["transactional"],
         "journal": queue["journaling"],
         "authenticated": queue["authentication"],
         "encrypted": queue["privacy_level"] == "body",
         "outgoing": queue["kind"] == "outgoing",
+        "paused": queue["paused"],
     }
-    text = Text(" ".join(name for name, is_on in marks.items() if is_on))
-    if queue["paused"]:
-        text.append(" paused", style="yellow")
-    return text
+    words = " ".join(name for name, is_on in marks.items() if is_on)
+    return Styled(words, "yellow" if queue["paused"] else "")
 
 
-def _count(queue: Record) -> Text:
-    return Text(number(queue["count"]), style="bold" if queue["count"] else "dim")
+def _count(queue: Record) -> Styled:
+    return Styled(number(queue["count"]), "bold" if queue["count"] else "dim")
 
 
 _COLUMNS: Final = (
@@ -84,7 +81,7 @@ _COLUMNS: Final = (
         "IN JOURNAL", lambda queue: number(queue["journal_count"]) if queue["journal_count"] else "", "right"
     ),
     Column("CLAIMED", lambda queue: number(queue["claimed"]) if queue["claimed"] else "", "right"),
-    Column("KIND", _marks),
+    Column("KIND", _marks, below=True),
     Column("LABEL", lambda queue: queue["label"] if queue["kind"] != "outgoing" else "", folds=True),
 )
 _LONG_COLUMNS: Final = (
@@ -92,8 +89,8 @@ _LONG_COLUMNS: Final = (
     Column("MESSAGES", _count, "right"),
     Column("BYTES", lambda queue: number(queue["bytes"]), "right"),
     Column("QUOTA", lambda queue: size(queue["quota_kib"] * 1024) if queue["quota_kib"] else "none", "right"),
-    Column("PATH NAME", lambda queue: queue["path_name"]),
-    Column("FORMAT NAME", lambda queue: queue["format_name"]),
+    Column("PATH NAME", lambda queue: queue["path_name"], below=True),
+    Column("FORMAT NAME", lambda queue: queue["format_name"], below=True),
 )
 
 
@@ -201,7 +198,7 @@ def set_properties(context: Context, queue: QueueName, properties: Properties = 
         context.out.record(found)
         return
     shown = wanted or [name for name in _SETTABLE if name in found]
-    context.out.show(facts((name, _value(found[name])) for name in shown))
+    context.out.facts((name, _value(found[name])) for name in shown)
 
 
 def _value(value: Any) -> str:

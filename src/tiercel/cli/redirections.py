@@ -4,13 +4,12 @@ from enum import StrEnum
 from typing import Annotated, Final
 
 import typer
-from rich.text import Text
 
 from tiercel.cli.context import Context, connected, shown_alone
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.failures import Failure
 from tiercel.cli.options import Yes
-from tiercel.cli.output import Column, Record
+from tiercel.cli.output import Column, Record, Styled
 
 verbs = typer.Typer()
 redirections = typer.Typer(
@@ -50,8 +49,8 @@ Pattern = Annotated[str, typer.Argument(metavar="PATTERN", help="URL; a * at the
 
 _COLUMNS: Final = (
     Column("KIND", lambda each: each["kind"]),
-    Column("PATTERN", lambda each: Text(each["pattern"], style="bold")),
-    Column("TO", lambda each: each["to"] or ""),
+    Column("PATTERN", lambda each: Styled(each["pattern"], "bold")),
+    Column("TO", lambda each: each["to"] or "", below=True),
 )
 
 

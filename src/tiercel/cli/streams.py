@@ -4,12 +4,11 @@ from typing import Annotated, Final
 from urllib.parse import quote
 
 import typer
-from rich.text import Text
 
 from tiercel.cli.completion import queue_names
 from tiercel.cli.context import Context, connected, shown_alone
 from tiercel.cli.options import Yes
-from tiercel.cli.output import Column, age, number
+from tiercel.cli.output import Column, Styled, age, number
 
 verbs = typer.Typer()
 streams = typer.Typer(
@@ -34,15 +33,15 @@ verbs.add_typer(streams, name="streams")
 
 _COLUMNS: Final = (
     Column("", lambda each: "outgoing" if each["direction"] == "out" else "incoming"),
-    Column("QUEUE", lambda each: Text(each["queue"], style="bold")),
-    Column("QUEUE MANAGER", lambda each: each["peer"] or ""),
-    Column("SEQUENCE", lambda each: each["sequence"]),
+    Column("QUEUE", lambda each: Styled(each["queue"], "bold")),
+    Column("QUEUE MANAGER", lambda each: each["peer"] or "", below=True),
+    Column("SEQUENCE", lambda each: each["sequence"], below=True),
     Column("NUMBER", lambda each: number(each["number"]), "right"),
     Column("SENT", lambda each: _number(each["sent"]), "right"),
     Column("ACKNOWLEDGED", lambda each: _number(each["acknowledged"]), "right"),
     Column("REJECTED", lambda each: number(each["rejected"]) if each["rejected"] else "", "right"),
     Column("LAST", lambda each: age(each["last_change"]), "right"),
-    Column("PROBLEM", lambda each: each["problem"] or "", folds=True),
+    Column("PROBLEM", lambda each: each["problem"] or "", below=True),
 )
 
 

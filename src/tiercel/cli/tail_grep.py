@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Annotated, Final
 
 import typer
-from rich.text import Text
 
 from tiercel.cli.clean_text import clean_line, one_line
 from tiercel.cli.completion import QueueName, QueueNames
@@ -14,7 +13,7 @@ from tiercel.cli.connection import queue_path
 from tiercel.cli.context import Context, connected
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.message_text import decoded_body, headers_of, marks, preview, property_of
-from tiercel.cli.output import Record, moment, note, size
+from tiercel.cli.output import Record, Styled, moment, note, size
 from tiercel.cli.pages import LAST_MAX, messages_of, newest
 
 verbs = typer.Typer()
@@ -60,7 +59,7 @@ def tail(
         if context.out.as_json:
             context.out.record(message)
         else:
-            context.out.line(_line(message))
+            context.out.line(*_line(message))
 
     messages, after = newest(context, queue, count)
     for message in messages:
@@ -84,17 +83,16 @@ def _news(context: Context, queue: str, after: str) -> Iterator[Record]:
         after = page["next"]
 
 
-def _line(message: Record) -> Text:
+def _line(message: Record) -> Iterator[str]:
     name = str(property_of(message, "message_class"))
-    line = Text.assemble(
-        (moment(message.get("arrival_time")), "dim"),
-        f"  {marks(message) or '-':<4}",
-        (f"{size(message['body_size']):>9}  ", "cyan"),
-    )
+    yield Styled(moment(message.get("arrival_time")), "dim")
+    yield f"  {marks(message) or '-':<4}"
+    yield Styled(f"{size(message['body_size']):>9}  ", "cyan")
     if name != "normal":
-        line.append(f"{name}  ", style="red" if name.startswith("nack") else "green")
-    line.append(one_line(property_of(message, "label"), 60) or "(no label)", style="bold")
-    return line.append("  ").append_text(preview(message))
+        yield Styled(f"{name}  ", "red" if name.startswith("nack") else "green")
+    yield Styled(one_line(property_of(message, "label"), 60) or "(no label)", "bold")
+    yield "  "
+    yield preview(message)
 
 
 # grep
@@ -137,7 +135,7 @@ def grep(
             if context.out.as_json and not only_count:
                 context.out.record({"queue": queue, **message})
             elif not only_count:
-                context.out.line(_match_line(message, place, queue if len(queues) > 1 else ""))
+                context.out.line(*_match_line(message, place, queue if len(queues) > 1 else ""))
         total += found
         if only_count:
             _tell_count(context, queue, found, is_only=len(queues) == 1)
@@ -174,19 +172,18 @@ def matches(context: Context, queue: str, wanted: "re.Pattern[str]") -> Iterator
                 break
 
 
-def _match_line(message: Record, place: Place, queue: str) -> Text:
+def _match_line(message: Record, place: Place, queue: str) -> Iterator[str]:
     text, found = place
     start, end = found.span()
     label = one_line(property_of(message, "label"), 60) or "(no label)"
-    return Text.assemble(
-        (f"{queue}  " if queue else "", "magenta"),
-        (f"{message['lookup_id']}  ", "dim"),
-        (label, "bold"),
-        "  ",
-        _blank(text[max(0, start - _AROUND) : start]),
-        (_blank(text[start:end]), "bold red"),
-        _blank(text[end : end + _AROUND]),
-    )
+    if queue:
+        yield Styled(f"{clean_line(queue)}  ", "magenta")
+    yield Styled(f"{message['lookup_id']}  ", "dim")
+    yield Styled(label, "bold")
+    yield "  "
+    yield _blank(text[max(0, start - _AROUND) : start])
+    yield Styled(_blank(text[start:end]), "bold red")
+    yield _blank(text[end : end + _AROUND])
 
 
 def _blank(text: str) -> str:

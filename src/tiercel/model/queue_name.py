@@ -15,15 +15,17 @@ of this computer is therefore `.\orders`, and a private queue called `a=b` is `p
 
 import re
 from functools import lru_cache
+from ipaddress import IPv4Address
 from typing import Final
 
-from tiercel.model.errors import IllegalQueuePathNameError
-from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
+from tiercel.model.errors import IllegalFormatNameError, IllegalQueuePathNameError
+from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName, MultipleElementFormatName
 from tiercel.model.path_name import PathKind, PathName, shown
 
 _PRIVATE: Final = PathKind.PRIVATE.value
 _SYSTEM: Final = PathKind.SYSTEM.value
 _DOTNET_PREFIX: Final = "formatname:"
+_DOTTED_NUMBERS: Final = re.compile(r"[0-9]+(\.[0-9]+)+")
 _WRONG_SLASHES: Final = re.compile(r"^\./|private\$/|://", re.IGNORECASE)
 
 
@@ -31,9 +33,31 @@ _WRONG_SLASHES: Final = re.compile(r"^\./|private\$/|://", re.IGNORECASE)
 def parse_queue_name(text: str) -> FormatName:
     """The queue that `text` names. Raises an `MqError` when no queue can have that name."""
     full = expand_queue_name(text)
-    if _is_format_name(full):
-        return FormatName.parse(full)
-    return DirectFormatName(DirectProtocol.OS, PathName.parse(full))
+    if not _is_format_name(full):
+        return DirectFormatName(DirectProtocol.OS, PathName.parse(full))
+    name = FormatName.parse(full)
+    for each in name.elements if isinstance(name, MultipleElementFormatName) else (name,):
+        _check_address(each)
+    return name
+
+
+def _check_address(name: FormatName) -> None:
+    """Refuses what is only meant to be an IP address; a message to it would wait until it expires.
+
+    For names that people type: a name in a packet is taken as it is.
+    """
+    if not isinstance(name, DirectFormatName) or not _DOTTED_NUMBERS.fullmatch(name.host):
+        return
+    try:
+        IPv4Address(name.host)
+    except ValueError:
+        raise IllegalFormatNameError(
+            f"format name {name}",
+            problem="it does not have a valid IP address",
+            present=name.host,
+            limit="four numbers from 0 to 255",
+            fix="correct the address, or use the name of the computer",
+        ) from None
 
 
 def parse_new_queue_name(text: str) -> PathName:
