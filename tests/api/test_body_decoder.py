@@ -68,9 +68,9 @@ def test_a_decoder_that_was_killed_is_started_again() -> None:
         decoder = BodyDecoder(body_s=PATIENCE_S)
         try:
             await decoded(decoder, Message(b"first"))
-            assert decoder._process is not None
-            os.kill(decoder._process.pid, signal.SIGKILL)
-            await decoder._process.wait()
+            assert decoder._child._process is not None
+            os.kill(decoder._child._process.pid, signal.SIGKILL)
+            await decoder._child._process.wait()
             return await decoded(decoder, Message(b"second"))
         finally:
             await decoder.close()
@@ -83,7 +83,7 @@ def test_a_cancelled_request_leaves_no_answer_to_the_next() -> None:
         decoder = BodyDecoder(body_s=PATIENCE_S)
         try:
             waiting = asyncio.ensure_future(decoder.decode([HOSTILE]))
-            while decoder._process is None:  # noqa: ASYNC110  # nobody tells when it has started
+            while decoder._child._process is None:  # noqa: ASYNC110  # nobody tells when it has started
                 await asyncio.sleep(0)
             waiting.cancel()
             await asyncio.wait([waiting])

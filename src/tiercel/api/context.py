@@ -13,12 +13,14 @@ from tiercel.admin.errors import BusyError
 from tiercel.admin.message_json import dumps
 from tiercel.admin.queues import Queues
 from tiercel.admin.runner import Runner
+from tiercel.admin.searching import Searching
 from tiercel.admin.sending import Sender
 from tiercel.admin.stages import Stages
 from tiercel.admin.transfers import Transfers
 from tiercel.admin.waits import Waits
 from tiercel.api.audit import Audit
 from tiercel.api.body_decoder import BodyDecoder
+from tiercel.api.message_searcher import MessageSearcher
 from tiercel.api.receiving import Receiver
 from tiercel.server.connection_limits import ConnectionLimits
 from tiercel.server.daemon import Daemon
@@ -40,6 +42,8 @@ class Api:
         self.queues = Queues(runner)
         self.decoder = BodyDecoder()
         self.messages = Messages(runner, waits, self.decoder)
+        self.searcher = MessageSearcher()
+        self.searching = Searching(runner, self.searcher)
         self.sender = Sender(runner)
         self.receiver = Receiver(runner, waits, self.decoder)
         self.started = started

@@ -1,7 +1,6 @@
-"""The frames between `BodyDecoder` and its process."""
+"""The question to the process that decodes bodies."""
 
 import struct
 from typing import Final
 
-QUESTION: Final = struct.Struct("<III")  # body type, sizes of body and extension, which follow
-ANSWER: Final = struct.Struct("<I")  # size of the JSON text that follows
+QUESTION: Final = struct.Struct("<II")  # body type, size of the body; body and extension follow

@@ -155,6 +155,7 @@ class ApiServer:
         if self._api is not None:
             self._api.audit.close()
             await self._api.decoder.close()
+            await self._api.searcher.close()
         self._unix_socket.remove()
         self._unix_socket.close()
 

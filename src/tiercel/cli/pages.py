@@ -1,6 +1,5 @@
-"""Reads the messages of a queue page by page, in bounded memory."""
+"""Reads the last messages of a queue, page by page."""
 
-from collections.abc import Iterator
 from typing import Final
 
 from tiercel.cli.connection import queue_path
@@ -8,18 +7,6 @@ from tiercel.cli.context import Context
 from tiercel.cli.output import Record
 
 LAST_MAX: Final = 1000  # limit of `newest`
-_PAGE: Final = 500
-
-
-def messages_of(context: Context, queue: str) -> Iterator[Record]:
-    """All messages, in receive order."""
-    after: str | None = None
-    while True:
-        page = context.api.get(queue_path(queue, "messages"), after=after, limit=_PAGE)
-        yield from page["messages"]
-        after = page["next"]
-        if after is None:
-            return
 
 
 def newest(context: Context, queue: str, count: int) -> tuple[list[Record], str]:

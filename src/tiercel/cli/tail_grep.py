@@ -14,7 +14,7 @@ from tiercel.cli.context import Context, connected
 from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.message_text import decoded_body, headers_of, marks, preview, property_of
 from tiercel.cli.output import Record, Styled, moment, note, size
-from tiercel.cli.pages import LAST_MAX, messages_of, newest
+from tiercel.cli.pages import LAST_MAX, newest
 
 verbs = typer.Typer()
 
@@ -161,15 +161,36 @@ Place = tuple[str, "re.Match[str]"]
 
 
 def matches(context: Context, queue: str, wanted: "re.Pattern[str]") -> Iterator[tuple[Record, Place]]:
-    """Matching messages, with the match in the label or the decoded body."""
-    for message in messages_of(context, queue):
-        decoded = decoded_body(message)
-        headers = headers_of(message, decoded).values()
-        for text in (property_of(message, "label"), *headers, decoded.text or ""):
-            found = wanted.search(text)
-            if found is not None:
-                yield message, (text, found)
-                break
+    """Matching messages, with the match in the label or the decoded body; the queue manager searches."""
+    after: str | None = None
+    is_caseless = bool(wanted.flags & re.IGNORECASE)
+    while True:
+        page = context.api.get(
+            queue_path(queue, "search"),
+            pattern=wanted.pattern,
+            ignore_case=is_caseless,
+            after=after,
+            limit=LAST_MAX,
+        )
+        for lookup_id in page["skipped"]:
+            note(f"{queue}: message {lookup_id} was not searched, because that takes too long")
+        for message in page["messages"]:
+            place = _place(message, wanted)
+            if place is not None:
+                yield message, place
+        after = page["next"]
+        if after is None:
+            return
+
+
+def _place(message: Record, wanted: "re.Pattern[str]") -> Place | None:
+    decoded = decoded_body(message)
+    headers = headers_of(message, decoded).values()
+    for text in (property_of(message, "label"), *headers, decoded.text or ""):
+        found = wanted.search(text)
+        if found is not None:
+            return text, found
+    return None
 
 
 def _match_line(message: Record, place: Place, queue: str) -> Iterator[str]:

@@ -10,6 +10,7 @@ from tiercel.admin.browsing import MAX_PAGE, START, BrowseOptions, Order, messag
 from tiercel.admin.errors import BusyError
 from tiercel.admin.message_json import to_json
 from tiercel.admin.queues import open_to_take
+from tiercel.admin.searching import MAX_PATTERN
 from tiercel.api import models
 from tiercel.api.context import Api, Client, Context, about, answer
 from tiercel.api.models import MAX_WAIT_MS, LookupId, QueueName, SentMany
@@ -55,6 +56,25 @@ _PAGE: Final[dict[int | str, dict[str, Any]]] = {
                 }
             },
             NDJSON: {"schema": {"type": "string"}},
+        },
+    }
+}
+_FOUND: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "messages that match",
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "required": ["messages", "looked", "skipped", "next"],
+                    "properties": {
+                        "messages": {"type": "array", "items": _MESSAGE},
+                        "looked": {"type": "integer"},
+                        "skipped": {"type": "array", "items": {"type": "string"}},
+                        "next": {"type": ["string", "null"]},
+                    },
+                }
+            }
         },
     }
 }
@@ -153,6 +173,29 @@ async def browse_messages(
         caller=Client(request),
     )
     return answer(page._asdict())
+
+
+@router.get("/queues/{queue}/search", **needs(Role.READ), responses=_FOUND)
+async def search_messages(
+    api: Context,
+    queue: QueueName,
+    pattern: Annotated[str, Query(max_length=MAX_PATTERN, description="regular expression, as in Python")],
+    ignore_case: Annotated[bool, Query()] = False,
+    after: Annotated[
+        str, Query(description="value of `next` in the previous response, or `start`", max_length=40)
+    ] = START,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE, description="most messages in the response")] = 100,
+) -> Response:
+    """Searches labels, decoded bodies and the headers of service buses.
+
+    A response may have no message and still a `next`: a request looks at a bounded number of messages.
+    `skipped` are messages on which the pattern or the decoder takes too long.
+    """
+    return answer(
+        (
+            await api.searching.page(queue, pattern, ignore_case=ignore_case, after=after, limit=limit)
+        )._asdict()
+    )
 
 
 def _stream(api: Api, lines: Callable[[], AsyncGenerator[bytes, None]]) -> Response:

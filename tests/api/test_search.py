@@ -1,0 +1,73 @@
+"""Searching a queue over HTTP: bounded work, in another process."""
+
+from typing import Any
+
+import pytest
+
+from api.asked import Asked, Doing, at
+from tiercel.admin import searching
+
+from .test_messages import send_lines
+
+
+def search(served: Asked, queue: str, pattern: str, **query: Any) -> dict[str, Any]:
+    answer = served.get(f"{at(queue)}/search", pattern=pattern, **query)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+@pytest.fixture
+def orders(served: Asked, queue: str) -> str:
+    """More than one slice of messages."""
+    lines = b"".join(b'{"label": "order %d", "text": "body %d"}\n' % (i, i) for i in range(1200))
+    assert send_lines(served, queue, lines).status_code == 201
+    return queue
+
+
+def labels(found: dict[str, Any]) -> list[str]:
+    return [each["label"] for each in found["messages"]]
+
+
+def test_messages_are_found_by_label_and_body(served: Asked, orders: str) -> None:
+    found = search(served, orders, "^(order|body) 11[89]7?$")
+    assert labels(found) == ["order 118", "order 119", "order 1187", "order 1197"]
+    assert (found["looked"], found["skipped"], found["next"]) == (1200, [], None)
+    assert (
+        found["messages"][0]
+        == served.get(f"{at(orders)}/messages/{found['messages'][0]['lookup_id']}").json()
+    )
+
+
+def test_case(served: Asked, orders: str) -> None:
+    assert labels(search(served, orders, "ORDER 7$")) == []
+    assert labels(search(served, orders, "ORDER 7$", ignore_case=True)) == ["order 7"]
+
+
+def test_pages_follow_each_other(served: Asked, orders: str) -> None:
+    first = search(served, orders, "5$", limit=100)
+    second = search(served, orders, "5$", limit=100, after=first["next"])
+    assert first["looked"] + second["looked"] == 1200
+    assert labels(first) + labels(second) == [f"order {i}" for i in range(5, 1200, 10)]
+    assert (len(first["messages"]), second["next"]) == (100, None)
+
+
+def test_refused(served: Asked, queue: str) -> None:
+    served.send(queue, {"text": "x"})
+    for path, query in (
+        (queue, {"pattern": "("}),
+        (queue, {}),
+        (queue, {"pattern": "x" * (searching.MAX_PATTERN + 1)}),
+        (queue, {"pattern": "x", "after": "end"}),
+    ):
+        assert served.get(f"{at(path)}/search", **query).status_code == 400
+    assert served.get(f"{at('nowhere')}/search", pattern="x").status_code == 404
+
+
+def test_a_hostile_pattern_holds_up_nobody_else(served: Asked, queue: str) -> None:
+    served.send(queue, {"text": "a" * 60 + "b"}, {"text": "aaa"})
+    searched = Doing(lambda: search(served, queue, "^(a|a)+$"))
+    assert served.get("/queues").status_code == 200
+    found = searched.result()
+    assert [each["body_size"] for each in found["messages"]] == [3]
+    assert len(found["skipped"]) == 1
