@@ -168,6 +168,8 @@ def _publish(
     if not staged:
         return
     what = {"queue": options.queue, "transactional": options.transactional != "false"}
+    if options.sign:
+        what["sign"] = True  # by the queue manager, with its own key: executors have none
     stages = [message.stage or "" for message in staged]
     with DataClient(options) as client:
         try:

@@ -9,13 +9,14 @@ import pytest
 import tiercel
 from data.served import Served, arrow, serving, stream
 
-PLAIN, STEPS = r".\private$\plain", r".\private$\steps"
+PLAIN, STEPS, STRICT = r".\private$\plain", r".\private$\steps", r".\private$\strict"
 LAST = 2**56 - 1
 
 
 def prepare(manager: tiercel.EmbeddedQueueManager) -> None:
     manager.create_queue(PLAIN)
     manager.create_queue(STEPS, transactional=True)
+    manager.create_queue(STRICT, transactional=True, authentication=True)
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +54,19 @@ class TestPublish:
         assert served.get("/stages")["stages"] == []
         late = served.put("/stages/spark/7/0/a2", rows("late"))
         assert (late.status, late["code"]) == (409, "TIERCEL_ERROR_STAGE_REFUSED")
+
+    def test_signed_by_the_queue_manager(self, served: Served) -> None:
+        """In slices; without `sign` a queue that demands it takes none of them."""
+        count = 300
+        served.put("/stages/spark/s/0/a", rows(*(f"s{number}" for number in range(count))))
+        body = {"app": "spark", "batch": "s", "stages": ["spark/s/0/a"], "queue": STRICT}
+        refused = served.post("/publish", **body)
+        assert refused["code"] == "MQ_ERROR_MESSAGE_NOT_AUTHENTICATED"
+        assert served.post("/publish", **body, sign=True).value == {"published": count, "already": False}
+        assert served.post("/publish", **body, sign=True).value == {"published": count, "already": True}
+        found = served.read(queue=STRICT, lo=0, hi=LAST, columns="label,authenticated").to_pylist()
+        assert [row["label"] for row in found] == [f"s{number}" for number in range(count)]
+        assert {row["authenticated"] for row in found} == {True}
 
     def test_rows_may_name_their_queue(self, served: Served) -> None:
         data = arrow(

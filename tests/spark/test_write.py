@@ -31,6 +31,14 @@ class TestBatch:
         assert daemon.bodies(queue) == TEN
         assert daemon.stages() == []
 
+    def test_signed_by_the_queue_manager(self, spark: SparkSession, url: str, make_queue: MakeQueue) -> None:
+        queue = make_queue(authentication=True)
+        with pytest.raises(PySparkException, match="MQ_ERROR_MESSAGE_NOT_AUTHENTICATED"):
+            rows_to(frame_of(spark, TEN), url=url, queue=queue).save()
+        rows_to(frame_of(spark, TEN).repartition(2), url=url, queue=queue, sign="true").save()
+        rows = spark.read.format("msmq").options(url=url, queue=queue).load().collect()
+        assert [(row.authenticated, row.auth_level) for row in rows] == [(True, 3)] * len(TEN)
+
     def test_many_pieces(self, spark: SparkSession, url: str, queue: str, daemon: Served) -> None:
         rows_to(frame_of(spark, TEN), url=url, queue=queue, maxBatchBytes=100).save()
         assert daemon.bodies(queue) == TEN

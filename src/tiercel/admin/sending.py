@@ -13,7 +13,7 @@ from tiercel.admin.runner import Runner
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import OpenQueue
 from tiercel.engine.transaction import Transaction
-from tiercel.message_security.signer import Signer
+from tiercel.message_security.signer import sign_all
 from tiercel.model.codes import AuthenticationLevel, QueueAccess
 from tiercel.model.errors import InvalidParameterError, MqError, QueueNotFoundError
 from tiercel.model.format_name import FormatName
@@ -59,7 +59,7 @@ class Sender:
 
         for part in _parts(messages):
             prepared = await self._runner.call(partial(prepare, part))
-            await asyncio.to_thread(_sign_all, signer, prepared)
+            await asyncio.to_thread(sign_all, signer, prepared)
 
     def _send_at_once(
         self, engine: Engine, name: FormatName, messages: list[Message], transactional: bool | None
@@ -110,11 +110,6 @@ class Sender:
             return engine.opening.open(name, QueueAccess.SEND, token=self._runner.driver.token)
         except QueueNotFoundError:
             raise queue_lookup.not_found(engine, name) from None
-
-
-def _sign_all(signer: Signer, prepared: list[tuple[Message, UserMessage, AuthenticationLevel]]) -> None:
-    for message, packet, level in prepared:
-        signer.sign(message, packet, level)
 
 
 def _send(

@@ -143,10 +143,13 @@ class DaemonApp:
         given = await Parameters.of_json(request)
         app, batch, queue = given.text("app"), given.text("batch"), given.text("queue", None)
         stages, transactional = given.texts("stages"), given.flag("transactional", default=True)
+        sign = given.flag("sign", default=False)
         given.finish()
         ids = [StageId.parse(each) for each in stages]
         return JSONResponse(
-            await self._stages.publish(app, batch, ids, rows_of(queue), transactional=transactional)
+            await self._stages.publish(
+                app, batch, ids, rows_of(queue), transactional=transactional, sign=sign
+            )
         )
 
     async def _discard(self, request: Request) -> Response:

@@ -5,6 +5,7 @@ before the commit leaves the stages as they were; after it they are gone and the
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby, islice
 from operator import itemgetter
@@ -16,7 +17,7 @@ from tiercel.engine.opening import Opening
 from tiercel.engine.sending import Sending
 from tiercel.engine.stage_records import RowMarks, Stage, StageId, chunk_key, decode_chunk
 from tiercel.engine.transactions import Transactions
-from tiercel.model.codes import QueueAccess
+from tiercel.model.codes import AuthenticationLevel, QueueAccess
 from tiercel.model.errors import (
     InvalidParameterError,
     MqError,
@@ -28,9 +29,11 @@ from tiercel.model.format_name import FormatName
 from tiercel.model.message import CORRELATION_ID_BYTES, Message
 from tiercel.security.access import Token
 from tiercel.store.interface import Keyspace
+from tiercel.wire.user_message import UserMessage
 
 Row = tuple[FormatName, Message]
 RowsOf = Callable[[bytes], Iterable[Row]]
+ToSign = tuple[Message, UserMessage, AuthenticationLevel]
 
 SLICE = 500  # messages in one turn: some ten milliseconds
 _SLICE_BYTES = 4 * 2**20
@@ -73,6 +76,8 @@ class Publication:
         self._ended = ended
         self._opened: dict[FormatName, OpenQueue] = {}
         self._messages = self._read(stages)
+        self._taken: list[Row] | None = None  # by `to_sign`, for the next `prepare`
+        self._has_taken_all = False
         begin = transactions.begin if transactional else transactions.begin_group
         self._transaction = begin()
         self._is_open = True
@@ -82,25 +87,48 @@ class Publication:
 
     def prepare(self, limit: int = SLICE) -> bool:
         """Prepares the next messages; True when all are prepared."""
-        self._check_open()
-        try:
-            return self._prepare(limit)
-        except MqError:
-            self.abort()
-            raise
+        with self._aborting():
+            rows = self._take(limit) if self._taken is None else self._taken
+            self._taken = None
+            for name, group in groupby(rows, itemgetter(0)):
+                messages = [message for _, message in group]
+                self._sending.send_many(self._queue(name), messages, self._transaction)
+            self.prepared += len(rows)
+            return self._has_taken_all
 
-    def _prepare(self, limit: int) -> bool:
+    def to_sign(self, certificate: bytes, limit: int = SLICE) -> list[ToSign]:
+        """The next messages, which the caller signs before it calls `prepare`: that takes too long here."""
+        with self._aborting():
+            self._taken = self._take(limit)
+            is_transactional = self._transaction.number is not None
+            return [
+                (
+                    message,
+                    *self._sending.to_sign(
+                        self._queue(name), message, certificate, is_transactional=is_transactional
+                    ),
+                )
+                for name, message in self._taken
+            ]
+
+    def _take(self, limit: int) -> list[Row]:
         rows, size = [], 0
         for row in islice(self._messages, limit):
             rows.append(row)
             size += len(row[1].body)
             if size >= _SLICE_BYTES:
                 break
-        for name, group in groupby(rows, itemgetter(0)):
-            messages = [message for _, message in group]
-            self._sending.send_many(self._queue(name), messages, self._transaction)
-        self.prepared += len(rows)
-        return len(rows) < limit and size < _SLICE_BYTES
+        self._has_taken_all = len(rows) < limit and size < _SLICE_BYTES
+        return rows
+
+    @contextmanager
+    def _aborting(self) -> Iterator[None]:
+        self._check_open()
+        try:
+            yield
+        except MqError:
+            self.abort()
+            raise
 
     def commit(self) -> Published:
         """Puts the messages into their queues, and has it remembered; the stages of the batch are gone."""
@@ -188,6 +216,10 @@ class PublishedBefore:
         """All is done."""
         del limit
         return True
+
+    def to_sign(self, certificate: bytes, limit: int = SLICE) -> list[ToSign]:
+        del certificate, limit
+        return []
 
     def commit(self) -> Published:
         return self.published

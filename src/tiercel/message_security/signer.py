@@ -1,5 +1,6 @@
 """The key and certificate that sign messages: those of this queue manager, or of a program."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Self
@@ -73,6 +74,11 @@ class Signer:
             message.multiple_destination_signature = signature
         else:
             message.signature = signature
+
+
+def sign_all(signer: Signer, prepared: Iterable[tuple[Message, UserMessage, AuthenticationLevel]]) -> None:
+    for message, packet, level in prepared:
+        signer.sign(message, packet, level)
 
 
 @dataclass(frozen=True, slots=True)
