@@ -78,6 +78,12 @@ METRICS: Final = (
         ("reason",),
         "messages over HTTP that were answered with 200 and not kept",
     ),
+    Described(
+        "tiercel_trusted_certificate_expiry_timestamp_seconds",
+        "gauge",
+        ("name",),
+        "when a certificate in the trust store expires, in seconds since 1970",
+    ),
     Described("tiercel_discards_total", "counter", ("reason",), "messages that ended without being received"),
     Described("tiercel_dead_letters_total", "counter", ("reason",), "messages that became dead letters here"),
     Described("tiercel_commit_seconds", "histogram", (), "duration of commits that change a queue"),
@@ -189,6 +195,7 @@ def _others(api: "Api", engine: Engine) -> Iterator[Metric]:
     yield _commits(api)
     yield from _connections(api)
     yield from _http(api)
+    yield _trust(engine)
     manager = engine.queue_manager
     names = {"guid": str(manager.identifier), "computer": manager.computer_name}
     yield InfoMetricFamily(
@@ -269,6 +276,13 @@ def _connections(api: "Api") -> Iterator[Metric]:
     yield failures
     yield doubts
     yield open_ones
+
+
+def _trust(engine: Engine) -> Metric:
+    family = _family("tiercel_trusted_certificate_expiry_timestamp_seconds")
+    for entry in engine.verifier.trust:
+        family.add_metric([entry.name], entry.certificate.not_after.timestamp())
+    return family  # type: ignore[no-any-return]
 
 
 def _http(api: "Api") -> Iterator[Metric]:

@@ -58,6 +58,11 @@ class Verifier:
         )
 
     @property
+    def trust(self) -> Trust:
+        """The current trust store."""
+        return self._trust()
+
+    @property
     def knows_senders(self) -> bool:
         """Whether the trust store has entries, so that some senders can prove who they are."""
         return self._policy.verify_signatures and len(self._trust()) > 0

@@ -22,6 +22,7 @@ from tiercel.engine.handles import Found, Waiter
 from tiercel.model.errors import MqError, ServiceNotAvailableError, StoreDamagedError, StoreFailedError
 from tiercel.remote_read.service import RemoteReadService
 from tiercel.server import addresses, log, trust_file
+from tiercel.server.certificate_expiry import ExpiryWatch
 from tiercel.server.config import Config, Endpoint
 from tiercel.server.driver import Driver, NetworkSettings
 from tiercel.server.http_network import HttpNetwork
@@ -103,6 +104,7 @@ class Daemon:
         self._is_scheduled = False
         self._is_turning = False
         self._timer: asyncio.TimerHandle | None = None
+        self._expiry = ExpiryWatch(lambda: self.engine.verifier.trust)
         self._is_stopped = False
         self.turns = 0
 
@@ -137,6 +139,7 @@ class Daemon:
             self._close()
             raise
         self._arm()
+        self._expiry.start()
         manager, queues = self.engine.queue_manager, list(self.engine.queues.all())
         log.info(
             "start",
@@ -264,6 +267,7 @@ class Daemon:
         self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
+        self._expiry.stop()
         self._refuse_calls()
         self.driver.close()
 
