@@ -17,6 +17,8 @@ from starlette.routing import Route
 from data.served import PATIENCE_S
 from data.test_authorization import certificate
 from tiercel.api.http_server import PunctualHttp, Serving
+from tiercel.api.listening import tls_context
+from tiercel.server.config import ApiOptions
 from tiercel.server.connection_limits import ConnectionLimits
 
 Address = tuple[str, int]
@@ -187,11 +189,12 @@ class TestTls:
     @staticmethod
     def options(folder: Path) -> dict[str, Any]:
         cert, key = certificate(folder)
-        return {"ssl_certfile": cert, "ssl_keyfile": key}
+        files = ApiOptions(tls_certificate=str(cert), tls_key=str(key))
+        return {"tls": tls_context("api", files)}
 
     def test_half_handshakes_do_not_keep_others_out(self, tmp_path: Path) -> None:
         options, limits = self.options(tmp_path), ConnectionLimits("test", 4, 4)
-        context = ssl.create_default_context(cafile=options["ssl_certfile"])
+        context = ssl.create_default_context(cafile=tmp_path / "certificate.pem")
         question = b"POST /echo HTTP/1.1\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello"
 
         async def main() -> bytes:

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -213,6 +214,27 @@ class TestTls:
                     assert queue._state().count == 0
                 async with world.machine("B", **certified(good)) as there:
                     assert await received(await orders(there), 1) == [b"1"]
+
+        play(scene)
+
+    def test_authorities_are_read_again(self, play: Play, tmp_path: Path) -> None:
+        authority, other = Authority(tmp_path), Authority(tmp_path, "other")
+        issued, known = authority.issue(THERE), tmp_path / "known.pem"
+        shutil.copy(other.file, known)
+
+        async def scene(world: World) -> None:
+            async with (
+                world.machine("A", ca=str(known)) as here,
+                world.machine("B", **certified(issued)) as there,
+            ):
+                queue, daemon = await orders(there), here._runtime.daemon  # type: ignore[attr-defined]
+                await here.queue(SAFE_ORDERS).send(tiercel.Message(b"1", delivery=RECOVERABLE))
+                await until_failed(here, "unable to get local issuer certificate")
+                known.write_text("broken")
+                daemon.reload(daemon.config)
+                shutil.copy(authority.file, known)
+                daemon.reload(daemon.config)
+                assert await received(queue, 1) == [b"1"]
 
         play(scene)
 

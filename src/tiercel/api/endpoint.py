@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tiercel.admin.waits import Waits
-from tiercel.api.listening import check_certificate, connection_limits, listen, warn_without_tls
+from tiercel.api.listening import connection_limits, listen, tls_context, warn_without_tls
 from tiercel.api.unix_socket import UnixSocket
 from tiercel.server import log
 from tiercel.server.config import ApiOptions, Config, ConfigError, Endpoint
 from tiercel.server.daemon import Daemon
+from tiercel.server.tls import RenewableContext
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -39,7 +40,7 @@ class ApiEndpoint:
         self._endpoint = Endpoint(config.api.host, config.api.port)
         self._data_routes = data_routes
         self._server: ApiServer | None = None
-        check_certificate("api", config.api)
+        self._tls = tls_context("api", config.api)
         if config.api.audit:
             _check_writable(config.api.audit)
 
@@ -55,11 +56,15 @@ class ApiEndpoint:
             warn_without_tls("api_without_tls", self._options, self._endpoint)
         directory = daemon.driver.directory
         try:
-            self._server = ApiServer(daemon, directory, self._options, listener, self._data_routes)
+            self._server = ApiServer(daemon, directory, self._options, listener, self._data_routes, self._tls)
         except BaseException:
             if listener is not None:
                 listener.close()
             raise
+
+    def reload(self) -> None:
+        if self._tls is not None:
+            self._tls.renew()
 
     async def stop(self) -> None:
         assert self._server is not None
@@ -76,8 +81,10 @@ class ApiServer:
         options: ApiOptions,
         listener: socket.socket | None = None,
         data_routes: "DataRoutes | None" = None,
+        tls: RenewableContext | None = None,
     ) -> None:
         self._runner = runner
+        self._tls = tls
         self._options = options
         self.limits = connection_limits("api", options)
         self._data_routes = data_routes
@@ -118,8 +125,7 @@ class ApiServer:
             options: dict[str, Any] = {"http": LocalHttp, "limit_concurrency": _LOCAL_CONNECTIONS}
             if each is not self._local:
                 options = {
-                    "ssl_certfile": self._options.tls_certificate or None,
-                    "ssl_keyfile": self._options.tls_key or None,
+                    "tls": self._tls,
                     "limits": self.limits,
                     "trusted_proxies": self._options.trusted_proxies,
                 }

@@ -15,7 +15,7 @@ from uvicorn.protocols.utils import get_remote_addr
 
 from tiercel.server import log
 from tiercel.server.connection_limits import ConnectionLimits, Standing
-from tiercel.server.tls import TlsHandshake
+from tiercel.server.tls import RenewableContext, TlsHandshake
 
 _STOP_S: Final = 2  # grace period for requests in progress
 _IDLE_S: Final = 75  # longer than clients keep idle connections, so that the client closes first
@@ -29,19 +29,21 @@ _CREDENTIALS: Final = struct.Struct("3i")  # struct ucred: process, user, group
 
 
 class Server(uvicorn.Server):
+    tls: RenewableContext | None = None
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:  # the daemon handles them
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """With TLS, the limits apply before the handshake."""
-        context, self.config.ssl = self.config.ssl, None
-        if context is not None:
+        tls = self.tls
+        if tls is not None:
             plain: Any = self.config.http_protocol_class
 
             def encrypted(**options: Any) -> TlsHandshake:
                 http: PunctualHttp = plain(**options)
-                return TlsHandshake(http, context, http.headers_s)
+                return TlsHandshake(http, tls.current, http.headers_s)
 
             self.config.http_protocol_class = encrypted  # type: ignore[assignment]  # it is called, as a class would be
         await super().startup(sockets)
@@ -52,11 +54,12 @@ def new_server(
     http: "type[PunctualHttp] | None" = None,
     *,
     limits: ConnectionLimits | None = None,
+    tls: RenewableContext | None = None,
     trusted_proxies: Iterable[str] = (),
     **options: Any,
 ) -> Server:
     """`trusted_proxies` may name the client's address in `X-Forwarded-For`."""
-    return Server(
+    server = Server(
         uvicorn.Config(
             app,
             http=partial(http or PunctualHttp, limits),  # type: ignore[arg-type]  # it is called, as a class would be
@@ -72,6 +75,8 @@ def new_server(
             **{"timeout_keep_alive": _IDLE_S, **options},
         )
     )
+    server.tls = tls
+    return server
 
 
 class Serving:

@@ -3,12 +3,12 @@
 import asyncio
 import errno
 import socket
-import ssl
 from typing import Final
 
 from tiercel.server import log
-from tiercel.server.config import ApiOptions, ConfigError, DataOptions, Endpoint, is_loopback
+from tiercel.server.config import ApiOptions, DataOptions, Endpoint, is_loopback
 from tiercel.server.connection_limits import ConnectionLimits
+from tiercel.server.tls import RenewableContext, server_context
 
 _TRIES, _TRY_S = 20, 0.1  # the data process of a killed daemon may still hold the port
 _BACKLOG: Final = 128
@@ -38,17 +38,11 @@ def connection_limits(section: str, options: Options) -> ConnectionLimits:
     )
 
 
-def check_certificate(section: str, options: Options) -> None:
+def tls_context(section: str, options: Options) -> RenewableContext | None:
+    """None without a certificate. Raises `ConfigError`."""
     if not options.tls_certificate:
-        return
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(options.tls_certificate, options.tls_key)
-    except OSError as problem:
-        reason = problem.strerror or str(problem)
-        files = f"{options.tls_certificate}, {options.tls_key}"
-        raise ConfigError(
-            f"[{section}] tls_certificate, tls_key: {files}: cannot be used ({reason})"
-        ) from problem
+        return None
+    return RenewableContext(section, lambda: server_context(section, options))
 
 
 def warn_without_tls(event: str, options: Options, endpoint: Endpoint) -> None:

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from tiercel.api.listening import check_certificate, listen, warn_without_tls
+from tiercel.api.listening import listen, tls_context, warn_without_tls
 from tiercel.server import log
 from tiercel.server.config import Config, DataOptions, Endpoint
 from tiercel.server.daemon import Daemon
@@ -20,6 +20,7 @@ from tiercel.server.daemon import Daemon
 _FIRST_PAUSE_S: Final = 0.1  # before restarting a data process
 _LONGEST_PAUSE_S: Final = 10.0
 _STOP_S: Final = 2.0
+RELOAD: Final = b"reload\n"  # to a data process, on its stdin
 
 
 class DataEndpoint:
@@ -28,7 +29,8 @@ class DataEndpoint:
         self._options: DataOptions = config.data
         self._watchers: list[asyncio.Task[None]] = []
         self._endpoint = Endpoint(config.data.host, config.data.port)
-        check_certificate("data", config.data)
+        self._tls = tls_context("data", config.data)  # the data processes read it themselves
+        self._processes: set[asyncio.subprocess.Process] = set()
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -41,6 +43,13 @@ class DataEndpoint:
         warn_without_tls("data_without_tls", self._options, self._endpoint)
         directory, loop = daemon.driver.directory, asyncio.get_running_loop()
         self._watchers = [loop.create_task(self._watch(directory)) for _ in range(self._options.processes)]
+
+    def reload(self) -> None:
+        """Have the data processes read the certificate again, if it can be used."""
+        if self._tls is not None and self._tls.renew():
+            for process in self._processes:
+                assert process.stdin is not None
+                process.stdin.write(RELOAD)
 
     async def stop(self) -> None:
         for watcher in self._watchers:
@@ -83,6 +92,7 @@ class DataEndpoint:
             with suppress(ConnectionError):  # it has died already; the watcher restarts it
                 process.stdin.write(json.dumps(settings).encode() + b"\n")
                 await process.stdin.drain()
+            self._processes.add(process)
             return await process.wait()
         except asyncio.CancelledError:
             process.stdin.close()
@@ -93,3 +103,5 @@ class DataEndpoint:
                 process.kill()
                 await process.wait()
             raise
+        finally:
+            self._processes.discard(process)

@@ -1,6 +1,7 @@
 """The data process: `python -m tiercel.data.process`, started by the daemon.
 
-Its stdin delivers one line of JSON, the settings, and is closed when the daemon ends.
+Its stdin delivers one line of JSON, the settings. Each further line asks it to read its certificate again. It
+is closed when the daemon ends.
 """
 
 import asyncio
@@ -16,12 +17,13 @@ from typing import Any, Final
 
 from tiercel.api.authorization import TokenAuthorization
 from tiercel.api.http_server import new_server
-from tiercel.api.listening import connection_limits
+from tiercel.api.listening import connection_limits, tls_context
 from tiercel.api.unix_socket import UnixSocket
 from tiercel.data.app import DataApp
 from tiercel.data.daemon_client import DaemonClient
 from tiercel.server import log, process_tuning
 from tiercel.server.config import DataOptions
+from tiercel.server.tls import RenewableContext
 from tiercel.store import open_reader
 
 _NICE: Final = 1  # the queue manager has priority on a busy computer
@@ -30,23 +32,26 @@ _NICE: Final = 1  # the queue manager has priority on a busy computer
 def main() -> None:
     process_tuning.leave_out_pandas()
     settings: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
-    threading.Thread(target=_end_with_the_daemon, daemon=True).start()
     options = settings["log"]
     log.configure(level=options["level"], format_name=options["format"], file=options["file"])
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs every request
     with suppress(OSError):  # may be forbidden
         os.nice(_NICE)
     process_tuning.collect_garbage_rarely()
-    asyncio.run(_serve(settings))
+    tls = tls_context("data", DataOptions(**settings["options"]))
+    threading.Thread(target=_follow_the_daemon, args=(tls,), daemon=True).start()
+    asyncio.run(_serve(settings, tls))
 
 
-def _end_with_the_daemon() -> None:
-    """Exits immediately: a restarted daemon needs the port."""
-    sys.stdin.buffer.read()
+def _follow_the_daemon(tls: RenewableContext | None) -> None:
+    """At the end of the daemon, exit immediately: a restarted one needs the port."""
+    for _line in sys.stdin.buffer:
+        if tls is not None:
+            tls.renew()
     os._exit(0)
 
 
-async def _serve(settings: dict[str, Any]) -> None:
+async def _serve(settings: dict[str, Any], tls: RenewableContext | None) -> None:
     log.limit_accept_errors(asyncio.get_running_loop())
     options = DataOptions(**settings["options"])
     directory = Path(settings["directory"])
@@ -59,8 +64,7 @@ async def _serve(settings: dict[str, Any]) -> None:
         )
         server = new_server(
             app.app,
-            ssl_certfile=options.tls_certificate or None,
-            ssl_keyfile=options.tls_key or None,
+            tls=tls,
             limits=connection_limits("data", options),
             trusted_proxies=options.trusted_proxies,
         )

@@ -48,6 +48,9 @@ class Face(Protocol):
     async def start(self, daemon: "Daemon") -> None:
         """Start it; an error leaves nothing behind."""
 
+    def reload(self) -> None:
+        """Read the certificates again, without dropping connections."""
+
     async def stop(self) -> None: ...
 
     @property
@@ -295,7 +298,10 @@ class Daemon:
             self._completed(waiter)
 
     def reload(self, config: Config) -> list[str]:
-        """Apply what can change at run time; returns the options that need a restart."""
+        """Apply what can change at run time, and read the certificates again.
+
+        Returns the options that need a restart.
+        """
         old = self.config
         self.config = replace(
             old,
@@ -310,6 +316,9 @@ class Daemon:
         self.network.change_limits(self.config.limits)
         if self.http is not None:
             self.http.limits = self.config.limits
+            self.http.renew_certificates()
+        for face in self.faces:
+            face.reload()
         self.network.resolver.hosts = self.config.hosts
         change = self.call(lambda _: self._change_settings())
         change.add_done_callback(lambda call: call.exception())  # a failure is reported elsewhere

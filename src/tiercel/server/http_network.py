@@ -55,8 +55,7 @@ class HttpNetwork:
         self._options = options
         self._backlog = backlog
         self._resolver = resolver
-        self._server_tls = tls.server_context(options) if options.tls_certificate else None
-        self._client_tls = tls.client_context(options)
+        self._tls = tls.Renewable("srmp", lambda: tls.srmp_contexts(options))
         self._servers: list[asyncio.Server] = []
         self._handshakes: WeakSet[tls.TlsHandshake] = WeakSet()
         self._by_number: dict[int, HttpConnection] = {}
@@ -77,7 +76,7 @@ class HttpNetwork:
         if options.http:
             self.port = await self._listen(options.port, lambda: HttpConnection(self))
             endpoints.append(Endpoint(options.host, self.port))
-        if self._server_tls is not None:
+        if self._tls.current.server is not None:
             self.https_port = await self._listen(options.https_port, self._new_tls_connection)
             endpoints.append(Endpoint(options.host, self.https_port))
         return endpoints
@@ -93,10 +92,15 @@ class HttpNetwork:
         return int(server.sockets[0].getsockname()[1])
 
     def _new_tls_connection(self) -> tls.TlsHandshake:
-        assert self._server_tls is not None
-        handshake = tls.TlsHandshake(HttpConnection(self), self._server_tls, _HANDSHAKE_S)
+        context = self._tls.current.server
+        assert context is not None
+        handshake = tls.TlsHandshake(HttpConnection(self), context, _HANDSHAKE_S)
         self._handshakes.add(handshake)
         return handshake
+
+    def renew_certificates(self) -> None:
+        if self._options.tls_certificate or self._options.ca:
+            self._tls.renew()
 
     def urls(self, host: str) -> tuple[str, str]:
         """Where others reach the listeners, over HTTP and HTTPS: as configured, or `host` and the port."""
@@ -262,14 +266,14 @@ class HttpNetwork:
         connection = HttpConnection(self, action.connection)
         source = source_address(self._options.host, endpoint.host)
         if action.tunnel is not None:
-            await open_tunnel(endpoint, source, action, connection, self._client_tls)
+            await open_tunnel(endpoint, source, action, connection, self._tls.current.client)
             return
         await asyncio.get_running_loop().create_connection(
             lambda: connection,
             endpoint.host,
             endpoint.port,
             local_addr=source,
-            ssl=self._client_tls if action.is_tls else None,
+            ssl=self._tls.current.client if action.is_tls else None,
             server_hostname=action.host if action.is_tls else None,
         )
 

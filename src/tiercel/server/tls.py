@@ -2,47 +2,103 @@
 
 import asyncio
 import ssl
-from typing import Protocol, cast
+from collections.abc import Callable
+from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
+from tiercel.server import log
 from tiercel.server.config import ConfigError, SrmpOptions
 
 
-def server_context(options: SrmpOptions) -> ssl.SSLContext:
-    """For a listener; clients need a certificate if `tls_client_ca` is set. Raises `ConfigError`."""
+class CertificateOptions(Protocol):
+    """A section of the configuration with a certificate."""
+
+    @property
+    def tls_certificate(self) -> str: ...
+
+    @property
+    def tls_key(self) -> str: ...
+
+
+T = TypeVar("T")
+
+
+class Renewable(Generic[T]):
+    """TLS contexts that can be read from their files again; open connections keep what they began with."""
+
+    def __init__(self, section: str, make: Callable[[], T]) -> None:
+        """Raises `ConfigError`."""
+        self._section = section
+        self._make = make
+        self.current = make()
+
+    def renew(self) -> bool:
+        """Read the files again; False if they cannot be used: then everything stays as it is."""
+        try:
+            self.current = self._make()
+        except ConfigError as problem:
+            log.error("reload_failed", reason=problem, kept="the certificates as they were")
+            return False
+        log.info("certificates_reloaded", section=self._section)
+        return True
+
+
+RenewableContext = Renewable[ssl.SSLContext]
+
+
+class Contexts(NamedTuple):
+    """Those of a network that listens and dials."""
+
+    server: ssl.SSLContext | None
+    client: ssl.SSLContext
+
+
+def server_context(section: str, options: CertificateOptions, client_ca: str = "") -> ssl.SSLContext:
+    """For a listener; clients need a certificate if `client_ca` is set. Raises `ConfigError`."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    _load_certificate(context, options)
-    if options.tls_client_ca:
-        _load_authorities(context, "tls_client_ca", options.tls_client_ca)
+    load_certificate(context, section, options)
+    if client_ca:
+        load_authorities(context, section, "tls_client_ca", client_ca)
         context.verify_mode = ssl.CERT_REQUIRED
     return context
 
 
-def client_context(options: SrmpOptions) -> ssl.SSLContext:
+def srmp_contexts(options: SrmpOptions) -> Contexts:
+    """Raises `ConfigError`."""
+    server = server_context("srmp", options, options.tls_client_ca) if options.tls_certificate else None
+    return Contexts(server, _srmp_client_context(options))
+
+
+def _srmp_client_context(options: SrmpOptions) -> ssl.SSLContext:
     """For dialling: the system's authorities, or those in `ca`; our certificate if it is asked for."""
     context = ssl.create_default_context()
     if options.ca:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # no other authorities
-        _load_authorities(context, "ca", options.ca)
+        load_authorities(context, "srmp", "ca", options.ca)
     if options.tls_certificate:
-        _load_certificate(context, options)
+        load_certificate(context, "srmp", options)
     return context
 
 
-def _load_certificate(context: ssl.SSLContext, options: SrmpOptions) -> None:
-    try:
-        context.load_cert_chain(options.tls_certificate, options.tls_key)
+def load_certificate(context: ssl.SSLContext, section: str, options: CertificateOptions) -> None:
+    """Raises `ConfigError`."""
+    try:  # the empty password keeps OpenSSL from asking for one at the terminal
+        context.load_cert_chain(options.tls_certificate, options.tls_key, password="")
     except OSError as problem:
         reason = problem.strerror or str(problem)
         files = f"{options.tls_certificate}, {options.tls_key}"
-        raise ConfigError(f"[srmp] tls_certificate, tls_key: {files}: cannot be used ({reason})") from problem
+        line = f"[{section}] tls_certificate, tls_key: {files}: cannot be used ({reason})"
+        raise ConfigError(line) from problem
 
 
-def _load_authorities(context: ssl.SSLContext, name: str, file: str) -> None:
+def load_authorities(context: ssl.SSLContext, section: str, name: str, file: str) -> None:
+    """Raises `ConfigError`."""
     try:
         context.load_verify_locations(file)
     except OSError as problem:
         reason = problem.strerror or str(problem)
-        line = f"[srmp] {name} = {file!r}: cannot be used ({reason}); it must be a PEM file of certificates"
+        line = (
+            f"[{section}] {name} = {file!r}: cannot be used ({reason}); it must be a PEM file of certificates"
+        )
         raise ConfigError(line) from problem
 
 
