@@ -56,6 +56,7 @@ def seen(connection: http.client.HTTPSConnection, face: str) -> str:
     connection.request("GET", PATHS[face])
     connection.getresponse().read()
     data = connection.sock.getpeercert(binary_form=True)
+    assert data is not None
     return x509.load_der_x509_certificate(data).subject.rfc4514_string().removeprefix("CN=")
 
 
