@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from uuid import UUID
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -47,8 +48,8 @@ class Authority:
         self.file = directory / f"{name}.pem"
         self.file.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
 
-    def issue(self, *hosts: str, name: str = "server", is_expired: bool = False) -> Issued:
-        """A certificate for these names and addresses, in files called `name`."""
+    def issue(self, *hosts: str | UUID, name: str = "server", is_expired: bool = False) -> Issued:
+        """A certificate for these names, addresses and queue managers, in files called `name`."""
         key = ec.generate_private_key(ec.SECP256R1())
         now = datetime.now(UTC)
         start, end = (now - 3 * _DAY, now - 2 * _DAY) if is_expired else (now - _DAY, now + _DAY)
@@ -62,6 +63,7 @@ class Authority:
         )
         issued = Issued(self._directory / f"{name}.crt", self._directory / f"{name}.key")
         issued.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        issued.key.touch(0o600)
         issued.key.write_bytes(
             key.private_bytes(
                 serialization.Encoding.PEM,
@@ -90,7 +92,9 @@ def _named(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _alternative(host: str) -> x509.GeneralName:
+def _alternative(host: str | UUID) -> x509.GeneralName:
+    if isinstance(host, UUID):
+        return x509.UniformResourceIdentifier(host.urn)
     try:
         return x509.IPAddress(ip_address(host))
     except ValueError:

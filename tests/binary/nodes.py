@@ -24,6 +24,7 @@ from uuid import UUID
 
 from engine.harness import ALICE, ALL_ACKNOWLEDGEMENTS, NOW, Box, World
 from tiercel.binary.actions import Action, Dial, Resolve
+from tiercel.binary.certificate import Certificate
 from tiercel.binary.protocol import BinaryProtocol
 from tiercel.binary.settings import Settings
 from tiercel.engine.engine import Engine
@@ -135,6 +136,8 @@ class Line:
 
 class Qm(World):
     """A queue manager with its protocol; see `World` for what one does with it."""
+
+    certificate: Certificate | None = None
 
     def __init__(self, net: Net, name: str, address: str, settings: Settings, **options: Any) -> None:
         self.net = net
@@ -264,33 +267,35 @@ class Qm(World):
         match action:
             case Resolve(host):
                 self.run(lambda: self.protocol.resolved(host, [host]))
-            case Dial(connection, address):
-                self._dial(connection, address)
+            case Dial():
+                self._dial(action)
             case Write(connection, data) if connection in self.lines:
                 self.lines[connection].write(self, data)
             case Close(connection) if connection in self.lines:
                 self.lines.pop(connection).cut(self)
 
-    def _dial(self, connection: int, address: str) -> None:
+    def _dial(self, dial: Dial) -> None:
+        connection, address = dial.connection, dial.address
         place = self.net.places.get(address)
         if place is None or address in self.net.down:
             self._was_refused(connection)
             return
         line = Line((self, place))
         try:
-            place.called(line, self.address)
+            place.called(line, self.address, self.certificate if dial.is_tls else None)
         except Crash:  # it dies with the call
             self._was_refused(connection)
             return
         self.lines[connection] = line
-        self.run(lambda: self.protocol.connected(connection))
+        certificate = place.certificate if dial.is_tls else None
+        self.run(lambda: self.protocol.connected(connection, certificate))
 
     def _was_refused(self, connection: int) -> None:
         status = ConnectionStatus.CONNECTION_REFUSED
         self.run(lambda: self.protocol.connect_failed(connection, status))
 
-    def called(self, line: Line, address: str) -> None:
-        self.lines[self.run(lambda: self.protocol.accepted(address))] = line
+    def called(self, line: Line, address: str, certificate: Certificate | None = None) -> None:
+        self.lines[self.run(lambda: self.protocol.accepted(address, certificate))] = line
 
     def received(self, line: Line, data: bytes) -> None:
         connection = self._number(line)
@@ -314,6 +319,8 @@ class Qm(World):
 
 class Hand:
     """A peer that does nothing by itself but shake hands; it notes everything that comes, and when."""
+
+    certificate: Certificate | None = None  # with one, it connects over TLS
 
     def __init__(self, net: Net, address: str) -> None:
         self.net = net
@@ -367,7 +374,7 @@ class Hand:
         """Connects to a queue manager."""
         self._forget()
         self.line = Line((self, qm))
-        qm.called(self.line, self.address)
+        qm.called(self.line, self.address, self.certificate)
         self._write(EstablishConnection.of(EstablishConnectionHeader(self.guid)).encode())
         self.net.settle()
         self._write(ConnectionParameters.of(ConnectionParametersHeader(500, 20_000)).encode())
@@ -384,7 +391,7 @@ class Hand:
     def is_connected(self) -> bool:
         return self.line is not None and self.line.is_up
 
-    def called(self, line: Line, _address: str) -> None:
+    def called(self, line: Line, _address: str, _certificate: Certificate | None = None) -> None:
         self._forget()
         self.line = line
 

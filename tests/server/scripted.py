@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from tiercel.binary.actions import Action, SessionEvent
+from tiercel.binary.certificate import Certificate
 from tiercel.binary.settings import Settings
 from tiercel.engine.core import Effect
 from tiercel.engine.engine import Engine
@@ -88,15 +89,17 @@ class Scripted:
     def change_settings(self, settings: Settings) -> None:
         self.settings = settings
 
-    def accepted(self, address: str) -> int:
+    def accepted(self, address: str, _certificate: Certificate | None = None) -> int:
         self._numbers += 1
         self._note("accepted", self._numbers, address)
         return self._numbers
 
-    def connected(self, connection: int) -> None:
+    def connected(self, connection: int, _certificate: Certificate | None = None) -> None:
         self._note("connected", connection)
 
-    def connect_failed(self, connection: int, status: ConnectionStatus, error: int = 0) -> None:
+    def connect_failed(
+        self, connection: int, status: ConnectionStatus, error: int = 0, _reason: str = ""
+    ) -> None:
         self._note("connect_failed", connection, status, error)
 
     def received(self, connection: int, data: bytes) -> None:

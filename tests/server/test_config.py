@@ -13,6 +13,7 @@ from tiercel.server.config import Config, ConfigError, Endpoint, load, parse
 
 DOCS = Path(__file__).parents[2] / "docs" / "operating.md"
 GUID = "40d7c85b-be11-4984-a852-4488ea85537c"
+TLS = '[tls]\ntls_certificate = "c"\ntls_key = "k"\ntls_ca = "a"\n'
 
 
 def example() -> str:
@@ -80,6 +81,13 @@ def test_the_protocol_gets_peers_and_routers() -> None:
     assert settings.only_peers
 
 
+def test_a_peer_with_tls() -> None:
+    (peer,) = parse(
+        f'{TLS}[[peers]]\nname = "a"\nguid = "{GUID}"\ntls = "server-a:1812"\nfingerprint = "{"ab" * 32}"\n'
+    ).peers
+    assert (peer.tls, peer.fingerprint) == (("server-a", 1812), ":".join(["AB"] * 32))
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -89,7 +97,10 @@ def test_the_protocol_gets_peers_and_routers() -> None:
         (f"[[peers]]\nguid = '{GUID}'", "name: required"),
         ("[[peers]]\nname = 'a'", "set guid, addresses, or both"),
         ("[[peers]]\nname = 'a'\naddresses = ['a b']", "must be a name or an address"),
-        ("[[peers]]\nname = 'a'\ncolour = 1", "unknown option; valid are addresses, guid, name"),
+        (
+            "[[peers]]\nname = 'a'\ncolour = 1",
+            "unknown option; valid are addresses, fingerprint, guid, name, tls",
+        ),
         ("[[peers]]\nname = 'a'\naddresses = ['x']\n" * 2, r"\[\[peers\]\] name = 'a': is used twice"),
         ("[routing]\nin_routing_servers = ['a b']", "must be a name or an address"),
         ("[limit]", r"\[limit\]: unknown section; valid are access, accounts, api, binary"),
@@ -133,6 +144,18 @@ def test_the_protocol_gets_peers_and_routers() -> None:
         ('[srmp]\nreceipt_token = "never"', "must be required or optional"),
         ('[srmp]\ntrusted_proxies = ["x"]', "must be an address or a network"),
         ('[srmp]\naliases = ["a b"]', "must be a name or an address"),
+        ('[tls]\ntls_certificate = "c"', r"\[tls\] tls_certificate, tls_key, tls_ca: set all, or none"),
+        ('[tls]\nlisten = "0.0.0.0:1812"', r"\[tls\] listen.*needs tls_certificate, tls_key and tls_ca"),
+        (f'{TLS}listen = "0.0.0.0"', "the port is missing; write HOST:PORT"),
+        (f'{TLS}listen = "a b:1"', "write HOST:PORT"),
+        ('[[peers]]\nname = "a"\naddresses = ["b"]\ntls = "b:1812"', "a: tls needs guid"),
+        (
+            f'[[peers]]\nname = "a"\nguid = "{GUID}"\ntls = "b:1812"',
+            "needs tls_certificate, tls_key and tls_ca",
+        ),
+        (f'[[peers]]\nname = "a"\nguid = "{GUID}"\ntls = "b"', "the port is missing"),
+        (f'[[peers]]\nname = "a"\nguid = "{GUID}"\nfingerprint = "{"AB" * 32}"', "fingerprint needs tls"),
+        (f'[[peers]]\nname = "a"\nguid = "{GUID}"\nfingerprint = "AB"', "must be the SHA-256 of a cert"),
         ('[accounts]\nfile = ""', "must be the name of a file or directory"),
         ('[security]\ntrust = ""', "must be the name of a file or directory"),
         ('[security]\nunknown_certificates = "no"', "must be auto or accept or refuse"),

@@ -1,6 +1,6 @@
 """The simulator is put to the test: bugs are planted, and each must be found within a thousand seeds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -124,9 +124,15 @@ def received_means_delivered(patch: pytest.MonkeyPatch) -> Parts:
     final_acked = Outgoing.final_acked
 
     def cheer(
-        self: Outgoing, ack: FinalAckBody, _reason: int, speaker: UUID | None, _sent_time: int = 0
+        self: Outgoing,
+        ack: FinalAckBody,
+        _reason: int,
+        speaker: UUID | None,
+        _sent_time: int = 0,
+        *,
+        only_by_itself: Collection[UUID] = (),
     ) -> Doubt | None:
-        return final_acked(self, ack, MessageClass.ACK_RECEIVE, speaker)
+        return final_acked(self, ack, MessageClass.ACK_RECEIVE, speaker, only_by_itself=only_by_itself)
 
     patch.setattr(Outgoing, "final_acked", cheer)
     return Parts()

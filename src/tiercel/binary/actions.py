@@ -20,6 +20,7 @@ class Dial:
     connection: int
     address: str
     port: int
+    is_tls: bool = False
 
 
 @dataclass(frozen=True, slots=True)

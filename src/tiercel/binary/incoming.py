@@ -8,7 +8,7 @@ The session counts a message whatever became of it, so that the peer stops sendi
 could not be stored for lack of space ends the session, before it is acknowledged.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from uuid import UUID
 
 from tiercel.binary.actions import SessionEvent
@@ -123,7 +123,7 @@ class Incoming:
             if isinstance(message.destination_queue, DirectQueueFormatName):
                 session.saw_direct_name = True
                 break
-        arrivals, problem = self._engine.arrivals.arrive(messages, _source(session))
+        arrivals, problem = self._engine.arrivals.arrive(messages, self._source(session))
         for packet, message, arrival in zip(run, messages, arrivals, strict=False):
             if arrival.is_taken:
                 self._trace(message)
@@ -140,7 +140,7 @@ class Incoming:
         """Receiving an OrderAck Packet: [MS-MQQB] 3.1.5.6."""
         number, outgoing = packet.body.tx_sequence_number, self._engine.outgoing
         sequence = encode_tx_sequence_id(packet.body.tx_sequence_id)
-        doubt = outgoing.doubt_order_ack(sequence, number, _speaker(session, packet.message))
+        doubt = outgoing.doubt_order_ack(sequence, number, self._speaker(session, packet.message))
         queue = outgoing.queue_of(sequence)
         if doubt is not None or queue is None:
             self._disbelieve(session, doubt or Doubt.STALE, "OrderAck")
@@ -157,9 +157,14 @@ class Incoming:
         """Receiving a FinalAck Packet: [MS-MQQB] 3.1.5.7."""
         is_positive = packet.message_class == MessageClass.ACK_RECEIVE
         # A router may refuse a message in its own name, or pass on the refusal of another router (MQQB-190).
-        speaker = None if session.is_router and not is_positive else _speaker(session, packet.message)
-        sent_time = packet.message.sent_time
-        doubt = self._engine.outgoing.final_acked(packet.body, packet.message_class, speaker, sent_time)
+        speaker = None if session.is_router and not is_positive else self._speaker(session, packet.message)
+        doubt = self._engine.outgoing.final_acked(
+            packet.body,
+            packet.message_class,
+            speaker,
+            packet.message.sent_time,
+            only_by_itself=self._only_by_themselves(session),
+        )
         if doubt is not None:
             self._disbelieve(session, doubt, "FinalAck")
 
@@ -217,8 +222,8 @@ class Incoming:
         reason = self._try_to_pass_on(packet)
         if reason is None or not packet.is_transactional:
             return
-        sender, source = packet.source_queue_manager, _source(session)
-        if sender != source.queue_manager and not source.is_router:
+        sender, source = packet.source_queue_manager, self._source(session)
+        if not source.may_speak_for(sender):
             return
         if self._engine.arrivals.meet(packet, source, is_refused=True):
             self._engine.final_acks.rejected(packet, reason, source.address_of(sender))
@@ -269,7 +274,7 @@ class Incoming:
         if sender == engine.queue_manager.identifier:
             return  # a peer claims to be us: nothing to acknowledge
         is_from_peer = session.remote_guid == sender
-        if is_from_peer and stream.answers_to != session.address:
+        if is_from_peer and stream.answers_to != session.address and session.certificate is None:
             return  # anybody can claim to be the sender, and must not learn the id of its sequence
         packet = build_order_ack(
             engine.numbering.new_message_id(),
@@ -287,11 +292,23 @@ class Incoming:
         else:  # received through a router: sent back to its source (MQQB T16)
             engine.sending.post(packet, PrivateFormatName(sender, ORDER_QUEUE_NUMBER))
 
+    # The peer.
 
-def _source(session: Session) -> Source:
-    return Source(session.remote_guid, session.address, session.saw_direct_name, is_router=session.is_router)
+    def _source(self, session: Session) -> Source:
+        return Source(
+            session.remote_guid,
+            session.address,
+            session.saw_direct_name,
+            is_router=session.is_router,
+            only_by_themselves=self._only_by_themselves(session),
+        )
 
+    def _speaker(self, session: Session, message: UserMessage) -> UUID:
+        """The queue manager that an acknowledgement comes from: a router passes on those of others."""
+        sender = message.source_queue_manager
+        is_passed_on = session.is_router and sender not in self._only_by_themselves(session)
+        return sender if is_passed_on else session.remote_guid
 
-def _speaker(session: Session, message: UserMessage) -> UUID:
-    """The queue manager that an acknowledgement comes from: a router passes on those of others."""
-    return message.source_queue_manager if session.is_router else session.remote_guid
+    def _only_by_themselves(self, session: Session) -> Collection[UUID]:
+        """The queue managers that a router cannot speak for: they use TLS, and the router does not."""
+        return self._context.peers.tls_guids if session.certificate is None else ()

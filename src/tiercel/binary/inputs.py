@@ -5,18 +5,21 @@ The counterpart of `actions`: connections are identified by the numbers from `ac
 
 from typing import Protocol
 
+from tiercel.binary.certificate import Certificate
 from tiercel.model.codes import ConnectionStatus
 
 
 class Inputs(Protocol):
-    def accepted(self, address: str) -> int:
-        """A peer connected; returns the number of the connection."""
+    def accepted(self, address: str, certificate: Certificate | None = None) -> int:
+        """A peer connected, with a certificate if over TLS; returns the number of the connection."""
 
-    def connected(self, connection: int) -> None:
+    def connected(self, connection: int, certificate: Certificate | None = None) -> None:
         """A `Dial` succeeded."""
 
-    def connect_failed(self, connection: int, status: ConnectionStatus, error: int = 0) -> None:
-        """A `Dial` failed."""
+    def connect_failed(
+        self, connection: int, status: ConnectionStatus, error: int = 0, reason: str = ""
+    ) -> None:
+        """A `Dial` failed; `reason` for people, if the status does not say it."""
 
     def received(self, connection: int, data: bytes) -> None: ...
 

@@ -13,6 +13,7 @@ from tiercel.binary.context import Context
 from tiercel.binary.lookups import Lookups
 from tiercel.binary.pinging import Pinging
 from tiercel.binary.session import Session
+from tiercel.binary.settings import Peer
 from tiercel.binary.transitions import Event, State, after
 from tiercel.engine.carriers import CarrierQueues, is_held
 from tiercel.engine.queue_state import QueueState
@@ -59,6 +60,7 @@ class NextHop:
         self.connection: int | None = None  # of the current attempt
         self.state: State | None = None  # None when not connecting
         self.address = ""
+        self.tls: Peer | None = None  # the peer that is dialled over TLS
         self._context = context
         self._carried = carried
         self._new_connection = new_connection
@@ -79,6 +81,13 @@ class NextHop:
     @property
     def answers_to(self) -> str:
         return self.key.address if isinstance(self.key, AcknowledgementsTo) else ""
+
+    @property
+    def expected_guid(self) -> UUID | None:
+        """The queue manager that has to answer; None for any."""
+        if self.tls is not None:
+            return self.tls.guid
+        return self.guid if self.is_final else None
 
     @property
     def is_lost(self) -> bool:
@@ -124,8 +133,19 @@ class NextHop:
             return
         self.host = hosts[self._host_index % len(hosts)]
         self._host_index += 1
+        peers = self._context.peers
+        self.tls = self._welcome(peers.tls_peer(self.guid if self.is_final else None, self.host))
+        self._look_up()
+
+    def _welcome(self, peer: Peer | None) -> Peer | None:
+        """Whether the peer may answer: under a name of one queue manager another must not be reached."""
+        is_other = peer is not None and self.is_final and self.guid not in {None, peer.guid}
+        return None if is_other else peer
+
+    def _look_up(self) -> None:
+        host = self.host if self.tls is None or self.tls.tls is None else self.tls.tls[0]
         for_acknowledgements = all(queue.is_for_acknowledgements for queue in self._sending())
-        self._lookups.ask(self.host, self._resolved, for_acknowledgements=for_acknowledgements)
+        self._lookups.ask(host, self._resolved, for_acknowledgements=for_acknowledgements)
 
     def _resolved(self, addresses: list[str]) -> None:
         if self.state is not State.RESOLVING:  # stopped, or connected by the peer, meanwhile
@@ -134,11 +154,16 @@ class NextHop:
             self._set_state(OutgoingQueueState.NEED_VALIDATION)
             self._failed(ConnectionStatus.DNS_FAILURE)
             return
+        if self.tls is None:  # by its address, the host may be a peer that is only reached over TLS
+            self.tls = self._welcome(self._context.peers.tls_peer_at(addresses))
+            if self.tls is not None:
+                self._look_up()
+                return
         self._addresses = list(addresses)
         for queue in self._outgoing():
             queue.next_hops = [_next_hop(address) for address in addresses]
         self.address = self._addresses.pop(0)
-        self.is_pinged = self._context.settings.ping and not self._is_retry
+        self.is_pinged = self._context.settings.ping and not self._is_retry and self.tls is None
         if self.is_pinged:
             self.state = after(self.state, Event.PING_WANTED)
             self._pinging.ask(self.address, self._pinged)
@@ -158,12 +183,13 @@ class NextHop:
 
     def _dial(self) -> None:
         self.connection = self._new_connection(self)
-        self._context.do(Dial(self.connection, self.address, self._context.settings.port))
+        port = self._context.settings.port if self.tls is None or self.tls.tls is None else self.tls.tls[1]
+        self._context.do(Dial(self.connection, self.address, port, is_tls=self.tls is not None))
 
-    def connect_failed(self, status: ConnectionStatus, error: int) -> None:
+    def connect_failed(self, status: ConnectionStatus, error: int, reason: str = "") -> None:
         self.connection = None
         if self.state is State.CONNECTING:
-            self._failed(status, error)
+            self._failed(status, error, reason)
 
     def connected(self, session: Session) -> None:
         self.connection = None
@@ -171,10 +197,11 @@ class NextHop:
         session.next_hops[self] = None
         self.state = State.WAITING_ECR
 
-    def _failed(self, status: ConnectionStatus, error: int = 0) -> None:
+    def _failed(self, status: ConnectionStatus, error: int = 0, reason: str = "") -> None:
         assert self.state is not None
         self.state = after(self.state, Event.FAILED)
         self.note(status, error)
+        self._explain(reason)
         self._retry_later()
 
     def _retry_later(self) -> None:
@@ -229,6 +256,7 @@ class NextHop:
         for queue in self._outgoing():
             queue.next_hops = [_next_hop(session.address)]
         self._set_state(OutgoingQueueState.CONNECTED)
+        self._explain("")
         self.ready = dict.fromkeys(queue for queue in self._sending() if queue.count)
 
     def closed(self, session: Session) -> None:
@@ -239,6 +267,7 @@ class NextHop:
         self._set_state(OutgoingQueueState.DISCONNECTED)
         if not was_open:
             self.note(session.failure, session.error)
+            self._explain(session.failure_reason)
         self._retry_later()
 
     def stop(self) -> None:
@@ -267,6 +296,11 @@ class NextHop:
     def note(self, status: ConnectionStatus, error: int = 0) -> None:
         for queue in self._outgoing():
             self._carried.note(queue, status, error, self.address)
+
+    def _explain(self, reason: str) -> None:
+        """Tell people why the last attempt failed, if the connection history does not say it."""
+        for queue in self._outgoing():
+            queue.reason = reason
 
     def next_ready(self) -> QueueState:
         """Remove and return the queue whose turn it is; the caller puts it back if it has more to send."""

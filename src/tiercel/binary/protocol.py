@@ -10,6 +10,7 @@ from itertools import count
 from uuid import UUID
 
 from tiercel.binary.actions import Action, SessionEvent
+from tiercel.binary.certificate import Certificate
 from tiercel.binary.context import Context
 from tiercel.binary.flight import Entry
 from tiercel.binary.incoming import Incoming
@@ -130,6 +131,11 @@ class BinaryProtocol(CarrierMachine[Action]):
     def change_settings(self, settings: Settings) -> None:
         self._context.settings = settings
         self._context.peers.change(settings)
+        for session in self.sessions:
+            if session.is_open and (
+                reason := self.peers.proof_violation(session.remote_guid, session.certificate)
+            ):
+                session.close(reason)
         self.look_up_peers()
 
     def look_up_peers(self) -> None:
@@ -140,17 +146,19 @@ class BinaryProtocol(CarrierMachine[Action]):
         if names:
             self._context.timers.set(self.look_up_peers, self._context.after_ms(_LOOK_UP_MS))
 
-    def accepted(self, address: str) -> int:
+    def accepted(self, address: str, certificate: Certificate | None = None) -> int:
         """Handling an Incoming Transport Connection: [MS-MQQB] 3.1.5.10.
 
         A peer connected to us; returns the number of the connection.
         """
         connection = next(self._numbers)
-        self._sessions[connection] = Session(self._context, self, connection, address)
+        self._sessions[connection] = Session(
+            self._context, self, connection, address, certificate=certificate
+        )
         self._context.do(SessionEvent(connection, "accepted", address))
         return connection
 
-    def connected(self, connection: int) -> None:
+    def connected(self, connection: int, certificate: Certificate | None = None) -> None:
         """A `Dial` has succeeded."""
         next_hop = self._dialled.pop(connection, None)
         if next_hop is None or next_hop.state is not State.CONNECTING:  # the peer connected to us first
@@ -161,21 +169,24 @@ class BinaryProtocol(CarrierMachine[Action]):
             self,
             connection,
             next_hop.address,
-            expected_guid=next_hop.guid if next_hop.is_final else None,
+            expected_guid=next_hop.expected_guid,
             is_direct=next_hop.guid is None,
             is_pinged=next_hop.is_pinged,
             is_initiator=True,
             is_for_applications=next_hop.serves_applications,
             host=next_hop.host,
             is_to_router=not next_hop.is_final,
+            certificate=certificate,
         )
         next_hop.connected(session)
         session.establish()
 
-    def connect_failed(self, connection: int, status: ConnectionStatus, error: int = 0) -> None:
+    def connect_failed(
+        self, connection: int, status: ConnectionStatus, error: int = 0, reason: str = ""
+    ) -> None:
         next_hop = self._dialled.pop(connection, None)
         if next_hop is not None:
-            next_hop.connect_failed(status, error)
+            next_hop.connect_failed(status, error, reason)
 
     def received(self, connection: int, data: bytes) -> None:
         session = self._sessions.get(connection)
@@ -193,7 +204,12 @@ class BinaryProtocol(CarrierMachine[Action]):
             self.connect_failed(connection, ConnectionStatus.SOCKET_CONNECT_FAILURE, error)
         session = self._sessions.get(connection)
         if session is not None:
-            if error and session.failure is ConnectionStatus.UNKNOWN_FAILURE:
+            if session.certificate is not None and session.state is State.WAITING_ECR:
+                # A server checks our certificate after our side of the handshake is complete.
+                session.fail_proof(
+                    f"{session.host} ended the connection after the TLS handshake: its log says why"
+                )
+            elif error and session.failure is ConnectionStatus.UNKNOWN_FAILURE:
                 session.failure, session.error = ConnectionStatus.SOCKET_SEND_FAILURE, error
             session.close("the peer closed the connection")
 
@@ -354,7 +370,8 @@ class BinaryProtocol(CarrierMachine[Action]):
         can claim to be it and be seen, so messages of applications rather go through the routing servers.
         """
         settings, peers = self._context.settings, self._context.peers
-        hosts = list(settings.machines.get(guid, ()))
+        tls = peers.tls_peer(guid)
+        hosts = list(settings.machines.get(guid, ())) if tls is None or tls.tls is None else [tls.tls[0]]
         address = self._address_of(next_hop, guid)
         if not hosts and address is not None and not peers.pin_violation(guid, address):
             is_trusted = next_hop.is_for_acknowledgements or peers.is_pinned(guid)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Never, Protocol
 from uuid import UUID
 
 from tiercel.binary.actions import SessionEvent
+from tiercel.binary.certificate import Certificate
 from tiercel.binary.context import Context
 from tiercel.binary.flight import Entry, Flight
 from tiercel.binary.receipts import Receipts
@@ -92,6 +93,7 @@ class Session:
         is_for_applications: bool = False,
         host: str = "",
         is_to_router: bool = False,
+        certificate: Certificate | None = None,
     ) -> None:
         self.connection = connection
         self.address = address  # RemoteQMAddress; for an accepted session, the source address (MQQB T23)
@@ -100,6 +102,7 @@ class Session:
         self.is_for_applications = is_for_applications  # dialled for messages of applications
         self.saw_direct_name = False  # DirectFormatSession
         self.host = host  # the name or address that we dialled
+        self.certificate = certificate  # of the peer, over TLS
         self.has_other_address = False  # acknowledges messages that were sent to another address
         self.disbelieved = 0  # acknowledgements that were not believed
         self.next_hops: dict[NextHop, None] = {}  # those that use this session
@@ -111,6 +114,7 @@ class Session:
         self.peer_window = context.settings.window_size
         self.failure = ConnectionStatus.UNKNOWN_FAILURE
         self.error = 0  # HRESULT
+        self.failure_reason = ""  # for people, if `failure` does not say it
         self.is_active = False  # SessionActive: messages were sent or received
         self._context = context
         self._owner = owner
@@ -148,8 +152,8 @@ class Session:
 
     @property
     def is_pinned(self) -> bool:
-        """Whether the GUID of the peer is pinned to its address."""
-        return self._context.peers.is_pinned(self.remote_guid)
+        """Whether the GUID of the peer is proved by TLS, or pinned to its address."""
+        return self.certificate is not None or self._context.peers.is_pinned(self.remote_guid)
 
     @property
     def room(self) -> int:
@@ -220,7 +224,7 @@ class Session:
         """Empty if the session is welcome."""
         if not is_for_us:
             return "it is meant for another queue manager"
-        if reason := self._context.peers.refusal(self.remote_guid, self.address):
+        if reason := self._context.peers.refusal(self.remote_guid, self.address, self.certificate):
             return reason
         return "too many sessions" if self._owner.is_full(self) else ""
 
@@ -234,7 +238,10 @@ class Session:
             raise ProtocolError(f"the answer is for {header.client_guid}, not for us")
         if self.remote_guid not in {NULL_GUID, header.server_guid}:
             raise ProtocolError(f"{header.server_guid} answers, not {self.remote_guid}")
-        if reason := context.peers.pin_violation(header.server_guid, self.address, self.host):
+        self._check_proof(header.server_guid)
+        if reason := context.peers.pin_violation(
+            header.server_guid, self.address, self.host, self.certificate
+        ):
             raise ProtocolError(reason)
         self.remote_guid = header.server_guid  # learned here if it was not known (MQQB T14)
         elapsed = (context.milliseconds - header.time_stamp) & 0xFFFF_FFFF
@@ -243,6 +250,16 @@ class Session:
         )
         self._write_parameters()
         self._owner.established(self, ConnectionStatus.ESTABLISH_PACKET_RECEIVED)
+
+    def _check_proof(self, guid: UUID) -> None:
+        """End a session whose peer does not prove its GUID over TLS; messages wait, and tell why."""
+        if reason := self._context.peers.proof_violation(guid, self.certificate):
+            self.fail_proof(f"{self.host or self.address}: {reason}")
+            raise ProtocolError(reason)
+
+    def fail_proof(self, reason: str) -> None:
+        self.failure = ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE
+        self.failure_reason = reason
 
     def _end_if_refused(self, packet: EstablishConnection | ConnectionParameters) -> None:
         """Both packets of the set-up may carry a refusal (MQQB-016)."""

@@ -12,12 +12,18 @@ RESEND_TABLE_S = (30, 30, 30, 300, 300, 300, 1800, 1800, 1800, 21600)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """What is known about another queue manager; with a GUID and addresses, the GUID is pinned to them."""
+    """What is known about another queue manager.
+
+    With a GUID and addresses, the GUID is pinned to them. With `tls`, it must prove its GUID by a
+    certificate, whatever its address is; the addresses are then the names by which we send to it.
+    """
 
     name: str = ""
     guid: UUID | None = None
     addresses: tuple[str, ...] = ()  # names, addresses or networks
     signers: tuple[str, ...] = ()  # whose certificates sign its messages over HTTP, by name
+    tls: tuple[str, int] | None = None  # host and port; both sides must use TLS
+    fingerprint: str = ""  # of its certificate; otherwise the certificate has to name the GUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ How far a stream has come is a fact of the engine, an `IncomingStream`. Each tra
 in its own words, which here are order acknowledgements.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import Enum
 from typing import NamedTuple
 from uuid import UUID
@@ -45,10 +45,16 @@ class Source(NamedTuple):
     address: str
     is_direct: bool  # it reaches us by direct names, so that acknowledgements take that form
     is_router: bool = False  # it may pass on the messages of other queue managers
+    only_by_themselves: Collection[UUID] = ()  # but not of these
 
     def address_of(self, sender: UUID) -> str:
         """Where the sender of a message is; empty if it came through others."""
         return self.address if self.queue_manager == sender else ""
+
+    def may_speak_for(self, sender: UUID) -> bool:
+        if self.queue_manager == sender:
+            return True
+        return self.is_router and sender not in self.only_by_themselves
 
 
 class Arrival(NamedTuple):
@@ -145,7 +151,7 @@ class Arrivals:
 
     def _take_in_order(self, packet: UserMessage, queue: QueueState | None, source: Source) -> Arrival:
         """Transactional Message Processing ([MS-MQQB] 3.1.5.8.6)."""
-        if packet.source_queue_manager != source.queue_manager and not source.is_router:
+        if not source.may_speak_for(packet.source_queue_manager):
             return _FOREIGN
         self._quotas.check_room(ROOM_FOR_AN_ANSWER)
         sequence, number = packet.sequence

@@ -16,7 +16,7 @@ Transactional messages of this queue manager form one stream per outgoing queue.
 the commit that makes it durable, and keeps it over every reconnect and restart (MQQB T02).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 from uuid import UUID
 
@@ -366,11 +366,18 @@ class Outgoing:
         self._count_unread(queue, 1)
 
     def final_acked(
-        self, ack: FinalAckBody, code: int, speaker: UUID | None, sent_time: int = 0
+        self,
+        ack: FinalAckBody,
+        code: int,
+        speaker: UUID | None,
+        sent_time: int = 0,
+        *,
+        only_by_itself: Collection[UUID] = (),
     ) -> Doubt | None:
         """Receiving a FinalAck Packet ([MS-MQQB] 3.1.5.7); returns why it is not believed (MQQB-149).
 
-        `speaker` is the queue manager that it comes from, None for a router that may speak for anyone.
+        `speaker` is the queue manager that it comes from, None for a router that may speak for anyone, except
+        for the queue managers in `only_by_itself`.
         `sent_time` is when the queue manager of the destination says that it was sent.
         """
         note = self._deadlines.ahead_note(sent_time)
@@ -381,7 +388,7 @@ class Outgoing:
         if place is None or queue is None or record is None:
             if not self._ids.was_given(sequence):
                 return Doubt.UNKNOWN_MESSAGE
-            self._refused_after_all(sequence, ack, code, speaker, note)
+            self._refused_after_all(sequence, ack, code, speaker, note, only_by_itself)
             return Doubt.STALE
         packet = UserMessage(record.packet)
         if packet.sequence != (sequence, ack.tx_sequence_number):
@@ -394,7 +401,7 @@ class Outgoing:
             return Doubt.NOT_SENT
         receiver = stream.receiver if place.receiver == NULL_GUID else place.receiver
         # It is null for a message that a store of format 1 has kept; the rest is evidence enough.
-        if speaker not in {None, receiver} and receiver not in {NULL_GUID, UNIDENTIFIED}:
+        if not _may_speak(speaker, receiver, only_by_itself) and receiver not in {NULL_GUID, UNIDENTIFIED}:
             return Doubt.OTHER_QUEUE_MANAGER
         self._delivery.detach(queue, place.lookup_id, record, packet)
         self._index.left(packet)
@@ -404,7 +411,13 @@ class Outgoing:
         return None
 
     def _refused_after_all(
-        self, sequence: int, ack: FinalAckBody, code: int, speaker: UUID | None, note: str
+        self,
+        sequence: int,
+        ack: FinalAckBody,
+        code: int,
+        speaker: UUID | None,
+        note: str,
+        only_by_itself: Collection[UUID],
     ) -> None:
         """A message that was complete with its OrderAck has no copy here; its end leaves a line."""
         queue = self.queue_of(sequence)
@@ -412,7 +425,7 @@ class Outgoing:
             return
         if queue is not None and not (
             self._streams[queue].has_sent(sequence, ack.tx_sequence_number)
-            and speaker in {None, self._streams[queue].receiver}
+            and _may_speak(speaker, self._streams[queue].receiver, only_by_itself)
         ):
             return
         message = MessageId(self._identifier, ack.message_id)
@@ -423,6 +436,10 @@ class Outgoing:
         if stream is not None:
             stream.unread = max(stream.unread + change, 0)
             self._save(queue, stream)
+
+
+def _may_speak(speaker: UUID | None, receiver: UUID, only_by_itself: Collection[UUID]) -> bool:
+    return speaker == receiver or (speaker is None and receiver not in only_by_itself)
 
 
 def _is_http(queue: QueueState) -> bool:

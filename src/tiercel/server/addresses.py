@@ -18,6 +18,8 @@ _MAX_INTERFACES: Final = 4096
 def own_names(config: Config) -> tuple[str, ...]:
     """The configured names and the listening addresses; every local address if one is a wildcard."""
     hosts = [config.listen.host, *([config.srmp.host] if config.srmp.enabled else [])]
+    if config.tls.endpoint is not None:
+        hosts.append(config.tls.endpoint.host)
     names = [*config.node.names, *hosts]
     if any(map(_is_wildcard, hosts)):
         names += ["127.0.0.1", "::1", *_ipv4(), *_ipv6()]

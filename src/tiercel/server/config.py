@@ -4,6 +4,7 @@ The sections are data classes; their fields are the options, with types and defa
 `ConfigError`, whose text is one line.
 """
 
+import hashlib
 import ipaddress
 import re
 import tomllib
@@ -35,6 +36,7 @@ from tiercel.store import DEFAULT_MAX_BYTES, MAX_MAX_BYTES, MIN_MAX_BYTES
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 1801
 
+_NO_PORT: Final = -1
 _HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 24 * _HOUR_MS
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,253}[A-Za-z0-9_])?")
@@ -58,20 +60,21 @@ class Endpoint:
     @classmethod
     def parse(cls, text: str, default_port: int = 0) -> Self:
         """`host`, `host:port`, `address`, `[address]:port`; raises `ValueError`."""
-        host, port = text, str(default_port)
+        host: str = text
+        port: str | None = None
         if text.startswith("["):
             host, bracket, rest = text[1:].partition("]")
             if not bracket or (rest and not rest.startswith(":")):
                 raise ValueError("a closing bracket and a port are missing")
             ipaddress.IPv6Address(host)
-            port = rest[1:] or port
+            port = rest[1:] or None
         elif text.count(":") == 1:
             host, _, port = text.partition(":")
-        if not (port.isascii() and port.isdigit() and int(port) <= 65535):
+        if port is not None and not (port.isascii() and port.isdigit() and int(port) <= 65535):
             raise ValueError(f"{port!r} is not a valid port")
         if not _is_address(host) and not _HOST_NAME.fullmatch(host):
             raise ValueError(f"{host!r} is neither a name nor an address")
-        return cls(host, int(port))
+        return cls(host, default_port if port is None else int(port))
 
 
 def _is_address(text: str) -> bool:
@@ -95,6 +98,21 @@ class ListenOptions:
     host: str = DEFAULT_HOST
     port: int = DEFAULT_PORT
     backlog: int = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsOptions:
+    """TLS between queue managers."""
+
+    listen: str = ""
+    tls_certificate: str = ""
+    tls_key: str = ""
+    tls_ca: str = ""
+
+    @property
+    def endpoint(self) -> Endpoint | None:
+        """Where to listen; None if only connections of our own use TLS."""
+        return Endpoint.parse(self.listen) if self.listen else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,6 +305,7 @@ class LogOptions:
 class Config:
     node: NodeOptions = field(default_factory=NodeOptions)
     listen: ListenOptions = field(default_factory=ListenOptions)
+    tls: TlsOptions = field(default_factory=TlsOptions)
     limits: LimitOptions = field(default_factory=LimitOptions)
     binary: Settings = field(default_factory=Settings)
     hosts: Mapping[str, Endpoint] = field(default_factory=dict)  # by lower-case name
@@ -445,6 +464,7 @@ def _check_together(config: Config) -> None:
     _check_face("data", config.data)
     _check_face("api", config.api)
     _check_srmp(config.srmp)
+    _check_tls(config)
     if config.binary.retry_max_ms < config.binary.retry_ms:
         raise _wrong("binary", "retry_max_ms", config.binary.retry_max_ms, "must be at least retry_ms")
 
@@ -466,7 +486,23 @@ def _check_srmp(srmp: SrmpOptions) -> None:
         if url and not _is_url_of_a_host(url, scheme):
             raise _wrong("srmp", name, url, f"must be {scheme}HOST or {scheme}HOST:PORT, without a path")
     if srmp.proxy:
-        _check_proxy(srmp.proxy)
+        endpoint = _check_endpoint("srmp", "proxy", srmp.proxy)
+        if not endpoint.port:
+            raise _wrong("srmp", "proxy", srmp.proxy, "the port is missing; write HOST:PORT")
+
+
+def _check_tls(config: Config) -> None:
+    files = (config.tls.tls_certificate, config.tls.tls_key, config.tls.tls_ca)
+    if any(files) and not all(files):
+        raise ConfigError("[tls] tls_certificate, tls_key, tls_ca: set all, or none")
+    if config.tls.listen:
+        _check_endpoint("tls", "listen", config.tls.listen)
+        if not all(files):
+            raise _wrong("tls", "listen", config.tls.listen, "needs tls_certificate, tls_key and tls_ca")
+    for peer in config.peers:
+        if peer.tls is not None and not all(files):
+            problem = "needs tls_certificate, tls_key and tls_ca in [tls]"
+            raise ConfigError(f"[[peers]] {peer.name}: tls {problem}")
 
 
 def _is_url_of_a_host(url: str, scheme: str) -> bool:
@@ -477,13 +513,14 @@ def _is_url_of_a_host(url: str, scheme: str) -> bool:
     return url.startswith(scheme) and not set("/?#") & set(url.removeprefix(scheme).removesuffix("/"))
 
 
-def _check_proxy(proxy: str) -> None:
+def _check_endpoint(section: str, name: str, text: str) -> Endpoint:
     try:
-        endpoint = Endpoint.parse(proxy)
+        endpoint = Endpoint.parse(text, _NO_PORT)
     except ValueError as problem:
-        raise _wrong("srmp", "proxy", proxy, f"{problem}; write HOST:PORT") from problem
-    if not endpoint.port:
-        raise _wrong("srmp", "proxy", proxy, "the port is missing; write HOST:PORT")
+        raise _wrong(section, name, text, f"{problem}; write HOST:PORT") from problem
+    if endpoint.port == _NO_PORT:
+        raise _wrong(section, name, text, "the port is missing; write HOST:PORT")
+    return endpoint
 
 
 def is_loopback(host: str) -> bool:
@@ -566,6 +603,9 @@ _PATHS: Final = frozenset(
         "accounts.file",
         "accounts.keytab",
         "security.trust",
+        "tls.tls_certificate",
+        "tls.tls_key",
+        "tls.tls_ca",
         "srmp.tls_certificate",
         "srmp.tls_key",
         "srmp.tls_client_ca",
@@ -636,6 +676,10 @@ def _peers(tables: list[Any]) -> tuple[Peer, ...]:
             raise ConfigError(f"[[peers]] {values['name']}: set guid, addresses, or both")
         if values.get("signers") and "guid" not in values:
             raise ConfigError(f"[[peers]] {values['name']}: signers needs guid")
+        if "tls" in values and "guid" not in values:
+            raise ConfigError(f"[[peers]] {values['name']}: tls needs guid, which the certificate proves")
+        if "fingerprint" in values and "tls" not in values:
+            raise ConfigError(f"[[peers]] {values['name']}: fingerprint needs tls")
         peers.append(Peer(**values))
     for name in ("name", "guid"):
         used = [getattr(peer, name) for peer in peers if getattr(peer, name)]
@@ -649,6 +693,11 @@ def _peer_option(name: str, value: Any) -> Any:
     hints = get_type_hints(Peer)
     if name not in hints:
         raise ConfigError(f"[[peers]] {name}: unknown option; valid are {_listed(hints)}")
+    if name == "tls":
+        endpoint = _check_endpoint("[peers]", name, _checked("[peers]", name, value, str))
+        return endpoint.host, endpoint.port
+    if name == "fingerprint":
+        return _fingerprint(_checked("[peers]", name, value, str))
     if name != "guid":
         checked = _checked("[peers]", name, value, hints[name])
         for address in checked if name == "addresses" else ():
@@ -659,6 +708,17 @@ def _peer_option(name: str, value: Any) -> Any:
         return UUID(_checked("[peers]", name, value, str))
     except ValueError as problem:
         raise _wrong("[peers]", name, value, "must be the GUID of a queue manager") from problem
+
+
+def _fingerprint(text: str) -> str:
+    """In the form that OpenSSL prints."""
+    try:
+        digest = bytes.fromhex(text.replace(":", ""))
+    except ValueError:
+        digest = b""
+    if len(digest) != hashlib.sha256().digest_size:
+        raise _wrong("[peers]", "fingerprint", text, "must be the SHA-256 of a certificate, in hexadecimal")
+    return digest.hex(":").upper()
 
 
 def _is_network(text: str) -> bool:
@@ -682,6 +742,7 @@ _LISTS: Final = frozenset({"peers"})
 _SECTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "node": _options("node", NodeOptions),
     "listen": _options("listen", ListenOptions),
+    "tls": _options("tls", TlsOptions),
     "limits": _options("limits", LimitOptions),
     "binary": _options("binary", Settings),
     "hosts": _hosts,

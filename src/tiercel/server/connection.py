@@ -5,9 +5,11 @@ import socket
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
+from tiercel.binary.certificate import Certificate
 from tiercel.server import log
 from tiercel.server.config import LimitOptions
 from tiercel.server.connection_limits import Standing
+from tiercel.server.tls import certificate_of
 
 Input = tuple[Callable[[Any], None], Any]
 
@@ -24,8 +26,12 @@ class Owner(Protocol):
     def put(self, feed: Callable[[Any], None], argument: Any, size: int = 0) -> None:
         """Call `feed(argument)` in the next batch."""
 
-    def opened(self, connection: "Connection") -> bool:
+    def admits(self, connection: "Connection") -> bool:
         """Whether there is room for one more."""
+
+    def opened(self, connection: "Connection") -> None: ...
+
+    def handshake_failed(self, connection: "Connection", reason: str) -> None: ...
 
     def lost(self, connection: "Connection") -> None: ...
 
@@ -51,8 +57,10 @@ class Connection(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, owner: Owner, number: int | None = None) -> None:
+    def __init__(self, owner: Owner, number: int | None = None, *, is_tls: bool = False) -> None:
         self.number = number
+        self.is_tls = is_tls
+        self.certificate: Certificate | None = None  # of the peer, after the TLS handshake
         self.address = ""
         self.is_ours = number is not None  # we connected
         self.is_closing = False  # by us; further input is ignored
@@ -60,30 +68,51 @@ class Connection(asyncio.Protocol):
         self.problem: Exception | None = None  # the error that ended it, if any
         self.was_made = False  # False: refused, because over the limit
         self.made_at = self.last_received = 0.0  # on the clock of the loop
+        self._socket: asyncio.Transport | None = None  # below TLS, if there is TLS
+        self._early: list[bytes] = []  # received before `connection_made`, which TLS can do
+        self._is_lost = False
         self._piled_up = 0  # bytes written since it became unwritable
         self._owner = owner
         self._now = asyncio.get_running_loop().time
         self._timer: asyncio.TimerHandle | None = None
 
-    # Called by asyncio.
+    # Called by asyncio, and by `TlsHandshake`.
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)  # uvloop has classes of its own
+    def is_admitted(self, transport: asyncio.Transport) -> bool:
+        """Whether there is room for the connection; asked once, before a TLS handshake."""
+        self._socket = transport
         peer = transport.get_extra_info("peername")
         self.address = peer[0].removeprefix("::ffff:") if peer else ""
         self.made_at = self.last_received = self._now()
-        if not self._owner.opened(self):
+        return self.is_ours or self._owner.admits(self)
+
+    def handshake_failed(self, reason: str) -> None:
+        self._owner.handshake_failed(self, reason)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if self._is_lost:
+            return
+        self.transport = cast("asyncio.Transport", transport)  # uvloop has classes of its own
+        if self._socket is None and not self.is_admitted(self.transport):
             self.transport.abort()
             return
+        if self.is_tls:
+            self.certificate = certificate_of(transport.get_extra_info("ssl_object"))
         self.was_made = True
+        self._owner.opened(self)
         _keep_alive(transport.get_extra_info("socket"))
         limits = self._owner.limits
         self.transport.set_write_buffer_limits(high=limits.write_buffer_bytes)
         self._call_later(limits.handshake_s, self._no_handshake)
         self._owner.put(self._owner.feed_start, self)
+        for data in self._early:
+            self.data_received(data)
+        self._early.clear()
 
     def data_received(self, data: bytes) -> None:
-        if not self.is_closing and self.was_made:
+        if self.is_tls and not self.was_made:
+            self._early.append(data)
+        elif not self.is_closing and self.was_made:
             self.last_received = self._now()
             self._owner.put(self._owner.feed_received, (self, data), len(data))
 
@@ -104,17 +133,19 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.problem = exc  # for the connection history; the session logs its own reason
+        self._is_lost = True
         self._cancel_timer()
-        if self.was_made:
-            self._owner.lost(self)
-            if not self.is_closing:
-                self._owner.put(self._owner.feed_lost, self)
+        self._owner.lost(self)
+        if self.was_made and not self.is_closing:
+            self._owner.put(self._owner.feed_lost, self)
 
     # Called by the limits.
 
     @property
     def standing(self) -> Standing:
-        """A newcomer counts as busy: it has time for its handshake."""
+        """A newcomer counts as busy: it has time for its handshake, but not for that of TLS before."""
+        if not self.was_made:
+            return Standing.STRANGER
         latest = self._now() - self._owner.limits.idle_s
         if self.made_at > latest:
             return Standing.BUSY
@@ -124,7 +155,8 @@ class Connection(asyncio.Protocol):
 
     def evict(self) -> None:
         self._owner.evicted(self)
-        self.transport.abort()
+        assert self._socket is not None
+        self._socket.abort()
 
     # Called by the network.
 
@@ -144,8 +176,8 @@ class Connection(asyncio.Protocol):
     def close(self) -> None:
         """Close it when everything is written.
 
-        Only our direction is closed at first: closing a socket with unread input would make the kernel
-        discard our last bytes.
+        Without TLS, only our direction is closed at first: closing a socket with unread input would make the
+        kernel discard our last bytes.
         """
         if self.is_closing:
             return
@@ -154,7 +186,10 @@ class Connection(asyncio.Protocol):
             return
         self._call_later(self._owner.limits.close_s, self.transport.abort)
         try:
-            self.transport.write_eof()
+            if self.is_tls:
+                self.transport.close()
+            else:
+                self.transport.write_eof()
         except OSError:  # reset by the peer
             self.transport.abort()
 

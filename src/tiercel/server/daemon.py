@@ -314,6 +314,7 @@ class Daemon:
             log=replace(old.log, level=config.log.level),
         )
         self.network.change_limits(self.config.limits)
+        self.network.renew_certificates()
         if self.http is not None:
             self.http.limits = self.config.limits
             self.http.renew_certificates()

@@ -3,16 +3,18 @@
 import asyncio
 import logging
 import socket
+import ssl
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any, Final
+from weakref import WeakSet
 
 from tiercel.binary.actions import Action, Dial, Resolve, SendDatagram, SessionEvent
 from tiercel.binary.inputs import Inputs
 from tiercel.engine.machine import Close, Write
 from tiercel.model.codes import ConnectionStatus
-from tiercel.server import log
+from tiercel.server import log, tls
 from tiercel.server.addresses import source_address
 from tiercel.server.config import Config, Endpoint, LimitOptions
 from tiercel.server.connection import Connection
@@ -21,6 +23,7 @@ from tiercel.server.open_connections import OpenConnections
 from tiercel.server.resolver import Resolver
 from tiercel.server.socket_errors import STATUS_OF_ERROR, hresult
 
+_TLS_HANDSHAKE_S: Final = 10
 _DATAGRAM_MAX_BYTES: Final = 1024  # a ping has 24 bytes
 
 Put = Callable[..., None]
@@ -32,18 +35,28 @@ class Network:
     protocol: Inputs
 
     def __init__(self, config: Config, put: Put) -> None:
+        """Raises `ConfigError` for certificates that cannot be used."""
         self.limits: LimitOptions = config.limits
         self.put = put
         self.resolver = Resolver(config.hosts)
         self.connections: OpenConnections[Connection] = OpenConnections()
         self._config = config
         self._guests = ConnectionLimits("", self.limits.connections, self.limits.connections_per_address)
+        # Separate places: strangers on the port without TLS must not keep those with certificates out.
+        self._tls_guests = ConnectionLimits(
+            "tls", self.limits.connections, self.limits.connections_per_address
+        )
+        self._tls: tls.Renewable[tls.Contexts] | None = None
+        if config.tls.tls_certificate:
+            self._tls = tls.Renewable("tls", lambda: tls.queue_manager_contexts(config.tls))
+        self._handshakes: WeakSet[tls.TlsHandshake] = WeakSet()
         self._by_number: dict[int, Connection] = {}
         self._dials: dict[int, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
         self._pings: _Datagrams | None = None  # the ping service
         self._questions: _Datagrams | None = None  # sends our pings
+        self._handshake_failed = log.Repeated("tls_refused", level=logging.WARNING)
         self._evicted = log.Repeated("connections_evicted")
         self._peer_moved = log.Repeated("peer_address_changed", level=logging.WARNING)
         self._log_doubt = log.Repeated("not_believed")
@@ -51,7 +64,12 @@ class Network:
 
     def change_limits(self, limits: LimitOptions) -> None:
         self.limits = limits
-        self._guests.change(limits.connections, limits.connections_per_address)
+        for guests in (self._guests, self._tls_guests):
+            guests.change(limits.connections, limits.connections_per_address)
+
+    def renew_certificates(self) -> None:
+        if self._tls is not None:
+            self._tls.renew()
 
     # Listening.
 
@@ -66,11 +84,21 @@ class Network:
                 self._incoming, options.host, options.port, backlog=options.backlog
             )
             self._servers.append(server)
+        if (endpoint := self._config.tls.endpoint) is not None:
+            self._servers.append(await self._listen_for_tls(endpoint))
         if self._config.binary.ping:
             self._pings = await self._open_datagrams(self._config.binary.ping_port)
             self._questions = await self._open_datagrams(0)
         names = [each.getsockname() for server in self._servers for each in server.sockets]
         return [Endpoint(name[0], name[1]) for name in names]
+
+    async def _listen_for_tls(self, endpoint: Endpoint) -> asyncio.Server:
+        try:
+            return await asyncio.get_running_loop().create_server(
+                self._incoming_tls, endpoint.host, endpoint.port, backlog=self._config.listen.backlog
+            )
+        except OSError as problem:
+            raise OSError(problem.errno, problem.strerror or str(problem), str(endpoint)) from problem
 
     async def _open_datagrams(self, port: int) -> "_Datagrams":
         transport, protocol = await asyncio.get_running_loop().create_datagram_endpoint(
@@ -90,6 +118,7 @@ class Network:
     async def close(self, seconds: float) -> None:
         """Wait until the connections have ended, but at most `seconds`; then abort the rest."""
         self.stop_listening()
+        self._abort_handshakes()
         for task in self._tasks:
             task.cancel()
         await self.connections.wait_closed(seconds)
@@ -97,21 +126,41 @@ class Network:
     def abort(self) -> None:
         """Abort all connections; unsent data is lost."""
         self.stop_listening()
+        self._abort_handshakes()
         self.connections.abort()
+
+    def _abort_handshakes(self) -> None:
+        for handshake in self._handshakes:
+            handshake.abort_if_pending()
 
     # Called by connections.
 
     def _incoming(self) -> Connection:
         return Connection(self)
 
-    def opened(self, connection: Connection) -> bool:
-        if not connection.is_ours and not self._guests.enter(connection, connection.address):
-            self.failures["turned_away"] += 1
-            return False
+    def _incoming_tls(self) -> tls.TlsHandshake:
+        assert self._tls is not None
+        context = self._tls.current.server
+        assert context is not None
+        handshake = tls.TlsHandshake(Connection(self, is_tls=True), context, _TLS_HANDSHAKE_S)
+        self._handshakes.add(handshake)
+        return handshake
+
+    def admits(self, connection: Connection) -> bool:
+        guests = self._tls_guests if connection.is_tls else self._guests
+        if guests.enter(connection, connection.address):
+            return True
+        self.failures["turned_away"] += 1
+        return False
+
+    def opened(self, connection: Connection) -> None:
         if connection.number is not None:
             self._by_number[connection.number] = connection
         self.connections.add(connection)
-        return True
+
+    def handshake_failed(self, connection: Connection, reason: str) -> None:
+        self.failures["tls_handshake"] += 1
+        self._handshake_failed(reason, address=connection.address)
 
     def has_carried(self, connection: Connection) -> bool:
         return connection.number is not None and self.protocol.has_carried(connection.number)
@@ -122,16 +171,18 @@ class Network:
         self.lost(connection)
 
     def lost(self, connection: Connection) -> None:
+        """Also for a connection that was never made, or was evicted."""
         self.connections.discard(connection)
-        self._guests.leave(connection)
+        for guests in (self._guests, self._tls_guests):
+            guests.leave(connection)
 
     # Inputs of the protocol, inside a batch.
 
     def feed_start(self, connection: Connection) -> None:
         if connection.number is not None:
-            self.protocol.connected(connection.number)
+            self.protocol.connected(connection.number, connection.certificate)
             return
-        connection.number = self.protocol.accepted(connection.address)
+        connection.number = self.protocol.accepted(connection.address, connection.certificate)
         self._by_number[connection.number] = connection
 
     def feed_received(self, arrived: tuple[Connection, bytes]) -> None:
@@ -154,7 +205,7 @@ class Network:
         self._by_number.pop(connection.number, None)
         self.protocol.disconnected(connection.number, hresult(connection.problem))
 
-    def _feed_refused(self, refusal: tuple[int, ConnectionStatus, int]) -> None:
+    def _feed_refused(self, refusal: tuple[int, ConnectionStatus, int, str]) -> None:
         self.failures[refusal[1].name.lower()] += 1
         self.protocol.connect_failed(*refusal)
 
@@ -248,17 +299,43 @@ class Network:
         try:
             endpoint = self.resolver.endpoint(action.address, action.port)
             async with asyncio.timeout(self.limits.connect_s):
-                await asyncio.get_running_loop().create_connection(
-                    lambda: Connection(self, number),
-                    endpoint.host,
-                    endpoint.port,
-                    local_addr=source_address(self._config.listen.host, endpoint.host),
-                )
-        except (OSError, ValueError) as problem:  # OSError includes TimeoutError
+                if action.is_tls:
+                    await self._connect_tls(number, Endpoint(endpoint.host, action.port))
+                else:
+                    await self._connect(lambda: Connection(self, number), endpoint)
+        except (OSError, ValueError) as problem:  # OSError includes TimeoutError and SSLError
             log.debug("dial_failed", connection=number, address=action.address, reason=problem)
             error = getattr(problem, "errno", None) or 0
             status = STATUS_OF_ERROR.get(error, ConnectionStatus.SOCKET_CONNECT_FAILURE)
-            self.put(self._feed_refused, (number, status, hresult(problem)))
+            if isinstance(problem, ssl.SSLError):
+                status = ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE
+            reason = self._tell_tls_failed(action, problem) if action.is_tls else ""
+            self.put(self._feed_refused, (number, status, hresult(problem), reason))
+
+    async def _connect(
+        self,
+        connection: Callable[[], Connection],
+        endpoint: Endpoint,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        await asyncio.get_running_loop().create_connection(
+            connection,
+            endpoint.host,
+            endpoint.port,
+            local_addr=source_address(self._config.listen.host, endpoint.host),
+            ssl=context,
+        )
+
+    async def _connect_tls(self, number: int, endpoint: Endpoint) -> None:
+        """`[hosts]` may override DNS, but not the port of `tls` in `[[peers]]`."""
+        if self._tls is None:  # the peer is new since the last reload
+            raise ssl.SSLError(0, "[tls] has no certificate; set it and restart")
+        await self._connect(lambda: Connection(self, number, is_tls=True), endpoint, self._tls.current.client)
+
+    def _tell_tls_failed(self, action: Dial, problem: OSError | ValueError) -> str:
+        reason = f"no TLS with {action.address} port {action.port}: {tls.sentence(problem)}"
+        self._handshake_failed(reason, address=action.address)
+        return reason
 
 
 class _Datagrams(asyncio.DatagramProtocol):

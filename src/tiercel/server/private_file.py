@@ -105,6 +105,14 @@ def read(path: Path, error: type[TiercelError]) -> str:
         raise error(f"{path}: not UTF-8 text") from problem
 
 
+def check(path: Path, error: type[TiercelError]) -> None:
+    """Raises an `error` unless it is a file that only its owner can use."""
+    try:
+        _check(path, path.stat(), error)
+    except OSError as problem:
+        raise error(f"{path}: cannot be read ({problem.strerror})") from problem
+
+
 def _check(path: Path, status: os.stat_result, error: type[TiercelError]) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise error(f"{path}: not a regular file")

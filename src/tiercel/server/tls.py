@@ -1,12 +1,17 @@
 """TLS: contexts from the configuration, and handshakes that count against the limits of connections."""
 
 import asyncio
+import os
 import ssl
 from collections.abc import Callable
+from pathlib import Path
 from typing import Generic, NamedTuple, Protocol, TypeVar, cast
+from uuid import UUID
 
-from tiercel.server import log
-from tiercel.server.config import ConfigError, SrmpOptions
+from tiercel.binary.certificate import Certificate
+from tiercel.message_security.certificates import fingerprint
+from tiercel.server import log, private_file
+from tiercel.server.config import ConfigError, SrmpOptions, TlsOptions
 
 
 class CertificateOptions(Protocol):
@@ -79,6 +84,44 @@ def _srmp_client_context(options: SrmpOptions) -> ssl.SSLContext:
     return context
 
 
+def queue_manager_contexts(options: TlsOptions) -> Contexts:
+    """TLS 1.3 between queue managers, with a certificate of one of the authorities on both sides.
+
+    Host names do not count: the protocol compares the certificate with the GUID of the queue manager.
+    """
+    try:
+        private_file.check(Path(options.tls_key), ConfigError)
+    except ConfigError as problem:
+        raise ConfigError(f"[tls] tls_key: {problem}") from problem
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    server.num_tickets = 0  # a resumed session would not show its certificate again
+    for context in (server, client):
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # tls_ca may hold the peer's own certificate
+        load_certificate(context, "tls", options)
+        load_authorities(context, "tls", "tls_ca", options.tls_ca)
+    return Contexts(server, client)
+
+
+def certificate_of(connection: ssl.SSLObject) -> Certificate:
+    """The verified certificate of the peer."""
+    data = connection.getpeercert(binary_form=True)
+    names = cast("tuple[tuple[str, str], ...]", (connection.getpeercert() or {}).get("subjectAltName", ()))
+    guids = (_guid(value) for kind, value in names if kind == "URI")
+    return Certificate(fingerprint(data or b""), frozenset(guid for guid in guids if guid is not None))
+
+
+def _guid(uri: str) -> UUID | None:
+    prefix, _, text = uri.rpartition(":")
+    try:
+        return UUID(text) if prefix.casefold() == "urn:uuid" else None
+    except ValueError:
+        return None
+
+
 def load_certificate(context: ssl.SSLContext, section: str, options: CertificateOptions) -> None:
     """Raises `ConfigError`."""
     try:  # the empty password keeps OpenSSL from asking for one at the terminal
@@ -147,7 +190,7 @@ class TlsHandshake(asyncio.Protocol):
                 self._transport, guest, self._context, server_side=True, ssl_handshake_timeout=self._seconds
             )
         except OSError as problem:  # also for what is not TLS, and for a time-out
-            self._guest.handshake_failed(f"no TLS handshake: {_sentence(problem)}")
+            self._guest.handshake_failed(f"no TLS handshake: {sentence(problem)}")
             self._transport.abort()
             encrypted = None
         if encrypted is None:
@@ -156,7 +199,11 @@ class TlsHandshake(asyncio.Protocol):
             self._guest.connection_made(encrypted)
 
 
-def _sentence(problem: OSError) -> str:
+def sentence(problem: OSError | ValueError) -> str:
     """For a log: the peer chooses the details."""
-    reason = getattr(problem, "reason", None)
-    return f"{type(problem).__name__} {reason}" if reason else type(problem).__name__
+    if isinstance(problem, ssl.SSLCertVerificationError):
+        return problem.verify_message
+    if isinstance(problem, ssl.SSLError):
+        return f"{type(problem).__name__} {problem.reason}" if problem.reason else str(problem.strerror)
+    number = getattr(problem, "errno", None)
+    return os.strerror(number).lower() if number else type(problem).__name__

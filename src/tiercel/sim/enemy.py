@@ -11,6 +11,7 @@ from random import Random
 from uuid import UUID
 
 from tiercel.binary.actions import Dial
+from tiercel.binary.certificate import Certificate
 from tiercel.binary.inputs import Inputs
 from tiercel.engine.machine import Close, Write
 from tiercel.model.codes import ConnectionStatus
@@ -143,15 +144,19 @@ class Enemy:
 
     # Network events: `Inputs`.
 
-    def connected(self, connection: int) -> None:
+    def connected(self, connection: int, certificate: Certificate | None = None) -> None:
+        del certificate
         for packet in self._plans.pop(connection, ()):
             self._write(connection, packet)
 
-    def connect_failed(self, connection: int, status: ConnectionStatus, error: int = 0) -> None:
-        del status, error
+    def connect_failed(
+        self, connection: int, status: ConnectionStatus, error: int = 0, reason: str = ""
+    ) -> None:
+        del status, error, reason
         self._plans.pop(connection, None)
 
-    def accepted(self, address: str) -> int:
+    def accepted(self, address: str, certificate: Certificate | None = None) -> int:
+        del certificate
         number = next(self._numbers)
         self._trace(self.name, f"is dialled from {address}")
         self._served[number] = _Impostor(self._forgery, partial(self._write, number))

@@ -10,6 +10,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
+from tiercel.binary.certificate import Certificate
 from tiercel.binary.inputs import Inputs
 from tiercel.engine.machine import Close, Write
 from tiercel.model.codes import ConnectionStatus
@@ -158,16 +159,20 @@ class HttpPort:
 
     # Network events: `Inputs`.
 
-    def accepted(self, address: str) -> int:
+    def accepted(self, address: str, certificate: Certificate | None = None) -> int:
+        del certificate
         return self.srmp.accepted(address)
 
-    def connected(self, connection: int) -> None:
+    def connected(self, connection: int, certificate: Certificate | None = None) -> None:
+        del certificate
         peer = self.ends[connection].peer
         assert peer is not None
         self.srmp.connected(connection, peer.host.addresses[0])
 
-    def connect_failed(self, connection: int, status: ConnectionStatus, error: int = 0) -> None:
-        self.srmp.connect_failed(connection, status, error)
+    def connect_failed(
+        self, connection: int, status: ConnectionStatus, error: int = 0, reason: str = ""
+    ) -> None:
+        self.srmp.connect_failed(connection, status, error, reason)
 
     def received(self, connection: int, data: bytes) -> None:
         self.srmp.received(connection, data)
