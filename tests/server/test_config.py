@@ -99,7 +99,7 @@ def test_a_peer_with_tls() -> None:
         ("[[peers]]\nname = 'a'\naddresses = ['a b']", "must be a name or an address"),
         (
             "[[peers]]\nname = 'a'\ncolour = 1",
-            "unknown option; valid are addresses, fingerprint, guid, name, tls",
+            "unknown option; valid are addresses, fingerprint, guid",
         ),
         ("[[peers]]\nname = 'a'\naddresses = ['x']\n" * 2, r"\[\[peers\]\] name = 'a': is used twice"),
         ("[routing]\nin_routing_servers = ['a b']", "must be a name or an address"),
