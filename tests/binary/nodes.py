@@ -23,8 +23,8 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from engine.harness import ALICE, ALL_ACKNOWLEDGEMENTS, NOW, Box, World
-from tiercel.binary.actions import Action, Dial, Resolve
 from tiercel.binary.certificate import Certificate
+from tiercel.binary.actions import Action, Dial, Resolve, Unwrap
 from tiercel.binary.protocol import BinaryProtocol
 from tiercel.binary.settings import Settings
 from tiercel.engine.engine import Engine
@@ -273,6 +273,9 @@ class Qm(World):
                 self.lines[connection].write(self, data)
             case Close(connection) if connection in self.lines:
                 self.lines.pop(connection).cut(self)
+            case Unwrap(connection, work):
+                result = work()
+                self.run(lambda: self.protocol.unwrapped(connection, result))
 
     def _dial(self, dial: Dial) -> None:
         connection, address = dial.connection, dial.address

@@ -1,6 +1,8 @@
 """The actions that the protocol asks of the owner of the sockets; they may run only after the commit."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from tiercel.engine.machine import Close, Write
@@ -42,4 +44,15 @@ class SessionEvent:
     reason: str = ""
 
 
-Action = Resolve | Dial | Write | Close | SendDatagram | SessionEvent
+@dataclass(frozen=True, slots=True)
+class Unwrap:
+    """Call `work` beside the event loop, and read nothing from the connection meanwhile.
+
+    Answered with `unwrapped(connection, result)`. It takes about a millisecond, and changes nothing.
+    """
+
+    connection: int
+    work: Callable[[], Any]
+
+
+Action = Resolve | Dial | Write | Close | SendDatagram | SessionEvent | Unwrap

@@ -9,9 +9,10 @@ could not be stored for lack of space ends the session, before it is acknowledge
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from uuid import UUID
 
-from tiercel.binary.actions import SessionEvent
+from tiercel.binary.actions import SessionEvent, Unwrap
 from tiercel.binary.context import Context
 from tiercel.binary.order_acks import OrderAcks
 from tiercel.binary.outgoing_stream import OutgoingStream
@@ -83,6 +84,13 @@ class Incoming:
                 self._take(session, part)
                 yield part
                 self._end_if_disbelieved(session)
+
+    def must_wait(self, session: Session, packet: UserMessage) -> bool:
+        """Whether the session key of a message for us has to be unwrapped first; asks for that."""
+        if not packet.is_addressed_to(self._own) or not self._engine.arrivals.needs_key(packet):
+            return False
+        self._context.do(Unwrap(session.connection, partial(self._engine.arrivals.unwrap, packet)))
+        return True
 
     def _parts(self, run: Sequence[Arrived]) -> Iterator[Arrived | list[UserMessage]]:
         """Consecutive messages for us as a list; all other packets one by one."""

@@ -3,7 +3,7 @@
 The counterpart of `actions`: connections are identified by the numbers from `accepted` and `Dial`.
 """
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from tiercel.binary.certificate import Certificate
 from tiercel.model.codes import ConnectionStatus
@@ -22,6 +22,9 @@ class Inputs(Protocol):
         """A `Dial` failed; `reason` for people, if the status does not say it."""
 
     def received(self, connection: int, data: bytes) -> None: ...
+
+    def unwrapped(self, connection: int, result: Any) -> None:
+        """The answer to `Unwrap`: what its work returned."""
 
     def disconnected(self, connection: int, error: int = 0) -> None:
         """The connection ended, but not by a `Close`; `error` if it was not closed in order."""

@@ -7,6 +7,7 @@ by `take_actions`, after the commit.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import count
+from typing import Any
 from uuid import UUID
 
 from tiercel.binary.actions import Action, SessionEvent
@@ -193,6 +194,13 @@ class BinaryProtocol(CarrierMachine[Action]):
         if session is not None:
             session.receive(data)
 
+    def unwrapped(self, connection: int, result: Any) -> None:
+        """The session key of the message that a session waits with."""
+        session = self._sessions.get(connection)
+        if session is not None and session.unopened is not None:
+            self._engine.arrivals.remember_key(session.unopened, result)
+            session.resume()
+
     def disconnected(self, connection: int, error: int = 0) -> None:
         """Handling a Network Disconnect: [MS-MQQB] 3.1.7.3.
 
@@ -273,6 +281,9 @@ class BinaryProtocol(CarrierMachine[Action]):
 
     def arrived(self, session: Session, run: Sequence[Arrived]) -> Iterator[Arrived]:
         return self._incoming.arrived(session, run)
+
+    def must_wait(self, session: Session, packet: UserMessage) -> bool:
+        return self._incoming.must_wait(session, packet)
 
     def acknowledged(self, session: Session, entries: list[Entry]) -> None:
         """Deletes acknowledged messages: [MS-MQQB] 3.1.5.5.2, 3.1.5.5.3."""

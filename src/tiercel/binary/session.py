@@ -37,6 +37,7 @@ from tiercel.wire.internal_packets import (
 )
 from tiercel.wire.order_ack import FinalAck, OrderAck, recognise
 from tiercel.wire.packet import decode_packet
+from tiercel.wire.security_header import ENCRYPTED_BODY
 from tiercel.wire.session_header import SessionHeader
 from tiercel.wire.user_header import ARRIVED_OVER_HTTP
 from tiercel.wire.user_message import UserMessage
@@ -71,6 +72,9 @@ class Owner(Protocol):
 
         A `ProtocolError` means that the next one could not be stored.
         """
+
+    def must_wait(self, session: "Session", packet: UserMessage) -> bool:
+        """Whether an encrypted message, and what comes after it, has to wait until `resume` is called."""
 
     def acknowledged(self, session: "Session", entries: list[Entry]) -> None:
         """Sent messages were acknowledged; there may be room for more now."""
@@ -116,6 +120,7 @@ class Session:
         self.error = 0  # HRESULT
         self.failure_reason = ""  # for people, if `failure` does not say it
         self.is_active = False  # SessionActive: messages were sent or received
+        self.unopened: UserMessage | None = None  # waits for its session key, and the rest of the stream too
         self._context = context
         self._owner = owner
         self._is_pinged = is_pinged
@@ -304,13 +309,30 @@ class Session:
     def receive(self, data: bytes) -> None:
         """Receiving Any Packet: [MS-MQQB] 3.1.5.1. Messages that arrive together are passed on as one run."""
         self._framer.receive(data)
-        run: list[Arrived] = []
-        is_another = False
+        if self.unopened is None:
+            self._take_packets([])
+        else:
+            self._has_received = True
+            self._hold_partial_packet(is_another=False)
+
+    def resume(self) -> None:
+        """The message that the stream waits for can be opened now."""
+        message, self.unopened = self.unopened, None
+        if message is not None and not self.is_closed:
+            self._take_packets([message])
+
+    def _take_packets(self, run: list[Arrived]) -> None:
+        """Take everything that has arrived; `run` are messages that came before it."""
+        is_another = bool(run)
         try:
             for packet in self._framer.packets():
                 self._has_received = is_another = True
                 if not packet[2] & INTERNAL:
-                    run.append(self._message(packet))
+                    message = self._message(packet)
+                    if isinstance(message, UserMessage) and self._must_wait(message):
+                        self.unopened = message
+                        break
+                    run.append(message)
                     continue
                 before, run = run, []
                 self._take_run(before)
@@ -326,6 +348,9 @@ class Session:
             self._end_with(run, "")
         if self._is_partial or self._framer.buffered > SMALL:
             self._hold_partial_packet(is_another=is_another)
+
+    def _must_wait(self, message: UserMessage) -> bool:
+        return bool(message.security_flags & ENCRYPTED_BODY) and self._owner.must_wait(self, message)
 
     def _hold_partial_packet(self, *, is_another: bool) -> None:
         """Count the bytes of an incomplete packet; `is_another`: the one that was counted before is over."""
@@ -515,6 +540,7 @@ class Session:
             self._context.timers.cancel(timer)
         self._context.partial_packets.release(self.close)
         self._framer = Framer()  # half a packet may be large, and the session may wait for the collector
+        self.unopened = None
         event = SessionEvent(self.connection, "closed", self.address, self.remote_guid, reason)
         self._context.close(self.connection, event)
         self._owner.closed(self)

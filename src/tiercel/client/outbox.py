@@ -108,6 +108,9 @@ class Outbox:
     def opened(self, _session: Session) -> None:
         self.is_open = True
 
+    def must_wait(self, _session: Session, _packet: UserMessage) -> bool:
+        return False
+
     def arrived(self, _session: Session, run: Sequence[Arrived]) -> Sequence[Arrived]:
         """Counted and dropped, as any queue manager does that does not have the queue."""
         return run

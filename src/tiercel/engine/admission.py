@@ -4,14 +4,18 @@ The class that a check returns is the negative acknowledgement that a peer gets;
 that `refusal_error` makes of it.
 """
 
+from typing import NamedTuple
+
 from tiercel.engine.access import Access
 from tiercel.engine.core import Core
 from tiercel.engine.deadlines import Deadlines
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.quotas import Quotas
 from tiercel.engine.records import Record
+from tiercel.message_security.body_encryption import BodyOpener
+from tiercel.message_security.ciphers import SessionKey
 from tiercel.message_security.refusal import MessageRefusedError
-from tiercel.message_security.verdict import NOTHING, Verdict
+from tiercel.message_security.verdict import NOTHING, Verdict, decode_verdict
 from tiercel.message_security.verifier import Verifier
 from tiercel.model.codes import MessageClass, QueuePrivacyLevel
 from tiercel.model.errors import (
@@ -31,16 +35,30 @@ _BODY_PRIVACY = QueuePrivacyLevel.BODY
 _OPTIONAL_PRIVACY = QueuePrivacyLevel.OPTIONAL
 
 
+class Judged(NamedTuple):
+    """A message that was not refused."""
+
+    clear: UserMessage  # with its body decrypted
+    verdict: Verdict
+
+
 class Admission:
     def __init__(
-        self, core: Core, access: Access, quotas: Quotas, deadlines: Deadlines, verifier: Verifier
+        self,
+        core: Core,
+        access: Access,
+        quotas: Quotas,
+        deadlines: Deadlines,
+        verifier: Verifier,
+        opener: BodyOpener,
     ) -> None:
         self._core = core
         self._access = access
         self._quotas = quotas
         self._deadlines = deadlines
         self._verifier = verifier
-        self._judged: tuple[UserMessage, Verdict | MessageRefusedError] | None = None
+        self._opener = opener
+        self._judged: tuple[UserMessage, Judged | MessageRefusedError] | None = None
 
     def takes_all(self, queue: QueueState, *, is_transactional: bool) -> bool:
         """Whether the queue takes every such message, so that none needs to be looked at."""
@@ -70,8 +88,9 @@ class Admission:
 
     def check_goal(self, queue: QueueState, packet: UserMessage, record: Record) -> None:
         """Raises unless the queue takes a message of another queue of this computer."""
-        is_encrypted = bool(packet.security_flags & ENCRYPTED_BODY)
-        reason = self.check_protection(queue, is_signed=bool(record.verdict), is_encrypted=is_encrypted)
+        verdict = decode_verdict(record.verdict)
+        is_encrypted = verdict.was_encrypted or bool(packet.security_flags & ENCRYPTED_BODY)
+        reason = self.check_protection(queue, is_signed=verdict.is_authenticated, is_encrypted=is_encrypted)
         if reason is not None:
             raise refusal_error(queue, reason)
         self._quotas.check_queue(queue, packet.packet_size)
@@ -100,47 +119,63 @@ class Admission:
         return None
 
     def _unprotected(self, queue: QueueState, packet: UserMessage) -> MessageClass | None:
-        if packet.security_flags & ENCRYPTED_BODY:
-            return MessageClass.NACK_BAD_ENCRYPTION  # nothing can be decrypted yet, so nobody could read it
-        verdict = self._judge(packet)
-        if isinstance(verdict, MessageRefusedError):
-            return verdict.reason
-        reason = self.check_protection(queue, is_signed=verdict.is_authenticated, is_encrypted=False)
+        found = self._judge(packet)
+        if isinstance(found, MessageRefusedError):
+            return found.reason
+        verdict = found.verdict
+        reason = self.check_protection(
+            queue, is_signed=verdict.is_authenticated, is_encrypted=verdict.was_encrypted
+        )
         if reason is None and not self._access.may_write(queue, packet, verdict.sender):
             return MessageClass.NACK_ACCESS_DENIED
         return reason
 
-    # Signatures.
+    # Encryption and signatures.
 
-    def verdict(self, packet: UserMessage) -> Verdict:
-        """What is proved about a message that was not refused; stored beside it."""
+    def needs_private_key(self, packet: UserMessage) -> bool:
+        """Whether `refusal` would take an RSA operation, which `unwrap` does in another thread instead."""
+        return self._opener.needs_private_key(packet, self._core.now)
+
+    def unwrap(self, packet: UserMessage) -> tuple[SessionKey, ...]:
+        return self._opener.unwrap(packet)
+
+    def remember_key(self, packet: UserMessage, keys: tuple[SessionKey, ...]) -> None:
+        self._opener.remember(packet, keys, self._core.now)
+
+    def judged(self, packet: UserMessage) -> Judged:
+        """A message that was not refused: in clear, and what is proved about it."""
         found = self._judge(packet)
-        return NOTHING if isinstance(found, MessageRefusedError) else found
+        return Judged(packet, NOTHING) if isinstance(found, MessageRefusedError) else found
 
     def settle(self, packet: UserMessage, verdict: Verdict) -> None:
         """Its transport has verified the message that comes next by other means."""
-        self._judged = packet, verdict
+        self._judged = packet, Judged(packet, verdict)
 
     def own_verdict(self, packet: UserMessage, *, over_http: bool) -> Verdict:
         """What the signature of a message of this computer proves; MessageRefusedError for a bad one."""
         return self._verifier.verify_own(packet, self._core.now, over_http=over_http)
 
     def detail(self, packet: UserMessage, reason: MessageClass) -> str:
-        """What is wrong with the signature that refused a message, for the log."""
+        """What is wrong with the signature or encryption of a refused message, for the log."""
         found = self._judged[1] if self._judged is not None and self._judged[0] is packet else None
         return f": {found.why}" if isinstance(found, MessageRefusedError) and found.reason is reason else ""
 
-    def _judge(self, packet: UserMessage) -> Verdict | MessageRefusedError:
-        """The verdict is remembered for one message: it is asked for when checking and when storing it."""
+    def _judge(self, packet: UserMessage) -> Judged | MessageRefusedError:
+        """Remembered for one message, because it is asked for when checking and when storing it."""
         if self._judged is None or self._judged[0] is not packet:
             self._judged = packet, self._verified(packet)
         return self._judged[1]
 
-    def _verified(self, packet: UserMessage) -> Verdict | MessageRefusedError:
+    def _verified(self, packet: UserMessage) -> Judged | MessageRefusedError:
+        """Security processing: [MS-MQQB] 3.1.5.8.3. A sender signs and then encrypts (MQQB T13)."""
         if not packet.flags & SECURITY_HEADER:
-            return NOTHING
+            return Judged(packet, NOTHING)
+        now = self._core.now
         try:
-            return self._verifier.verify(packet, self._core.now)
+            if not packet.security_flags & ENCRYPTED_BODY:
+                return Judged(packet, self._verifier.verify(packet, now))
+            clear = self._opener.open(packet, now)
+            return Judged(clear, self._verifier.verify(clear, now)._replace(was_encrypted=True))
         except MessageRefusedError as refusal:
             return refusal
 

@@ -17,6 +17,7 @@ from enum import Enum
 from typing import NamedTuple
 from uuid import UUID
 
+from tiercel.engine.admission import Admission
 from tiercel.engine.belief import Doubt
 from tiercel.engine.core import Core
 from tiercel.engine.delivery import Delivery
@@ -27,11 +28,13 @@ from tiercel.engine.peers import Peers
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.queues import Queues
 from tiercel.engine.quotas import Quotas
+from tiercel.message_security.ciphers import SessionKey
 from tiercel.message_security.verdict import NOTHING, Verdict
 from tiercel.model.codes import NEGATIVE, MessageClass
 from tiercel.model.errors import InsufficientResourcesError, StoreFullError
 from tiercel.wire.message import decode_destination
 from tiercel.wire.queue_names import DirectQueueFormatName, QueueName
+from tiercel.wire.security_header import ENCRYPTED_BODY
 from tiercel.wire.user_message import UserMessage
 
 ROOM_FOR_AN_ANSWER = 8192  # bytes: a final ack, and an outgoing queue for it
@@ -100,6 +103,7 @@ class Arrivals:
     def __init__(
         self,
         core: Core,
+        admission: Admission,
         delivery: Delivery,
         final_acks: FinalAcks,
         peers: Peers,
@@ -110,6 +114,7 @@ class Arrivals:
         self._core = core
         self.history = History(core)
         self.streams = streams
+        self._admission = admission
         self._delivery = delivery
         self._final_acks = final_acks
         self._peers = peers
@@ -137,6 +142,24 @@ class Arrivals:
         except DamagedStreamError as problem:
             return ArrivedRun(arrivals, str(problem))
         return ArrivedRun(arrivals)
+
+    def needs_key(self, packet: UserMessage) -> bool:
+        """Whether a private key has to open the session key of its body first, which takes a millisecond.
+
+        The transport then lets `unwrap` run in another thread, calls `remember_key` with the result, and only
+        then `arrive`, with the message and all that came after it.
+        """
+        if not packet.security_flags & ENCRYPTED_BODY or not self._admission.needs_private_key(packet):
+            return False
+        queue = self._find(packet)
+        return queue is not None and not queue.is_outgoing
+
+    def unwrap(self, packet: UserMessage) -> tuple[SessionKey, ...]:
+        """Changes nothing, so it may run beside the engine."""
+        return self._admission.unwrap(packet)
+
+    def remember_key(self, packet: UserMessage, keys: tuple[SessionKey, ...]) -> None:
+        self._admission.remember_key(packet, keys)
 
     def _take(self, packet: UserMessage, queue: QueueState | None) -> Arrival:
         """Duplicate Detection ([MS-MQQB] 3.1.5.8.1) and General Processing (3.1.5.8.2)."""
@@ -232,7 +255,7 @@ class Arrivals:
     def _take_posted(self, packet: UserMessage, queue: QueueState) -> Posted:
         reason = self._delivery.refusal(packet, queue)
         if reason is None:
-            self._delivery.accept_one(queue, self._delivery.arrived(packet, queue), packet)
+            self._delivery.accept_arrived(queue, packet)
             return Posted(Fate.TAKEN)
         if reason == MessageClass.NACK_Q_EXCEED_QUOTA:  # 200 would lose it (SRMP-016)
             return Posted(Fate.NO_ROOM, f"{queue}: {reason.meaning}")

@@ -168,13 +168,20 @@ class Delivery:
             reason = reason or MessageClass.NACK_BAD_DST_Q
             self.refuse(packet, reason, str(queue or name))
             return reason
-        self.accept_one(queue, self.arrived(packet, queue), packet)
+        self.accept_arrived(queue, packet)
         return None
 
-    def arrived(self, packet: UserMessage, queue: QueueState) -> Record:
-        """The record of a message from another queue manager that its queue has not refused."""
-        verdict = b"" if queue.is_outgoing else self._admission.verdict(packet).encode()
-        return Record(packet.data, self._core.seconds, verdict=verdict)
+    def accept_arrived(self, queue: QueueState, packet: UserMessage) -> None:
+        """`accept_one` for a message from another queue manager that its queue has not refused.
+
+        It is stored with its clear body; a message that is passed on stays as it is.
+        """
+        if queue.is_outgoing:
+            self.accept_one(queue, Record(packet.data, self._core.seconds), packet)
+            return
+        clear, verdict = self._admission.judged(packet)
+        record = Record(clear.data, self._core.seconds, verdict=verdict.encode())
+        self.accept_one(queue, record, clear)
 
     def settle(self, packet: UserMessage, verdict: Verdict) -> None:
         """What is proved about the message that arrives next; otherwise its packet says it."""
@@ -212,14 +219,16 @@ class Delivery:
         record: Record,
         reason: MessageClass,
         packet: UserMessage | None = None,
+        detail: str = "",
     ) -> None:
         """Message Position Deleted ([MS-MQDMPR] 3.1.7.2.1): takes a message out of its queue for good.
 
-        The reason is ACK_RECEIVE, or the negative class that says why it was not received.
+        The reason is ACK_RECEIVE, or the negative class that says why it was not received; the ledger has the
+        detail, if there is one.
         """
         packet = packet or UserMessage(record.packet)
         self.detach(queue, lookup_id, record, packet)
-        self._conclude(queue, record, reason, packet)
+        self._conclude(queue, record, reason, packet, detail)
 
     def conclude(self, queue: QueueState, record: Record, reason: MessageClass) -> None:
         """`finish` for a message that is out of the list already because a consumer holds it."""
@@ -242,9 +251,11 @@ class Delivery:
         self._catalog.drop_empty_subqueue(queue)
         return received
 
-    def _conclude(self, queue: QueueState, record: Record, reason: MessageClass, packet: UserMessage) -> None:
+    def _conclude(
+        self, queue: QueueState, record: Record, reason: MessageClass, packet: UserMessage, detail: str = ""
+    ) -> None:
         if reason != _ACK_RECEIVE:
-            self._core.ledger.add(str(queue), packet, reason)
+            self._core.ledger.add(str(queue), packet, reason, detail)
         if record.is_copy:  # its sender was told when the message itself ended
             return
         if self._core.tells_removed:

@@ -46,6 +46,7 @@ from tiercel.engine.resource_manager import Outcome, ResourceManager
 from tiercel.engine.sending import Sending
 from tiercel.engine.stages import Stages
 from tiercel.engine.transactions import Transactions
+from tiercel.message_security.encryption import Encryption
 from tiercel.message_security.verifier import Verifier
 from tiercel.model.codes import QueueManagerState
 from tiercel.model.errors import OperationCancelledError, ServiceNotAvailableError, StoreFailedError
@@ -71,13 +72,15 @@ class Engine:
         everyone_may_send: bool = True,
         believe_unsigned_senders: bool = False,
         verifier: Verifier | None = None,
+        encryption: Encryption | None = None,
         outcome_of: Callable[[UUID], Outcome] | None = None,
         tells_removed: bool = False,
         hardened: bool | None = None,
     ) -> None:
         """Queue Manager Started ([MS-MQDMPR] 3.1.4.1).
 
-        `verifier` decides which signatures count; by default it knows no sender.
+        `verifier` decides which signatures count; by default it knows no sender. `encryption` has the keys
+        that encrypt and decrypt bodies; by default there are none.
         `outcome_of` asks a coordinator how a transaction ended; without it, prepared transactions stay in
         doubt. With `tells_removed`, every message that leaves its queue is an effect too. `hardened` sets
         HardenedSecurity, which counts from the start on; None keeps what is stored.
@@ -98,16 +101,18 @@ class Engine:
         catalog = self._catalog = Catalog(core, manager)
         self.carriers = Carriers(core)
         resolver = Resolver(catalog, self.carriers, identity)
-        verifier = self.verifier = verifier or Verifier()
+        self.verifier, self.encryption = verifier or Verifier(), encryption or Encryption()
         access = Access(
             catalog,
-            verifier,
+            self.verifier,
             everyone_may_send=everyone_may_send,
             believe_unsigned_senders=believe_unsigned_senders,
         )
         self.quotas = Quotas(core, catalog)
         self._deadlines = Deadlines(core)
-        admission = Admission(core, access, self.quotas, self._deadlines, verifier)
+        admission = Admission(
+            core, access, self.quotas, self._deadlines, self.verifier, self.encryption.opener
+        )
         outgoing_index = OutgoingIndex(core, encode_guid(manager.identifier))
         self.delivery = Delivery(
             core,
@@ -132,6 +137,7 @@ class Engine:
             self._deadlines,
             outgoing_index,
             self.carriers,
+            self.encryption,
         )
         self.transactions = Transactions(core, catalog, self.delivery, self.waiting, self.outgoing)
         self.resource_manager = ResourceManager(core, self.transactions)
@@ -143,7 +149,7 @@ class Engine:
             core, catalog, resolver, access, self.waiting, self.transactions, self.claims, self.purging
         )
         self.arrivals = Arrivals(
-            core, self.delivery, self.final_acks, self.peers, self.queues, self.quotas, streams
+            core, admission, self.delivery, self.final_acks, self.peers, self.queues, self.quotas, streams
         )
         self.opening = Opening(core, catalog, resolver, self.waiting, access)
         self.sending = Sending(
@@ -155,6 +161,7 @@ class Engine:
             self.numbering,
             self.delivery,
             self.transactions,
+            self.encryption,
             long_lived_s,
         )
         catalog.load()

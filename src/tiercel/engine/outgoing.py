@@ -33,8 +33,9 @@ from tiercel.engine.records import Record, slot_key
 from tiercel.engine.sequence_ids import SequenceIds
 from tiercel.engine.stream import SIZES, UNIDENTIFIED, Stream
 from tiercel.engine.transaction import Operation, give_places
+from tiercel.message_security.encryption import Encryption
 from tiercel.model.codes import NEGATIVE, MessageClass, OutgoingQueueState
-from tiercel.model.errors import IllegalOperationError, StoreDamagedError
+from tiercel.model.errors import IllegalOperationError, SecurityError, StoreDamagedError
 from tiercel.model.format_name import DirectFormatName
 from tiercel.model.identifiers import NULL_GUID, MessageId, SequenceInfo
 from tiercel.model.queue import OutgoingQueue
@@ -42,12 +43,16 @@ from tiercel.store.interface import Keyspace
 from tiercel.wire import user_header
 from tiercel.wire.message import decode_destination
 from tiercel.wire.order_ack import FinalAckBody
+from tiercel.wire.security_header import ENCRYPTED_BODY
 from tiercel.wire.structure import decode_tx_sequence_id, encode_guid, encode_tx_sequence_id
 from tiercel.wire.user_message import UserMessage, placed
 
 
 class Taken(NamedTuple):
-    """A message in flight; `number` is its position in our stream, 0 if it is not in one."""
+    """A message in flight; `number` is its position in our stream, 0 if it is not in one.
+
+    The packet is the one for the wire: its body may be encrypted, that of the record is not.
+    """
 
     queue: QueueState
     lookup_id: int
@@ -67,6 +72,7 @@ class Outgoing:
         deadlines: Deadlines,
         index: OutgoingIndex,
         carriers: Carriers,
+        encryption: Encryption,
     ) -> None:
         self._core = core
         self._catalog = catalog
@@ -75,6 +81,7 @@ class Outgoing:
         self._deadlines = deadlines
         self._index = index
         self._carriers = carriers
+        self._encryption = encryption
         self._identifier = catalog.queue_manager.identifier
         self._own = encode_guid(self._identifier)
         self._ids = SequenceIds(core)
@@ -162,11 +169,6 @@ class Outgoing:
             if self._deadlines.is_late(packet):
                 self._delivery.finish(queue, lookup_id, record, MessageClass.NACK_REACH_QUEUE_TIMEOUT, packet)
                 continue
-            if packet.comes_from(self._own) and packet.is_to_be_encrypted:
-                # Key exchange is not implemented; the message is never sent unencrypted (MQQB-220).
-                self._delivery.finish(queue, lookup_id, record, MessageClass.NACK_COULD_NOT_ENCRYPT, packet)
-                self._carriers.message_failed(queue, MessageClass.NACK_COULD_NOT_ENCRYPT)
-                continue
             sequence, number = self._place(packet)
             taken = Taken(queue, lookup_id, record, packet, sequence, number)
             if number and self._is_confirmed(queue, sequence, number):
@@ -174,10 +176,34 @@ class Outgoing:
                 continue
             if number and queue.held_by_readers:
                 break  # an administrator has locked a message: the rest of the stream must wait
+            if packet.security_flags & ENCRYPTED_BODY:
+                sealed = self._sealed(taken)
+                if sealed is None:
+                    continue
+                taken = sealed
             queue.lock(lookup_id, Lock(None))
             run.append(taken)
         self._put_on_wire(queue, run, receiver)
         return run
+
+    def _sealed(self, taken: Taken) -> Taken | None:
+        """Encrypting the Message Body: [MS-MQQB] 3.1.7.1.5. The stored record stays clear, for journals.
+
+        A message that cannot be encrypted ends here: it is never sent in clear (3.1.7.1.5.1, MQQB-220). One
+        that came from elsewhere, or that its application has encrypted, is left as it is (DMPR-103).
+        """
+        queue, lookup_id, record, packet = taken[:4]
+        if not packet.comes_from(self._own) or not packet.is_to_be_encrypted:
+            return taken
+        name = _outgoing_queue(queue).destination_format_name
+        try:
+            return taken._replace(packet=self._encryption.seal(packet, name, self._core.now))
+        except SecurityError as problem:
+            reason = MessageClass.NACK_COULD_NOT_ENCRYPT
+            detail = f"{reason.meaning}: {problem.problem or problem.meaning}"
+            self._delivery.finish(queue, lookup_id, record, reason, packet, detail)
+            self._carriers.message_failed(queue, reason)
+            return None
 
     def _put_on_wire(self, queue: QueueState, run: list[Taken], receiver: UUID) -> None:
         number = next((taken.number for taken in reversed(run) if taken.number), 0)

@@ -4,7 +4,7 @@ The messages of one `send_many` are a run: they are checked together and come in
 at all. `send` is a run of one, with the same steps; without the lists it takes a third less CPU time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tiercel.engine.access import Access
@@ -19,12 +19,15 @@ from tiercel.engine.records import Record
 from tiercel.engine.resolver import Resolver
 from tiercel.engine.transaction import Transaction
 from tiercel.engine.transactions import Transactions
+from tiercel.message_security.encryption import Encryption
 from tiercel.message_security.refusal import MessageRefusedError
 from tiercel.message_security.signer import DEFAULT_SIGNING, Signing
+from tiercel.message_security.verdict import decode_verdict
 from tiercel.model.codes import (
     AuthenticationLevel,
     HashAlgorithm,
     MessageClass,
+    PrivacyLevel,
     QueueAccess,
     QueueAccessMask,
     SenderIdType,
@@ -61,6 +64,7 @@ class Sending:
         numbering: Numbering,
         delivery: Delivery,
         transactions: Transactions,
+        encryption: Encryption,
         long_lived_s: int,
     ) -> None:
         """`long_lived_s` bounds the time that a message may take to reach its queue."""
@@ -72,6 +76,7 @@ class Sending:
         self._numbering = numbering
         self._delivery = delivery
         self._transactions = transactions
+        self._encryption = encryption
         self._long_lived_s = long_lived_s
 
     def send(self, opened: OpenQueue, message: Message, transaction: Transaction | None = None) -> MessageId:
@@ -86,6 +91,8 @@ class Sending:
             self._resolver.check_carried(queue, message)
         packet = encode_message(message)
         verdict = self._verdict(message, packet) if _is_signed(message) else b""
+        if message.privacy_level and not queue.is_outgoing:
+            packet, verdict = _in_clear(packet, verdict)
         self._refuse_misfits(queue, transaction, (message,), (packet,), (verdict,))
         size = len(packet)
         self._check_room(queue, size, (packet,), size if message.is_recoverable else 0)
@@ -115,8 +122,12 @@ class Sending:
             self._address(opened, message, identifier, transaction)
             if queue.is_outgoing:
                 self._resolver.check_carried(queue, message)
-            packets.append(encode_message(message))  # at once: one object may stand for several messages
-            verdicts.append(self._verdict(message, packets[-1]) if _is_signed(message) else b"")
+            packet = encode_message(message)  # at once: one object may stand for several messages
+            verdict = self._verdict(message, packet) if _is_signed(message) else b""
+            if message.privacy_level and not queue.is_outgoing:
+                packet, verdict = _in_clear(packet, verdict)
+            packets.append(packet)
+            verdicts.append(verdict)
         self._refuse_misfits(queue, transaction, messages, packets, verdicts)
         pairs = zip(messages, packets, strict=True)
         stored = sum([len(packet) for message, packet in pairs if message.is_recoverable])
@@ -161,6 +172,17 @@ class Sending:
         self._address(opened, copy, self._numbering.unassigned, None)
         copy.transaction_id = 0 if is_transactional else None
         return UserMessage(encode_message(copy)), level
+
+    def to_encrypt(self, opened: OpenQueue, messages: Iterable[Message]) -> None:
+        """Have the bodies encrypted on their way; SecurityError if there is no key for the destination.
+
+        They keep a privacy level that they have, and get the strongest otherwise.
+        """
+        for child in opened.children or (opened,):
+            if child.queue_for(_SEND).is_outgoing:
+                self._encryption.check(child.format_name)
+        for message in messages:
+            message.privacy_level = message.privacy_level or PrivacyLevel.ADVANCED
 
     def post(self, packet: UserMessage, name: FormatName) -> None:
         """Sends a packet that the queue manager itself has made."""
@@ -266,7 +288,8 @@ class Sending:
             reason = self._admission.check_transaction(queue, is_transactional=is_transactional)
             if reason is None:
                 is_connector = message.connector_type != NULL_GUID
-                is_signed = bool(message.signature) if is_connector else bool(verdict)
+                is_proved = decode_verdict(verdict).is_authenticated
+                is_signed = bool(message.signature) if is_connector else is_proved
                 is_encrypted = bool(message.privacy_level)
                 reason = self._admission.check_protection(
                     queue, is_signed=is_signed, is_encrypted=is_encrypted
@@ -315,6 +338,17 @@ def _check_signable(opened: OpenQueue) -> None:
 
 def _is_http(name: FormatName | None) -> bool:
     return isinstance(name, DirectFormatName) and name.is_http
+
+
+def _in_clear(packet: bytes, verdict: bytes) -> tuple[bytes, bytes]:
+    """A message that is to be encrypted, for a queue of this computer: it counts as encrypted (DMPR-037).
+
+    One that its application has encrypted stays as it is (DMPR-103).
+    """
+    user_message = UserMessage(packet)
+    if not user_message.is_to_be_encrypted:
+        return packet, verdict
+    return user_message.with_clear_body(), decode_verdict(verdict)._replace(was_encrypted=True).encode()
 
 
 def _name_of_dead_letter_queue(message: Message) -> str:

@@ -6,8 +6,9 @@ everything that can be checked is checked before a body is believed: the length 
 the length of the body. A message that fails is refused, never delivered.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
@@ -26,6 +27,7 @@ from tiercel.model.errors import (
     PublicKeyDoesNotExistError,
     SecurityError,
 )
+from tiercel.model.limits import MAX_PACKET_SIZE
 from tiercel.wire.key_blobs import PublicKeyBlob, SimpleBlob
 from tiercel.wire.message_properties_header import MessagePropertiesHeader
 from tiercel.wire.public_keys import MQDSPublicKey
@@ -87,14 +89,21 @@ class BodyOpener:
     def open(self, packet: UserMessage, now: float) -> UserMessage:
         """The packet with its clear body ([MS-MQQB] 3.1.5.8.3); MessageRefusedError if that fails."""
         sealed = self._sealed(packet)
-        key = _cache_key(sealed)
-        candidates = self.cache.get(key, now)
+        self.cache.expire(now)
+        candidates = self.cache.get(_cache_key(sealed), now)
         if candidates is None:
             candidates = self._unwrap(sealed)
-            self.cache.put(key, candidates, now)
+            self.cache.put(_cache_key(sealed), candidates, now)
         if not candidates:
             raise bad_encryption("its key was not encrypted for this queue manager")
         return decrypted(packet, self._body(packet, sealed, candidates))
+
+    def unwrap(self, packet: UserMessage) -> tuple[SessionKey, ...]:
+        """The slow part of `open`, for another thread: changes nothing. `remember` takes the result."""
+        return self._unwrap(self._sealed(packet))
+
+    def remember(self, packet: UserMessage, keys: tuple[SessionKey, ...], now: float) -> None:
+        self.cache.put(_cache_key(self._sealed(packet)), keys, now)
 
     def _sealed(self, packet: UserMessage) -> _Sealed:
         properties = packet.properties
@@ -106,8 +115,6 @@ class BodyOpener:
             provider.level == PrivacyLevel.ADVANCED and algorithm not in AES_ALGORITHMS
         ):
             raise bad_encryption(f"algorithm 0x{algorithm:04x} does not belong to {provider.name}")
-        if algorithm not in AES_ALGORITHMS and not self._policy.legacy:
-            raise unsupported_provider(f"{provider.name} is not allowed here")
         blob = packet.security_data()[1]
         try:
             simple = SimpleBlob.decode(blob)
@@ -115,6 +122,8 @@ class BodyOpener:
             raise bad_encryption(f"its key cannot be read: {problem}") from None
         if simple.session_key_algorithm != algorithm:
             raise bad_encryption("its key is of another algorithm")
+        if algorithm not in AES_ALGORITHMS and not self._policy.legacy:
+            raise unsupported_provider(f"{provider.name} is not allowed here")
         return _Sealed(provider, algorithm, packet.source_queue_manager, blob, simple.encrypted_key)
 
     def _unwrap(self, sealed: _Sealed) -> tuple[SessionKey, ...]:
@@ -193,26 +202,33 @@ class BodySealer:
     """Encrypts bodies for queue managers whose public keys are known; reuses session keys for ten minutes."""
 
     def __init__(self, policy: EncryptionPolicy, random_bytes: Callable[[int], bytes]) -> None:
-        self.cache: AgingCache[tuple[PrivacyLevel, int, UUID], WrappedKey] = AgingCache(
+        # The public key is part of the cache's key, so that a rotated key is used at once.
+        self.cache: AgingCache[tuple[PrivacyLevel, int, Hashable, PublicKeyBlob], WrappedKey] = AgingCache(
             SEND_KEYS, KEY_LIFETIME_S
         )
         self._policy = policy
         self._random_bytes = random_bytes
 
     def seal(
-        self, packet: UserMessage, receiver: UUID, keys: Sequence[MQDSPublicKey], now: float
+        self, packet: UserMessage, receiver: Hashable, keys: Sequence[MQDSPublicKey], now: float
     ) -> UserMessage:
         """The packet with its body encrypted for the receiver ([MS-MQQB] 3.1.7.1.5).
 
         SecurityError if that is not possible; the message must not leave in clear then (3.1.7.1.5.1).
         """
-        choice = choose(keys, packet.properties.privacy_level, self._policy)
-        cached = choice.provider.level, choice.algorithm, receiver
+        properties = packet.properties
+        choice = choose(keys, properties.privacy_level, self._policy, properties.encryption_algorithm)
+        self.cache.expire(now)
+        cached = choice.provider.level, choice.algorithm, receiver, choice.public_key
         wrapped = self.cache.get(cached, now)
         if wrapped is None:
             wrapped = self._wrap(choice)
             self.cache.put(cached, wrapped, now)
-        return encrypted(packet, choice.provider, wrapped)
+        try:
+            return encrypted(packet, choice.provider, wrapped)
+        except DecodeError:  # no packet can be so large, and the receiver would end the session
+            problem = f"with its key it would have more than {MAX_PACKET_SIZE} bytes"
+            raise CorruptedSecurityDataError("message", problem=problem, fix="send less") from None
 
     def _wrap(self, choice: Choice) -> WrappedKey:
         secret = self._random_bytes(choice.key_bytes)
@@ -226,8 +242,14 @@ class BodySealer:
         return WrappedKey(SessionKey(choice.algorithm, secret), blob)
 
 
-def choose(keys: Sequence[MQDSPublicKey], level: int, policy: EncryptionPolicy) -> Choice:
-    """The strongest provider that the receiver has a key for: [MS-MQQB] 3.1.7.1.5."""
+def choose(
+    keys: Sequence[MQDSPublicKey], level: int, policy: EncryptionPolicy, asked: int = EncryptionAlgorithm.RC4
+) -> Choice:
+    """The strongest provider that the receiver has a key for: [MS-MQQB] 3.1.7.1.5.
+
+    `asked` is the algorithm of the message. It counts if the provider has it and it is not RC4, which is the
+    default of the property and so says nothing.
+    """
     published = {provider_named(key.provider_name): key for key in reversed(keys)}
     algorithms = {
         PrivacyLevel.ADVANCED: policy.advanced_algorithm,
@@ -238,14 +260,21 @@ def choose(keys: Sequence[MQDSPublicKey], level: int, policy: EncryptionPolicy) 
         key = published.get(provider)
         if key is not None and (policy.legacy or not provider.is_legacy):
             algorithm = algorithms[provider.level]
-            try:
-                blob = PublicKeyBlob.decode(key.key)
-            except DecodeError as problem:
-                raise CorruptedSecurityDataError("public key of the receiver", problem=f"{problem}") from None
-            return Choice(provider, algorithm, provider.session_key_bytes or KEY_BYTES[algorithm][0], blob)
+            if asked != EncryptionAlgorithm.RC4 and asked in provider.algorithms:
+                algorithm = EncryptionAlgorithm(asked)
+            size = provider.session_key_bytes or KEY_BYTES[algorithm][0]
+            return Choice(provider, algorithm, size, _decode_key(key.key))
         if level == provider.level:
             raise _no_key(provider, is_known=key is not None)
     raise PublicKeyDoesNotExistError("receiver")
+
+
+@lru_cache(SEND_KEYS)  # few receivers, many messages
+def _decode_key(blob: bytes) -> PublicKeyBlob:
+    try:
+        return PublicKeyBlob.decode(blob)
+    except DecodeError as problem:
+        raise CorruptedSecurityDataError("public key of the receiver", problem=f"{problem}") from None
 
 
 def _no_key(provider: Provider, *, is_known: bool) -> SecurityError:

@@ -1,22 +1,36 @@
-"""The trust store: which certificates are known, and whom each one stands for.
+"""The trust store: the certificates of senders, and the public keys of queue managers.
 
-It takes the place of the directory's user objects ([MS-MQDMPR] 3.1.1.15). The text has one certificate per
-line, `name SID base64`, with the DER of the certificate at the end. Lines that are empty or begin with # stay
-as they are.
+It takes the place of the directory's objects of users ([MS-MQDMPR] 3.1.1.15) and queue managers (3.1.1.1).
+The text has one entry per line; lines that are empty or begin with # stay as they are.
+
+    name SID base64           a certificate, in DER, and whom it stands for
+    name GUID hosts base64    a queue manager: its hosts, separated by commas, - for none, and its
+                              MQDSPUBLICKEYS ([MS-MQMQ] 2.2.2)
 """
 
 import base64
 import binascii
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Self
+from uuid import UUID
 
-from tiercel.message_security.certificates import Certificate, load_certificate
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+from tiercel.message_security.certificates import Certificate, fingerprint, load_certificate, pem_to_der
+from tiercel.message_security.providers import Provider, provider_named
+from tiercel.message_security.rsa_keys import check_public_key, public_blob, public_key_of
 from tiercel.model.errors import DecodeError, InvalidCertificateError, MqError, TiercelError
 from tiercel.model.sid import SecurityIdentifier
+from tiercel.wire.key_blobs import PublicKeyBlob
+from tiercel.wire.public_keys import MQDSPublicKey, MQDSPublicKeys
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._@-]{1,64}")
+_HOST: Final = re.compile(r"[a-z0-9._:-]{1,255}")
+_NO_HOST: Final = "-"
 
 
 class TrustError(TiercelError):
@@ -30,61 +44,127 @@ class TrustedCertificate:
     certificate: Certificate
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise TrustError(f"{self.name[:70]!a} is not a valid name: use 1 to 64 of A-Z a-z 0-9 . _ @ -")
+        _check_name(self.name)
 
     def line(self) -> str:
         return f"{self.name} {self.sid} {base64.b64encode(self.certificate.der).decode()}"
 
 
-class Trust:
-    """The entries of a text, with its other lines. Changes make a copy."""
+@dataclass(frozen=True, slots=True)
+class TrustedQueueManager:
+    """The keys that session keys for a queue manager are encrypted with."""
 
-    def __init__(self, lines: "tuple[str | TrustedCertificate, ...]" = ()) -> None:
+    name: str
+    guid: UUID
+    hosts: tuple[str, ...]  # in lower case
+    keys: tuple[MQDSPublicKey, ...]
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        for host in self.hosts:
+            if not _HOST.fullmatch(host) or host == _NO_HOST:
+                raise TrustError(f"{self.name}: {host[:70]!a} is not a valid host")
+        for key in self.keys:
+            self._check_key(key)
+        if not self.keys:
+            raise TrustError(f"{self.name}: it has no keys")
+
+    def _check_key(self, key: MQDSPublicKey) -> None:
+        if provider_named(key.provider_name) is None:
+            raise TrustError(f"{self.name}: {key.provider_name[:70]!a} is not a known provider")
+        try:
+            public_key_of(PublicKeyBlob.decode(key.key))
+        except (DecodeError, MqError) as problem:
+            raise TrustError(f"{self.name}: a key cannot be used ({problem})") from problem
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the PUBLICKEYBLOBs."""
+        return fingerprint(b"".join(key.key for key in self.keys))
+
+    def line(self) -> str:
+        keys = base64.b64encode(MQDSPublicKeys.of(self.keys).encode()).decode()
+        return f"{self.name} {self.guid} {','.join(self.hosts) or _NO_HOST} {keys}"
+
+
+Entry = TrustedCertificate | TrustedQueueManager
+
+
+class Trust:
+    """The entries of a text, with its other lines; iterates over the certificates. Changes make a copy."""
+
+    def __init__(self, lines: "tuple[str | Entry, ...]" = ()) -> None:
         self._lines = lines
         self._by_der = {each.certificate.der: each for each in self}
+        self._by_guid = {each.guid: each for each in self.queue_managers}
+        self._by_host = {host: each for each in self.queue_managers for host in each.hosts}
 
     def __iter__(self) -> Iterator[TrustedCertificate]:
         return (line for line in self._lines if isinstance(line, TrustedCertificate))
+
+    @property
+    def queue_managers(self) -> list[TrustedQueueManager]:
+        return [line for line in self._lines if isinstance(line, TrustedQueueManager)]
 
     def __len__(self) -> int:
         return len(self._by_der)
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        lines: list[str | TrustedCertificate] = []
+        lines: list[str | Entry] = []
         for number, line in enumerate(text.splitlines(), 1):
             try:
                 lines.append(line if not line.strip() or line.startswith("#") else _entry(line))
             except TrustError as problem:
                 raise TrustError(f"line {number}: {problem}") from problem
         found = cls(tuple(lines))
-        names = [each.name for each in found]
-        doubled = next((name for name in names if names.count(name) > 1), None)
-        if doubled is not None:
+        names = [line.name for line in lines if not isinstance(line, str)]
+        if (doubled := _doubled(names)) is not None:
             raise TrustError(f"{doubled}: there are two entries of that name")
-        if len(found) != len(names):
+        if len(found) != len(list(found)):
             raise TrustError("a certificate is there twice: it can stand for one account only")
+        managers = found.queue_managers
+        guids = [str(each.guid) for each in managers]
+        if (twice := _doubled([*guids, *(host for each in managers for host in each.hosts)])) is not None:
+            raise TrustError(f"{twice}: there are two queue managers with it")
         return found
 
     def text(self) -> str:
-        lines = (line.line() if isinstance(line, TrustedCertificate) else line for line in self._lines)
+        lines = (line if isinstance(line, str) else line.line() for line in self._lines)
         return "".join(f"{line}\n" for line in lines)
 
-    def get(self, name: str) -> TrustedCertificate | None:
-        return next((each for each in self if each.name == name), None)
+    def get(self, name: str) -> Entry | None:
+        entries = (line for line in self._lines if not isinstance(line, str))
+        return next((each for each in entries if each.name == name), None)
 
     def find(self, der: bytes) -> TrustedCertificate | None:
         """The entry of a certificate, compared byte by byte."""
         return self._by_der.get(der)
 
-    def added(self, entry: TrustedCertificate) -> "Trust":
+    def queue_manager(self, guid: UUID) -> TrustedQueueManager | None:
+        return self._by_guid.get(guid)
+
+    def queue_manager_at(self, host: str) -> TrustedQueueManager | None:
+        return self._by_host.get(host.casefold())
+
+    def added(self, entry: Entry) -> "Trust":
         if self.get(entry.name) is not None:
             raise TrustError(f"{entry.name}: entry exists; remove it first, or choose another name")
-        known = self.find(entry.certificate.der)
+        if isinstance(entry, TrustedQueueManager):
+            known: Entry | None = self.queue_manager(entry.guid)
+            known = next(filter(None, map(self.queue_manager_at, entry.hosts)), known)
+            what = "the queue manager or one of its hosts"
+        else:
+            known, what = self.find(entry.certificate.der), "the certificate"
         if known is not None:
-            raise TrustError(f"the certificate is known already, as {known.name}")
+            raise TrustError(f"{what} is known already, as {known.name}")
         return Trust((*self._lines, entry))
+
+    def replaced(self, entry: TrustedQueueManager) -> "Trust":
+        """`added`, instead of an entry of the same name and queue manager."""
+        old = self.get(entry.name)
+        is_same = isinstance(old, TrustedQueueManager) and old.guid == entry.guid
+        return (self.without(entry.name) if is_same else self).added(entry)
 
     def without(self, name: str) -> "Trust":
         entry = self.get(name)
@@ -100,8 +180,50 @@ def parse_sid(text: str) -> SecurityIdentifier:
         raise TrustError(f"{text[:60]!a} is not a valid SID, as S-1-5-21-1-2-3-1001") from problem
 
 
-def _entry(line: str) -> TrustedCertificate:
+def parse_hosts(text: str) -> tuple[str, ...]:
+    return () if text == _NO_HOST else tuple(text.casefold().split(","))
+
+
+def import_keys(data: bytes, provider: Provider) -> tuple[MQDSPublicKey, ...]:
+    """The public keys in a file: MQDSPUBLICKEYS, a PUBLICKEYBLOB, or PEM; the last two are of `provider`."""
+    if b"-----BEGIN" in data:
+        return (_key_of_pem(data, provider),)
+    try:
+        return MQDSPublicKeys.decode(data).keys
+    except DecodeError:
+        pass
+    try:
+        PublicKeyBlob.decode(data)
+    except DecodeError as problem:
+        raise TrustError(f"neither a PUBLICKEYBLOB, MQDSPUBLICKEYS nor PEM ({problem})") from None
+    return (MQDSPublicKey.of(provider.type, provider.name, data),)
+
+
+def _key_of_pem(data: bytes, provider: Provider) -> MQDSPublicKey:
+    """PEM of a public key, or of a certificate with it."""
+    try:
+        if b"CERTIFICATE-----" in data:
+            key = load_certificate(pem_to_der(data)).key
+        else:
+            key = check_public_key(load_pem_public_key(data))
+    except (ValueError, UnsupportedAlgorithm, MqError) as problem:
+        raise TrustError(f"the PEM has no RSA public key ({problem})") from None
+    return MQDSPublicKey.of(provider.type, provider.name, public_blob(key).encode())
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise TrustError(f"{name[:70]!a} is not a valid name: use 1 to 64 of A-Z a-z 0-9 . _ @ -")
+
+
+def _doubled(values: list[str]) -> str | None:
+    return next((value for value, count in Counter(values).items() if count > 1), None)
+
+
+def _entry(line: str) -> Entry:
     words = line.split()
+    if len(words) == 4:
+        return _queue_manager(*words)
     if len(words) != 3:
         raise TrustError("expected a name, a SID and a certificate, separated by blanks")
     try:
@@ -109,3 +231,11 @@ def _entry(line: str) -> TrustedCertificate:
     except (binascii.Error, InvalidCertificateError) as problem:
         raise TrustError(f"{words[0]}: the certificate cannot be read ({problem})") from problem
     return TrustedCertificate(words[0], parse_sid(words[1]), certificate)
+
+
+def _queue_manager(name: str, guid: str, hosts: str, keys: str) -> TrustedQueueManager:
+    try:
+        published = MQDSPublicKeys.decode(base64.b64decode(keys, validate=True)).keys
+        return TrustedQueueManager(name, UUID(guid), parse_hosts(hosts), published)
+    except (binascii.Error, DecodeError, ValueError) as problem:
+        raise TrustError(f"{name}: the queue manager cannot be read ({problem})") from problem

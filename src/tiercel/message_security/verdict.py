@@ -6,14 +6,16 @@ from typing import NamedTuple
 from tiercel.model.codes import AuthenticationLevel
 
 _HEAD = struct.Struct("<BB")
+_ENCRYPTED = 0x80  # beside the reading
 
 
 class Verdict(NamedTuple):
-    """Of a signature that was verified; `NOTHING` if there is none that counts."""
+    """Of the signature, if it was verified, and of the encryption; `NOTHING` if neither was there."""
 
     level: int = AuthenticationLevel.NONE  # SecurityHeader.AS
     reading: int = 0  # position in `hash_input.READINGS`, or in `xml_signature.FORMS`
     sender: bytes = b""  # the SID that the trust store has for the certificate
+    was_encrypted: bool = False  # on its way here: the stored body is clear
 
     @property
     def is_authenticated(self) -> bool:
@@ -21,7 +23,10 @@ class Verdict(NamedTuple):
 
     def encode(self) -> bytes:
         """At most 70 bytes; empty for `NOTHING`."""
-        return _HEAD.pack(self.level, self.reading) + self.sender if self.level else b""
+        if not self.level and not self.was_encrypted:
+            return b""
+        reading = self.reading | _ENCRYPTED if self.was_encrypted else self.reading
+        return _HEAD.pack(self.level, reading) + self.sender
 
 
 NOTHING = Verdict()
@@ -32,4 +37,4 @@ def decode_verdict(data: bytes) -> Verdict:
     if len(data) < _HEAD.size:
         return NOTHING
     level, reading = _HEAD.unpack_from(data)
-    return Verdict(level, reading, data[_HEAD.size :])
+    return Verdict(level, reading & ~_ENCRYPTED, data[_HEAD.size :], bool(reading & _ENCRYPTED))

@@ -16,6 +16,7 @@ from typing import Any, Final, Self, get_args, get_origin, get_type_hints
 from uuid import UUID
 
 from tiercel.binary.settings import Peer, Settings
+from tiercel.message_security.body_encryption import EncryptionPolicy
 from tiercel.message_security.signatures import DEFAULT_POLICY
 from tiercel.message_security.verifier import VerificationPolicy
 from tiercel.model.errors import MqError, TiercelError
@@ -158,6 +159,7 @@ class SecurityOptions:
     verify_signatures: bool = True
     unknown_certificates: str = "auto"
     external_certificates: bool = False
+    encrypt_direct_names: bool = False
     legacy: bool = False
 
     @property
@@ -168,6 +170,10 @@ class SecurityOptions:
             refuse_unknown_certificates=_UNKNOWN_CERTIFICATES[self.unknown_certificates],
             external_certificates=self.external_certificates,
         )
+
+    @property
+    def encryption(self) -> EncryptionPolicy:
+        return EncryptionPolicy(legacy=self.legacy)
 
 
 _UNKNOWN_CERTIFICATES: Final[Mapping[str, bool | None]] = {"auto": None, "accept": False, "refuse": True}

@@ -169,6 +169,15 @@ class Connection(asyncio.Protocol):
                 return
         self.transport.write(data)
 
+    def pause_reading(self) -> None:
+        """Leave what comes next in the kernel, until `resume_reading`."""
+        if not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.resume_reading()
+
     def established(self) -> None:
         """The session is established; from now on the protocol has its own timeouts."""
         self._cancel_timer()

@@ -13,6 +13,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from types import TracebackType
 from typing import Any, Final, Protocol, Self, TypeVar
@@ -81,7 +82,7 @@ class Daemon:
         self.failed = asyncio.Event()
         self.network = Network(config, self._put)
         self.http = self._new_http(config)
-        node = config.node
+        node, known = config.node, trust_file.current(config.security)
         self.driver = Driver(
             node.data,
             clock=clock,
@@ -96,7 +97,9 @@ class Daemon:
                 everyone_may_send=config.access.everyone_may_send,
                 believe_unsigned_senders=config.access.believe_unsigned_senders,
                 hardened=config.access.hardened,
-                verifier=trust_file.verifier(config.security),
+                verifier=trust_file.verifier(config.security, known),
+                encryption=partial(trust_file.encryption, config.security, known),
+                legacy=config.security.legacy,
             ),
         )
         self.protocol = self.transports.binary
@@ -174,6 +177,11 @@ class Daemon:
         self._begin_srmp()
         self.transports.start()
         self._warn_of_access_lists()
+        if self.config.security.legacy:
+            log.warning(
+                "legacy_security",
+                reason="[security] legacy allows MD5, 512-bit keys, RC2 and RC4, which can be broken",
+            )
         routing = self.config.routing
         if routing.out_routing_servers and routing.in_routing_servers is None:
             log.info(

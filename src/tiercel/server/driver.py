@@ -16,6 +16,8 @@ from tiercel.engine.engine import Engine
 from tiercel.engine.handles import OpenQueue, Waiter
 from tiercel.engine.identity import Identity
 from tiercel.engine.transaction import Transaction
+from tiercel.message_security.body_encryption import ExchangeKeys
+from tiercel.message_security.encryption import Encryption
 from tiercel.message_security.verifier import Verifier
 from tiercel.model.codes import QueueAccess
 from tiercel.model.errors import (
@@ -32,6 +34,7 @@ from tiercel.model.format_name import FormatName
 from tiercel.model.path_name import PathKind, PathName
 from tiercel.security.unix import token_of_process
 from tiercel.server import log
+from tiercel.server.exchange_key_file import ExchangeKeyFile
 from tiercel.server.node import Clock, Node
 from tiercel.server.signing_key import SigningKey
 from tiercel.server.transports import expect_transports
@@ -54,6 +57,8 @@ class NetworkSettings:
     believe_unsigned_senders: bool = False
     hardened: bool | None = None  # None keeps what is stored
     verifier: Verifier | None = None
+    encryption: Callable[[ExchangeKeys], Encryption] | None = None  # gets the keys of this queue manager
+    legacy: bool = False  # old algorithms are allowed
     monotonic_clock: Clock = time.monotonic
 
 
@@ -98,10 +103,18 @@ class Driver:
         self.is_open = True
         self._process = os.getpid()
         self.signing_key = SigningKey(lambda: self.directory, name)
+        self.exchange_keys = ExchangeKeyFile(
+            lambda: self.directory, legacy=network is not None and network.legacy
+        )
         verifier = (None if network is None else network.verifier) or Verifier()
         verifier.own_certificate = self.signing_key.certificate
         identity = Identity(name.partition(".")[0], name, () if network is None else network.names)
         try:
+            if network is not None and network.encryption is not None:
+                self.exchange_keys.check()
+                encryption = network.encryption(self.exchange_keys)
+            else:
+                encryption = None
             self.engine = Engine(
                 self._store,
                 identity,
@@ -111,6 +124,7 @@ class Driver:
                 believe_unsigned_senders=network is not None and network.believe_unsigned_senders,
                 hardened=None if network is None else network.hardened,
                 verifier=verifier,
+                encryption=encryption,
             )
             self.node = self._new_node()
         except BaseException:

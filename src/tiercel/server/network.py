@@ -6,11 +6,12 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
 from weakref import WeakSet
 
-from tiercel.binary.actions import Action, Dial, Resolve, SendDatagram, SessionEvent
+from tiercel.binary.actions import Action, Dial, Resolve, SendDatagram, SessionEvent, Unwrap
 from tiercel.binary.inputs import Inputs
 from tiercel.engine.machine import Close, Write
 from tiercel.model.codes import ConnectionStatus
@@ -60,6 +61,8 @@ class Network:
         self._evicted = log.Repeated("connections_evicted")
         self._peer_moved = log.Repeated("peer_address_changed", level=logging.WARNING)
         self._log_doubt = log.Repeated("not_believed")
+        self._cannot_decrypt = log.Repeated("cannot_decrypt", level=logging.ERROR)
+        self._unwrapping = ThreadPoolExecutor(1, "unwrap")  # its thread starts with the first message
         self.failures: Counter[str] = Counter()  # failed connections by reason, since the start
 
     def change_limits(self, limits: LimitOptions) -> None:
@@ -121,12 +124,14 @@ class Network:
         self._abort_handshakes()
         for task in self._tasks:
             task.cancel()
+        self._unwrapping.shutdown(wait=False, cancel_futures=True)
         await self.connections.wait_closed(seconds)
 
     def abort(self) -> None:
         """Abort all connections; unsent data is lost."""
         self.stop_listening()
         self._abort_handshakes()
+        self._unwrapping.shutdown(wait=False, cancel_futures=True)
         self.connections.abort()
 
     def _abort_handshakes(self) -> None:
@@ -209,6 +214,9 @@ class Network:
         self.failures[refusal[1].name.lower()] += 1
         self.protocol.connect_failed(*refusal)
 
+    def _feed_unwrapped(self, answer: tuple[int, Any]) -> None:
+        self.protocol.unwrapped(*answer)
+
     def _feed_resolved(self, answer: tuple[str, list[str]]) -> None:
         self.protocol.resolved(*answer)
 
@@ -236,6 +244,8 @@ class Network:
                     self._dials[number].add_done_callback(partial(self._dialled, number))
                 case SendDatagram():
                     self._send_datagram(action)
+                case Unwrap(number):
+                    self._start_unwrapping(action)
         for number, parts in writes.items():
             self._write(number, parts)
 
@@ -273,6 +283,23 @@ class Network:
         sender = self._pings if action.is_reply else self._questions
         if sender is not None:
             sender.send(action.data, self.resolver.endpoint(action.address, action.port).host, action.port)
+
+    def _start_unwrapping(self, action: Unwrap) -> None:
+        connection = self._by_number.get(action.connection)
+        if connection is not None:
+            connection.pause_reading()
+            self._start(self._unwrap(action, connection))
+
+    async def _unwrap(self, action: Unwrap, connection: Connection) -> None:
+        """In one thread for all connections: strangers can ask for as many as they like."""
+        try:
+            result = await asyncio.get_running_loop().run_in_executor(self._unwrapping, action.work)
+        except Exception as problem:  # noqa: BLE001  # the sender keeps its messages, and sends them again
+            self._cannot_decrypt(repr(problem), connection=action.connection)
+            connection.transport.abort()
+            return
+        self.put(self._feed_unwrapped, (action.connection, result))
+        connection.resume_reading()
 
     def _start(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)

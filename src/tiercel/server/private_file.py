@@ -34,16 +34,24 @@ _Stamp = tuple[int, int, int, int, int]
 class Watched(Generic[T]):
     """The current content of a file.
 
-    While the file cannot or must not be read, the content is `nothing`, and the cause is reported once.
+    While the file cannot or must not be read, the content is `nothing`, or with `keeps` what it last was. The
+    cause is reported once.
     """
 
     def __init__(
-        self, path: Path, read: Callable[[Path], T], nothing: T, report: Callable[[str], None]
+        self,
+        path: Path,
+        read: Callable[[Path], T],
+        nothing: T,
+        report: Callable[[str], None],
+        *,
+        keeps: bool = False,
     ) -> None:
         self.path = path
         self._read = read
         self._nothing = self._value = nothing
         self._report = report
+        self._keeps = keeps
         self._stamp: _Stamp | None = None
         self._problem = ""
 
@@ -56,7 +64,9 @@ class Watched(Generic[T]):
                 self._value, self._stamp = self._read(self.path), stamp
         except (TiercelError, OSError) as error:
             problem = str(error)
-            self._value, self._stamp = self._nothing, None
+            self._stamp = None
+            if not self._keeps:
+                self._value = self._nothing
         if problem and problem != self._problem:
             self._report(problem)
         self._problem = problem

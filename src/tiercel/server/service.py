@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from tiercel.message_security.exchange_keys import ExchangeKeyError
 from tiercel.model.errors import MqError
 from tiercel.server import log, process_tuning, systemd
 from tiercel.server.config import Config, ConfigError, Endpoint
@@ -66,7 +67,7 @@ class _Service:
         loop.add_signal_handler(signal.SIGHUP, lambda: None)  # ignored until there is something to reload
         try:
             self._daemon = Daemon(self._config, faces=self._faces)
-        except ConfigError as problem:
+        except (ConfigError, ExchangeKeyError) as problem:
             return _fail(str(problem), WRONG_CONFIGURATION)
         except MqError as problem:
             return _fail(str(problem), NO_STORE)

@@ -1,7 +1,10 @@
 """The file of the trust store: re-read after a change, replaced atomically, refused if others can use it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
+from tiercel.message_security.body_encryption import ExchangeKeys
+from tiercel.message_security.encryption import Encryption
 from tiercel.message_security.trust import Trust, TrustError
 from tiercel.message_security.verifier import Verifier
 from tiercel.server import log
@@ -12,12 +15,21 @@ _FILE = TableFile(Trust(), TrustError)
 read, change = _FILE.read, _FILE.change
 
 
-def verifier(options: SecurityOptions) -> Verifier:
-    """Verifies with the current content of the file; nobody is known while it cannot be read."""
+def current(options: SecurityOptions) -> Callable[[], Trust]:
+    """The current content of the file; nobody is known while it cannot be read."""
     if not options.trust:
-        return Verifier(policy=options.verification)
+        return Trust
     watched = Watched(Path(options.trust), read, Trust(), _report)
-    return Verifier(lambda: watched.value, options.verification)
+    return lambda: watched.value
+
+
+def verifier(options: SecurityOptions, trust: Callable[[], Trust] | None = None) -> Verifier:
+    return Verifier(trust or current(options), options.verification)
+
+
+def encryption(options: SecurityOptions, trust: Callable[[], Trust], keys: ExchangeKeys) -> Encryption:
+    direct = options.encrypt_direct_names
+    return Encryption(options.encryption, keys, trust, encrypt_direct_names=direct)
 
 
 def _report(problem: str) -> None:

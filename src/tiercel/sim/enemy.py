@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from random import Random
+from typing import Any
 from uuid import UUID
 
 from tiercel.binary.actions import Dial
@@ -176,6 +177,8 @@ class Enemy:
     def writable(self, connection: int, *, is_writable: bool) -> None: ...
 
     def resolved(self, host: str, addresses: list[str]) -> None: ...
+
+    def unwrapped(self, connection: int, result: Any) -> None: ...
 
     def datagram(self, address: str, port: int, data: bytes, *, is_reply: bool) -> None: ...
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tiercel.binary.certificate import Certificate
 from tiercel.binary.inputs import Inputs
@@ -186,5 +186,7 @@ class HttpPort:
     def writable(self, connection: int, *, is_writable: bool) -> None: ...
 
     def resolved(self, host: str, addresses: list[str]) -> None: ...
+
+    def unwrapped(self, connection: int, result: Any) -> None: ...
 
     def datagram(self, address: str, port: int, data: bytes, *, is_reply: bool) -> None: ...

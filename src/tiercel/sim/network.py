@@ -12,7 +12,7 @@ from functools import partial
 from random import Random
 from typing import Protocol
 
-from tiercel.binary.actions import Action, Dial, Resolve, SendDatagram, SessionEvent
+from tiercel.binary.actions import Action, Dial, Resolve, SendDatagram, SessionEvent, Unwrap
 from tiercel.binary.inputs import Inputs
 from tiercel.engine.machine import Close, Write
 from tiercel.model.codes import ConnectionStatus
@@ -32,6 +32,7 @@ _REASONS_TO_CLOSE = (
     "there is no room",
     "we have reached ourselves",
 )
+_UNWRAP_S = 0.001  # seconds that opening a session key takes
 _RECORDED = 8  # connections whose bytes are kept for a replay
 _RECORDED_BYTES = 100_000
 
@@ -181,6 +182,18 @@ class Network:
                     self._send_datagram(host, action)
                 case SessionEvent():
                     self._trace_event(host, action)
+                case Unwrap():
+                    self._unwrap(host, action)
+
+    def _unwrap(self, host: Host, action: Unwrap) -> None:
+        """The thread beside the loop: always as slow, so that no random number is drawn."""
+        life, result = host.life, action.work()
+
+        def answer() -> None:
+            if host.is_up and host.life == life:
+                host.post(lambda: host.protocol.unwrapped(action.connection, result))
+
+        self._schedule.after(_UNWRAP_S, answer)
 
     def _trace_event(self, host: Host, event: SessionEvent) -> None:
         peer = "" if event.peer is None else f" peer {str(event.peer)[:8]}"

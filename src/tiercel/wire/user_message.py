@@ -542,6 +542,12 @@ class UserMessage:
         """Whether the body is still to be encrypted: the packet asks for it, but has no key."""
         return bool(self.security_flags & ENCRYPTED_BODY) and not self.security_data()[1]
 
+    def with_clear_body(self) -> bytes:
+        """The packet without the flag that its body is to be encrypted."""
+        at = self._security_at
+        flags = self.security_flags & ~ENCRYPTED_BODY
+        return self.data[:at] + flags.to_bytes(2, "little") + self.data[at + 2 :]
+
     @property
     def properties(self) -> MessagePropertiesHeader:
         return MessagePropertiesHeader.read(Reader(self.data, self.properties_at))
