@@ -32,10 +32,18 @@ class Sender:
         self._runner = runner
 
     async def send(
-        self, queue: str, messages: list[Message], transactional: bool | None, *, sign: bool = False
+        self,
+        queue: str,
+        messages: list[Message],
+        transactional: bool | None,
+        *,
+        sign: bool = False,
+        encrypt: bool = False,
     ) -> list[MessageId]:
         """Sends all or none; `transactional` counts only for queues of other computers."""
         name = parse_queue_name(queue)
+        if encrypt:
+            await self._runner.call(lambda engine: self._to_encrypt(engine, name, messages))
         if sign:
             await self._sign(name, messages, transactional)
         if len(messages) <= _SLICE:
@@ -60,6 +68,10 @@ class Sender:
         for part in _parts(messages):
             prepared = await self._runner.call(partial(prepare, part))
             await asyncio.to_thread(sign_all, signer, prepared)
+
+    def _to_encrypt(self, engine: Engine, name: FormatName, messages: list[Message]) -> None:
+        with self._opened(engine, name) as opened:
+            engine.sending.to_encrypt(opened, messages)
 
     def _send_at_once(
         self, engine: Engine, name: FormatName, messages: list[Message], transactional: bool | None

@@ -215,6 +215,13 @@ class QueueManager(ResponseModel):
     totals: Totals
 
 
+class PublicKeys(ResponseModel):
+    guid: str
+    name: str
+    keys: str = Field(description="MQDSPUBLICKEYS, base64")
+    fingerprint: str = Field(description="SHA-256 of the keys, to compare with `tiercel key show --exchange`")
+
+
 class Chosen(RequestModel):
     """Which messages of a queue to move, copy or replay, and how."""
 

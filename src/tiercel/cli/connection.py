@@ -210,6 +210,11 @@ def _client_of(address: str, token_file: str | None) -> HttpClient:
     return HttpClient.of(url, {"Authorization": f"Bearer {token}"} if token else {})
 
 
+def api_host(address: str) -> str:
+    """The host in an address as `connect` takes it."""
+    return urlsplit(url_of(address)).hostname or ""
+
+
 def url_of(address: str) -> str:
     """HOST and HOST:PORT are short for http://."""
     written = address if "://" in address else f"http://{address}"

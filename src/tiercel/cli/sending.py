@@ -135,6 +135,9 @@ def send(
     sign: Annotated[
         bool, typer.Option("--sign", help="Sign with the key of the queue manager; see tiercel key.")
     ] = False,
+    encrypt: Annotated[
+        bool, typer.Option("--encrypt", help="Encrypt the body on its way; see tiercel trust.")
+    ] = False,
     more: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any other property; repeatable."),
@@ -163,6 +166,7 @@ def send(
         message,
         transactional=True if transactional else None,
         sign=True if sign else None,
+        encrypt=True if encrypt else None,
     )
     if context.out.as_json:
         context.out.record(sent)

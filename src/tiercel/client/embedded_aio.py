@@ -75,14 +75,18 @@ class AsyncEmbeddedQueue(QueueCore):
         *,
         transaction: Transaction | None = None,
         sign: bool | Signing = False,
+        encrypt: bool = False,
     ) -> MessageId:
         """Sends a message; on return it has its id and time, and is on disk if it is recoverable.
 
         With `sign`, it is signed with the key of this queue manager, which is made at first need. `Signing`
-        chooses another key and other algorithms.
+        chooses another key and other algorithms. With `encrypt`, its body is encrypted on the way to another
+        computer, for which the daemon that sends it needs the key of that computer.
         """
         sent, engine = check_message(message), self.driver.engine
         inside = None if transaction is None else within(self.driver, transaction)
+        if encrypt:
+            self.driver.run(lambda: engine.sending.to_encrypt(self.opened(_SEND), [sent]))
         if sign:
             await self._sign([sent], inside, sign)
         return self.driver.run(lambda: engine.sending.send(self.opened(_SEND), sent, inside))
@@ -93,10 +97,13 @@ class AsyncEmbeddedQueue(QueueCore):
         *,
         transaction: Transaction | None = None,
         sign: bool | Signing = False,
+        encrypt: bool = False,
     ) -> list[MessageId]:
         """Sends messages in their order, all of them or none, with one write to the disk."""
         sent = [check_message(each) for each in messages]
         engine, inside = self.driver.engine, within(self.driver, transaction)
+        if encrypt:
+            self.driver.run(lambda: engine.sending.to_encrypt(self.opened(_SEND), sent))
         if sign:
             await self._sign(sent, inside, sign)
         return self.driver.run(lambda: engine.sending.send_many(self.opened(_SEND), sent, inside))

@@ -109,6 +109,7 @@ async def send_messages(
     queue: QueueName,
     transactional: Annotated[bool | None, Query(description="only for queues of other computers")] = None,
     sign: Annotated[bool, Query(description="sign with the key of the queue manager")] = False,
+    encrypt: Annotated[bool, Query(description="encrypt the body for the destination's computer")] = False,
 ) -> Response:
     """One message as JSON; or many, one per line, of which all are sent or none.
 
@@ -127,7 +128,8 @@ async def send_messages(
     else:
         fix = f"send Content-Type: application/json for one message, {NDJSON} for many"
         raise InvalidParameterError("body", problem="its type is unknown", present=kind or "no type", fix=fix)
-    ids = [str(each) for each in await api.sender.send(queue, messages, transactional, sign=sign)]
+    sent = await api.sender.send(queue, messages, transactional, sign=sign, encrypt=encrypt)
+    ids = [str(each) for each in sent]
     about(request, count=len(ids), id=ids[0] if len(ids) == 1 else None)
     if kind == NDJSON:
         return answer({"count": len(ids), "ids": ids}, 201)

@@ -1,5 +1,7 @@
 """The queue manager itself: identity, properties, totals, backup."""
 
+import asyncio
+import base64
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +17,7 @@ from tiercel.api.context import Api, Context, about, answer
 from tiercel.api.routing import AUTHORIZATION, needs, new_router
 from tiercel.engine.attributes import SETTABLE_OF_MANAGER
 from tiercel.engine.engine import Engine
+from tiercel.message_security.exchange_keys import ExchangeKeyError
 from tiercel.model.errors import AccessDeniedError, ServiceNotAvailableError
 from tiercel.security.tokens import Role
 from tiercel.server.backup import make_backup_apart
@@ -66,6 +69,30 @@ async def change_queue_manager(
         return _told(api, engine)
 
     return answer(await api.runner.call(command))
+
+
+@router.get("/queue-manager/keys", **needs(Role.READ), response_model=models.PublicKeys)
+async def get_keys(api: Context) -> Response:
+    """The public keys that others encrypt with for this queue manager; they are made if there are none.
+
+    `tiercel trust fetch` reads them.
+    """
+    driver = api.runner.driver
+    try:
+        ring = await asyncio.to_thread(driver.exchange_keys.ring)  # making keys takes some tenths of a second
+    except ExchangeKeyError as problem:
+        raise ServiceNotAvailableError(
+            "exchange keys", problem=str(problem), fix="correct the file"
+        ) from None
+    manager = driver.engine.queue_manager
+    return answer(
+        {
+            "guid": str(manager.identifier),
+            "name": manager.computer_name,
+            "keys": base64.b64encode(ring.published().encode()).decode(),
+            "fingerprint": ring.fingerprint,
+        }
+    )
 
 
 @router.post("/backup", **needs(Role.ADMIN, audit="backup"), response_model=models.BackupMade)
