@@ -50,6 +50,9 @@ class End:
     def is_full(self, session: Session) -> bool:
         return session is not self.session
 
+    def must_wait(self, _session: Session, _packet: UserMessage) -> bool:
+        return False
+
     def established(self, session: Session, status: ConnectionStatus) -> None: ...
 
     def opened(self, session: Session) -> None:

@@ -38,6 +38,9 @@ class Peer:
     def is_full(self, _session: Session) -> bool:
         return self.refuses
 
+    def must_wait(self, _session: Session, _packet: UserMessage) -> bool:
+        return False
+
     def established(self, session: Session, status: ConnectionStatus) -> None:
         """Not asked for."""
 
