@@ -13,7 +13,7 @@ from uuid import UUID
 
 import typer
 
-from tiercel.cli.connection import api_host, connect
+from tiercel.cli.connection import Place, api_host, connect
 from tiercel.cli.context import TokenFile
 from tiercel.cli.failures import Failure
 from tiercel.cli.named_file import named_file
@@ -134,7 +134,7 @@ def fetch(
     An entry of the same queue manager is replaced: run it again after the other side has rotated its keys.
     """
     path = _path(file, config)
-    with connect(None, server, token_file) as api:
+    with connect(Place(server=server, token_file=token_file)) as api:
         told = api.get("queue-manager/keys")
     of = api_host(server)
     with _refusals():

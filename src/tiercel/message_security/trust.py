@@ -133,7 +133,10 @@ class Trust:
         lines = (line if isinstance(line, str) else line.line() for line in self._lines)
         return "".join(f"{line}\n" for line in lines)
 
-    def get(self, name: str) -> Entry | None:
+    def get(self, name: str) -> TrustedCertificate | None:
+        return next((each for each in self if each.name == name), None)
+
+    def _entry(self, name: str) -> Entry | None:
         entries = (line for line in self._lines if not isinstance(line, str))
         return next((each for each in entries if each.name == name), None)
 
@@ -148,7 +151,7 @@ class Trust:
         return self._by_host.get(host.casefold())
 
     def added(self, entry: Entry) -> "Trust":
-        if self.get(entry.name) is not None:
+        if self._entry(entry.name) is not None:
             raise TrustError(f"{entry.name}: entry exists; remove it first, or choose another name")
         if isinstance(entry, TrustedQueueManager):
             known: Entry | None = self.queue_manager(entry.guid)
@@ -162,12 +165,12 @@ class Trust:
 
     def replaced(self, entry: TrustedQueueManager) -> "Trust":
         """`added`, instead of an entry of the same name and queue manager."""
-        old = self.get(entry.name)
+        old = self._entry(entry.name)
         is_same = isinstance(old, TrustedQueueManager) and old.guid == entry.guid
         return (self.without(entry.name) if is_same else self).added(entry)
 
     def without(self, name: str) -> "Trust":
-        entry = self.get(name)
+        entry = self._entry(name)
         if entry is None:
             raise TrustError(f"{name}: no such entry")
         return Trust(tuple(line for line in self._lines if line != entry))
