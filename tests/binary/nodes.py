@@ -23,8 +23,8 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from engine.harness import ALICE, ALL_ACKNOWLEDGEMENTS, NOW, Box, World
-from tiercel.binary.certificate import Certificate
 from tiercel.binary.actions import Action, Dial, Resolve, Unwrap
+from tiercel.binary.certificate import Certificate
 from tiercel.binary.protocol import BinaryProtocol
 from tiercel.binary.settings import Settings
 from tiercel.engine.engine import Engine
