@@ -79,7 +79,7 @@ class Session:
                     "PATH": path,
                     "NO_COLOR": "1",
                     "XDG_CACHE_HOME": str(self._notes),
-                    "XDG_CONFIG_HOME": str(self._notes),
+                    "XDG_CONFIG_HOME": str(self._notes / "config"),
                     "JDK_JAVA_OPTIONS": JAVA_OPTIONS,
                 },
                 stdin=subprocess.DEVNULL,

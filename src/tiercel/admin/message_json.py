@@ -33,7 +33,7 @@ from tiercel.model.identifiers import MessageId, TxSequenceId
 from tiercel.model.limits import INFINITE, PRIORITY_MAX
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName, shown
-from tiercel.model.queue_name import parse_queue_name
+from tiercel.model.queue_name import parse_given_queue_name
 from tiercel.wire.structure import encode_guid
 
 Json = dict[str, Any]
@@ -209,7 +209,7 @@ def _read_queue(value: Any) -> FormatName:
     if isinstance(value, dict) and value.keys() == {"unreadable"}:
         return UnreadableFormatName(_text(value["unreadable"]))
     try:
-        return parse_queue_name(_text(value))
+        return parse_given_queue_name(_text(value))
     except (MqError, ValueError) as problem:
         raise ValueError(_NO_QUEUE) from problem
 

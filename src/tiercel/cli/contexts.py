@@ -48,7 +48,7 @@ class Contexts:
         try:
             found = json.loads(file.read_bytes())
             return cls(found["current"], {name: Place(**place) for name, place in found["contexts"].items()})
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return cls()
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             line = f"{file}: not a valid file of contexts ({problem}). Repair or delete it"

@@ -99,8 +99,8 @@ class HttpClient:
         content: bytes | None,
         headers: Mapping[str, str],
     ) -> Iterator[http.client.HTTPResponse]:
-        connection = self._idle_connection() or self._new_connection()
         target = self._base + path + (f"?{urlencode(_texts(query))}" if query else "")
+        connection = self._idle_connection() or self._new_connection()
         response = None
         try:
             with suppress(BrokenPipeError, ConnectionResetError):  # a server that refuses early has answered

@@ -32,20 +32,22 @@ _WRONG_SLASHES: Final = re.compile(r"^\./|private\$/|://", re.IGNORECASE)
 @lru_cache(maxsize=256)  # users repeat the same few names; invalid names are not kept
 def parse_queue_name(text: str) -> FormatName:
     """The queue that `text` names. Raises an `MqError` when no queue can have that name."""
-    full = expand_queue_name(text)
-    if not _is_format_name(full):
-        return DirectFormatName(DirectProtocol.OS, PathName.parse(full))
-    name = FormatName.parse(full)
+    name = parse_given_queue_name(text)
     for each in name.elements if isinstance(name, MultipleElementFormatName) else (name,):
         _check_address(each)
     return name
 
 
-def _check_address(name: FormatName) -> None:
-    """Refuses what is only meant to be an IP address; a message to it would wait until it expires.
+def parse_given_queue_name(text: str) -> FormatName:
+    """The same for a name that may come from a message: its address may be impossible."""
+    full = expand_queue_name(text)
+    if _is_format_name(full):
+        return FormatName.parse(full)
+    return DirectFormatName(DirectProtocol.OS, PathName.parse(full))
 
-    For names that people type: a name in a packet is taken as it is.
-    """
+
+def _check_address(name: FormatName) -> None:
+    """Refuses what is only meant to be an IP address; a message to it would wait until it expires."""
     if not isinstance(name, DirectFormatName) or not _DOTTED_NUMBERS.fullmatch(name.host):
         return
     try:
