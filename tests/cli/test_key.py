@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from tiercel.cli import main
+from tiercel.message_security import exchange_keys
 from tiercel.message_security.certificates import load_certificate, pem_to_der
+from tiercel.message_security.providers import ADVANCED
+from tiercel.message_security.trust import import_keys
+from tiercel.server import exchange_key_file
 from tiercel.server.signing_key import read
 
 
@@ -64,3 +68,44 @@ def test_a_file_that_others_can_read_is_refused(run: Run) -> None:
     code, out, err = run("show")
     assert (code, out) == (1, "")
     assert "chmod 600" in err
+
+
+class TestExchangeKeys:
+    @pytest.fixture(autouse=True)
+    def quick(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(exchange_keys, "_BITS", {ADVANCED: 1024})
+
+    def test_they_are_made_once(self, run: Run) -> None:
+        code, first, err = run("show", "--exchange")
+        assert (code, err) == (0, "")
+        assert run("show", "--exchange")[1] == first
+        path = run.directory / "exchange.pem"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert exchange_key_file.read(path).fingerprint in first
+        assert not (run.directory / "signing.pem").exists()
+
+    def test_only_the_public_half_is_exported(self, run: Run, tmp_path: Path) -> None:
+        out = tmp_path / "own.keys"
+        code, fingerprint, _ = run("export", "--exchange", "--out", str(out))
+        own = exchange_key_file.read(run.directory / "exchange.pem")
+        assert (code, fingerprint) == (0, f"{own.fingerprint}\n")
+        assert import_keys(out.read_bytes(), ADVANCED) == own.published().keys
+        with pytest.raises(SystemExit):
+            run("export", "--exchange")
+
+    def test_the_old_key_stays_until_it_is_forgotten(self, run: Run) -> None:
+        run("show", "--exchange")
+        rows = [json.loads(line) for line in run("rotate", "--exchange", "--json")[1].splitlines()]
+        assert [row["retired"] is None for row in rows] == [True, False]
+        assert rows[0]["fingerprint"] != rows[1]["fingerprint"]
+        assert len(run("rotate", "--exchange", "--forget-old")[1].splitlines()) == 2
+        with pytest.raises(SystemExit):
+            run("rotate", "--forget-old")
+
+    def test_a_file_that_others_can_read_is_refused(self, run: Run) -> None:
+        run("show", "--exchange")
+        (run.directory / "exchange.pem").chmod(0o640)
+        for words in (("show", "--exchange"), ("rotate", "--exchange")):
+            code, out, err = run(*words)
+            assert (code, out) == (1, "")
+            assert "chmod 600" in err

@@ -1,17 +1,27 @@
-"""`tiercel trust`: certificates are added, listed and removed."""
+"""`tiercel trust`: certificates and keys are added, listed and removed."""
 
 import json
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from message_security.encrypting import ring
 from message_security.signing import certificate
 from tiercel.cli import main
+from tiercel.cli.trust import _fetched
 from tiercel.message_security.certificates import fingerprint
+from tiercel.message_security.exchange_keys import KeyRing
+from tiercel.message_security.providers import ADVANCED, ENHANCED
+from tiercel.message_security.trust import TrustError
+from tiercel.server import exchange_key_file
 from tiercel.server.trust_file import read
 
+from .running_verbs import Daemon
+
 SID = "S-1-5-21-1-2-3-1001"
+GUID = "00112233-4455-6677-8899-aabbccddeeff"
 
 
 class Run:
@@ -72,3 +82,93 @@ def test_refused(run: Run, words: list[str], message: str) -> None:
 def test_what_is_not_a_certificate(run: Run, tmp_path: Path) -> None:
     (tmp_path / "noise.cer").write_bytes(b"noise")
     assert "not a certificate with an RSA key" in run("add", "x", "noise.cer", "--sid", SID)[2]
+
+
+class TestKeysOfQueueManagers:
+    def test_import_list_remove(self, run: Run, tmp_path: Path) -> None:
+        own = ring(ADVANCED)
+        path = tmp_path / "there.key"
+        path.write_bytes(own.keys[0].blob)
+        added = run("add-key", "there", str(path), "--guid", GUID, "--host", "There", "--host", "192.0.2.7")
+        assert added == (0, f"{own.fingerprint}\n", "")
+        line = f"there {GUID} there,192.0.2.7 {ADVANCED.name}\n    {own.fingerprint}\n"
+        assert run("ls")[1] == line
+        row = json.loads(run("ls", "--json")[1])
+        assert (row["guid"], row["hosts"]) == (GUID, ["there", "192.0.2.7"])
+        assert run("rm", "there") == (0, "", "")
+        assert read(run.path).queue_managers == []
+
+    def test_a_key_of_an_older_provider(self, run: Run, tmp_path: Path) -> None:
+        path = tmp_path / "there.key"
+        path.write_bytes(ring(ENHANCED).keys[0].blob)
+        assert run("add-key", "there", str(path), "--guid", GUID, "--provider", "enhanced")[0] == 0
+        (found,) = read(run.path).queue_managers
+        assert found.keys == ring(ENHANCED).published().keys
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            (["there", "alice.cer", "--guid", "guid"], "not a valid GUID"),
+            (["there", "missing.cer", "--guid", GUID], "cannot be read"),
+            (["there", "alice.cer", "--guid", GUID], "neither a PUBLICKEYBLOB"),
+        ],
+    )
+    def test_refused(self, run: Run, words: list[str], message: str) -> None:
+        code, out, err = run("add-key", *words)
+        assert (code, out) == (1, "")
+        assert message in err
+        assert not run.path.exists()
+
+
+class TestFetch:
+    """From the API of a running daemon, once the fingerprint is confirmed."""
+
+    @pytest.fixture
+    def token(self, daemon: Daemon, tmp_path: Path) -> str:
+        path = tmp_path / "token"
+        path.write_text(daemon.tokens["read"])
+        return str(path)
+
+    @pytest.fixture(autouse=True)
+    def keys(self, daemon: Daemon) -> KeyRing:
+        """Made once for all tests, because that takes some tenths of a second."""
+        return exchange_key_file.with_missing(daemon.data / "exchange.pem", legacy=False)
+
+    def test_it_is_added_with_its_host(self, run: Run, daemon: Daemon, token: str, keys: KeyRing) -> None:
+        words = ("fetch", daemon.url, "--token-file", token, "--name", "there", "--host", "there")
+        code, out, err = run(*words, "--fingerprint", keys.fingerprint.replace(":", "").lower())
+        assert (code, out, err) == (0, f"{keys.fingerprint}\n", "")
+        (found,) = read(run.path).queue_managers
+        assert (found.name, found.hosts, found.keys) == (
+            "there",
+            ("127.0.0.1", "there"),
+            keys.published().keys,
+        )
+        assert run(*words, "--yes")[0] == 0  # again, as after a rotation
+        assert len(read(run.path).queue_managers) == 1
+
+    def test_another_fingerprint_is_refused(self, run: Run, daemon: Daemon, token: str) -> None:
+        code, out, err = run("fetch", daemon.url, "--token-file", token, "--fingerprint", "AB:CD")
+        assert (code, out) == (1, "")
+        assert "not the expected one" in err
+        assert not run.path.exists()
+
+    def test_without_a_terminal_it_must_be_confirmed(self, run: Run, daemon: Daemon, token: str) -> None:
+        code, out, err = run("fetch", daemon.url, "--token-file", token)
+        assert (code, out) == (1, "")
+        assert "compare the fingerprint" in err
+        assert not run.path.exists()
+
+    def test_without_a_token(self, run: Run, daemon: Daemon) -> None:
+        code, _, err = run("fetch", daemon.url, "--yes")
+        assert (code, run.path.exists()) == (4, False)
+        assert "token" in err
+
+
+@pytest.mark.parametrize(
+    "told",
+    [None, [], {}, {"keys": "?", "guid": GUID}, {"keys": "AAAA", "guid": GUID}, {"keys": "", "guid": 7}],
+)
+def test_an_answer_without_keys(told: Any) -> None:
+    with pytest.raises(TrustError):
+        _fetched(told, "there", ("there",))

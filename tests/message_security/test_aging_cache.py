@@ -23,8 +23,8 @@ def filled(capacity: int, lifetime_s: float) -> AgingCache[int, int]:
         pytest.param(
             USER_CERTIFICATES, CERTIFICATE_LIFETIME_S, 28, marks=pytest.mark.conformance("MQQB-204")
         ),
-        pytest.param(RECEIVED_KEYS, KEY_LIFETIME_S, 65),
-        pytest.param(SEND_KEYS, KEY_LIFETIME_S, 28),
+        pytest.param(RECEIVED_KEYS, KEY_LIFETIME_S, 65, marks=pytest.mark.conformance("MQQB-208")),
+        pytest.param(SEND_KEYS, KEY_LIFETIME_S, 28, marks=pytest.mark.conformance("MQQB-218")),
     ],
 )
 def test_a_full_cache_drops_its_older_half(capacity: int, lifetime_s: float, left: int) -> None:

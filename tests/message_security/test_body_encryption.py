@@ -116,6 +116,7 @@ class TestOpen:
         with pytest.raises(MessageRefusedError):
             verify(found, found.body)
 
+    @pytest.mark.conformance("MQQB-205")
     @pytest.mark.parametrize("level", [0, 2, 4, 6, 0xFFFFFFFF])
     def test_another_privacy_level_is_refused(self, level: int) -> None:
         packet = vectors.packet("security/04_enc_aes256")
@@ -184,6 +185,7 @@ class TestOpen:
             packet = seal(clear_packet(body=bytes([i]) * 10), ADVANCED)
             assert opener(keys=rotated).open(packet, NOW).body == bytes([i]) * 10
 
+    @pytest.mark.conformance("MQQB-208")
     def test_a_session_key_is_unwrapped_once(self) -> None:
         keys = Keys()
         one = opener(keys=keys)
@@ -220,6 +222,7 @@ class TestOpen:
 class TestSeal:
     """[MS-MQQB] 3.1.7.1.5"""
 
+    @pytest.mark.conformance("MQQB-219")
     @pytest.mark.parametrize("provider", PROVIDERS, ids=lambda one: one.level.name)
     def test_the_fields_of_an_encrypted_packet(self, provider: Provider) -> None:
         packet = seal(clear_packet(provider.level), provider)
@@ -237,6 +240,7 @@ class TestSeal:
         assert packet.label == "label"
         assert opener().open(packet, NOW).body == b"top secret"
 
+    @pytest.mark.conformance("MQQB-217")
     @pytest.mark.parametrize(
         ("provider", "algorithm", "size"), [(ADVANCED, 0x6610, 32), (ENHANCED, 0x6801, 16), (BASE, 0x6801, 5)]
     )
@@ -246,6 +250,7 @@ class TestSeal:
         assert blob.session_key_algorithm == algorithm
         assert len(unwrap_key(KEYS[provider], blob.encrypted_key)) == size
 
+    @pytest.mark.conformance("MQQB-217")
     @pytest.mark.parametrize(("algorithm", "size"), [(0x660E, 16), (0x660F, 24), (0x6610, 32)])
     def test_the_key_of_aes_has_the_bits_of_its_algorithm(self, algorithm: int, size: int) -> None:
         policy = EncryptionPolicy(advanced_algorithm=EncryptionAlgorithm(algorithm))
@@ -254,6 +259,7 @@ class TestSeal:
         assert len(unwrap_key(KEYS[ADVANCED], blob.encrypted_key)) == size
         assert opener().open(packet, NOW).body == b"top secret"
 
+    @pytest.mark.conformance("MQQB-216")
     @pytest.mark.parametrize(
         ("published_for", "level", "expected"),
         [
@@ -292,6 +298,7 @@ class TestSeal:
                 choose(published(ENHANCED, BASE), level, EncryptionPolicy())
         assert choose(published(ADVANCED), PrivacyLevel.BASE, EncryptionPolicy()).provider is ADVANCED
 
+    @pytest.mark.conformance("MQQB-218")
     def test_a_session_key_is_used_again_for_the_same_receiver(self) -> None:
         sealer, keys = Sealer(), published(ADVANCED)
 
@@ -303,6 +310,7 @@ class TestSeal:
         assert blob(UUID(int=1), NOW) != first
         assert blob(RECEIVER, NOW + 600) != first
 
+    @pytest.mark.conformance("MQQB-210")
     @pytest.mark.skipif(not HAS_RC2_40, reason="RC2 with 40 bits needs tiercel[rc2]")
     @pytest.mark.parametrize("sends_weak", [False, True])
     @pytest.mark.parametrize("rejects_weak", [False, True])

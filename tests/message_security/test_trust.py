@@ -1,10 +1,22 @@
+from collections.abc import Callable
+from dataclasses import replace
+from uuid import UUID
+
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.x509 import load_der_x509_certificate
 
 from tiercel.message_security.certificates import load_certificate
-from tiercel.message_security.trust import Trust, TrustedCertificate, TrustError, parse_sid
+from tiercel.message_security.providers import ADVANCED, ENHANCED
+from tiercel.message_security.trust import Trust, TrustedCertificate, TrustError, import_keys, parse_sid
 from tiercel.model.sid import SecurityIdentifier
+from tiercel.wire.public_keys import MQDSPublicKey
 
+from .encrypting import known as trusted
+from .encrypting import ring
 from .signing import certificate, trust
+
+GUID = UUID("00112233-4455-6677-8899-aabbccddeeff")
 
 ALICE = SecurityIdentifier.parse("S-1-5-21-1-2-3-1001")
 BOB = SecurityIdentifier.parse("S-1-5-21-1-2-3-1002")
@@ -60,3 +72,83 @@ def test_invalid_texts(text: str, problem: str) -> None:
 
 def test_sids() -> None:
     assert parse_sid("S-1-5-21-1-2-3-1001") == ALICE
+
+
+class TestQueueManagers:
+    def test_they_are_found_by_guid_and_host(self) -> None:
+        known = trusted(GUID, "there", "192.0.2.7")
+        assert known.queue_manager(GUID) is known.queue_managers[0]
+        assert known.queue_manager_at("THERE") is known.queue_managers[0]
+        assert known.queue_manager(UUID(int=9)) is None
+        assert known.queue_manager_at("elsewhere") is None
+        assert (len(known), known.get("there")) == (0, None)
+
+    def test_the_text_comes_back(self) -> None:
+        for hosts in (("there", "192.0.2.7", "2001:db8::1"), ()):
+            text = f"# keys\n{trusted(GUID, *hosts).text()}{trust(alice=ALICE).text()}"
+            again = Trust.parse(text)
+            assert again.text() == text
+            assert again.queue_managers == trusted(GUID, *hosts).queue_managers
+            assert [each.name for each in again] == ["alice"]
+
+    def test_adding_and_replacing(self) -> None:
+        (old,) = trusted(GUID, "there").queue_managers
+        known = trust(alice=ALICE).added(old)
+        for other in (
+            replace(old, name="alice", guid=UUID(int=9), hosts=()),
+            replace(old, name="other", hosts=()),
+            replace(old, name="other", guid=UUID(int=9)),
+        ):
+            with pytest.raises(TrustError, match=r"entry exists|known already"):
+                known.added(other)
+        new = replace(old, keys=old.keys[:1])
+        assert known.replaced(new).queue_managers == [new]
+        with pytest.raises(TrustError, match="entry exists"):
+            known.replaced(replace(old, guid=UUID(int=9)))
+        assert known.without("there").queue_managers == []
+
+    @pytest.mark.parametrize(
+        ("change", "problem"),
+        [
+            (lambda line: line.replace(str(GUID), "guid"), "cannot be read"),
+            (lambda line: line[:-8], "cannot be read"),
+            (lambda line: line.replace("there ", "there a/b,", 1).replace(",there", "", 1), "cannot be read"),
+            (lambda line: f"{line}\n{line.replace('there', 'other', 1)}", "two queue managers"),
+        ],
+    )
+    def test_invalid_lines(self, change: Callable[[str], str], problem: str) -> None:
+        with pytest.raises(TrustError, match=problem):
+            Trust.parse(change(trusted(GUID, "there").text().strip()))
+
+    def test_keys_that_cannot_be_used(self) -> None:
+        (good,) = trusted(GUID).queue_managers
+        for keys in (
+            (),
+            (MQDSPublicKey.of(1, "unknown provider", good.keys[0].key),),
+            (MQDSPublicKey.of(24, good.keys[0].provider_name, b"noise"),),
+        ):
+            with pytest.raises(TrustError):
+                replace(good, keys=keys)
+
+
+class TestImportedKeys:
+    """A key comes as CryptoAPI writes it, as PEM, or with others as `tiercel key export` writes them."""
+
+    def test_every_form(self) -> None:
+        own = ring(ADVANCED)
+        blob, public = own.keys[0].blob, own.keys[0].key.public_key()
+        pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        for data in (blob, pem, own.published().encode()):
+            assert import_keys(data, ADVANCED) == own.published().keys
+        assert [key.provider_type for key in import_keys(blob, ENHANCED)] == [1]
+        assert len(import_keys(ring().published().encode(), ADVANCED)) == 3
+
+    @pytest.mark.parametrize("data", [b"", b"noise", b"-----BEGIN PUBLIC KEY-----\nx\n", b"-----BEGIN"])
+    def test_anything_else_is_refused(self, data: bytes) -> None:
+        with pytest.raises(TrustError):
+            import_keys(data, ADVANCED)
+
+    def test_a_certificate_in_pem(self) -> None:
+        pem = load_der_x509_certificate(certificate("alice")).public_bytes(Encoding.PEM)
+        (key,) = import_keys(pem, ADVANCED)
+        assert key.provider_name == ADVANCED.name

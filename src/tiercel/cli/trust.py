@@ -106,8 +106,8 @@ def add_key(
     if provider not in _PROVIDERS:
         raise typer.BadParameter(f"{provider!a} is not a provider; use {', '.join(_PROVIDERS)}")
     with _refusals():
-        keys = import_keys(_read_file(key), _PROVIDERS[provider])
-        entry = TrustedQueueManager(name, _guid(guid), _hosts(host), keys)
+        owner, keys = _guid(guid), import_keys(_read_file(key), _PROVIDERS[provider])
+        entry = TrustedQueueManager(name, owner, _hosts(host), keys)
         trust_file.change(path, lambda known: known.added(entry), create=True)
     print(entry.fingerprint)
 
