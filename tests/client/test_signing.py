@@ -11,10 +11,11 @@ import tiercel
 import tiercel.aio
 from message_security.signing import trust
 from tiercel.message_security.certificates import load_certificate
+from tiercel.message_security.signatures import hash_algorithm
 from tiercel.message_security.trust import Trust, TrustedCertificate
 from tiercel.message_security.verdict import NOTHING
 from tiercel.message_security.verifier import Verifier
-from tiercel.model.codes import AuthenticationLevel, QueueAccess, SenderIdType
+from tiercel.model.codes import AuthenticationLevel, HashAlgorithm, QueueAccess, SenderIdType
 from tiercel.model.errors import FailVerifySignatureExError, MessageNotAuthenticatedError
 from tiercel.model.sid import SecurityIdentifier
 from tiercel.wire.user_message import UserMessage
@@ -89,6 +90,7 @@ def test_the_receiver_verifies_it(manager: Any, *, is_transactional: bool) -> No
     found = knowing(manager).verify(packet, 1)
     assert (found.level, found.sender) == (SIG20, ALICE.encode())
     assert packet.sender == (SenderIdType.NONE, b"")
+    assert hash_algorithm(packet) == HashAlgorithm.SHA_512
     stranger = trust(bob=ALICE)
     assert Verifier(lambda: stranger).verify(packet, 1) is NOTHING
 

@@ -2,19 +2,24 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from basics import Target, same
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
+from tiercel.message_security import xml_signature
 from tiercel.message_security.body_encryption import BodyOpener, EncryptionPolicy
 from tiercel.message_security.certificates import load_certificate
 from tiercel.message_security.providers import Provider
 from tiercel.message_security.refusal import MessageRefusedError
 from tiercel.message_security.rsa_keys import private_key_of, public_blob, public_key_of
-from tiercel.message_security.signatures import verify
+from tiercel.message_security.signatures import DEFAULT_POLICY, verify
+from tiercel.message_security.xml_signature import SignedPart
 from tiercel.model.errors import CorruptedSecurityDataError, DecodeError, InvalidCertificateError
+from tiercel.srmp.http_request import read_http_request
+from tiercel.srmp.request import read_srmp
 from tiercel.wire.key_blobs import PrivateKeyBlob, PublicKeyBlob
 from tiercel.wire.public_keys import MQDSPublicKey, MQDSPublicKeys
 from tiercel.wire.security_header import ENCRYPTED_BODY
@@ -64,6 +69,26 @@ def check_signed_packet(data: bytes) -> None:
         return
 
 
+def check_xml_signature(data: bytes) -> None:
+    try:
+        request = read_srmp(read_http_request(data))
+    except DecodeError:
+        return
+    signature, parts = request.envelope.signature, (request.body, request.extension)
+    if signature is None:
+        return
+    signed = [SignedPart(part.content_id, part.content) for part in parts if part is not None]
+    known = [load_certificate(each) for each in sorted(set(_octets("security/*", "certificate")))[:1]]
+    with suppress(MessageRefusedError):
+        xml_signature.verify(signature, signed, known, DEFAULT_POLICY.with_legacy())
+    for form in xml_signature.forms(signature.signed_info):
+        form.decode()
+
+
+def _signed_requests() -> list[bytes]:
+    return [path.read_bytes() for path in sorted(VECTORS.glob("srmp/*_signed_*.http"))]
+
+
 class _Keys:
     """The private keys of the vectors."""
 
@@ -111,5 +136,6 @@ TARGETS: dict[str, Target] = {
         check_rsa_key,
         lambda: _octets("capi/key_*", "public_key_blob") + _octets("capi/key_*", "private_key_blob"),
     ),
+    "xml_signature": Target(check_xml_signature, _signed_requests),
     "signed_packet": Target(check_signed_packet, lambda: _octets("security/*", "packet")),
 }

@@ -88,6 +88,15 @@ def test_a_peer_with_tls() -> None:
     assert (peer.tls, peer.fingerprint) == (("server-a", 1812), ":".join(["AB"] * 32))
 
 
+def test_messages_over_http_get_the_signers_of_peers() -> None:
+    peer = f'[[peers]]\nname = "a"\nguid = "{GUID}"\n'
+    settings = parse(f'[srmp]\nxml_signatures = true\n{peer}signers = ["alice", "bob"]\n').srmp_settings()
+    assert settings.xml_signatures
+    assert settings.signers == {UUID(GUID): ("alice", "bob")}
+    settings = parse(peer).srmp_settings()
+    assert (settings.xml_signatures, settings.signers) == (False, {})
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -96,6 +105,7 @@ def test_a_peer_with_tls() -> None:
         ("[[peers]]\nguid = 'x'", "must be the GUID of a queue manager"),
         (f"[[peers]]\nguid = '{GUID}'", "name: required"),
         ("[[peers]]\nname = 'a'", "set guid, addresses, or both"),
+        ("[[peers]]\nname = 'a'\naddresses = ['x']\nsigners = ['b']", "signers needs guid"),
         ("[[peers]]\nname = 'a'\naddresses = ['a b']", "must be a name or an address"),
         (
             "[[peers]]\nname = 'a'\ncolour = 1",

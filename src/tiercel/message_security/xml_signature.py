@@ -103,7 +103,7 @@ def verify(
         claimed = signed_hash(certificate.key, value, HashAlgorithm.SHA1)
         if claimed is None:
             continue
-        for form, octets in enumerate(_forms(signature.signed_info)):
+        for form, octets in enumerate(forms(signature.signed_info)):
             if hmac.compare_digest(claimed, _sha1(octets)):
                 return Signed(certificate, form)
     if is_unknown:
@@ -139,7 +139,7 @@ def _base64(text: str, field: str) -> bytes:
         raise bad_signature(f"{field} is not valid base64") from None
 
 
-def _forms(signed_info: bytes) -> Iterator[bytes]:
+def forms(signed_info: bytes) -> Iterator[bytes]:
     """The octets that may have been signed. Only the sender's own key leads here."""
     yield signed_info
     text = signed_info.decode()
