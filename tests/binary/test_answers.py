@@ -30,12 +30,31 @@ def enemy(net: Net, hand: Hand) -> Hand:
     return enemy
 
 
+@pytest.fixture
+def outrun(here: Qm, hand: Hand, enemy: Hand, box: Box) -> None:
+    """The enemy came first, and then a message of the sender, which waits for its reader."""
+    enemy.call(here).send(enemy.transactional(here.name_of("other"), 1))
+    hand.call(here).send(hand.transactional(here.name_of("tx"), 1, final_ack_required=True))
+    assert box.state.count == 1
+
+
+@pytest.fixture
+def moved(net: Net, here: Qm, hand: Hand, box: Box) -> Hand:
+    """The sender with a new address; a message that it sent from the old one has been received."""
+    hand.call(here).send(hand.transactional(here.name_of("tx"), 1, final_ack_required=True))
+    hand.hang_up()
+    net.down.add(hand.address)
+    assert box.receive().body == b"1"
+    moved = net.hand()
+    moved.guid = hand.guid
+    return moved
+
+
 class TestFinalAcks:
+    @pytest.mark.usefixtures("outrun")
     def test_go_to_the_sender_although_an_enemy_came_first_and_stays(
         self, net: Net, here: Qm, hand: Hand, enemy: Hand, box: Box
     ) -> None:
-        enemy.call(here).send(enemy.transactional(here.name_of("other"), 1))
-        hand.call(here).send(hand.transactional(here.name_of("tx"), 1, final_ack_required=True))
         assert here.engine.peers.address(hand.guid) == enemy.address
         assert box.receive().body == b"1"
         net.sleep(10)
@@ -51,11 +70,10 @@ class TestFinalAcks:
         assert [code for _, code in hand.final_acks] == [MessageClass.NACK_BAD_DST_Q]
         assert enemy.final_acks == []
 
+    @pytest.mark.usefixtures("outrun")
     def test_wait_for_a_later_session_over_a_restart(
         self, net: Net, here: Qm, hand: Hand, enemy: Hand, box: Box
     ) -> None:
-        enemy.call(here).send(enemy.transactional(here.name_of("other"), 1))
-        hand.call(here).send(hand.transactional(here.name_of("tx"), 1, final_ack_required=True))
         hand.hang_up()
         here.restart()
         assert box.receive().body == b"1"
@@ -68,30 +86,18 @@ class TestFinalAcks:
         assert [code for _, code in hand.final_acks] == [MessageClass.ACK_RECEIVE]
 
     def test_follow_a_sender_that_continues_its_sequence_elsewhere(
-        self, net: Net, here: Qm, hand: Hand, box: Box
+        self, net: Net, here: Qm, moved: Hand
     ) -> None:
         """Nobody else knows the id of the sequence."""
-        hand.call(here).send(hand.transactional(here.name_of("tx"), 1, final_ack_required=True))
-        hand.hang_up()
-        net.down.add(hand.address)
-        assert box.receive().body == b"1"
         net.sleep(10)
-        moved = net.hand()
-        moved.guid = hand.guid
         moved.call(here).send(moved.transactional(here.name_of("tx"), 2))
         net.sleep(15)
         assert [code for _, code in moved.final_acks] == [MessageClass.ACK_RECEIVE]
 
     def test_follow_a_sender_that_cannot_be_reached_for_an_hour(
-        self, net: Net, here: Qm, hand: Hand, box: Box
+        self, net: Net, here: Qm, moved: Hand
     ) -> None:
         """It has a new address, and nothing to send to the same queue."""
-        hand.call(here).send(hand.transactional(here.name_of("tx"), 1, final_ack_required=True))
-        hand.hang_up()
-        net.down.add(hand.address)
-        assert box.receive().body == b"1"
-        moved = net.hand()
-        moved.guid = hand.guid
         moved.call(here).send(moved.transactional(here.name_of("other"), 1))
         net.sleep(3000)
         assert moved.final_acks == []
@@ -113,12 +119,9 @@ class TestFinalAcks:
         net.sleep(10)
         assert [code for _, code in hand.final_acks] == [MessageClass.NACK_BAD_DST_Q]
 
+    @pytest.mark.usefixtures("outrun")
     @pytest.mark.conformance("MQQB-169")
-    def test_have_the_address_of_their_session(
-        self, net: Net, here: Qm, hand: Hand, enemy: Hand, box: Box
-    ) -> None:
-        enemy.call(here).send(enemy.transactional(here.name_of("other"), 1))
-        hand.call(here).send(hand.transactional(here.name_of("tx"), 1, final_ack_required=True))
+    def test_have_the_address_of_their_session(self, net: Net, hand: Hand, box: Box) -> None:
         box.receive()
         net.sleep(10)
         names = [each.destination_queue for _, each in hand.arrivals]
