@@ -69,7 +69,7 @@ class Destinations:
     def _local(self, name: DirectFormatName) -> Destination:
         found = Destination(name, self._engine.queues.find_local(name))
         if found.queue is None and not found.is_order_queue:
-            return found._replace(problem=f"there is no queue {name.path.local_name[:80]!a}")
+            return found._replace(problem=f"{name.path.local_name[:80]!a}: no such queue")
         return found
 
     def is_local(self, name: DirectFormatName) -> bool:
