@@ -72,6 +72,6 @@ def test_session(page: Path, tmp_path: Path) -> None:
     chosen = [block for block in blocks(page) if SLOW or not block.is_slow]
     code = "".join(block.code for block in chosen if block.is_run)
     if missing := [tool for tool in ("curl", "jq") if f"{tool} " in code and shutil.which(tool) is None]:
-        pytest.skip(f"{' and '.join(missing)} is not installed")
+        pytest.skip(f"missing programs (Debian: apt install {' '.join(missing)})")
     if any(block.is_run for block in chosen):
         Session(chosen, tmp_path).run(without={"java"} if "pyspark" in code else set())

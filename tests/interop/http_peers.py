@@ -1,6 +1,5 @@
 """curl and nginx, and daemons that take messages over HTTP beside them."""
 
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -8,11 +7,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from socket import create_connection
 
-import pytest
-
 from api.asked import Asked, asked
 from certificates import Issued
 from tiercel.srmp.http_request import HttpRequest
+
+from .installed import installed
 
 HOST = "127.0.0.1"
 PATIENCE_S = 60.0
@@ -23,9 +22,7 @@ UNPACKED_NGINX = ROOT / "build" / "nginx" / "usr" / "sbin" / "nginx"
 
 def curl(*words: str, data: bytes = b"", file: Path | None = None) -> tuple[int, str]:
     """The status of the last answer, and all that it printed."""
-    program = shutil.which("curl")
-    if program is None:
-        pytest.skip("curl is not installed")
+    program = installed("curl")
     if file is not None:
         file.write_bytes(data)
         words = (*words, "--data-binary", f"@{file}")
@@ -63,9 +60,7 @@ def queue_manager(folder: Path, srmp: str, queues: dict[str, bool]) -> Iterator[
 @contextmanager
 def nginx(folder: Path, servers: str) -> Iterator[None]:
     """Run nginx with these `server` blocks."""
-    program = shutil.which("nginx") or (str(UNPACKED_NGINX) if UNPACKED_NGINX.exists() else None)
-    if program is None:
-        pytest.skip("nginx is not there")
+    program = installed("nginx", UNPACKED_NGINX)
     folder.mkdir()
     config = folder / "nginx.conf"
     kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")

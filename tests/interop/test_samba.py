@@ -1,12 +1,10 @@
 """Samba's rpcclient asks the endpoint mapper of a `tiercel serve` process, at port 135 as always."""
 
-import shutil
 import subprocess
 from collections.abc import Callable
 
-import pytest
-
 from .conftest import Serve
+from .installed import installed
 from .served import take_port_135
 
 PATIENCE_S = 60.0
@@ -14,9 +12,7 @@ PATIENCE_S = 60.0
 
 def rpcclient(command: str) -> str:
     """What it printed; the error stream is where it says how a search ended."""
-    program = shutil.which("rpcclient")
-    if program is None:
-        pytest.skip("rpcclient is not installed")
+    program = installed("rpcclient")
     done = subprocess.run(  # noqa: S603
         (program, "--no-pass", "--user=%", "ncacn_ip_tcp:127.0.0.1", "--command", command),
         stdout=subprocess.PIPE,

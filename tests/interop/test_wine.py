@@ -1,7 +1,6 @@
 """A Windows program reads from a `tiercel serve` process: the stubs of widl, the runtime of Wine."""
 
 import os
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from .conftest import Serve
+from .installed import installed
 from .logon import CONNECT, INTEGRITY, PACKET, PRIVACY, READER, protect
 from .served import Served, take_port_135
 
@@ -61,9 +61,8 @@ class Wine:
 
 @pytest.fixture(scope="module")
 def wine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wine]:
-    missing = [program for program in PROGRAMS if shutil.which(program) is None]
-    if missing:
-        pytest.skip(f"{', '.join(missing)} not installed")
+    for program in PROGRAMS:
+        installed(program)
     wine = Wine(tmp_path_factory.mktemp("wine"))
     assert (wine.program / "reader.exe").exists(), "the program was not built"
     yield wine
@@ -138,8 +137,7 @@ def test_a_windows_program_logs_on(
     serve: Serve, wine: Wine, transcript: Callable[[str], None], tmp_path: Path, level: int, service: int
 ) -> None:
     """Nobody who proves less is let in."""
-    if shutil.which("ntlm_auth") is None:
-        pytest.skip("ntlm_auth is not installed, which Wine logs on with")
+    installed("ntlm_auth")  # which Wine logs on with
     served = protect(serve, tmp_path, level, b"first", b"second", LARGE)
     logon = (READER["user"], READER["domain"], READER["password"], str(service))
     printed = wine.read("127.0.0.1", str(served.port), str(level), *logon)
@@ -150,8 +148,7 @@ def test_a_windows_program_logs_on(
 
 def test_wine_does_not_sign_at_level_packet(serve: Serve, wine: Wine, tmp_path: Path) -> None:
     """It sends a signature of zeros, and does not even ask for signing: it proves nothing, and is refused."""
-    if shutil.which("ntlm_auth") is None:
-        pytest.skip("ntlm_auth is not installed, which Wine logs on with")
+    installed("ntlm_auth")  # which Wine logs on with
     served = protect(serve, tmp_path, PACKET, b"first")
     logon = (READER["user"], READER["domain"], READER["password"], str(NTLM))
     assert "R_OpenQueue: raised 00000005" in wine.read("127.0.0.1", str(served.port), "4", *logon)
@@ -162,8 +159,7 @@ def test_wine_does_not_sign_at_level_packet(serve: Serve, wine: Wine, tmp_path: 
 def test_a_windows_program_with_a_wrong_password_gets_nothing(
     serve: Serve, wine: Wine, tmp_path: Path
 ) -> None:
-    if shutil.which("ntlm_auth") is None:
-        pytest.skip("ntlm_auth is not installed, which Wine logs on with")
+    installed("ntlm_auth")  # which Wine logs on with
     served = protect(serve, tmp_path, PRIVACY, b"first")
     printed = wine.read("127.0.0.1", str(served.port), "6", READER["user"], READER["domain"], "wrong", "10")
     assert "R_OpenQueue: raised 00000005" in printed
