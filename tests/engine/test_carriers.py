@@ -46,7 +46,8 @@ class TestANameThatNobodyCarries:
         with pytest.raises(UnsupportedFormatNameOperationError) as caught:
             carried.box(name).open(QueueAccess.SEND)
         kind = name.partition(":")[0].partition("=2")[0]
-        off = " ([srmp] is off)" if name == HTTP else ""
+        multicast = " ([multicast] is off or not available)" if kind == "MULTICAST" else ""
+        off = " ([srmp] is off)" if name == HTTP else multicast
         subject = f"{FormatName.parse(name)}: cannot send: this queue manager"
         assert str(caught.value) == (
             f"{subject} has no transport for {kind} names{off}. "

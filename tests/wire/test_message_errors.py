@@ -223,6 +223,8 @@ class TestQueues:
         ],
     )
     def test_queues_that_no_packet_can_name(self, attribute: str, name: str) -> None:
+        if attribute == "destination_queue" and name.startswith("MULTICAST"):
+            pytest.skip("stored with its message, and sent in no packet")
         message = message_with(**{attribute: FormatName.parse(name)})
         assert_refused(
             message, UnsupportedFormatNameOperationError, f"message {attribute}", str(FormatName.parse(name))

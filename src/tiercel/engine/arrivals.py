@@ -226,6 +226,27 @@ class Arrivals:
         except (InsufficientResourcesError, StoreFullError) as problem:
             return Posted(Fate.NO_ROOM, f"there is no room for the message: {problem}")
 
+    def arrive_by_multicast(self, packet: UserMessage, queues: Sequence[QueueState]) -> list[Posted]:
+        """A message to a multicast address: one copy for each subscribed queue (SRMP-179, SRMP-193).
+
+        Its sender will not repeat it: a queue without room has lost its copy, and the ledger says so.
+        """
+        if self.history.is_duplicate(packet.identity):
+            return [Posted(Fate.DUPLICATE)]
+        fates = [self._copy_to(packet, queue) for queue in queues]
+        if any(posted.fate is Fate.TAKEN for posted in fates):
+            self.history.remember(packet.identity, recoverable=packet.is_recoverable)
+        return fates
+
+    def _copy_to(self, packet: UserMessage, queue: QueueState) -> Posted:
+        try:
+            posted = self._take_posted(packet, queue)
+        except (InsufficientResourcesError, StoreFullError) as problem:
+            posted = Posted(Fate.NO_ROOM, f"there is no room for the message: {problem}")
+        if posted.fate is Fate.NO_ROOM:
+            self._core.ledger.add_sentence(str(queue), len(packet.data), f"dropped: {posted.reason}")
+        return posted
+
     def _take_posted_once(self, packet: UserMessage, queue: QueueState, *, has_id: bool) -> Posted:
         """[MC-MQSRM] 3.1.5.1.11; the id is remembered in the commit of the message (SRMP-120)."""
         identity = packet.identity if has_id else b""

@@ -14,7 +14,7 @@ from tiercel.engine.core import Core
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import ConnectionStatus, MessageClass, OutgoingQueueState
 from tiercel.model.errors import UnsupportedFormatNameOperationError
-from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
+from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName, MulticastFormatName
 from tiercel.model.message import Message
 from tiercel.model.queue import ConnectionHistoryEntry, OutgoingQueue
 
@@ -100,7 +100,7 @@ class Carriers:
     def check(self, name: FormatName) -> None:
         """Raises when no carrier takes the name; an engine without carriers keeps whatever it is given."""
         if self._registered and self._find(name) is None:
-            off = " ([srmp] is off)" if isinstance(name, DirectFormatName) and name.is_http else ""
+            off = _off(name)
             problem = f"cannot send: this queue manager has no transport for {_kind(name)} names{off}"
             kinds = [kind for carrier in self for kind in carrier.kinds]
             fix = f"use a name of another kind ({', '.join(kinds)})"
@@ -179,6 +179,13 @@ class Carriers:
 def is_held(queue: QueueState) -> bool:
     """Whether the queue must not send: paused, or locked because the computer is hardened."""
     return isinstance(queue.queue, OutgoingQueue) and queue.queue.state in _HELD
+
+
+def _off(name: FormatName) -> str:
+    """The section of the configuration that would have carried the name."""
+    if isinstance(name, DirectFormatName) and name.is_http:
+        return " ([srmp] is off)"
+    return " ([multicast] is off or not available)" if isinstance(name, MulticastFormatName) else ""
 
 
 def _kind(name: FormatName) -> str:

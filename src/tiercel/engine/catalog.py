@@ -11,6 +11,7 @@ from tiercel.engine.attributes import decode_attributes, encode_attributes
 from tiercel.engine.core import Core, Counter
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import decode_stats, slot_key
+from tiercel.engine.subscriptions import Subscriptions
 from tiercel.model.codes import OutgoingQueueState, QueueType
 from tiercel.model.errors import MqError, QueueExistsError, StoreDamagedError
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName, PrivateFormatName
@@ -48,6 +49,7 @@ class Catalog:
         self.for_acknowledgements: dict[QueueState, None] = {}  # to administration queues
         self.for_final_acks: dict[QueueState, None] = {}
         self._slots = Counter(core, "slot")
+        self.subscriptions = Subscriptions()
 
     # Finding.
 
@@ -184,6 +186,7 @@ class Catalog:
             kept["for_acknowledgements"] = 1
         if state.answers_to:
             kept["answers_to"] = state.answers_to
+        self.subscriptions.update(state)
         attributes = encode_attributes(state.queue, parent=parent, **kept)
         self._core.batch.put(Keyspace.QUEUES, slot_key(state.slot), attributes)
 
@@ -194,6 +197,7 @@ class Catalog:
 
     def remove(self, state: QueueState) -> None:
         state.is_deleted = True
+        self.subscriptions.update(state)
         queue = state.queue
         self.queue_manager.queue_collection.pop(queue.identifier, None)
         self._by_identifier.pop(queue.identifier, None)
@@ -262,6 +266,7 @@ class Catalog:
         state.is_for_acknowledgements = stored.for_acknowledgements or _is_order_queue(stored.queue)
         state.answers_to = stored.answers_to
         self._index(state)
+        self.subscriptions.update(state)
         if state.journal is not None:
             state.journal.epoch = stored.journal_epoch
 

@@ -45,6 +45,7 @@ from tiercel.engine.resolver import Resolver
 from tiercel.engine.resource_manager import Outcome, ResourceManager
 from tiercel.engine.sending import Sending
 from tiercel.engine.stages import Stages
+from tiercel.engine.subscriptions import Subscriptions
 from tiercel.engine.transactions import Transactions
 from tiercel.message_security.encryption import Encryption
 from tiercel.message_security.verifier import Verifier
@@ -209,6 +210,11 @@ class Engine:
         self.waiting.expire()
         self.stages.reap_due()
         self._expiry.expire()
+
+    @property
+    def subscriptions(self) -> Subscriptions:
+        """The queues that listen to multicast addresses."""
+        return self._catalog.subscriptions
 
     @property
     def next_deadline(self) -> float | None:

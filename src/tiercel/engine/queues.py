@@ -1,6 +1,6 @@
 """Creating, deleting, changing and finding queues: [MS-MQDMPR] 3.1.7.1.3, 3.1.7.1.4."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tiercel.engine.access import Access
@@ -16,6 +16,7 @@ from tiercel.engine.waiting import Waiting
 from tiercel.model.codes import MessageClass, QueueAccessMask, QueueType
 from tiercel.model.errors import (
     IllegalOperationError,
+    IllegalPropertyValueError,
     IllegalPropertyVariantTypeError,
     IllegalQueuePathNameError,
     QueueDeletedError,
@@ -67,6 +68,7 @@ class Queues:
         if type(transactional) is not bool:
             kind = type(transactional).__name__
             raise IllegalPropertyVariantTypeError(f"transactional of {path}", present=kind, limit="bool")
+        _check_multicast(path, attributes, transactional=transactional)
         local = path.with_computer(self._catalog.queue_manager.computer_name)
         security = self._access.default_descriptor(token, attributes.pop("security", None))
         queue = Queue(
@@ -87,6 +89,7 @@ class Queues:
             needed |= QueueAccessMask.CHANGE_QUEUE_PERMISSIONS
         self._access.check(state, needed, token)
         queue = state.queue
+        _check_multicast(state, attributes, transactional=queue.transactional)
         change(queue, attributes, self._core.seconds)
         if state.journal is not None:
             state.journal.queue.quota_kib = queue.journal_quota_kib
@@ -173,3 +176,14 @@ class Queues:
     def is_internal(self, state: QueueState) -> bool:
         """Whether only the protocols use the queue; others do not see it."""
         return self._catalog.is_internal(state)
+
+
+def _check_multicast(subject: object, attributes: Mapping[str, object], *, transactional: bool) -> None:
+    """Multicast has no transactions (SRMP-181); stores of older versions may have such queues."""
+    address = attributes.get("multicast_address")
+    if transactional and address is not None:
+        problem = "a transactional queue cannot have one: multicast has no transactions"
+        fix = "use a queue that is not transactional"
+        raise IllegalPropertyValueError(
+            f"the multicast address of {subject}", present=address, problem=problem, fix=fix
+        )

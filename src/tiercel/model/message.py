@@ -33,6 +33,7 @@ from tiercel.model.errors import (
 from tiercel.model.format_name import (
     DirectFormatName,
     FormatName,
+    MulticastFormatName,
     PrivateFormatName,
     PublicFormatName,
     UnreadableFormatName,
@@ -162,6 +163,8 @@ class Message:
         queue = self.destination_queue
         if isinstance(queue, DirectFormatName | UnreadableFormatName) and not queue.is_read_only:
             return DestinationQueueType.DIRECT_QUEUE
+        if isinstance(queue, MulticastFormatName):
+            return DestinationQueueType.DIRECT_QUEUE  # packets have no kind for it, and are only stored
         if isinstance(queue, PrivateFormatName) and not queue.journal:
             return DestinationQueueType.PRIVATE_QUEUE
         if isinstance(queue, PublicFormatName) and not queue.journal:

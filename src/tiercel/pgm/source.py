@@ -69,6 +69,7 @@ class Source:
         self.state = State.IDLE
         self.trail, self.lead = first, first - 1
         self.originals = self.repairs = self.naks = 0  # packets, since the start
+        self.submitted_bytes = 0  # and not withdrawn
         self._settings = settings
         self._store: dict[int, Sent] = {}
         self._stored_bytes = 0
@@ -112,6 +113,22 @@ class Source:
             for offset in range(0, len(apdu), room):
                 self._waiting.append((apdu[offset : offset + room], (offset, len(apdu))))
         self._waiting_bytes += len(apdu)
+        self.submitted_bytes += len(apdu)
+
+    def withdraw(self) -> int:
+        """Cancel the APDUs of which nothing was sent; returns how many."""
+        count = 0
+        kept: deque[tuple[bytes, tuple[int, int] | None]] = deque()
+        for payload, place in self._waiting:
+            is_rest = place is not None and place[0] > 0
+            if is_rest and not count:
+                kept.append((payload, place))
+            else:
+                count += not is_rest
+        kept_bytes = sum(len(payload) for payload, _ in kept)
+        self.submitted_bytes -= self._waiting_bytes - kept_bytes
+        self._waiting, self._waiting_bytes = kept, kept_bytes
+        return count
 
     def receive(self, nak: Nak, now: float) -> None:
         """RFC 3208 5.2 and 5.3; a NAK comes as unicast and to the group, so expect each twice."""

@@ -9,6 +9,7 @@ from tiercel.binary.protocol import BinaryProtocol
 from tiercel.binary.settings import Settings
 from tiercel.engine.carriers import AbsentCarrier
 from tiercel.engine.engine import Engine
+from tiercel.pgm.protocol import MulticastProtocol
 from tiercel.server.node import Node
 from tiercel.srmp.protocol import SrmpProtocol
 from tiercel.srmp.receipt_sender import ReceiptSender
@@ -55,6 +56,8 @@ class Transports:
 def expect_transports(engine: Engine) -> None:
     """Off the network, accept the names that a daemon on the same store would carry."""
     engine.carriers.register(AbsentCarrier(BinaryProtocol.carries, BinaryProtocol.kinds))
+    if engine.queue_manager.srmp_pgm_support:  # the last daemon had multicast
+        engine.carriers.register(AbsentCarrier(MulticastProtocol.carries, MulticastProtocol.kinds))
     if engine.queue_manager.srmp_http_support:  # the last daemon had SRMP
         engine.carriers.register(AbsentCarrier(SrmpProtocol.carries, SrmpProtocol.kinds))
     _make_receipts(engine)

@@ -8,6 +8,7 @@ time-to-reach-queue there (traps 23, 25).
 from uuid import UUID
 
 from tiercel.model.codes import Acknowledgements, DeliveryGuarantee, SenderIdType
+from tiercel.model.errors import IllegalPropertyValueError
 from tiercel.model.format_name import DirectFormatName, FormatName, MulticastFormatName
 from tiercel.model.identifiers import NULL_GUID, MessageId
 from tiercel.model.limits import INFINITE
@@ -149,6 +150,19 @@ def envelope_of(message: Message, *, stream_sender: UUID = NULL_GUID, receipts_u
         stream=_stream(message, stream_sender, receipts_url),
         msmq=_msmq(message),
     )
+
+
+def check_administration_queue(message: Message) -> None:
+    """Raises when the receipts that a message asks for could not be sent: they are posts."""
+    admin = message.administration_queue
+    if admin is None or not message.acknowledgements & (_POS_ARRIVAL | _POS_RECEIVE | _NEG_RECEIVE):
+        return
+    if not isinstance(admin, DirectFormatName) or not admin.is_http:
+        problem = "receipts for messages over HTTP can only go to an HTTP name"
+        fix = "use DIRECT=HTTP://... for the administration queue"
+        raise IllegalPropertyValueError(
+            "message administration_queue", present=str(admin), problem=problem, fix=fix
+        )
 
 
 def _destination(name: FormatName | None) -> str:

@@ -11,8 +11,8 @@ from http import HTTPStatus
 from tiercel.engine.engine import Engine
 from tiercel.engine.machine import CarrierMachine, Close
 from tiercel.engine.queue_state import QueueState
-from tiercel.model.codes import Acknowledgements, ConnectionStatus, MessageClass
-from tiercel.model.errors import IllegalPropertyValueError, UnsupportedFormatNameOperationError
+from tiercel.model.codes import ConnectionStatus, MessageClass
+from tiercel.model.errors import UnsupportedFormatNameOperationError
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
 from tiercel.model.identifiers import NULL_GUID
 from tiercel.model.message import Message
@@ -20,6 +20,7 @@ from tiercel.srmp.actions import Action
 from tiercel.srmp.context import Context
 from tiercel.srmp.http_request import HttpRequest
 from tiercel.srmp.incoming_connection import Answer, IncomingConnection
+from tiercel.srmp.message import check_administration_queue
 from tiercel.srmp.queue_sender import QueueSender
 from tiercel.srmp.receipt_reader import ReceiptReader
 from tiercel.srmp.receipt_sender import ReceiptSender
@@ -30,7 +31,6 @@ from tiercel.srmp.request_writer import RequestWriter, no_listener
 from tiercel.srmp.settings import Settings
 from tiercel.srmp.stream_receipts import StreamReceipts
 
-_RECEIPTS = int(Acknowledgements.POS_ARRIVAL | Acknowledgements.POS_RECEIVE | Acknowledgements.NEG_RECEIVE)
 _OTHER_SCHEME = {DirectProtocol.HTTP: "DIRECT=HTTPS", DirectProtocol.HTTPS: "DIRECT=HTTP"}
 
 
@@ -230,13 +230,7 @@ class SrmpProtocol(CarrierMachine[Action]):
             raise UnsupportedFormatNameOperationError(str(name), problem=no_listener(name), fix=fix)
         if message.signature and message.connector_type == NULL_GUID:
             self._check_signing(name)
-        admin = message.administration_queue
-        if admin is not None and message.acknowledgements & _RECEIPTS and not self.carries(admin):
-            problem = "receipts for messages over HTTP can only go to an HTTP name"
-            fix = "use DIRECT=HTTP://... for the administration queue"
-            raise IllegalPropertyValueError(
-                "message administration_queue", present=str(admin), problem=problem, fix=fix
-            )
+        check_administration_queue(message)
 
     def _check_signing(self, name: DirectFormatName) -> None:
         if not self._context.settings.xml_signatures:

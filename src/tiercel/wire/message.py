@@ -22,6 +22,7 @@ from tiercel.model.format_name import (
     DirectFormatName,
     DistributionListFormatName,
     FormatName,
+    MulticastFormatName,
     PrivateFormatName,
     PublicFormatName,
     UnreadableFormatName,
@@ -95,6 +96,7 @@ _SAME_IN_PACKET = frozenset(
         "time_to_reach_queue",
     }
 )
+_MULTICAST = "MULTICAST="
 _DIRECT_DESTINATION = QueueFormatType.DIRECT << user_header.DESTINATION_SHIFT
 
 
@@ -210,6 +212,8 @@ def _encode_name(kind: int, queue: FormatName | None) -> bytes:
     match queue:
         case DirectFormatName() | UnreadableFormatName():
             return _encode_direct(queue.wire_name)
+        case MulticastFormatName():
+            return _encode_direct(str(queue))
         case PublicFormatName():
             return encode_guid(queue.queue)
         case PrivateFormatName() if kind == QueueFormatType.PRIVATE_ON_OTHER:
@@ -353,6 +357,8 @@ def _element(queue: FormatName) -> MQFFormatNameElement:
     match queue:
         case DirectFormatName() | UnreadableFormatName() if "\0" not in queue.wire_name:
             return MQFFormatNameElement(mqf.DIRECT, b"", MQFDirectQueueFormatName(queue.wire_name))
+        case MulticastFormatName():
+            return MQFFormatNameElement(mqf.DIRECT, b"", MQFDirectQueueFormatName(str(queue)))
         case PublicFormatName(journal=False):
             return MQFFormatNameElement(mqf.PUBLIC, b"", PublicQueueFormatName(queue.queue))
         case PrivateFormatName(journal=False):
@@ -482,6 +488,8 @@ def _decode_name(name: QueueName | MQFFormatName | None, host: UUID) -> FormatNa
 def _decode_direct(wire_name: str) -> FormatName:
     """An invalid name is kept: opening it raises the error, and the message stays readable."""
     try:
+        if wire_name.startswith(_MULTICAST):
+            return MulticastFormatName.from_value(wire_name.removeprefix(_MULTICAST))
         return DirectFormatName.from_wire(wire_name)
     except IllegalFormatNameError:
         return UnreadableFormatName(wire_name)

@@ -1,0 +1,196 @@
+"""What arrives by multicast: sessions for the subscribed addresses, and their messages for the queues.
+
+[MC-MQSRM] 2.1.2: the request is that of HTTP, without an answer. A message to an address without a queue is
+ignored (SRMP-176); what cannot be read or kept is counted and told, because its sender will not repeat it.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from uuid import UUID
+
+from tiercel.engine.arrivals import Fate
+from tiercel.engine.core import earliest
+from tiercel.engine.engine import Engine
+from tiercel.model.errors import DecodeError, MqError
+from tiercel.model.identifiers import NULL_GUID
+from tiercel.pgm.actions import Action, Join, Leave, MulticastEvent
+from tiercel.pgm.framing import Framing
+from tiercel.pgm.packet import Data, Nak, Spm
+from tiercel.pgm.receiver import Receiver
+from tiercel.pgm.session import Session, Shared
+from tiercel.pgm.settings import Settings
+from tiercel.srmp.envelope import Envelope
+from tiercel.srmp.http_request import read_multicast
+from tiercel.srmp.kinds import Kind, kind_of
+from tiercel.srmp.message import read_message
+from tiercel.srmp.request import read_srmp
+from tiercel.wire.message import encode_message
+from tiercel.wire.user_message import UserMessage
+
+Refusal = Callable[[set[UUID], str], str]
+
+
+class Incoming:
+    def __init__(
+        self,
+        engine: Engine,
+        settings: Settings,
+        draw: Callable[[], float],
+        shared: Shared,
+        refusal: Refusal,
+        do: Callable[[Action], None],
+    ) -> None:
+        self.receivers: dict[tuple[str, int], Receiver] = {}
+        self.messages = 0  # that arrived, before they were copied
+        self.dropped: Counter[str] = Counter()  # by reason
+        self.ended: Counter[str] = Counter()  # the counts of sessions that are over
+        self._engine = engine
+        self._settings = settings
+        self._draw = draw
+        self._shared = shared
+        self._refusal = refusal
+        self._do = do
+        self._framing: dict[Session, Framing] = {}
+        self._seen_changes = -1
+
+    # Subscriptions.
+
+    def subscribe(self) -> None:
+        """Join and leave groups as the queues' MulticastAddress says: [MS-MQDMPR] 3.1.1.2."""
+        subscriptions = self._engine.subscriptions
+        if subscriptions.changes == self._seen_changes:
+            return
+        self._seen_changes = subscriptions.changes
+        wanted = {_endpoint(address) for address in subscriptions.addresses}
+        joined = {group for group, _ in self.receivers}
+        for endpoint in self.receivers.keys() - wanted:
+            self.receivers.pop(endpoint).stop()
+        for group, port in sorted(wanted - self.receivers.keys()):
+            self.receivers[group, port] = Receiver(
+                group, port, self._settings, self._draw, self._shared, self._session_ended
+            )
+        groups = {group for group, _ in wanted}
+        for group in sorted(joined - groups):
+            self._do(Leave(group))
+        for group in sorted(groups - joined):
+            self._do(Join(group))
+
+    def _session_ended(self, session: Session) -> None:
+        self._framing.pop(session, None)
+        self.ended.update(counts(session))
+
+    # Packets.
+
+    def receive(self, packet: Data | Spm | Nak, address: str, group: str, now: float) -> None:
+        receiver = self.receivers.get((group, packet.port))
+        if receiver is None:
+            return
+        session = receiver.receive(packet, address, now)
+        if session is not None and session.delivered:
+            self._take(session)
+
+    def _take(self, session: Session) -> None:
+        delivered, session.delivered = session.delivered, []
+        framing = self._framing.get(session)
+        if framing is None:
+            framing = self._framing[session] = Framing()
+        for apdu in delivered:
+            if apdu is None:
+                framing.lost()
+                where = f"{session.group}:{session.port}"
+                reason = f"packets could not be repaired; {session.lost} since the source was first heard"
+                self._do(MulticastEvent("lost", session.address, where, reason))
+                continue
+            malformed = framing.malformed
+            for request in framing.feed(apdu):
+                self._receive_request(request, session)
+            if framing.malformed > malformed:
+                self._drop("malformed", session, "it is not an SRMP request")
+
+    def _receive_request(self, data: bytes, session: Session) -> None:
+        if not self._engine.queue_manager.connection_active:
+            return
+        where = f"{session.group}:{session.port}"
+        try:
+            request = read_srmp(read_multicast(data), over_multicast=True)
+            envelope = request.envelope
+            if envelope.path.to != f"MSMQ:MULTICAST={where}":
+                self._drop("malformed", session, f"it is to {envelope.path.to[:80]!a}")
+                return
+            if reason := self._refusal(_senders(envelope), session.address):
+                self._drop("refused", session, reason)
+                return
+            if kind_of(envelope) is not Kind.USER:
+                self._drop("refused", session, "only messages of applications come by multicast")
+                return
+            # There are no streams over PGM (SRMP-181).
+            message = read_message(
+                request._replace(envelope=replace(envelope, stream=None)), self._engine.seconds
+            )
+            packet = UserMessage(encode_message(message, over_http=True))
+        except (DecodeError, MqError) as problem:
+            self._drop("malformed", session, str(problem))
+            return
+        self._deliver(packet, session, where)
+
+    def _deliver(self, packet: UserMessage, session: Session, where: str) -> None:
+        self.messages += 1
+        queues = self._engine.subscriptions.queues(where)
+        fates = self._engine.arrivals.arrive_by_multicast(packet, queues)
+        for posted in fates:
+            if posted.fate is Fate.DUPLICATE:
+                self.dropped["duplicate"] += 1
+            elif posted.fate is not Fate.TAKEN:
+                self._drop(posted.fate.value, session, posted.reason)
+
+    def _drop(self, kind: str, session: Session, reason: str) -> None:
+        self.dropped[kind] += 1
+        self._do(MulticastEvent("dropped", session.address, f"{session.group}:{session.port}", reason))
+
+    # Time.
+
+    def run(self, now: float) -> None:
+        for receiver in self.receivers.values():
+            deadline = receiver.next_deadline
+            if deadline is not None and deadline <= now:
+                output, moved = receiver.run(now)
+                for packet in output:
+                    self._do(packet)
+                for session in moved:
+                    self._take(session)
+
+    @property
+    def next_deadline(self) -> float | None:
+        return earliest(*(receiver.next_deadline for receiver in self.receivers.values()))
+
+    @property
+    def totals(self) -> Counter[str]:
+        """The counts of all sessions, since the start."""
+        found = Counter(self.ended)
+        for receiver in self.receivers.values():
+            for session in receiver.sessions.values():
+                found.update(counts(session))
+        return found
+
+
+def counts(session: Session) -> dict[str, int]:
+    return {
+        "packets": session.packets,
+        "duplicates": session.duplicates,
+        "repaired": session.repaired,
+        "lost": session.lost,
+        "naks": session.naks,
+    }
+
+
+def _endpoint(address: str) -> tuple[str, int]:
+    group, _, port = address.rpartition(":")
+    return group, int(port)
+
+
+def _senders(envelope: Envelope) -> set[UUID]:
+    claimed = {envelope.path.id.lineage}
+    if envelope.msmq is not None:
+        claimed.add(envelope.msmq.source_qm_guid)
+    return claimed - {NULL_GUID}
