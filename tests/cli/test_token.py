@@ -45,7 +45,7 @@ def test_add_list_remove(run: Run) -> None:
         (["add", "a", "--role", "read"], "token exists"),
         (["add", "b", "--role", "write"], "the roles are read, send, receive, admin"),
         (["add", "b", "--role", ""], "at least one role is required"),
-        (["add", "b c", "--role", "read"], "is not a valid token name"),
+        (["add", "b c", "--role", "read"], "is not a valid name"),
         (["rm", "b"], "no such token"),
     ],
 )

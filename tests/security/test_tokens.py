@@ -55,7 +55,7 @@ def test_added_and_removed() -> None:
         ("a read", "line 1: expected a name, roles and a digest"),
         (f"\na write {DIGEST}", "line 2: 'write': the roles are read, send, receive, admin"),
         (f"a , {DIGEST}", "at least one role is required"),
-        (f"a/b read {DIGEST}", "is not a valid token name"),
+        (f"a/b read {DIGEST}", "is not a valid name"),
         (f"a read {DIGEST[:-1]}", "64 hexadecimal digits"),
         (f"a read {DIGEST.upper()}", "64 hexadecimal digits"),
         (f"a read {DIGEST}\na send {DIGEST}", "a: there are two tokens of that name"),

@@ -1,7 +1,7 @@
 """The trust store: the certificates of senders, and the public keys of queue managers.
 
 It takes the place of the directory's objects of users ([MS-MQDMPR] 3.1.1.15) and queue managers (3.1.1.1).
-The text has one entry per line; lines that are empty or begin with # stay as they are.
+The text has one entry per line.
 
     name SID base64           a certificate, in DER, and whom it stands for
     name GUID hosts base64    a queue manager: its hosts, separated by commas, - for none, and its
@@ -11,7 +11,6 @@ The text has one entry per line; lines that are empty or begin with # stay as th
 import base64
 import binascii
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Self
@@ -25,10 +24,10 @@ from tiercel.message_security.providers import Provider, provider_named
 from tiercel.message_security.rsa_keys import check_public_key, public_blob, public_key_of
 from tiercel.model.errors import DecodeError, InvalidCertificateError, MqError, TiercelError
 from tiercel.model.sid import SecurityIdentifier
+from tiercel.security.entry_lines import check_name, doubled, read_lines, write_lines
 from tiercel.wire.key_blobs import PublicKeyBlob
 from tiercel.wire.public_keys import MQDSPublicKey, MQDSPublicKeys
 
-_NAME: Final = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 _HOST: Final = re.compile(r"[a-z0-9._:-]{1,255}")
 _NO_HOST: Final = "-"
 
@@ -44,7 +43,7 @@ class TrustedCertificate:
     certificate: Certificate
 
     def __post_init__(self) -> None:
-        _check_name(self.name)
+        check_name(self.name, TrustError)
 
     def line(self) -> str:
         return f"{self.name} {self.sid} {base64.b64encode(self.certificate.der).decode()}"
@@ -60,7 +59,7 @@ class TrustedQueueManager:
     keys: tuple[MQDSPublicKey, ...]
 
     def __post_init__(self) -> None:
-        _check_name(self.name)
+        check_name(self.name, TrustError)
         for host in self.hosts:
             if not _HOST.fullmatch(host) or host == _NO_HOST:
                 raise TrustError(f"{self.name}: {host[:70]!a} is not a valid host")
@@ -111,34 +110,28 @@ class Trust:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        lines: list[str | Entry] = []
-        for number, line in enumerate(text.splitlines(), 1):
-            try:
-                lines.append(line if not line.strip() or line.startswith("#") else _entry(line))
-            except TrustError as problem:
-                raise TrustError(f"line {number}: {problem}") from problem
-        found = cls(tuple(lines))
-        names = [line.name for line in lines if not isinstance(line, str)]
-        if (doubled := _doubled(names)) is not None:
-            raise TrustError(f"{doubled}: there are two entries of that name")
+        found = cls(read_lines(text, _entry, TrustError))
+        if (name := doubled(each.name for each in found._entries())) is not None:
+            raise TrustError(f"{name}: there are two entries of that name")
         if len(found) != len(list(found)):
             raise TrustError("a certificate is there twice: it can stand for one account only")
         managers = found.queue_managers
         guids = [str(each.guid) for each in managers]
-        if (twice := _doubled([*guids, *(host for each in managers for host in each.hosts)])) is not None:
+        if (twice := doubled([*guids, *(host for each in managers for host in each.hosts)])) is not None:
             raise TrustError(f"{twice}: there are two queue managers with it")
         return found
 
     def text(self) -> str:
-        lines = (line if isinstance(line, str) else line.line() for line in self._lines)
-        return "".join(f"{line}\n" for line in lines)
+        return write_lines(self._lines)
 
     def get(self, name: str) -> TrustedCertificate | None:
         return next((each for each in self if each.name == name), None)
 
+    def _entries(self) -> Iterator[Entry]:
+        return (line for line in self._lines if not isinstance(line, str))
+
     def _entry(self, name: str) -> Entry | None:
-        entries = (line for line in self._lines if not isinstance(line, str))
-        return next((each for each in entries if each.name == name), None)
+        return next((each for each in self._entries() if each.name == name), None)
 
     def find(self, der: bytes) -> TrustedCertificate | None:
         """The entry of a certificate, compared byte by byte."""
@@ -212,15 +205,6 @@ def _key_of_pem(data: bytes, provider: Provider) -> MQDSPublicKey:
     except (ValueError, UnsupportedAlgorithm, MqError) as problem:
         raise TrustError(f"the PEM has no RSA public key ({problem})") from None
     return MQDSPublicKey.of(provider.type, provider.name, public_blob(key).encode())
-
-
-def _check_name(name: str) -> None:
-    if not _NAME.fullmatch(name):
-        raise TrustError(f"{name[:70]!a} is not a valid name: use 1 to 64 of A-Z a-z 0-9 . _ @ -")
-
-
-def _doubled(values: list[str]) -> str | None:
-    return next((value for value, count in Counter(values).items() if count > 1), None)
 
 
 def _entry(line: str) -> Entry:

@@ -2,7 +2,7 @@ r"""Accounts for remote readers: name, SID and password hash.
 
 The text has one account per line, `DOMAIN\user:SID:NT-hash`. Without a domain the account answers to every
 domain that a client may name; without a SID it has one that is made from its name; without a hash it has no
-password, and only Kerberos can prove it. Lines that are empty or begin with # stay as they are.
+password, and only Kerberos can prove it.
 """
 
 import hashlib
@@ -14,13 +14,14 @@ from typing import Final, Protocol, Self
 
 from tiercel.model.errors import DecodeError, TiercelError
 from tiercel.model.sid import SecurityIdentifier
+from tiercel.security.entry_lines import read_lines, write_lines
 from tiercel.security.nt_hash import NT_HASH_SIZE
 
 MAX_NAME: Final = 256
 
 
 class AccountError(TiercelError):
-    """An account that cannot be: the text is one line for the administrator."""
+    """An entry that is not valid: the text is one line for the administrator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class Directory(Protocol):
 
 
 class Accounts:
-    """All accounts of a file, with its comments; a value that `with_account` and `without` give anew."""
+    """The accounts of a text, with its other lines. Changes make a copy."""
 
     def __init__(self, lines: Iterable[Account | str] = ()) -> None:
         self._lines = tuple(lines)
@@ -101,21 +102,10 @@ class Accounts:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Raises an `AccountError` that names the line, and never shows a hash."""
-        lines: list[Account | str] = []
-        for number, line in enumerate(text.split("\n"), 1):
-            if not line.strip() or line.startswith("#"):
-                lines.append(line)
-                continue
-            try:
-                lines.append(_read_line(line.rstrip("\r")))
-            except AccountError as problem:
-                raise AccountError(f"line {number}: {problem}") from problem
-        if lines and not lines[-1]:
-            lines.pop()
-        return cls(lines)
+        return cls(read_lines(text, _read_line, AccountError))
 
     def text(self) -> str:
-        return "".join(f"{line.line() if isinstance(line, Account) else line}\n" for line in self._lines)
+        return write_lines(self._lines)
 
     def __iter__(self) -> Iterator[Account]:
         return (line for line in self._lines if isinstance(line, Account))

@@ -1,7 +1,7 @@
 """Bearer tokens of the data endpoint: name, roles and digest.
 
 The text has one token per line, `name roles sha256`: the roles with commas between them, and of the token
-itself only the digest, so that the file opens no door. Lines that are empty or begin with # stay as they are.
+itself only the digest: the file gives access to nothing.
 """
 
 import hashlib
@@ -14,15 +14,15 @@ from enum import StrEnum
 from typing import Final, Self
 
 from tiercel.model.errors import TiercelError
+from tiercel.security.entry_lines import check_name, doubled, read_lines, write_lines
 
 PREFIX: Final = "tiercel_"  # by which a scanner of leaked secrets knows one
 _RANDOM_BYTES: Final = 32
-_NAME: Final = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class TokenError(TiercelError):
-    """A token that cannot be: the text is one line for the administrator."""
+    """An entry that is not valid: the text is one line for the administrator."""
 
 
 class Role(StrEnum):
@@ -45,10 +45,7 @@ class Bearer:
     digest: str
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise TokenError(
-                f"{self.name[:70]!a} is not a valid token name: use 1 to 64 of A-Z a-z 0-9 . _ @ -"
-            )
+        check_name(self.name, TokenError)
         if not self.roles:
             raise TokenError(f"{self.name}: at least one role is required: {', '.join(Role)}")
         if not _DIGEST.fullmatch(self.digest):
@@ -63,7 +60,7 @@ class Bearer:
 
 
 class Tokens:
-    """The bearers of a text, with its other lines; changed copies are made, never changed."""
+    """The bearers of a text, with its other lines. Changes make a copy."""
 
     def __init__(self, lines: "tuple[str | Bearer, ...]" = ()) -> None:
         self._lines = lines
@@ -73,21 +70,13 @@ class Tokens:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        lines: list[str | Bearer] = []
-        for number, line in enumerate(text.splitlines(), 1):
-            try:
-                lines.append(line if not line.strip() or line.startswith("#") else _bearer(line))
-            except TokenError as problem:
-                raise TokenError(f"line {number}: {problem}") from problem
-        found = cls(tuple(lines))
-        names = [each.name for each in found]
-        if len(set(names)) != len(names):
-            doubled = next(name for name in names if names.count(name) > 1)
-            raise TokenError(f"{doubled}: there are two tokens of that name")
+        found = cls(read_lines(text, _bearer, TokenError))
+        if (name := doubled(each.name for each in found)) is not None:
+            raise TokenError(f"{name}: there are two tokens of that name")
         return found
 
     def text(self) -> str:
-        return "".join(f"{line.line() if isinstance(line, Bearer) else line}\n" for line in self._lines)
+        return write_lines(self._lines)
 
     def get(self, name: str) -> Bearer | None:
         return next((each for each in self if each.name == name), None)
@@ -99,7 +88,7 @@ class Tokens:
         return Tokens(tuple(line for line in self._lines if line != bearer))
 
     def find(self, token: str) -> Bearer | None:
-        """Whom a token names; takes as long whether it is nearly right or not."""
+        """The bearer of a token, in constant time."""
         digest = digest_of(token)
         found = None
         for each in self:
