@@ -14,6 +14,8 @@ from .vectors import changed, document, read
 
 ALL = "06_all_properties"
 STREAM = "08_lowercase_stream"
+# The elements of a message that has all but those of a stream. A route may have more than one `via`.
+NAMES = sorted(set(re.findall(r"<([A-Za-z]+)[ />]", document(ALL).decode())) - {"via"})
 
 
 def envelope(document: bytes) -> Envelope:
@@ -120,48 +122,9 @@ class TestStructure:
         assert header.encode() in parsed.header.raw
 
     @pytest.mark.conformance("SRMP-034")
-    @pytest.mark.parametrize(
-        "name",
-        [
-            "action",
-            "to",
-            "id",
-            "rev",
-            "properties",
-            "services",
-            "Msmq",
-            "expiresAt",
-            "sentAt",
-            "durable",
-            "deliveryReceiptRequest",
-            "commitmentReceiptRequest",
-            "positiveOnly",
-            "negativeOnly",
-            "Class",
-            "Priority",
-            "Journal",
-            "DeadLetter",
-            "Correlation",
-            "Trace",
-            "ConnectorType",
-            "App",
-            "BodyType",
-            "HashAlgorithm",
-            "Eod",
-            "First",
-            "Last",
-            "ConnectorId",
-            "Provider",
-            "Type",
-            "Name",
-            "SourceQmGuid",
-            "DestinationMqf",
-            "AdminMqf",
-            "ResponseMqf",
-            "TTrq",
-        ],
-    )
+    @pytest.mark.parametrize("name", NAMES)
     def test_an_element_that_appears_twice_is_refused(self, name: str) -> None:
+        assert len(NAMES) == 38
         data = document(ALL)
         found = re.search(rf"<{name}\b[^>]*(/>|>.*?</{name}>)".encode(), data, re.DOTALL)
         assert found is not None
