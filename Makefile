@@ -15,7 +15,7 @@ DATA ?= data
 TARGET ?= test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-remote-read bench-data bench-api bench-srmp bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate simulate-multicast mutants fuzz interop docs docs-serve docs-test package lock clean pythons
+.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-remote-read bench-data bench-api bench-srmp bench-tls bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate simulate-multicast mutants fuzz interop docs docs-serve docs-test package lock clean pythons
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -101,6 +101,9 @@ bench-api: $(VENV)/.ready ## measure the HTTP API: what it does a second, and wh
 bench-srmp: $(VENV)/.ready ## measure messages over HTTP, in and out, beside something bare; ARGS="--idle" for what the listener costs port 1801
 	@$(BIN)/python bench/bench_srmp.py $(ARGS)
 
+bench-tls: $(VENV)/.ready ## measure mutual TLS between queue managers beside plain text, in and out
+	@$(BIN)/python bench/bench_tls.py $(ARGS)
+
 bench-growth: $(VENV)/.ready ## a backlog of up to a million messages: start, memory, speed
 	@$(BIN)/python bench/bench_engine.py growth 1000 10000 100000 1000000
 
@@ -126,7 +129,7 @@ crash: $(VENV)/.ready ## kill a working queue manager N times (1000) and check w
 
 soak: N = 100000
 soak: TRANSPORT = binary
-soak: $(VENV)/.ready ## N (100000) messages between two daemons, KILLS (30) kills and CUTS (30) cuts, TRANSPORT (binary), http or https; SEED=... again
+soak: $(VENV)/.ready ## N (100000) messages between two daemons, KILLS (30) kills and CUTS (30) cuts, TRANSPORT (binary), tls, http or https; SEED=... again
 	@$(BIN)/python tests/soak/run.py $(TRANSPORT) $(N) $(KILLS) $(CUTS) $(SEED)
 
 spark-soak: $(VENV)/.ready ## kill Spark jobs and queue managers at every step of a batch, for every sink; SEED=... again

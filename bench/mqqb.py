@@ -4,8 +4,10 @@ Both keep to the window, and acknowledge as a queue manager does; neither stores
 """
 
 import socket
+import ssl
 import struct
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
@@ -58,7 +60,7 @@ class Stream:
         """At least one whole packet, and all that has come."""
         packets: list[bytes] = []
         while not packets:
-            data = self.connection.recv(_RECEIVE_BYTES)
+            data = self._read()
             if not data:
                 raise ConnectionError("the daemon closed the connection")
             data, at = self._buffer + data, 0
@@ -72,6 +74,16 @@ class Stream:
                 at += size
             self._buffer = data[at:]
         return packets
+
+    def _read(self) -> bytes:
+        data = self.connection.recv(_RECEIVE_BYTES)
+        if isinstance(self.connection, ssl.SSLSocket):  # which gives one record of 16 KiB at a time
+            self.connection.setblocking(False)
+            with suppress(ssl.SSLWantReadError):
+                while more := self.connection.recv(_RECEIVE_BYTES):
+                    data += more
+            self.connection.setblocking(True)
+        return data
 
 
 def message(guid: UUID, destination: str, body: bytes, *, delivery: int = 1) -> bytes:
@@ -96,13 +108,16 @@ class Sender:
         window: int,
         *,
         delivery: int = 1,
+        guid: UUID | None = None,
+        context: ssl.SSLContext | None = None,
     ) -> None:
-        self._guid = uuid4()
+        self._guid = guid or uuid4()
         self._packet = message(self._guid, destination, bytes(body_size), delivery=delivery)
         body = bytes([1]) * body_size
         self._body_at = message(self._guid, destination, body).index(body)
         self._number = 0
-        self._stream = Stream(socket.create_connection(endpoint))
+        connection = socket.create_connection(endpoint)
+        self._stream = Stream(connection if context is None else context.wrap_socket(connection))
         self._sent = self._acked = 0
         stream = self._stream
         header = EstablishConnectionHeader(client_guid=self._guid, time_stamp=1)
@@ -175,8 +190,12 @@ class Sender:
 class Consumer:
     """The queue manager at which messages end: it counts them."""
 
-    def __init__(self, listener: socket.socket, guid: UUID, window: int) -> None:
+    def __init__(
+        self, listener: socket.socket, guid: UUID, window: int, *, context: ssl.SSLContext | None = None
+    ) -> None:
         connection, _ = listener.accept()
+        if context is not None:
+            connection = context.wrap_socket(connection, server_side=True)
         self._stream = Stream(connection)
         self._window = window
         self._received = self._acked = 0

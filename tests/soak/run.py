@@ -1,6 +1,6 @@
 """`python tests/soak/run.py TRANSPORT N KILLS CUTS [SEED]`: two daemons, killed and cut off.
 
-TRANSPORT is binary, http or https. First over loopback, then over two network namespaces.
+TRANSPORT is binary, tls, http or https. First over loopback, then over two network namespaces.
 """
 
 import asyncio

@@ -10,15 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
+from uuid import UUID
 
 import tiercel
 from certificates import Authority
 from tiercel import aio
-from tiercel.server.config import SrmpOptions, load
+from tiercel.server.config import SrmpOptions, TlsOptions, load
 
 from .letters import COUNTER, ORDERS, number_of
 from .links import Link, Site
-from .transports import Transport
+from .transports import Transport, tls_settings
 
 _STUCK_S = 180.0  # without any progress; a peer that is silent is given up after 80
 _STOP_S = 60.0
@@ -63,12 +64,18 @@ class Side:
         self.log = folder / f"{name}.log"
         self.problem = ""
         self._program = program
-        self._prefix = site.prefix
+        self.site = site
         self._process: asyncio.subprocess.Process | None = None
         self.config.write_text(settings, "utf-8")
 
+    @property
+    def guid(self) -> UUID:
+        """Of its queue manager, which is made if it is not there yet."""
+        with tiercel.open(self.data) as qm:
+            return qm.driver.engine.queue_manager.identifier
+
     async def start(self) -> None:
-        command = [*self._prefix, sys.executable, *self._program]
+        command = [*self.site.prefix, sys.executable, *self._program]
         output = asyncio.subprocess.PIPE if self.tells else asyncio.subprocess.DEVNULL
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(*command, stdout=output, stderr=log)
@@ -116,7 +123,7 @@ class Soak:
         self._next = self._waiting = 0  # how far the sender is
         self._progress_at = time.monotonic()
         destination = transport.destination(link.receiver)
-        authority = Authority(folder) if transport is Transport.HTTPS else None
+        authority = Authority(folder) if transport.has_certificates else None
         data, config = folder / "sender", folder / "sender.toml"
         sends = (str(_PRODUCER), str(data), str(config), destination, str(plan.messages), str(plan.seed))
         settings = transport.settings(link.sender, folder, authority)
@@ -125,6 +132,9 @@ class Soak:
         serves = ("-m", "tiercel", "serve", "--data", str(data), "--config", str(config))
         settings = transport.settings(link.receiver, folder, authority)
         self._receiver = Side("receiver", link.receiver, settings, folder, serves)
+        if transport is Transport.TLS and authority is not None:
+            _add_tls(self._sender, self._receiver, authority)
+            _add_tls(self._receiver, self._sender, authority)
         self._reading: asyncio.Task[None] | None = None
 
     async def run(self) -> Result:
@@ -152,7 +162,12 @@ class Soak:
 
     async def _create_queue(self) -> None:
         """On an address that is there before the namespaces are."""
-        config = replace(load(self._receiver.config).with_listen("127.0.0.1:0"), srmp=SrmpOptions())
+        config = replace(
+            load(self._receiver.config).with_listen("127.0.0.1:0"),
+            srmp=SrmpOptions(),
+            tls=TlsOptions(),
+            peers=(),
+        )
         async with await aio.open(self._receiver.data, config=config) as qm:
             await qm.create_queue(ORDERS, transactional=True)
 
@@ -241,6 +256,11 @@ class Soak:
             output, _ = await check.communicate()
             assert not check.returncode, output.decode()
         self.result.messages = len(numbers)
+
+
+def _add_tls(side: Side, other: Side, authority: Authority) -> None:
+    with side.config.open("a", encoding="utf-8") as config:
+        config.write(tls_settings(side.site, side.guid, other.site, other.guid, authority))
 
 
 def _difference(numbers: list[int], total: int) -> str:
