@@ -58,15 +58,14 @@ def message_of(envelope: Envelope, arrival_time: int) -> Message:
     """The properties that an envelope has; arrival time stands in for a missing `sentAt` (SRMP-051)."""
     path, sent_at = envelope.path, envelope.properties.sent_at
     sent_time = arrival_time if sent_at is None else sent_at
-    expiry = envelope.properties.expires_at if envelope.msmq is None else envelope.msmq.ttrq
     message = Message(
-        label=path.action.removeprefix(LABEL_PREFIX) if path.action.startswith(LABEL_PREFIX) else "",
+        label=label_of(path),
         destination_queue=read_destination(path.to),
         response_queue=read_queue(path.via) if path.via else None,
         id=path.id,
         sent_time=sent_time,
         arrival_time=arrival_time,
-        time_to_reach_queue=_span(sent_time, expiry),
+        time_to_reach_queue=time_to_reach_queue(envelope, sent_time),
         sender_id_type=SenderIdType.NONE,
     )
     _read_services(envelope, message)
@@ -77,8 +76,14 @@ def message_of(envelope: Envelope, arrival_time: int) -> Message:
     return message
 
 
-def _span(sent_time: int, expiry: int) -> int:
+def label_of(path: Path) -> str:
+    """2.2.4.1; another action than a label is none."""
+    return path.action.removeprefix(LABEL_PREFIX) if path.action.startswith(LABEL_PREFIX) else ""
+
+
+def time_to_reach_queue(envelope: Envelope, sent_time: int) -> int:
     """3.1.5.1.4; a date from 2038 on is no limit, one in the past leaves no time."""
+    expiry = envelope.properties.expires_at if envelope.msmq is None else envelope.msmq.ttrq
     return INFINITE if expiry >= NO_LIMIT else max(expiry - sent_time, 0)
 
 

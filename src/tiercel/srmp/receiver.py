@@ -37,6 +37,7 @@ from tiercel.srmp.queue_urls import read_url
 from tiercel.srmp.receipt_reader import ReceiptReader
 from tiercel.srmp.request import SrmpRequest, read_srmp
 from tiercel.srmp.stream_receipts import StreamReceipts
+from tiercel.srmp.usual_packet import UsualPackets
 from tiercel.srmp.values import U32_MAX
 from tiercel.wire.message import encode_message
 from tiercel.wire.user_message import UserMessage
@@ -60,6 +61,7 @@ class Receiver:
         self._context = context
         self._engine = engine
         self._destinations = Destinations(context, engine)
+        self._usual_packets = UsualPackets()
         self._receipts = receipts
         self._stream_receipts = stream_receipts
         self._refusal = refusal
@@ -111,13 +113,8 @@ class Receiver:
         except MessageRefusedError as refusal:
             self._drop(request, address, str(queue), refusal.reason.meaning, refusal.why)
             return _ACCEPTED
-        message = read_message(request, self._engine.seconds)
         place = self._place(envelope, destination, queue)
-        if place is not None:
-            receipts_to = place.receipts_to or place.stream.answers_to
-            if message.negative_journaling and receipts_to:
-                message.administration_queue = read_url(receipts_to)  # for its final receipt (SRMP-167)
-        packet = UserMessage(encode_message(message, over_http=True))
+        packet = self._packet(request, place)
         posted = self._engine.arrivals.arrive_over_http(
             packet, queue, has_id=envelope.path.id != FOREIGN_ID, stream=place, verdict=verdict
         )
@@ -136,6 +133,18 @@ class Receiver:
             return NOTHING
         signers = () if msmq is None else settings.signers.get(msmq.source_qm_guid, ())
         return self._engine.verifier.verify_xml(signature, _signed_parts(request), signers)
+
+    def _packet(self, request: SrmpRequest, place: Place | None) -> UserMessage:
+        receipts_to = "" if place is None else place.receipts_to or place.stream.answers_to
+        awaits_final_receipt = request.envelope.msmq is not None and request.envelope.msmq.dead_letter
+        if not (receipts_to and awaits_final_receipt):
+            usual = self._usual_packets.encode(request, self._engine.seconds)
+            if usual is not None:
+                return UserMessage(usual)
+        message = read_message(request, self._engine.seconds)
+        if receipts_to and message.negative_journaling:
+            message.administration_queue = read_url(receipts_to)  # for its final receipt (SRMP-167)
+        return UserMessage(encode_message(message, over_http=True))
 
     def _place(self, envelope: Envelope, destination: Destination, queue: QueueState) -> Place | None:
         """[MC-MQSRM] 3.1.5.1.6.3: only a first message with `start` begins a stream (SRMP-066, SRMP-126)."""

@@ -27,6 +27,7 @@ class SrmpRequest(NamedTuple):
     envelope: Envelope
     soap_header: bytes  # as it was sent
     soap_body: bytes
+    is_usual: bool = False  # the envelope is one that queue managers write: its parts are shared
     body: Part | None = None
     extension: Part | None = None
 
@@ -77,12 +78,12 @@ def _of_parts(http: HttpRequest, raw: bytes, parts: list[Part], start: str) -> S
     return SrmpRequest(http, raw, envelope, *contents, payload.get(_BODY), payload.get(_EXTENSION))
 
 
-def _read_envelope(part: Part) -> tuple[Envelope, bytes, bytes]:
-    """The envelope, and its header and body as sent."""
+def _read_envelope(part: Part) -> tuple[Envelope, bytes, bytes, bool]:
+    """The envelope, its header and body as sent, and whether it is usual."""
     if (usual := read_usual_envelope(part.content)) is not None:
-        return usual
+        return (*usual, True)
     parsed = read_envelope(part.content, part.at)
-    return parsed.envelope, parsed.header.raw, parsed.body.raw
+    return parsed.envelope, parsed.header.raw, parsed.body.raw, False
 
 
 def _check_envelope_part(envelope: Part) -> None:

@@ -16,6 +16,7 @@ from tiercel.srmp.envelope import (
     MSMQ,
     RP,
     Envelope,
+    Eod,
     Msmq,
     Path,
     Properties,
@@ -79,6 +80,7 @@ _PATTERN = re.compile(
                 _leaf("BodyType"),
                 _leaf("HashAlgorithm"),
             ),
+            f"(<Eod>{_flag('First')}{_flag('Last')}</Eod>)?",
             *(_leaf("SourceQmGuid"), _leaf("TTrq")),
             "</Msmq>",
             re.escape(END),
@@ -148,7 +150,7 @@ def _stream(tag: str, stream_id: str, current: str, previous: str | None) -> Str
 @lru_cache(256)
 def _msmq(*texts: str | None) -> Msmq:
     flags = [text is not None for text in texts]
-    message_class, priority, _, _, correlation, _, app, body_type, hashed_by, source, ttrq = (
+    message_class, priority, _, _, correlation, _, app, body_type, hashed_by, _, _, _, source, ttrq = (
         text or "" for text in texts
     )
     return Msmq(
@@ -163,4 +165,5 @@ def _msmq(*texts: str | None) -> Msmq:
         app=parse_u32(app),
         body_type=parse_u32(body_type),
         hash_algorithm=parse_u32(hashed_by),
+        eod=Eod(flags[10], flags[11]) if flags[9] else None,
     )
