@@ -4,10 +4,11 @@ bench_srmp.py [--messages N] [--rounds N] [--only in|out] [--kinds KIND ...] [--
 
 1 KiB messages over one keep-alive connection and over sixteen, each with one request at a time. "in": clients
 post ready-made requests, and a message is done with its 200. The bare server reads them with the same parsers
-and commits as many bytes to LMDB, one commit for what arrives together. "out": messages that wait in one
-outgoing queue, or in sixteen, go to a server that only says 200. The bare client takes as many bytes from
-LMDB, writes the same requests, and deletes what was answered, one commit for what is answered together. The
-cost is processor time of the daemon or of the bare program. --idle: what an idle listener costs port 1801.
+and keeps as many bytes, in memory or in LMDB, with one commit for what arrives together. "out": messages that
+wait in one outgoing queue, or in sixteen, go to a server that only says 200. The bare client takes as many
+bytes from LMDB, writes the same requests, and deletes what was answered, one commit for what is answered
+together. The cost is processor time of the daemon or of the bare program. --idle: what an idle listener costs
+port 1801.
 """
 
 import argparse
@@ -65,6 +66,7 @@ def message(kind: str, url: str, sender: UUID, number: int, sequence: int) -> Me
     if kind == "stream":
         made.transaction_id, made.tx_sequence_id = 0, TxSequenceId(sequence, 1)
         made.tx_sequence_number, made.previous_tx_sequence_number = number, number - 1
+        made.first_in_transaction = made.last_in_transaction = True
     return made
 
 
@@ -189,14 +191,14 @@ class BareStore:
 
     def _commit(self) -> None:
         batch, self._batch = self._batch, []
+        values = [(data + self._filler)[: len(self._filler)] for data, _ in batch]
         if self._keeps:
             with self._environment.begin(write=True) as transaction:
-                for data, _ in batch:
+                for value in values:
                     self._number += 1
-                    value = (data + self._filler)[: len(self._filler)]
                     transaction.put(self._number.to_bytes(8, "big"), value, append=True)
         else:
-            self._memory += [data for data, _ in batch]
+            self._memory += values
         for _, transport in batch:
             transport.write(OK)  # type: ignore[attr-defined]
 
