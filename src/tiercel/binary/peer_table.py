@@ -89,6 +89,8 @@ class PeerTable:
 
         A router may bring messages of others, but not of those that have to use TLS.
         """
+        if not self._peers and not self._only_peers:
+            return ""
         if reason := next(filter(None, map(self.proof_violation, senders)), ""):
             return reason
         if self.is_router(address):

@@ -11,13 +11,14 @@ from tiercel.srmp.limits import HEAD_MAX_BYTES
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _ACCEPTED = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 _TEXT_MAX = 500
+_OK = 200  # of HTTPStatus, whose members are slow to look up
 
 
 def write_response(status: int, text: str = "", *, close: bool = False, allow: str = "") -> bytes:
     """A response; a 200 has no body, others may say why (SRMP-013)."""
-    if status == HTTPStatus.OK and not close:
+    if status == _OK and not close:
         return _ACCEPTED
-    body = b"" if status == HTTPStatus.OK else text[:_TEXT_MAX].encode(errors="replace")
+    body = b"" if status == _OK else text[:_TEXT_MAX].encode(errors="replace")
     lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", f"Content-Length: {len(body)}"]
     if body:
         lines.append("Content-Type: text/plain; charset=utf-8")

@@ -13,6 +13,7 @@ from tiercel.srmp.http_response import CONTINUE, write_response
 from tiercel.srmp.queue_urls import is_url, request_target
 
 _PATH = "/msmq/"
+_BAD_REQUEST, _METHOD_NOT_ALLOWED = 400, 405  # of HTTPStatus, whose members are slow to look up
 
 
 class Answer(NamedTuple):
@@ -93,9 +94,9 @@ class IncomingConnection:
 
     def _respond(self, answer: Answer, *, close: bool) -> None:
         self._context.statuses[answer.status] += 1
-        if answer.status >= HTTPStatus.BAD_REQUEST:
+        if answer.status >= _BAD_REQUEST:
             self._context.tell("refused", self._address, reason=f"{answer.status}: {answer.reason}")
-        allow = "POST" if answer.status == HTTPStatus.METHOD_NOT_ALLOWED else ""
+        allow = "POST" if answer.status == _METHOD_NOT_ALLOWED else ""
         response = write_response(answer.status, answer.reason, close=close, allow=allow)
         self._context.write(self._connection, response)
         if close:

@@ -45,8 +45,8 @@ from tiercel.wire.user_message import UserMessage
 Refusal = Callable[[set[UUID], str], str]
 _ACCEPTED = Answer(HTTPStatus.OK)
 # After 200 the sender would go on with its stream, whose first message may expire in the meantime.
-_TEMPORARY = {Fate.NO_ROOM, Fate.DOUBTED}
-_RECEIPTS = {Kind.STREAM_RECEIPT, Kind.FINAL_STREAM_RECEIPT}
+_TEMPORARY = (Fate.NO_ROOM, Fate.DOUBTED)  # tuples: members of enumerations are slow to hash
+_RECEIPTS = (Kind.STREAM_RECEIPT, Kind.FINAL_STREAM_RECEIPT)
 
 
 class Receiver:
