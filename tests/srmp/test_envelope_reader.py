@@ -14,7 +14,7 @@ from .vectors import changed, document, read
 
 ALL = "06_all_properties"
 STREAM = "08_lowercase_stream"
-# The elements of a message that has all but those of a stream. A route may have more than one `via`.
+# The elements of a message that has all but those of a stream; `via` is refused in other words.
 NAMES = sorted(set(re.findall(r"<([A-Za-z]+)[ />]", document(ALL).decode())) - {"via"})
 
 

@@ -28,7 +28,7 @@ from tiercel.framing.requests import (
     Wait,
 )
 from tiercel.message_security.signer import Signer, Signing
-from tiercel.model.codes import AuthenticationLevel, MessageSeekAction, SenderIdType
+from tiercel.model.codes import AuthenticationLevel, MessageSeekAction, PrivacyLevel, SenderIdType
 from tiercel.model.errors import UnsupportedFormatNameOperationError
 from tiercel.model.path_name import PathName
 from tiercel.wcf.calls import Invoke
@@ -158,7 +158,8 @@ class Runner:
         signing = Signing(
             self._signer, message.hash_algorithm, names_sender=message.sender_id_type == SenderIdType.SID
         )
-        return request.queue.send(message, transaction=request.transaction, sign=signing)
+        encrypt = message.privacy_level != PrivacyLevel.NONE
+        return request.queue.send(message, transaction=request.transaction, sign=signing, encrypt=encrypt)
 
     def _read_directory(self, path: PathName) -> UUID:
         if self._directory is None:
