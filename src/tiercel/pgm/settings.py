@@ -17,7 +17,6 @@ class Settings:
     heartbeat_max_s: float = 15.0  # IHB_MAX
     repair_delay_s: float = 0.06  # of RDATA at the leading edge; none at the trailing edge
     packet_bytes: int = 1500  # of an IP packet
-    ttl: int = 16
 
     # The receiver.
     nak_back_off_min_s: float = 0.01  # NAK_RB_IVL, printed reversed

@@ -27,6 +27,7 @@ from tiercel.model.limits import (
     WINDOW_SIZE_MAX,
 )
 from tiercel.model.path_name import PathKind, PathName
+from tiercel.pgm.settings import Settings as PgmSettings
 from tiercel.remote_read.settings import Settings as RemoteReadSettings
 from tiercel.rpc.security import AuthenticationLevel
 from tiercel.srmp.queue_urls import endpoint_of
@@ -264,6 +265,31 @@ class SrmpOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MulticastOptions:
+    enabled: bool = False
+    transport: str = "raw"
+    interface: str = ""
+    udp_port: int = 3055
+    ttl: int = 16
+    rate_bytes_s: int = 70_000
+    window_s: int = 300
+    window_bytes: int = 32 << 20
+    packet_bytes: int = 1500
+    multicast_naks: bool = True
+
+    @property
+    def settings(self) -> PgmSettings:
+        """The settings of the protocol; the UDP header takes 8 bytes of each packet."""
+        return PgmSettings(
+            rate_bytes_s=self.rate_bytes_s,
+            window_s=self.window_s,
+            window_bytes=self.window_bytes,
+            packet_bytes=self.packet_bytes - (8 if self.transport == "udp" else 0),
+            multicast_naks=self.multicast_naks,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DataOptions:
     enabled: bool = False
     host: str = DEFAULT_HOST
@@ -323,6 +349,7 @@ class Config:
     security: SecurityOptions = field(default_factory=SecurityOptions)
     remote_read: RemoteReadOptions = field(default_factory=RemoteReadOptions)
     srmp: SrmpOptions = field(default_factory=SrmpOptions)
+    multicast: MulticastOptions = field(default_factory=MulticastOptions)
     data: DataOptions = field(default_factory=DataOptions)
     api: ApiOptions = field(default_factory=ApiOptions)
     log: LogOptions = field(default_factory=LogOptions)
@@ -414,6 +441,12 @@ RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "srmp.resend_table_s": (1, 30 * 86400),
     "srmp.receipt_delay_ms": (0, _HOUR_MS),
     "srmp.receipt_delay_max_ms": (0, _HOUR_MS),
+    "multicast.udp_port": (1, 65535),
+    "multicast.ttl": (1, 255),
+    "multicast.rate_bytes_s": (1_000, 10_000_000_000),
+    "multicast.window_s": (1, 86400),
+    "multicast.window_bytes": (1 << 20, 1 << 40),
+    "multicast.packet_bytes": (576, 65_000),
     "data.port": (0, 65535),
     "data.processes": (1, 64),
     "data.connections": (1, 100_000),
@@ -427,6 +460,7 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "remote_read.least_level": _LEVELS,
     "remote_read.least_level_local": _LEVELS,
     "srmp.receipt_token": ("required", "optional"),
+    "multicast.transport": ("raw", "udp"),
     "security.unknown_certificates": tuple(_UNKNOWN_CERTIFICATES),
     "log.level": ("debug", "info", "warning", "error"),
     "log.format": ("text", "json"),
@@ -470,9 +504,19 @@ def _check_together(config: Config) -> None:
     _check_face("data", config.data)
     _check_face("api", config.api)
     _check_srmp(config.srmp)
+    _check_multicast(config.multicast)
     _check_tls(config)
     if config.binary.retry_max_ms < config.binary.retry_ms:
         raise _wrong("binary", "retry_max_ms", config.binary.retry_max_ms, "must be at least retry_ms")
+
+
+def _check_multicast(multicast: MulticastOptions) -> None:
+    if multicast.interface:
+        try:
+            ipaddress.IPv4Address(multicast.interface)
+        except ValueError as problem:
+            why = "must be the IPv4 address of an interface of this computer"
+            raise _wrong("multicast", "interface", multicast.interface, why) from problem
 
 
 def _check_face(section: str, face: DataOptions | ApiOptions) -> None:
@@ -760,6 +804,7 @@ _SECTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "security": _options("security", SecurityOptions),
     "remote_read": _options("remote_read", RemoteReadOptions),
     "srmp": _options("srmp", SrmpOptions),
+    "multicast": _options("multicast", MulticastOptions),
     "data": _options("data", DataOptions),
     "api": _options("api", ApiOptions),
     "log": _options("log", LogOptions),

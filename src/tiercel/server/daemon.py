@@ -28,6 +28,7 @@ from tiercel.server.config import Config, Endpoint
 from tiercel.server.driver import Driver, NetworkSettings
 from tiercel.server.http_network import HttpNetwork
 from tiercel.server.logons import providers
+from tiercel.server.multicast_network import MulticastNetwork, why_unavailable
 from tiercel.server.network import Network
 from tiercel.server.node import Clock, Node
 from tiercel.server.reads import Reads
@@ -82,6 +83,7 @@ class Daemon:
         self.failed = asyncio.Event()
         self.network = Network(config, self._put)
         self.http = self._new_http(config)
+        self.multicast = self._new_multicast(config)
         node, known = config.node, trust_file.current(config.security)
         self.driver = Driver(
             node.data,
@@ -138,6 +140,8 @@ class Daemon:
                 self.endpoints += await self.remote_reading.listen()
             if self.http is not None:
                 self.endpoints += await self.http.listen()
+            if self.multicast is not None:
+                self.endpoints.append(self.multicast.listen())
             self.driver.run(self._begin)
             await self._show_faces()
         except BaseException:
@@ -175,6 +179,8 @@ class Daemon:
         if wanted is not None and wanted != self.engine.queue_manager.send_insecure_nacks:
             self.engine.administration.set_properties(send_insecure_nacks=wanted)
         self._begin_srmp()
+        if self.multicast is not None and not self.engine.queue_manager.srmp_pgm_support:
+            self.engine.administration.set_properties(srmp_pgm_support=True)
         self.transports.start()
         self._warn_of_access_lists()
         if self.config.security.legacy:
@@ -236,6 +242,8 @@ class Daemon:
             await asyncio.gather(
                 self.network.close(seconds), *(() if self.http is None else (self.http.close(seconds),))
             )
+            if self.multicast is not None:
+                self.multicast.close()
         finally:
             self._close()
         log.info("stop", address=",".join(map(str, self.endpoints)))
@@ -247,6 +255,7 @@ class Daemon:
         if self.http is not None:
             settings = self.config.srmp_settings()
             self.http.protocol = self.transports.add_srmp(node, settings, self.http.perform)
+        self._attach_multicast(node)
         self.remote_reading = self._new_remote_reading(node, self.config)
 
     def _new_http(self, config: Config) -> HttpNetwork | None:
@@ -254,6 +263,29 @@ class Daemon:
             return None
         listen, resolver = config.listen, self.network.resolver
         return HttpNetwork(config.srmp, config.limits, listen.backlog, resolver, self._put)
+
+    def _new_multicast(self, config: Config) -> MulticastNetwork | None:
+        """Without the right to open its sockets everything else works (SRMP-194)."""
+        if not config.multicast.enabled:
+            return None
+        try:
+            return MulticastNetwork(config.multicast, self._put)
+        except OSError as problem:
+            log.warning("multicast_off", reason=why_unavailable(problem, config.multicast))
+            return None
+
+    def _attach_multicast(self, node: Node) -> None:
+        if self.multicast is None:
+            return
+        if node.engine.queue_manager.hardened_security:  # only HTTP ([MS-MQDMPR] 3.1.1.1)
+            log.warning("multicast_off", reason="the queue manager is hardened: messages go over HTTP only")
+            self.multicast.close()
+            self.multicast = None
+            return
+        network = self.multicast
+        network.protocol = self.transports.add_multicast(
+            node, self.config.multicast.settings, network.address, network.perform
+        )
 
     def _new_remote_reading(self, node: Node, config: Config) -> RemoteReading | None:
         options, engine = config.remote_read, node.engine
@@ -273,6 +305,8 @@ class Daemon:
         self.network.abort()
         if self.http is not None:
             self.http.abort()
+        if self.multicast is not None:
+            self.multicast.close()
 
     def _close(self) -> None:
         self._is_stopped = True

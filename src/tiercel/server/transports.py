@@ -1,6 +1,7 @@
 """The transports of a queue manager on the network; outside their folders, only this file names them."""
 
 from collections.abc import Callable
+from random import SystemRandom
 from typing import Any
 from uuid import UUID
 
@@ -10,6 +11,7 @@ from tiercel.binary.settings import Settings
 from tiercel.engine.carriers import AbsentCarrier
 from tiercel.engine.engine import Engine
 from tiercel.pgm.protocol import MulticastProtocol
+from tiercel.pgm.settings import Settings as PgmSettings
 from tiercel.server.node import Node
 from tiercel.srmp.protocol import SrmpProtocol
 from tiercel.srmp.receipt_sender import ReceiptSender
@@ -18,6 +20,7 @@ from tiercel.srmp.settings import Settings as SrmpSettings
 
 class Transports:
     srmp: SrmpProtocol | None = None
+    multicast: MulticastProtocol | None = None
 
     def __init__(self, node: Node, settings: Settings, perform: Callable[[list[Action]], None]) -> None:
         """`perform` executes the actions of the binary protocol, and owns the sockets."""
@@ -32,6 +35,16 @@ class Transports:
         self.srmp = SrmpProtocol(node.engine, settings, self._is_welcome, self._refusal)
         node.attach(self.srmp, perform)
         return self.srmp
+
+    def add_multicast(
+        self, node: Node, settings: PgmSettings, address: str, perform: Callable[[list[Any]], None]
+    ) -> MulticastProtocol:
+        """Carry MULTICAST= names, too; `address` is that of the interface."""
+        self.multicast = MulticastProtocol(
+            node.engine, settings, address, SystemRandom().random, self._is_welcome, self._refusal
+        )
+        node.attach(self.multicast, perform)
+        return self.multicast
 
     def _is_welcome(self, address: str) -> bool:
         return self.binary.peers.is_router(address) or self.binary.peers.may_be_peer(address)
@@ -48,6 +61,8 @@ class Transports:
         self.binary.stop()
         if self.srmp is not None:
             self.srmp.stop()
+        if self.multicast is not None:
+            self.multicast.stop()
 
     def change_settings(self, settings: Settings) -> None:
         self.binary.change_settings(settings)
