@@ -60,7 +60,7 @@ format: $(VENV)/.ready ## format the code and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-synchronous: $(VENV)/.ready ## generate the synchronous embedded queue from the asynchronous one
+synchronous: $(VENV)/.ready ## generate the synchronous queues from the asynchronous ones
 	$(BIN)/python tools/synchronous.py
 
 bench: $(VENV)/.ready ## measure codec, store, engine, columns, claims, stages, binary XML and signatures, most against something bare

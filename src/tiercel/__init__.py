@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tiercel import aio, errors
+    from tiercel.client.connecting import connect
     from tiercel.client.consumer import Claim, ClaimedMessage, Consumer
+    from tiercel.client.daemon_sync import DaemonCursor, DaemonQueue, DaemonQueueManager
     from tiercel.client.embedded import open  # noqa: A004  # see there
     from tiercel.client.embedded_core import EmbeddedCursor, EmbeddedTransaction
     from tiercel.client.embedded_sync import EmbeddedQueue, EmbeddedQueueManager
     from tiercel.client.interfaces import Cursor, Queue, QueueManager, Transaction
-    from tiercel.client.remote import RemoteCursor, RemoteQueue, RemoteQueueManager, connect
+    from tiercel.client.remote import RemoteCursor, RemoteQueue, RemoteQueueManager
     from tiercel.client.remote_message import RemoteMessage
     from tiercel.client.remote_session import RemoteTransaction
     from tiercel.model.codes import Acknowledgements, DeliveryGuarantee, MessageClass, MessageSeekAction
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
         "ClaimedMessage",
         "Consumer",
         "Cursor",
+        "DaemonCursor",
+        "DaemonQueue",
+        "DaemonQueueManager",
         "DeliveryGuarantee",
         "EmbeddedCursor",
         "EmbeddedQueue",
@@ -51,12 +56,14 @@ if TYPE_CHECKING:
 
 # Loaded when they are first used: a Spark worker needs no queue manager, a command line no messages.
 _HOMES = {
+    "client.connecting": ("connect",),
     "client.consumer": ("Claim", "ClaimedMessage", "Consumer"),
+    "client.daemon_sync": ("DaemonCursor", "DaemonQueue", "DaemonQueueManager"),
     "client.embedded": ("open",),
     "client.embedded_core": ("EmbeddedCursor", "EmbeddedTransaction"),
     "client.embedded_sync": ("EmbeddedQueue", "EmbeddedQueueManager"),
     "client.interfaces": ("Cursor", "Queue", "QueueManager", "Transaction"),
-    "client.remote": ("RemoteCursor", "RemoteQueue", "RemoteQueueManager", "connect"),
+    "client.remote": ("RemoteCursor", "RemoteQueue", "RemoteQueueManager"),
     "client.remote_message": ("RemoteMessage",),
     "client.remote_session": ("RemoteTransaction",),
     "model.codes": ("Acknowledgements", "DeliveryGuarantee", "MessageClass", "MessageSeekAction"),

@@ -15,12 +15,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
+from tiercel.client.connecting import connect_on_loop as connect
 from tiercel.client.consumer import AsyncConsumer as Consumer
-from tiercel.client.dialing import Options
 from tiercel.client.embedded_aio import AsyncEmbeddedQueue, AsyncEmbeddedQueueManager
 from tiercel.client.interfaces import AsyncQueue as Queue
 from tiercel.client.interfaces import AsyncQueueManager as QueueManager
-from tiercel.client.logon import connection, with_arguments_of
 from tiercel.client.remote_aio import AsyncRemoteCursor, AsyncRemoteQueue, AsyncRemoteQueueManager
 from tiercel.engine.handles import Found, Waiter
 from tiercel.faces import faces
@@ -68,14 +67,6 @@ async def open(  # noqa: A001  # the same name as tiercel.open
     runtime = _DaemonRuntime(directory, config, computer_name, max_bytes, clock)
     await runtime.daemon.start()
     return AsyncEmbeddedQueueManager(runtime)
-
-
-@with_arguments_of(connection)
-async def connect(options: Options) -> AsyncRemoteQueueManager:
-    """Connects to the queue manager of another computer; the arguments are those of `tiercel.connect`."""
-    manager = AsyncRemoteQueueManager(options)
-    await manager.start()
-    return manager
 
 
 class _LoopRuntime:

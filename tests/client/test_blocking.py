@@ -5,12 +5,13 @@ import inspect
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import tiercel
 from tiercel import aio
-from tiercel.client import embedded_sync
+from tiercel.client import daemon_sync, embedded_sync
 from tiercel.client.blocking import blocking, run_at_once
 
 from .fake_server import play
@@ -49,10 +50,15 @@ def test_a_call_that_runs_at_once_cannot_suspend() -> None:
         Sync().suspend()
 
 
-def test_the_embedded_queue_is_as_generated() -> None:
-    program = f"import runpy; print(runpy.run_path({str(GENERATOR)!r})['generated'](), end='')"
+@pytest.mark.parametrize(
+    ("source", "module"),
+    [("embedded_aio", embedded_sync), ("daemon_aio", daemon_sync)],
+    ids=["embedded", "daemon"],
+)
+def test_the_synchronous_queue_is_as_generated(source: str, module: ModuleType) -> None:
+    program = f"import runpy; print(runpy.run_path({str(GENERATOR)!r})['generated']({source!r}), end='')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603
-    present = Path(embedded_sync.__file__).read_text("utf-8")
+    present = Path(str(module.__file__)).read_text("utf-8")
     assert present == done.stdout, "run `make synchronous`"
 
 

@@ -1,10 +1,10 @@
-r"""The interface of every queue, whether it is in this program or on another computer.
+r"""The interface of every queue, whether it is in this program, a daemon's, or on another computer.
 
     def drain(queue: tiercel.Queue) -> list[bytes]:
         return [message.body for message in queue.consume(timeout=0)]
 
-A function typed for `Queue` takes an `EmbeddedQueue` and a `RemoteQueue`. Operations that only one of them
-has, such as counting its messages, are methods of that class alone.
+A function typed for `Queue` takes an `EmbeddedQueue`, a `DaemonQueue` and a `RemoteQueue`. Operations that
+only one of them has, such as counting its messages, are methods of that class alone.
 """
 
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator

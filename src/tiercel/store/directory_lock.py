@@ -60,4 +60,8 @@ def _holder(descriptor: int) -> int:
 
 
 def _in_use(directory: Path, pid: int) -> StoreInUseError:
-    return StoreInUseError(f"store {directory}", present=f"process {pid}" if pid else "an unknown process")
+    fix = (
+        f'for a daemon, use tiercel.connect("unix:{directory}"); otherwise stop it, or use another directory'
+    )
+    present = f"process {pid}" if pid else "an unknown process"
+    return StoreInUseError(f"store {directory}", present=present, fix=fix)
