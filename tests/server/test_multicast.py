@@ -65,6 +65,7 @@ def test_a_late_subscriber_hears_what_comes_then(tmp_path: Path) -> None:
             await group.send(tiercel.Message(b"before"))
             queue = await here.create_queue("own")
             await queue.set_properties(multicast_address=ADDRESS)
+            heard = tiercel.Message(b"before")
             for number in range(1000):
                 await group.send(tiercel.Message(b"%d" % number))
                 await asyncio.sleep(0.01)
