@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from data.served import PATIENCE_S
-from tiercel.admin.browsing import END, BrowseOptions, Messages, Order
+from tiercel.admin.browsing import END, BrowseOptions, Messages, Order, Start
 from tiercel.admin.local import LocalRunner
 from tiercel.admin.message_json import from_json
 from tiercel.admin.queues import Queues
@@ -57,7 +57,7 @@ async def look(folder: Path, order: Order) -> list[str]:
     try:
         await Queues(runner).create("q", {}, transactional=False, exist_ok=False)
         page = await Messages(runner, Waits(), BodyDecoder()).page(
-            "q", BrowseOptions(order), after="start", limit=9, last=None, wait_s=PATIENCE_S, caller=Client()
+            "q", BrowseOptions(order), limit=9, wait_s=PATIENCE_S, caller=Client()
         )
         return [each["label"] for each in page.messages]
     finally:
@@ -75,7 +75,7 @@ async def tail(folder: Path, order: Order) -> tuple[list[str], str | None]:
         await Queues(runner).create("q", {}, transactional=False, exist_ok=False)
         after = END if order is Order.ARRIVAL else "start"
         wait = Messages(runner, waits, BodyDecoder()).page(
-            "q", BrowseOptions(order), after=after, limit=1, last=None, wait_s=60, caller=Client()
+            "q", BrowseOptions(order), start=Start(after), limit=1, wait_s=60, caller=Client()
         )
         waiting = asyncio.ensure_future(wait)
         while not runner.driver.engine.next_deadline:  # noqa: ASYNC110  # nobody tells when a wait has begun

@@ -32,7 +32,7 @@ _SCHEMA = schemathesis.openapi.from_dict(description())
 _OPERATIONS = {
     each.ok().definition.raw["operationId"]: each.ok()
     for each in _SCHEMA.get_all_operations()
-    if isinstance(each, Ok)
+    if isinstance(each, Ok) and each.ok().definition.raw["operationId"] != "watch_events"  # it never ends
 }
 _CASES = [
     pytest.param(name, mode, id=f"{name}-{mode.value}")

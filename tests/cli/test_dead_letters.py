@@ -31,6 +31,11 @@ def test_dead_letters_and_why(run: Run, queue: str) -> None:
     line = next(line for line in run.fine("dead").lines if label in line)
     assert "the message was not received in time" in line
     assert run.fine("dead", "--full", "-n", "1").lines[0] == label
+    group = next(
+        each for each in run.fine("dead", "--group", "--json").records if queue in each["destination"]
+    )
+    assert (group["count"], group["reason"]) == (1, letter["reason"])
+    assert "start the receiver" in run.fine("dead", "--group").out
 
 
 def test_the_reason_stays_however_many_discards_follow(

@@ -17,8 +17,8 @@ from addresses import own_address
 from certificates import Authority, Issued
 from tiercel import aio
 from tiercel.admin.message_json import Json
+from tiercel.admin.outgoing import row as outgoing_row
 from tiercel.api.metrics import _connections, _http
-from tiercel.api.routes.outgoing import _row
 from tiercel.server.config import AccessOptions, Config, SrmpOptions
 
 PATIENCE_S = 60.0  # only a test that fails waits that long
@@ -83,7 +83,7 @@ async def received(queue: aio.AsyncEmbeddedQueue, count: int) -> list[bytes]:
 def waiting(manager: aio.AsyncEmbeddedQueueManager) -> Json:
     """The only outgoing queue, as `tiercel outgoing` shows it."""
     engine = manager.driver.engine
-    (row,) = [_row(engine, queue) for queue in engine.outgoing.queues()]
+    (row,) = [outgoing_row(engine, queue) for queue in engine.outgoing.queues()]
     return row
 
 

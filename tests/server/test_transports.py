@@ -8,7 +8,7 @@ import pytest
 
 from srmp.test_bad_input import with_envelope
 from srmp.vectors import document
-from tiercel.api.routes.outgoing import _row
+from tiercel.admin.outgoing import row as outgoing_row
 from tiercel.cli.monitoring import _OUTGOING
 from tiercel.engine.engine import Engine
 from tiercel.engine.identity import Identity
@@ -91,7 +91,7 @@ def test_receipts_that_are_due_wait_until_srmp_is_on_again(tmp_path: Path) -> No
             opened = daemon.driver.open_queue(name, QueueAccess.RECEIVE)
             await daemon.read(lambda engine: engine.reading.receive(opened, 0))
             rows = await daemon.call(
-                lambda engine: [_row(engine, queue) for queue in engine.outgoing.queues()]
+                lambda engine: [outgoing_row(engine, queue) for queue in engine.outgoing.queues()]
             )
             assert [row["format_name"] for row in rows] == [
                 "DIRECT=HTTP://machine1/msmq/private$/receipts",
@@ -117,7 +117,7 @@ def test_the_daemon_says_why_messages_of_earlier_days_wait(tmp_path: Path) -> No
 
     async def main() -> None:
         async with Daemon(config) as daemon:
-            row = await daemon.call(lambda engine: _row(engine, engine.queues.get(HTTP)))
+            row = await daemon.call(lambda engine: outgoing_row(engine, engine.queues.get(HTTP)))
             assert (row["count"], row["state"]) == (1, "need_validation")
             reason = "this queue manager has no transport for DIRECT=HTTP names; configure one and restart"
             assert row["reason"].startswith(reason)

@@ -3,30 +3,34 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
+from itertools import islice, takewhile
 from typing import Any, Final, NamedTuple, Protocol
 
 from tiercel.admin import queue_lookup
-from tiercel.admin.message_json import dumps, to_json
+from tiercel.admin.message_json import dumps, fields_to_json, to_json
 from tiercel.admin.runner import Runner
 from tiercel.admin.waits import Caller, Waits
 from tiercel.engine.browsing import LAST_SEQUENCE, Seen
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import Found, OpenQueue, Waiter
 from tiercel.engine.messages import set_record
-from tiercel.engine.queue_state import QueueState
+from tiercel.engine.queue_state import Lock, QueueState
 from tiercel.engine.records import LAST_LOOKUP_ID, Record
+from tiercel.engine.transaction import Transaction
 from tiercel.model.codes import QueueAccess, class_meaning
 from tiercel.model.errors import InvalidParameterError, IoTimeoutError, MessageNotFoundError
 from tiercel.model.identifiers import lookup_id_sequence
 from tiercel.model.message import Message
-from tiercel.wire.message import decode_message
+from tiercel.wire.message import decode_message, reader_of
 from tiercel.wire.user_message import UserMessage
 
 MAX_PAGE: Final = 1000  # messages
 _PAGE_BYTES: Final = 4 << 20  # of packets: a page is written in one turn; its last message may exceed this
 _SLICE: Final = 100  # messages per turn: about 10 ms
 _SLICE_BYTES: Final = 1 << 20
+_WALKED: Final = 5000  # messages passed over per turn on the way to a row
 _REST_S: Final = 0.02  # pause between slices of an export while there are other clients
 START: Final = "start"
 END: Final = "end"
@@ -47,6 +51,7 @@ class BrowseOptions:
     bodies: bool = True
     decode: bool = False
     available_only: bool = False
+    fields: tuple[str, ...] | None = None  # only these properties; None: all
 
     def seen(self, engine: Engine, state: QueueState, at: int) -> Iterator[Seen]:
         """The selected messages after a position."""
@@ -54,11 +59,44 @@ class BrowseOptions:
         return (each for each in browse(state, at) if not (self.available_only and each.is_locked))
 
     def row(self, seen: Seen) -> "Row":
-        message = message_of(seen.lookup_id, seen.record)
-        row = to_json(message, body=self.bodies)
+        message = None
+        if self.fields is None or self.decode:
+            message = message_of(seen.lookup_id, seen.record)
+            row = to_json(message, body=self.bodies)
+        else:
+            row = _light_row(seen, self.fields)
         row |= {"reason": class_meaning(seen.record.reason)} if seen.record.reason else {}
         row |= {"locked": True} if seen.is_locked else {}
+        row |= {"locked_by": holder_of(seen.lock)} if seen.lock is not None else {}
         return Row(row, message if self.decode else None)
+
+
+def _light_row(seen: Seen, names: tuple[str, ...]) -> Json:
+    """Reads the properties one by one: most lists show a few, and decoding all takes ten times as long."""
+    lookup_id, record, *_ = seen
+    packet = UserMessage(record.packet)
+    of_packet = reader_of(packet)
+
+    def read(name: str) -> object:
+        if name in _IN_RECORD:
+            return lookup_id if name == "lookup_id" else getattr(record, name)
+        return getattr(message_of(lookup_id, record), name) if name in _OF_BOTH else of_packet(name)
+
+    return fields_to_json(read, names) | {"body_size": packet.sent_body_size}
+
+
+_IN_RECORD: Final = frozenset({"lookup_id", "arrival_time", "abort_count", "move_count", "last_move_time"})
+_OF_BOTH: Final = frozenset({"authentication_level", "dead_letter_queue"})
+
+
+def holder_of(lock: Lock) -> Json:
+    """Who has taken a locked message."""
+    match lock.owner:
+        case None:
+            return {"kind": "sending"}
+        case Transaction() as transaction:
+            return {"kind": "transaction", "id": str(transaction.id)}
+    return {"kind": "reader"}
 
 
 class Decoder(Protocol):
@@ -86,6 +124,26 @@ class Page(NamedTuple):
     next: str | None
 
 
+class Start(NamedTuple):
+    """Where a page begins; at most one of these is given."""
+
+    after: str = START
+    last: int | None = None  # so many messages before the end, by arrival
+    at: int | None = None  # a row number, from 0, in queue order
+    since: datetime | None = None  # a time, by arrival
+    before: str | None = None  # a position: the page ends there
+
+    def check(self, order: Order) -> None:
+        given = [name for name, value in self._asdict().items() if value not in {None, START}]
+        if len(given) > 1:
+            raise InvalidParameterError(given[1], problem=f"it excludes {given[0]}", fix="give one of them")
+        if order is Order.QUEUE and (self.last is not None or self.since is not None):
+            problem = "it goes by arrival"
+            raise InvalidParameterError(given[0], problem=problem, fix="use order=arrival")
+        if order is Order.ARRIVAL and self.at is not None:
+            raise InvalidParameterError("at", problem="rows count in queue order", fix="use order=queue")
+
+
 class _Slice(NamedTuple):
     rows: list[Row]
     at: int  # where the next one begins
@@ -108,33 +166,54 @@ class Messages:
 
     async def one(self, queue: str, lookup_id: int, options: BrowseOptions) -> Json:
         def command(engine: Engine) -> Row:
-            state = queue_lookup.find(engine, queue)
-            seen = next(engine.browsing.in_order(state, lookup_id - 1), None)
-            if seen is None or seen.lookup_id != lookup_id:
-                raise MessageNotFoundError(f"message {lookup_id} of {state}")
-            return options.row(seen)
+            return options.row(_find(engine, queue, lookup_id))
 
         (row,) = await with_bodies([await self._runner.call(command)], self._decoder)
         return row
+
+    async def packet(self, queue: str, lookup_id: int) -> bytes:
+        def command(engine: Engine) -> bytes:
+            return _find(engine, queue, lookup_id).record.packet
+
+        return await self._runner.call(command)
 
     async def page(
         self,
         queue: str,
         options: BrowseOptions,
         *,
-        after: str,
         limit: int,
-        last: int | None,
-        wait_s: float,
+        start: Start = Start(),  # noqa: B008  # immutable
+        wait_s: float = 0,
         caller: Caller,
     ) -> Page:
-        at = await self._runner.call(
-            lambda engine: start_of(engine, queue_lookup.find(engine, queue), options, after, last)
-        )
+        start.check(options.order)
+        if start.at is not None:
+            at = await self._row(queue, start.at)
+        else:
+            at, limit = await self._runner.call(
+                lambda engine: _begin(engine, queue_lookup.find(engine, queue), options, start, limit)
+            )
+        if not limit:
+            return Page([], start.before)
         page = await self._page(queue, options, at, limit)
         if page.messages or not wait_s:
             return page
         return await self._waits.until(self._news(queue, options, at, limit, wait_s), caller) or page
+
+    async def _row(self, queue: str, row: int) -> int:
+        """The lookup id of the message before a row; rows shift while messages come and go."""
+        at, left = -1, row
+
+        def command(engine: Engine) -> tuple[int, int]:
+            return engine.browsing.pass_over(queue_lookup.find(engine, queue), at, min(left, _WALKED))
+
+        while left:
+            at, passed = await self._runner.call(command)
+            left -= passed
+            if passed < _WALKED:
+                break
+        return at
 
     async def _page(self, queue: str, options: BrowseOptions, at: int, limit: int) -> Page:
         rows: list[Row] = []
@@ -214,10 +293,36 @@ class Messages:
         return lines
 
 
+def _find(engine: Engine, queue: str, lookup_id: int) -> Seen:
+    state = queue_lookup.find(engine, queue)
+    seen = next(engine.browsing.in_order(state, lookup_id - 1), None)
+    if seen is None or seen.lookup_id != lookup_id:
+        raise MessageNotFoundError(f"message {lookup_id} of {state}")
+    return seen
+
+
 def _lines(rows: list[Json]) -> Iterator[bytes]:
     for row in rows:
         yield dumps(row)
         yield b"\n"
+
+
+def _begin(
+    engine: Engine, state: QueueState, options: BrowseOptions, start: Start, limit: int
+) -> tuple[int, int]:
+    """The position after which a page begins, and how many messages it may have."""
+    if start.since is not None:
+        return engine.browsing.sequence_at(state, start.since.timestamp()), limit
+    if start.before is None:
+        return start_of(engine, state, options, start.after, start.last), limit
+    end = _position("before", start.before, options.order)
+    if options.order is Order.ARRIVAL:
+        begin = engine.browsing.before_last(state, limit, end - 1)
+        stretch = takewhile(lambda seen: seen.sequence < end, engine.browsing.by_arrival(state, begin))
+    else:
+        begin = engine.browsing.back(state, end, limit)
+        stretch = takewhile(lambda seen: seen.lookup_id < end, engine.browsing.in_order(state, begin))
+    return begin, sum(1 for _ in islice(stretch, limit))
 
 
 def start_of(engine: Engine, state: QueueState, options: BrowseOptions, after: str, last: int | None) -> int:
@@ -234,11 +339,15 @@ def start_of(engine: Engine, state: QueueState, options: BrowseOptions, after: s
         )
     if after == START:
         return 0 if options.order is Order.ARRIVAL else -1
-    highest = LAST_SEQUENCE if options.order is Order.ARRIVAL else LAST_LOOKUP_ID
-    if not (after.isascii() and after.isdigit() and len(after) <= 20 and int(after) <= highest):
-        fix = f"give the value of `next`, {START} or {END}"
-        raise InvalidParameterError("after", present=repr(after[:60]), fix=fix)
-    return int(after)
+    return _position("after", after, options.order)
+
+
+def _position(name: str, text: str, order: Order) -> int:
+    highest = LAST_SEQUENCE if order is Order.ARRIVAL else LAST_LOOKUP_ID
+    if not (text.isascii() and text.isdigit() and len(text) <= 20 and int(text) <= highest):
+        fix = f"give the value of `next`, {START} or {END}" if name == "after" else "give a position"
+        raise InvalidParameterError(name, present=repr(text[:60]), fix=fix)
+    return int(text)
 
 
 def _open_to_look(engine: Engine, state: QueueState, runner: Runner) -> OpenQueue:

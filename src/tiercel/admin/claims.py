@@ -5,11 +5,13 @@ between two slices. An operation returns once its effect is durable.
 """
 
 import asyncio
+from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
 from tiercel.admin import sources
+from tiercel.admin.message_json import time_text
 from tiercel.admin.runner import Runner
 from tiercel.admin.waits import Waits
 from tiercel.engine.claim_records import weights
@@ -18,6 +20,7 @@ from tiercel.engine.engine import Engine
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import QueueAccess
 from tiercel.model.errors import IoTimeoutError, StoreFullError
+from tiercel.model.queue_name import parse_queue_name
 
 SLICE: Final = 1000  # messages per turn: about 15 ms
 _UNFINISHED_S: Final = 0.1  # how often to check whether a transaction has ended
@@ -189,12 +192,19 @@ class Claims:
         return {"forgotten": consumer}
 
     async def all(self) -> Json:
-        found = await self._runner.call(lambda engine: engine.claims.all())
-        return {"claims": [_claim_row(each) for each in found]}
+        return {"claims": await self._runner.call(lambda engine: list(_claim_rows(engine)))}
 
 
 def _weights_of(slot: int, lo: int, hi: int, engine: Engine) -> list[tuple[int, int]]:
     return weights(engine.batch, slot, lo, hi, SLICE)
+
+
+def _claim_rows(engine: Engine) -> Iterator[Json]:
+    for status in engine.claims.all():
+        queue = engine.queues.find(parse_queue_name(status.queue))
+        oldest = None if queue is None else engine.browsing.oldest_arrival(queue)
+        lag = {"lag": 0 if queue is None else queue.count, "oldest_unclaimed": time_text(oldest)}
+        yield _claim_row(status) | lag
 
 
 def _claim_row(status: ClaimStatus) -> Json:

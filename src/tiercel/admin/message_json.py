@@ -8,7 +8,7 @@ import base64
 import binascii
 import difflib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
 from enum import IntEnum, IntFlag
@@ -27,7 +27,12 @@ from tiercel.model.codes import (
     PrivacyLevel,
     SenderIdType,
 )
-from tiercel.model.errors import IllegalPropertyValueError, MqError, PropertyNotAllowedError
+from tiercel.model.errors import (
+    IllegalPropertyValueError,
+    InvalidParameterError,
+    MqError,
+    PropertyNotAllowedError,
+)
 from tiercel.model.format_name import FormatName, UnreadableFormatName
 from tiercel.model.identifiers import MessageId, TxSequenceId
 from tiercel.model.limits import INFINITE, PRIORITY_MAX
@@ -344,7 +349,7 @@ READ_ONLY: Final = frozenset(
     }
 )
 # Extra fields of responses.
-_BESIDE: Final = frozenset({"body_size", "decoded", "locked", "lease", "queue", "reason"})
+_BESIDE: Final = frozenset({"body_size", "decoded", "locked", "locked_by", "lease", "queue", "reason"})
 _WAYS_TO_SAY_A_BODY: Final = ("body", "text", "json")
 _SETTABLE: Final = [*(name for name in _KINDS if name not in READ_ONLY), "text", "json"]
 _TEXT_FORMS: Final[dict[int, bodies.encoding.Form]] = {
@@ -364,6 +369,22 @@ def to_json(message: Message, *, body: bool = True) -> Json:
             written[name] = kind.write(value)
     written["body_size"] = len(message.body)
     return written
+
+
+def fields_to_json(read: Callable[[str], Any], names: Iterable[str]) -> Json:
+    """Only some properties; `read` returns one by its name."""
+    values = {name: read(name) for name in names}
+    return {name: _KINDS[name].write(value) for name, value in values.items() if value != _DEFAULTS[name]}
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Raises unless each is the name of a property."""
+    for name in names:
+        if name not in _KINDS:
+            near = difflib.get_close_matches(name, _KINDS, 1)
+            fix = f"perhaps {near[0]} is meant" if near else f"there are {', '.join(_KINDS)}"
+            problem = f"there is no property {shown(name[:_SHOWN])}"
+            raise InvalidParameterError("fields", problem=problem, fix=fix)
 
 
 def from_json(given: object, *, whole: bool = False) -> Message:

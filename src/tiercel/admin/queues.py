@@ -2,7 +2,7 @@
 
 import asyncio
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import partial
 from typing import Any, Final
@@ -11,6 +11,7 @@ from uuid import UUID
 from tiercel.admin import queue_lookup
 from tiercel.admin.message_json import time_text
 from tiercel.admin.runner import Runner
+from tiercel.admin.samples import Samples
 from tiercel.admin.sources import name_matches, name_of
 from tiercel.engine.attributes import SETTABLE, SETTABLE_OF_MANAGER, Settable
 from tiercel.engine.engine import Engine
@@ -47,6 +48,7 @@ class QueueKind(StrEnum):
     JOURNAL = "journal"
 
 
+_ALL: Final = frozenset(QueueKind)
 DEFAULT_KINDS: Final = (QueueKind.PRIVATE, QueueKind.PUBLIC, QueueKind.OUTGOING, QueueKind.SUBQUEUE)
 
 
@@ -63,15 +65,46 @@ def kind_of(state: QueueState) -> QueueKind:
 class Queues:
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
+        self.samples = Samples()
 
-    async def listed(self, pattern: str | None, kinds: Iterable[QueueKind]) -> list[Json]:
+    def sample(self) -> Awaitable[None]:
+        return self._runner.call(
+            lambda engine: self.samples.take(int(engine.seconds), matching(engine, None, _ALL))
+        )
+
+    async def sampled(self, queue: str, step_s: int) -> list[Json]:
+        rows = await self._runner.call(
+            lambda engine: self.samples.of(queue_lookup.find(engine, queue), step_s)
+        )
+        return [row | {"time": time_text(row["time"])} for row in rows]
+
+    async def listed(self, pattern: str | None, kinds: Iterable[QueueKind], *, depths: int = 0) -> list[Json]:
+        """`depths` is the number of points for a small chart of each queue."""
         wanted = frozenset(kinds)
-        found = await self._runner.call(lambda engine: list(_matching(engine, pattern, wanted)))
+        found = await self._runner.call(lambda engine: list(matching(engine, pattern, wanted)))
         rows: list[Json] = []
         for start in range(0, len(found), _LISTED):
             part = found[start : start + _LISTED]
-            rows += await self._runner.call(partial(_described, part))
+            rows += await self._runner.call(partial(self._described, part, depths))
         return rows
+
+    def _described(self, states: list[QueueState], depths: int, engine: Engine) -> list[Json]:
+        rows = []
+        for state in states:
+            if not state.is_deleted:
+                row = described(engine, state) | self.flow(state)
+                rows.append(row | ({"depths": self.samples.depths(state, depths)} if depths else {}))
+        return rows
+
+    def flow(self, state: QueueState) -> Json:
+        """Messages that came in and left since the start, and per second."""
+        rates = self.samples.rates(state)
+        return {
+            "in_total": state.entered,
+            "out_total": state.left,
+            "in_rate": rates.entered,
+            "out_rate": rates.left,
+        }
 
     async def get(self, queue: str) -> Json:
         return await self._runner.call(
@@ -177,7 +210,7 @@ def _counts_to_delete(engine: Engine, queue: str) -> tuple[Json, list[str]]:
 # Responses.
 
 
-def _matching(engine: Engine, pattern: str | None, kinds: frozenset[QueueKind]) -> Iterator[QueueState]:
+def matching(engine: Engine, pattern: str | None, kinds: frozenset[QueueKind]) -> Iterator[QueueState]:
     for state in engine.queues.all():
         if engine.queues.is_internal(state):
             continue
@@ -213,10 +246,6 @@ def described(engine: Engine, state: QueueState) -> Json:
     if isinstance(queue, OutgoingQueue):
         row |= {"state": queue.state.name.lower(), "next_hops": queue.next_hops or []}
     return row
-
-
-def _described(states: list[QueueState], engine: Engine) -> list[Json]:
-    return [described(engine, each) for each in states if not each.is_deleted]
 
 
 def with_properties(engine: Engine, state: QueueState) -> Json:

@@ -17,9 +17,12 @@ from tiercel.api.context import Api
 from tiercel.api.paths import API
 from tiercel.api.routes import (
     consumers,
+    dead,
     discards,
+    events,
     health,
     leases,
+    me,
     messages,
     openapi,
     outgoing,
@@ -48,8 +51,11 @@ _ROUTERS: Final = (
     redirections,
     transactions,
     consumers,
+    dead,
     discards,
     queue_manager,
+    me,
+    events,
     openapi,
 )
 

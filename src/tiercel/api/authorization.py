@@ -26,6 +26,9 @@ class Authorization(Protocol):
     def grants(self, request: Request, role: Role) -> bool:
         """Whether the client, which passed a `check`, has another role too."""
 
+    def roles(self, request: Request) -> frozenset[Role]:
+        """Every role of the client; raises an `AccessDeniedError` if it is unknown."""
+
 
 class OwnerAuthorization:
     """For the Unix socket, which only the owner of the store can open: every role is granted."""
@@ -38,6 +41,9 @@ class OwnerAuthorization:
 
     def grants(self, _request: Request, _role: Role) -> bool:
         return True
+
+    def roles(self, _request: Request) -> frozenset[Role]:
+        return frozenset(Role)
 
 
 class TokenAuthorization:
@@ -80,6 +86,15 @@ class TokenAuthorization:
             return True
         bearer = self._bearer(self._tokens, request)
         return bearer is not None and role in bearer.grants
+
+    def roles(self, request: Request) -> frozenset[Role]:
+        if self._tokens is None:
+            self._check_host(request)
+            return frozenset(Role)
+        bearer = self._bearer(self._tokens, request)
+        if bearer is None:
+            raise NotAuthenticatedError(self._service)
+        return bearer.grants
 
     def _check_host(self, request: Request) -> None:
         """Rejects requests that a browser sends for a foreign page: under a rebound DNS name, or across

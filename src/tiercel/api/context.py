@@ -9,6 +9,7 @@ from fastapi.responses import Response
 
 from tiercel.admin.browsing import Messages
 from tiercel.admin.claims import Claims
+from tiercel.admin.dead_letters import DeadLetters
 from tiercel.admin.errors import BusyError
 from tiercel.admin.message_json import dumps
 from tiercel.admin.queues import Queues
@@ -20,6 +21,7 @@ from tiercel.admin.transfers import Transfers
 from tiercel.admin.waits import Waits
 from tiercel.api.audit import Audit
 from tiercel.api.body_decoder import BodyDecoder
+from tiercel.api.events import Events
 from tiercel.api.message_searcher import MessageSearcher
 from tiercel.api.receiving import Receiver
 from tiercel.server.connection_limits import ConnectionLimits
@@ -40,6 +42,8 @@ class Api:
         self.waits = waits
         self.audit = audit
         self.queues = Queues(runner)
+        self.events = Events(runner, waits, self.queues)
+        self.dead_letters = DeadLetters(runner)
         self.decoder = BodyDecoder()
         self.messages = Messages(runner, waits, self.decoder)
         self.searcher = MessageSearcher()

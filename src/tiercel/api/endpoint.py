@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tiercel.admin.samples import STEP_S
 from tiercel.admin.waits import Waits
 from tiercel.api.listening import connection_limits, listen, tls_context, warn_without_tls
 from tiercel.api.unix_socket import UnixSocket
@@ -92,6 +93,7 @@ class ApiServer:
         self._started = time.time()
         self._api: Api | None = None
         self._loading: asyncio.Task[None] | None = None
+        self._sampling: asyncio.Task[None] | None = None
         self._servings: list[Serving] = []
         self._loop = asyncio.get_running_loop()
         self._unix_socket = UnixSocket(directory)
@@ -121,6 +123,8 @@ class ApiServer:
 
         self._api = api
         api.receiver.attach()
+        if api.daemon is not None:
+            self._sampling = self._loop.create_task(_sample(api))
         for each in self._listeners:
             options: dict[str, Any] = {"http": LocalHttp, "limit_concurrency": _LOCAL_CONNECTIONS}
             if each is not self._local:
@@ -154,6 +158,8 @@ class ApiServer:
         else:
             with suppress(asyncio.CancelledError):
                 await self._loading
+        if self._sampling is not None:
+            self._sampling.cancel()
         for serving in self._servings:
             await serving.stop()
         for each in self._listeners:
@@ -164,6 +170,12 @@ class ApiServer:
             await self._api.searcher.close()
         self._unix_socket.remove()
         self._unix_socket.close()
+
+
+async def _sample(api: "Api") -> None:
+    while True:
+        await api.queues.sample()
+        await asyncio.sleep(STEP_S)
 
 
 def _check_writable(file: str) -> None:

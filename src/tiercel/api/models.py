@@ -96,8 +96,26 @@ class QueueDetails(QueueSummary):
     waiting_readers: int
 
 
+class ListedQueue(QueueSummary):
+    in_total: int  # since the start
+    out_total: int
+    in_rate: float  # messages per second
+    out_rate: float
+    depths: list[int] | None = None
+
+
 class QueueList(ResponseModel):
-    queues: list[QueueSummary]
+    queues: list[ListedQueue]
+
+
+class Sample(ResponseModel):
+    time: str | None
+    count: int
+
+
+class SampleList(ResponseModel):
+    step_s: int
+    samples: list[Sample]  # with `in` and `out`: totals since the start
 
 
 class Counts(ResponseModel):
@@ -170,6 +188,29 @@ class Discard(ResponseModel):
 class DiscardList(ResponseModel):
     discards: list[Discard]
     next: str | None
+
+
+class DeadLetterGroup(ResponseModel):
+    reason: str
+    fix: str
+    destination: str
+    count: int
+    bytes: int
+    first: str | None
+    last: str | None
+    lookup_ids: dict[str, list[str]]  # by dead-letter queue, at most 1,000 each
+
+
+class DeadLetterGroups(ResponseModel):
+    groups: list[DeadLetterGroup]
+    looked: int  # dead letters that were looked at: the newest ones
+    total: int
+
+
+class Me(ResponseModel):
+    name: str
+    roles: list[Literal["read", "send", "receive", "admin"]]
+    computer: str
 
 
 class Problem(ResponseModel):
@@ -256,6 +297,7 @@ class HistoryEntry(ResponseModel):
     time: str | None
     status: str
     error: int
+    error_name: str | None
     addresses: list[str]
 
 
@@ -269,6 +311,9 @@ class OutgoingQueueDetails(ResponseModel):
     oldest_arrival: str | None
     next_hops: list[str]
     reason: str
+    why: str  # a sentence; empty if it has not tried to connect
+    error_name: str | None  # of the last try
+    last_try: str | None
     next_try: str | None  # when it connects again, if it failed
     unacknowledged: int
     history: list[HistoryEntry]
@@ -391,6 +436,8 @@ class Claim(ResponseModel):
     bytes: int
     age: int | None
     last_seen: int
+    lag: int  # messages of the queue that nobody has claimed
+    oldest_unclaimed: str | None
 
 
 class ClaimList(ResponseModel):

@@ -9,10 +9,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, TypeVar
 
+from tiercel.admin import queue_lookup
 from tiercel.admin.browsing import Decoder, Row, message_of, with_bodies
 from tiercel.admin.leases import SLICE, Leases, LeaseStatus, Receipt
 from tiercel.admin.message_json import Json, time_text, to_json
 from tiercel.admin.runner import Runner
+from tiercel.admin.sources import name_of
 from tiercel.admin.waits import Caller, Waits
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import Found
@@ -119,6 +121,19 @@ class Receiver:
         def command(engine: Engine) -> list[Json]:
             rows = [_row(engine, each) for each in self.leases.all()]
             return [row if who in {None, row["who"]} else row | {"lease": None} for row in rows]
+
+        return await self._runner.call(command)
+
+    async def holder(self, queue: str, lookup_id: int) -> Json | None:
+        """The lease of a message, without its id; None if it has none."""
+
+        def command(engine: Engine) -> Json | None:
+            name = name_of(engine, queue_lookup.find(engine, queue))
+            for each in self.leases.all():
+                if (each.queue, each.lookup_id) == (name, lookup_id):
+                    row = _row(engine, each)
+                    return {"kind": "lease", "who": each.who, "until": row["ends"]}
+            return None
 
         return await self._runner.call(command)
 

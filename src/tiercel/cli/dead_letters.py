@@ -9,7 +9,7 @@ from tiercel.cli.clean_text import one_line
 from tiercel.cli.completion import OptionalQueue
 from tiercel.cli.context import Context, connected
 from tiercel.cli.message_text import ARRIVED, BODY, COLUMNS, LABEL, whole
-from tiercel.cli.output import Column, Record, Styled, moment, size
+from tiercel.cli.output import Column, Record, Styled, moment, number, size
 from tiercel.cli.pages import LAST_MAX, newest
 
 verbs = typer.Typer()
@@ -68,6 +68,16 @@ _DEAD_COLUMNS: Final = (
 )
 
 
+_GROUP_COLUMNS: Final = (
+    Column("MESSAGES", lambda group: number(group["count"]), "right"),
+    Column("FIRST", lambda group: moment(group["first"]), style="dim"),
+    Column("LAST", lambda group: moment(group["last"]), style="dim"),
+    Column("WHY", lambda group: Styled(group["reason"], "red"), below=True),
+    Column("FOR", lambda group: _goal({"destination_queue": group["destination"]}), below=True),
+    Column("FIX", lambda group: group["fix"], below=True),
+)
+
+
 @verbs.command(
     "dead",
     epilog=r"""
@@ -78,13 +88,23 @@ Examples:
 
     tiercel dead
     tiercel dead --full -n 1
+    tiercel dead --group                           how many, why, and what to do
     tiercel replay ';deadxact' --match 4711        send one again
     tiercel purge ';deadletter'
 """,
 )
 @connected
-def dead(context: Context, count: Count = 20, full: Full = False) -> None:
+def dead(
+    context: Context,
+    count: Count = 20,
+    full: Full = False,
+    group: Annotated[bool, typer.Option("--group", help="Show causes instead of messages.")] = False,
+) -> None:
     """Show dead letters: messages that were not delivered or not received in time, and why."""
+    if group:
+        groups = context.api.get("dead")["groups"]
+        context.out.table(groups, _GROUP_COLUMNS, empty="There are no dead letters.")
+        return
     messages: list[Record] = []
     for queue in _DEAD:
         messages += ({"queue": queue, **each} for each in newest(context, queue, count)[0])

@@ -12,7 +12,6 @@ from tiercel.cli.exit_codes import ExitCode
 from tiercel.cli.failures import Failure
 from tiercel.cli.options import Yes
 from tiercel.cli.output import Column, Record, Styled, age, number, plural, seconds, size, until
-from tiercel.model.errors import UnknownCodeError, error_for_code
 
 verbs = typer.Typer()
 
@@ -31,19 +30,6 @@ _STATES: Final = {
     "waiting": Styled("cannot connect", "red"),
     "on_hold": Styled("paused", "yellow"),
 }
-_TRIES: Final = {
-    "in_process": "connecting",
-    "establish_packet_received": "connecting",
-    "established": "connected",
-    "ping_failure": "no answer to a ping",
-    "socket_create_failure": "no socket",
-    "socket_bind_failure": "the local address cannot be used",
-    "socket_connect_failure": "cannot connect",
-    "tcp_not_enabled": "TCP is not enabled",
-    "socket_send_failure": "connection lost while sending",
-    "connection_not_ready": "the other side is not ready",
-    "dns_failure": "unknown computer name",
-}
 
 
 def _state(queue: Record) -> Styled:
@@ -60,18 +46,9 @@ def _words(words: dict[str, Any], code: str) -> Any:
 
 
 def _last_try(queue: Record) -> str:
-    if queue["reason"]:
-        wait = until(queue["next_try"])
-        return f"{queue['reason']}; next try in {wait}" if wait else str(queue["reason"])
-    if not queue["history"]:
-        return ""
-    last = queue["history"][-1]
-    status = _words(_TRIES, last["status"])
-    error = error_for_code(last["error"])
-    why = f": {error.meaning}" if last["error"] and not issubclass(error, UnknownCodeError) else ""
-    if last["status"] == "unknown_failure" and not why:
-        status = "the other side ended the connection (the log has more)"
-    return f"{status}{why}, {age(last['time'])} ago"
+    tried = f"{age(queue['last_try'])} ago" if queue["last_try"] and not queue["reason"] else ""
+    wait = until(queue["next_try"])
+    return ", ".join(filter(None, (queue["why"], tried))) + (f"; next try in {wait}" if wait else "")
 
 
 _OUTGOING: Final = (
@@ -215,6 +192,7 @@ _CLAIMS: Final = (
     Column("CLAIMED", lambda claim: number(claim["count"]), "right"),
     Column("SIZE", lambda claim: size(claim["bytes"]), "right"),
     Column("OLDEST", lambda claim: seconds(claim["age"]), "right"),
+    Column("LAG", lambda claim: number(claim["lag"]), "right"),
     Column("LAST SEEN", _seen, "right"),
 )
 

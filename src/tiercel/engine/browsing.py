@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from tiercel.engine.core import Core
 from tiercel.engine.numbering import Numbering
-from tiercel.engine.queue_state import QueueState
-from tiercel.engine.records import LAST_LOOKUP_ID, Record, message_key
+from tiercel.engine.queue_state import Lock, QueueState
+from tiercel.engine.records import LAST_LOOKUP_ID, Record, lookup_id_of, message_key
 from tiercel.model.identifiers import LOOKUP_SEQUENCE_BITS, lookup_id_sequence
+from tiercel.store.interface import Keyspace
 
 LAST_SEQUENCE = (1 << LOOKUP_SEQUENCE_BITS) - 1
 _PRIORITIES = range(8)
@@ -32,6 +33,7 @@ class Seen(NamedTuple):
     lookup_id: int
     record: Record
     is_locked: bool
+    lock: Lock | None = None
 
     @property
     def sequence(self) -> int:
@@ -57,11 +59,29 @@ class Browsing:
         walks = [self._seen(queue, *ends) for ends in lookup_ids(after, LAST_SEQUENCE)]
         return heapq.merge(*walks, key=lambda seen: seen.sequence)
 
-    def before_last(self, queue: QueueState, count: int) -> int:
-        """The sequence above which the last `count` messages are, by arrival."""
-        walks = [self._backwards(queue, *ends) for ends in lookup_ids(0, LAST_SEQUENCE)]
+    def before_last(self, queue: QueueState, count: int, highest: int = LAST_SEQUENCE) -> int:
+        """The sequence above which the last `count` messages up to `highest` are, by arrival."""
+        walks = [self._backwards(queue, *ends) for ends in lookup_ids(0, highest)]
         found = list(islice(heapq.merge(*walks, reverse=True), count))
-        return found[-1] - 1 if found else self.newest
+        return found[-1] - 1 if found else min(self.newest, highest)
+
+    def back(self, queue: QueueState, before: int, count: int) -> int:
+        """The lookup id behind which the last `count` messages before another one are."""
+        while count and (found := queue.before(self._core, before)) is not None:
+            before, count = found[0], count - 1
+        return before - 1
+
+    def pass_over(self, queue: QueueState, after: int, count: int) -> tuple[int, int]:
+        """Walks over `count` messages behind a lookup id without reading them: the last one, and how many."""
+        passed, reached = 0, after
+        for lookup_id in islice(self._lookup_ids(queue, after + 1), count):
+            passed, reached = passed + 1, lookup_id
+        return reached, passed
+
+    def _lookup_ids(self, queue: QueueState, at: int) -> Iterator[int]:
+        ends = message_key(queue.slot, at), message_key(queue.slot + 1, 0)
+        stored = (lookup_id_of(key) for key, _ in self._core.batch.range(Keyspace.MESSAGES, *ends))
+        return heapq.merge(stored, list(queue.express.irange(at))) if queue.express else stored
 
     def _seen(self, queue: QueueState, at: int, last: int) -> Iterator[Seen]:
         while (found := queue.at_or_after(self._core, at)) is not None and found[0] <= last:
@@ -71,7 +91,7 @@ class Browsing:
                 continue
             record = queue.decode(self._core, *found)
             if record is not None:
-                yield Seen(lookup_id, record, lock is not None)
+                yield Seen(lookup_id, record, lock is not None, lock)
 
     def _backwards(self, queue: QueueState, lowest: int, highest: int) -> Iterator[int]:
         at = highest + 1

@@ -4,11 +4,12 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Annotated, Any, Final
 
 from fastapi import Query, Request, Response
+from pydantic import AwareDatetime
 
 from tiercel.admin import queue_lookup, sending
-from tiercel.admin.browsing import MAX_PAGE, START, BrowseOptions, Order, message_of
+from tiercel.admin.browsing import MAX_PAGE, START, BrowseOptions, Order, Start, message_of
 from tiercel.admin.errors import BusyError
-from tiercel.admin.message_json import to_json
+from tiercel.admin.message_json import check_names, to_json
 from tiercel.admin.queues import open_to_take
 from tiercel.admin.searching import MAX_PATTERN
 from tiercel.api import models
@@ -22,12 +23,15 @@ from tiercel.model.codes import MessageSeekAction
 from tiercel.model.errors import InvalidParameterError, MessageNotFoundError, TooLargeError
 from tiercel.model.limits import MAX_PACKET_SIZE
 from tiercel.security.tokens import Role
+from tiercel.wire.dump import as_json, list_packet
+from tiercel.wire.user_message import UserMessage
 
 router = new_router()
 
 NDJSON: Final = "application/x-ndjson"
 _MAX_LINES_BYTES: Final = 64 << 20
 _MAX_MESSAGE_BYTES: Final = 2 * MAX_PACKET_SIZE  # 4 MiB in base64, and its properties
+_MAX_LISTED_BYTES: Final = 1 << 20  # a listing is made in one turn
 _LAST_LOOKUP_ID: Final = 2**64 - 1
 _MAX_STREAMS: Final = 16
 
@@ -80,6 +84,21 @@ _FOUND: Final[dict[int | str, dict[str, Any]]] = {
 }
 _ONE: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "the message", "content": {"application/json": {"schema": _MESSAGE}}}
+}
+_PACKET: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "every structure, and every field with its offset, value and meaning",
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "required": ["size", "structures"],
+                    "properties": {"size": {"type": "integer"}, "structures": {"type": "array"}},
+                }
+            },
+            "application/octet-stream": {"schema": {"type": "string", "contentEncoding": "binary"}},
+        },
+    }
 }
 _RECEIVED: Final[dict[int | str, dict[str, Any]]] = {
     200: {
@@ -153,6 +172,19 @@ async def browse_messages(
         int | None,
         Query(ge=1, le=MAX_PAGE, description="with order=arrival: start this many messages before the end"),
     ] = None,
+    at: Annotated[
+        int | None, Query(ge=0, le=2**31, description="start at this row, counted from 0 in queue order")
+    ] = None,
+    since: Annotated[
+        AwareDatetime | None, Query(description="with order=arrival: start at this arrival time")
+    ] = None,
+    before: Annotated[
+        str | None,
+        Query(
+            description="end before this position: a lookup id, or with order=arrival a value of `next`",
+            max_length=40,
+        ),
+    ] = None,
     wait_ms: Annotated[
         int, Query(ge=0, le=MAX_WAIT_MS, description="how long to wait if there is no message")
     ] = 0,
@@ -160,21 +192,36 @@ async def browse_messages(
     bodies: Annotated[bool, Query()] = True,
     decode: Annotated[bool, Query(description="add the decoded bodies")] = False,
     available_only: Annotated[bool, Query(description="omit messages held by other readers")] = False,
+    fields: Annotated[
+        str | None,
+        Query(description="only these properties, separated by commas: faster than all", max_length=1000),
+    ] = None,
 ) -> Response:
-    """Browses messages without removing them."""
-    options = BrowseOptions(order, bodies, decode, available_only)
+    """Browses messages without removing them.
+
+    `after`, `last`, `at`, `since` and `before` exclude each other.
+    """
+    options = BrowseOptions(order, bodies, decode, available_only, _names(fields))
+    start = Start(after, last, at, since, before)
     if NDJSON in request.headers.get("accept", ""):
         return _stream(api, await api.messages.export(queue, options))
     page = await api.messages.page(
         queue,
         options,
-        after=after,
         limit=limit,
-        last=last,
+        start=start,
         wait_s=wait_ms / 1000,
         caller=Client(request),
     )
     return answer(page._asdict())
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    check_names(names)
+    return names
 
 
 @router.get("/queues/{queue}/search", **needs(Role.READ), responses=_FOUND)
@@ -225,8 +272,25 @@ async def get_message(
     bodies: Annotated[bool, Query()] = True,
     decode: Annotated[bool, Query()] = False,
 ) -> Response:
+    """With `locked_by` if it is held: by a lease, a transaction, a reader, or because it is being sent."""
     options = BrowseOptions(bodies=bodies, decode=decode)
-    return answer(await api.messages.one(queue, _number(lookup_id), options))
+    row = await api.messages.one(queue, _number(lookup_id), options)
+    if row.get("locked_by", {}).get("kind") == "reader":
+        row["locked_by"] = await api.receiver.holder(queue, int(lookup_id)) or row["locked_by"]
+    return answer(row)
+
+
+@router.get("/queues/{queue}/messages/{lookup_id}/packet", **needs(Role.READ), responses=_PACKET)
+async def get_packet(api: Context, request: Request, queue: QueueName, lookup_id: LookupId) -> Response:
+    """The stored packet field by field; with `Accept: application/octet-stream`, its bytes."""
+    packet = await api.messages.packet(queue, _number(lookup_id))
+    if "application/octet-stream" in request.headers.get("accept", ""):
+        return Response(packet, media_type="application/octet-stream")
+    if len(packet) > _MAX_LISTED_BYTES:
+        limit = f"{_MAX_LISTED_BYTES} bytes"
+        fix = "fetch it with Accept: application/octet-stream, and use `tiercel decode`"
+        raise TooLargeError("packet", present=f"{len(packet)} bytes", limit=limit, fix=fix)
+    return answer({"size": len(packet), "structures": as_json(list_packet(UserMessage(packet)))})
 
 
 @router.delete(

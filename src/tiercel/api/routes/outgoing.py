@@ -6,14 +6,13 @@ from typing import Any
 from fastapi import Response
 
 from tiercel.admin import queue_lookup, queues
-from tiercel.admin.message_json import time_text
+from tiercel.admin.outgoing import row
 from tiercel.api.context import Context, answer
 from tiercel.api.models import ConnectionList, OutgoingList, QueueDetails, QueueName
 from tiercel.api.routing import needs, new_router
 from tiercel.engine.engine import Engine
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.identifiers import NULL_GUID
-from tiercel.model.queue import ConnectionHistoryEntry, OutgoingQueue
 from tiercel.security.tokens import Role
 
 router = new_router()
@@ -21,36 +20,8 @@ router = new_router()
 
 @router.get("/outgoing", **needs(Role.READ), response_model=OutgoingList)
 async def list_outgoing(api: Context) -> Response:
-    found = await api.runner.call(lambda engine: [_row(engine, each) for each in engine.outgoing.queues()])
+    found = await api.runner.call(lambda engine: [row(engine, each) for each in engine.outgoing.queues()])
     return answer({"outgoing": found})
-
-
-def _row(engine: Engine, state: QueueState) -> dict[str, Any]:
-    queue = state.queue
-    assert isinstance(queue, OutgoingQueue)
-    return {
-        "format_name": str(queue.destination_format_name),
-        "state": queue.state.name.lower(),
-        "paused": queues.is_paused(state),
-        "count": state.count,
-        "bytes": state.size_bytes,
-        "locked": len(state.locks),
-        "oldest_arrival": time_text(engine.browsing.oldest_arrival(state)),
-        "next_hops": queue.next_hops or [],
-        "reason": queue.reason,
-        "next_try": time_text(queue.next_try or None),
-        "unacknowledged": queue.transfer_info.eod_no_ack_count,
-        "history": [_entry(each) for each in queue.connection_history],
-    }
-
-
-def _entry(entry: ConnectionHistoryEntry) -> dict[str, Any]:
-    return {
-        "time": time_text(entry.connection_history_time),
-        "status": entry.status.name.lower(),
-        "error": entry.error,
-        "addresses": list(entry.address_list),
-    }
 
 
 @router.get("/connections", **needs(Role.READ), response_model=ConnectionList)

@@ -1,12 +1,21 @@
 """Queues: list, create, show, change, delete, purge."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Query, Request, Response
 
 from tiercel.admin.queues import DEFAULT_KINDS, QueueKind
+from tiercel.admin.samples import KEPT
 from tiercel.api.context import Context, about, answer
-from tiercel.api.models import Counts, NewQueue, QueueDetails, QueueList, QueueName, QueueProperties
+from tiercel.api.models import (
+    Counts,
+    NewQueue,
+    QueueDetails,
+    QueueList,
+    QueueName,
+    QueueProperties,
+    SampleList,
+)
 from tiercel.api.routing import needs, new_router
 from tiercel.model.errors import InvalidParameterError
 from tiercel.security.tokens import Role
@@ -23,8 +32,12 @@ async def list_queues(
         str | None, Query(description="glob pattern for names, such as `orders*`", max_length=1000)
     ] = None,
     kind: Annotated[str, Query(description="comma-separated kinds, or `all`", max_length=200)] = "",
+    depths: Annotated[
+        int, Query(ge=0, le=KEPT, description="points of a small chart: counts of the last 10 minutes")
+    ] = 0,
 ) -> Response:
-    return answer({"queues": await api.queues.listed(pattern, _kinds(kind))})
+    """Rates are per second, of the last 10 seconds; they and `depths` are sampled once the API is used."""
+    return answer({"queues": await api.queues.listed(pattern, _kinds(kind), depths=depths)})
 
 
 def _kinds(text: str) -> tuple[QueueKind, ...]:
@@ -54,6 +67,18 @@ async def create_queue(api: Context, request: Request, new: NewQueue) -> Respons
 @router.get("/queues/{queue}", **needs(Role.READ), response_model=QueueDetails)
 async def get_queue(api: Context, queue: QueueName) -> Response:
     return answer(await api.queues.get(queue))
+
+
+@router.get("/queues/{queue}/samples", **needs(Role.READ), response_model=SampleList)
+async def get_samples(
+    api: Context,
+    queue: QueueName,
+    step_s: Annotated[
+        Literal["5", "60"], Query(description="5: the last 10 minutes; 60: the last 2 hours")
+    ] = "5",
+) -> Response:
+    """Depth and totals over time, oldest first; none for a queue that had no message since the start."""
+    return answer({"step_s": int(step_s), "samples": await api.queues.sampled(queue, int(step_s))})
 
 
 @router.patch("/queues/{queue}", **needs(Role.ADMIN, audit="change queue"), response_model=QueueDetails)
