@@ -18,7 +18,7 @@ from addresses import own_address
 from certificates import Authority, Issued
 from tiercel import aio
 from tiercel.admin.message_json import Json
-from tiercel.api.routes.outgoing import _row
+from tiercel.admin.outgoing import row as outgoing_row
 from tiercel.binary.settings import Peer, Settings
 from tiercel.model.identifiers import NULL_GUID
 from tiercel.server.config import Config, ConfigError, LimitOptions, TlsOptions
@@ -104,7 +104,7 @@ async def send(manager: Manager, body: bytes = b"1", name: str = TO_ORDERS) -> N
 def waiting(manager: Manager) -> list[Json]:
     """The outgoing queues, as `tiercel outgoing` shows them."""
     engine = manager.driver.engine
-    return [_row(engine, queue) for queue in engine.outgoing.queues()]
+    return [outgoing_row(engine, queue) for queue in engine.outgoing.queues()]
 
 
 async def until(condition: Callable[[], object]) -> None:
