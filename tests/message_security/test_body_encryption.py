@@ -49,12 +49,12 @@ class Keys:
         return self.keys.get(provider, [])
 
 
-def published(*providers: Provider) -> list[MQDSPublicKey]:
+def published(*providers: Provider) -> tuple[MQDSPublicKey, ...]:
     """The public keys of those providers."""
-    return [
+    return tuple(
         MQDSPublicKey.of(one.type, one.name, public_blob(KEYS[one].public_key()).encode())
         for one in providers
-    ]
+    )
 
 
 class Sealer(BodySealer):
@@ -340,4 +340,4 @@ class TestSeal:
     def test_a_damaged_public_key_is_an_error(self) -> None:
         key = replace(published(ADVANCED)[0], key=b"noise")
         with pytest.raises(SecurityError):
-            choose([key], PrivacyLevel.ADVANCED, LEGACY)
+            choose((key,), PrivacyLevel.ADVANCED, LEGACY)

@@ -7,10 +7,9 @@ the length of the body. A message that fails is refused, never delivered.
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, Protocol
-from uuid import UUID
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
@@ -29,9 +28,8 @@ from tiercel.model.errors import (
 )
 from tiercel.model.limits import MAX_PACKET_SIZE
 from tiercel.wire.key_blobs import PublicKeyBlob, SimpleBlob
-from tiercel.wire.message_properties_header import MessagePropertiesHeader
 from tiercel.wire.public_keys import MQDSPublicKey
-from tiercel.wire.security_header import ENCRYPTED_BODY, SecurityHeader, encode_provider_info
+from tiercel.wire.security_header import ENCRYPTED_BODY
 from tiercel.wire.user_message import UserMessage
 
 _WEAK_TAIL = bytes(11)
@@ -61,12 +59,10 @@ class _Sealed(NamedTuple):
 
     provider: Provider
     algorithm: int
-    source: UUID
-    blob: bytes
     encrypted_key: bytes
 
 
-_CacheKey = tuple[PrivacyLevel, int, UUID, bytes]
+_CacheKey = tuple[tuple[int, int], bytes, bytes]
 
 
 class BodyOpener:
@@ -82,32 +78,30 @@ class BodyOpener:
         if not packet.security_flags & ENCRYPTED_BODY:
             return False
         try:
-            return self.cache.get(_cache_key(self._sealed(packet)), now) is None
+            return self.cache.get(_cache_key(packet), now) is None and bool(self._sealed(packet))
         except MessageRefusedError:
             return False
 
     def open(self, packet: UserMessage, now: float) -> UserMessage:
         """The packet with its clear body ([MS-MQQB] 3.1.5.8.3); MessageRefusedError if that fails."""
-        sealed = self._sealed(packet)
         self.cache.expire(now)
-        candidates = self.cache.get(_cache_key(sealed), now)
+        candidates = self.cache.get(_cache_key(packet), now)
         if candidates is None:
-            candidates = self._unwrap(sealed)
-            self.cache.put(_cache_key(sealed), candidates, now)
+            candidates = self.unwrap(packet)
+            self.remember(packet, candidates, now)
         if not candidates:
             raise bad_encryption("its key was not encrypted for this queue manager")
-        return decrypted(packet, self._body(packet, sealed, candidates))
+        return decrypted(packet, self._body(packet, candidates))
 
     def unwrap(self, packet: UserMessage) -> tuple[SessionKey, ...]:
         """The slow part of `open`, for another thread: changes nothing. `remember` takes the result."""
         return self._unwrap(self._sealed(packet))
 
     def remember(self, packet: UserMessage, keys: tuple[SessionKey, ...], now: float) -> None:
-        self.cache.put(_cache_key(self._sealed(packet)), keys, now)
+        self.cache.put(_cache_key(packet), keys, now)
 
     def _sealed(self, packet: UserMessage) -> _Sealed:
-        properties = packet.properties
-        level, algorithm = properties.privacy_level, properties.encryption_algorithm
+        level, algorithm = packet.encryption
         provider = provider_of_level(level)
         if provider is None:
             raise bad_encryption(f"its privacy level is {level}")
@@ -115,16 +109,15 @@ class BodyOpener:
             provider.level == PrivacyLevel.ADVANCED and algorithm not in AES_ALGORITHMS
         ):
             raise bad_encryption(f"algorithm 0x{algorithm:04x} does not belong to {provider.name}")
-        blob = packet.security_data()[1]
         try:
-            simple = SimpleBlob.decode(blob)
+            simple = SimpleBlob.decode(packet.security_data()[1])
         except DecodeError as problem:
             raise bad_encryption(f"its key cannot be read: {problem}") from None
         if simple.session_key_algorithm != algorithm:
             raise bad_encryption("its key is of another algorithm")
         if algorithm not in AES_ALGORITHMS and not self._policy.legacy:
             raise unsupported_provider(f"{provider.name} is not allowed here")
-        return _Sealed(provider, algorithm, packet.source_queue_manager, blob, simple.encrypted_key)
+        return _Sealed(provider, algorithm, simple.encrypted_key)
 
     def _unwrap(self, sealed: _Sealed) -> tuple[SessionKey, ...]:
         """The session keys that it may be: one for each RSA key that gives one of the right length."""
@@ -150,10 +143,10 @@ class BodyOpener:
         keys = (key for provider in usable for key in self._keys.exchange_keys(provider))
         return [key for key in keys if key.key_size == size]
 
-    def _body(self, packet: UserMessage, sealed: _Sealed, candidates: tuple[SessionKey, ...]) -> bytes:
+    def _body(self, packet: UserMessage, candidates: tuple[SessionKey, ...]) -> bytes:
         bodies, problem = [], bad_encryption("its length is wrong")
         for key in candidates:
-            self._check_strength(sealed, key)
+            self._check_strength(packet, key)
             try:
                 body = key.decrypt(packet.body)
             except MessageRefusedError as refusal:
@@ -168,20 +161,16 @@ class BodyOpener:
             raise bad_encryption("more than one key fits")
         return bodies[0]
 
-    def _check_strength(self, sealed: _Sealed, key: SessionKey) -> None:
-        is_enhanced_rc2 = (
-            sealed.provider.level == PrivacyLevel.ENHANCED and key.algorithm == EncryptionAlgorithm.RC2
-        )
-        if (
-            self._policy.reject_enhanced_rc2_using_40_bit_keys
-            and is_enhanced_rc2
-            and key.key[5:] in {b"", _WEAK_TAIL}
-        ):
+    def _check_strength(self, packet: UserMessage, key: SessionKey) -> None:
+        if not self._policy.reject_enhanced_rc2_using_40_bit_keys:
+            return
+        is_enhanced_rc2 = packet.encryption == (PrivacyLevel.ENHANCED, EncryptionAlgorithm.RC2)
+        if is_enhanced_rc2 and key.key[5:] in {b"", _WEAK_TAIL}:
             raise bad_encryption("its RC2 key has only 40 bits")
 
 
-def _cache_key(sealed: _Sealed) -> _CacheKey:
-    return sealed.provider.level, sealed.algorithm, sealed.source, sealed.blob
+def _cache_key(packet: UserMessage) -> _CacheKey:
+    return packet.encryption, packet.source_bytes, packet.security_data()[1]
 
 
 class WrappedKey(NamedTuple):
@@ -216,8 +205,8 @@ class BodySealer:
 
         SecurityError if that is not possible; the message must not leave in clear then (3.1.7.1.5.1).
         """
-        properties = packet.properties
-        choice = choose(keys, properties.privacy_level, self._policy, properties.encryption_algorithm)
+        level, algorithm = packet.encryption
+        choice = choose(tuple(keys), level, self._policy, algorithm)
         self.cache.expire(now)
         cached = choice.provider.level, choice.algorithm, receiver, choice.public_key
         wrapped = self.cache.get(cached, now)
@@ -242,8 +231,12 @@ class BodySealer:
         return WrappedKey(SessionKey(choice.algorithm, secret), blob)
 
 
+@lru_cache(SEND_KEYS)  # few receivers, many messages
 def choose(
-    keys: Sequence[MQDSPublicKey], level: int, policy: EncryptionPolicy, asked: int = EncryptionAlgorithm.RC4
+    keys: tuple[MQDSPublicKey, ...],
+    level: int,
+    policy: EncryptionPolicy,
+    asked: int = EncryptionAlgorithm.RC4,
 ) -> Choice:
     """The strongest provider that the receiver has a key for: [MS-MQQB] 3.1.7.1.5.
 
@@ -269,7 +262,6 @@ def choose(
     raise PublicKeyDoesNotExistError("receiver")
 
 
-@lru_cache(SEND_KEYS)  # few receivers, many messages
 def _decode_key(blob: bytes) -> PublicKeyBlob:
     try:
         return PublicKeyBlob.decode(blob)
@@ -291,62 +283,17 @@ def _no_key(provider: Provider, *, is_known: bool) -> SecurityError:
 
 def encrypted(packet: UserMessage, provider: Provider, key: WrappedKey) -> UserMessage:
     """MQQB-219. The level becomes that of the provider, by which the receiver chooses its key."""
-    body = key.session_key.encrypt(packet.body)
-    properties = replace(
-        packet.properties,
-        message_size=packet.body_size,
-        allocation_body_size=len(body),
-        privacy_level=provider.level,
-        encryption_algorithm=key.session_key.algorithm,
-        message_body=body,
-        padding=b"",
-    )
-    security = packet.security or SecurityHeader()
-    provider_info = encode_provider_info(provider.type, provider.name)
-    return _replaced(
-        packet,
-        SecurityHeader.of(
-            security.flags | ENCRYPTED_BODY,
-            security_id=security.security_id,
-            encryption_key=key.blob,
-            signature=security.signature,
-            sender_cert=security.sender_cert,
-            provider_info=provider_info,
-        ),
-        properties,
+    return packet.with_body(
+        key.session_key.encrypt(packet.body),
+        packet.body_size,
+        (provider.level, key.session_key.algorithm),
+        packet.security_flags | ENCRYPTED_BODY,
+        key.blob,
+        provider.info,
     )
 
 
 def decrypted(packet: UserMessage, body: bytes) -> UserMessage:
     """The packet as it was before its encryption; the privacy level still says how it came."""
-    properties = replace(
-        packet.properties,
-        message_size=len(body),
-        allocation_body_size=len(body),
-        message_body=body,
-        padding=b"",
-    )
-    security = packet.security
-    assert security is not None
-    header = SecurityHeader.of(
-        security.flags & ~ENCRYPTED_BODY,
-        security_id=security.security_id,
-        signature=security.signature,
-        sender_cert=security.sender_cert,
-        provider_info=security.provider_info,
-    )
-    return _replaced(packet, header, properties)
-
-
-def _replaced(
-    packet: UserMessage, security: SecurityHeader, properties: MessagePropertiesHeader
-) -> UserMessage:
-    headers = [
-        security
-        if isinstance(header, SecurityHeader)
-        else properties
-        if isinstance(header, MessagePropertiesHeader)
-        else header
-        for header in packet.headers()
-    ]
-    return UserMessage.build(*headers)
+    flags = packet.security_flags & ~ENCRYPTED_BODY
+    return packet.with_body(body, len(body), packet.encryption, flags, b"", packet.security_data()[4])

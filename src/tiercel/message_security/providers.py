@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from tiercel.model.codes import EncryptionAlgorithm, PrivacyLevel
+from tiercel.wire.security_header import encode_provider_info
 
 _A = EncryptionAlgorithm
 RSA_FULL = 1
@@ -18,6 +19,11 @@ class Provider(NamedTuple):
     key_bits: int  # of its RSA keys on Windows
     algorithms: tuple[EncryptionAlgorithm, ...]  # the default comes first
     session_key_bytes: int  # of RC2 and RC4; those of AES follow from the algorithm
+
+    @property
+    def info(self) -> bytes:
+        """SecurityData.ProviderInfo."""
+        return encode_provider_info(self.type, self.name)
 
     @property
     def is_legacy(self) -> bool:

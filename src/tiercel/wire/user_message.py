@@ -79,6 +79,9 @@ PROPERTIES = struct.Struct("<BBH20sIIIIIIII")
 # The sizes in the properties and in the security header.
 _PROPERTY_SIZES = struct.Struct("<BBH28xII12xI")
 _SECURITY_SIZES = struct.Struct("<HHHHII")  # after the flags
+_ENCRYPTION = struct.Struct("<40xI4xI")  # PrivacyLevel and EncryptionAlgorithm
+_BODY_SIZES_AT = 32
+_BODY_SIZES = struct.Struct("<III")  # MessageSize, AllocationBodySize, PrivacyLevel
 
 _SEQUENCE = struct.Struct("<QI")
 # TimeToBeReceived, SentTime and UserHeader.Flags of a valid packet, without decoding the rest.
@@ -331,6 +334,11 @@ class UserMessage:
         return self.flags & HOP_COUNT
 
     @property
+    def source_bytes(self) -> bytes:
+        """SourceQueueManager as it is in the packet."""
+        return self._source
+
+    @property
     def source_queue_manager(self) -> UUID:
         return decode_guid(self._source)
 
@@ -541,6 +549,42 @@ class UserMessage:
     def is_to_be_encrypted(self) -> bool:
         """Whether the body is still to be encrypted: the packet asks for it, but has no key."""
         return bool(self.security_flags & ENCRYPTED_BODY) and not self.security_data()[1]
+
+    @property
+    def encryption(self) -> tuple[int, int]:
+        """PrivacyLevel and EncryptionAlgorithm in the properties."""
+        level, algorithm = _ENCRYPTION.unpack_from(self.data, self.properties_at)
+        return level, algorithm
+
+    def with_body(
+        self, body: bytes, size: int, encryption: tuple[int, int], flags: int, key: bytes, provider: bytes
+    ) -> "UserMessage":
+        """The packet with another body, and with what belongs to its encryption.
+
+        `size` is that of the clear body. The bytes are cut and joined here, because decoding and encoding all
+        headers takes ten times as long.
+        """
+        data, at = self.data, self.properties_at
+        sender, _, signature, certificate, _ = self.security_data()
+        items = (sender, key, signature, certificate, provider)
+        after = at + PROPERTIES.size + 2 * self._label_length + self._extension_size
+        level, algorithm = encryption
+        parts = (
+            data[12 : self._security_at],
+            _SECURITY_SIZES.pack(flags, *map(len, items)),
+            *(item + bytes(-len(item) & 3) for item in items),
+            data[at : at + _BODY_SIZES_AT],
+            _BODY_SIZES.pack(size, len(body), level),
+            data[at + 44 : at + 48],  # HashAlgorithm
+            algorithm.to_bytes(4, "little"),
+            data[at + 52 : after],
+            body,
+            bytes(-(after - at + len(body)) & 3),
+            data[self._others_at :],
+        )
+        rest = b"".join(parts)
+        packet_size = self.packet_size + 12 + len(rest) - len(data)
+        return UserMessage(b"".join((data[:8], packet_size.to_bytes(4, "little"), rest)))
 
     def with_clear_body(self) -> bytes:
         """The packet without the flag that its body is to be encrypted."""
