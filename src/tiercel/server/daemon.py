@@ -403,11 +403,13 @@ class Daemon:
             self._turn()
 
     def _has_heard_all(self) -> bool:
-        """Whether all clients are readers that wait for an answer, so that no more input can come."""
-        reading = self.remote_reading
-        if reading is None or self._calls or self.driver.is_in_batch:
+        """Whether all clients wait for an answer, so that no more input can come: polls would be in vain."""
+        reading, http = self.remote_reading, self.http
+        if self._calls or self.driver.is_in_batch:
             return False
-        return reading.are_all_heard(len(self._inputs))
+        if reading is not None and reading.are_all_heard(len(self._inputs)):
+            return True
+        return http is not None and not self.network.connections and http.are_all_heard(len(self._inputs))
 
     def _turn(self) -> None:
         calls, self._calls = self._calls, []

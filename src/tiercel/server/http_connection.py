@@ -21,11 +21,11 @@ class Owner(Protocol):
 
     def lost(self, connection: "HttpConnection") -> None: ...
 
+    def heard(self, connection: "HttpConnection", data: bytes) -> None: ...
+
     def handshake_failed(self, reason: str) -> None: ...
 
     def feed_start(self, connection: "HttpConnection") -> None: ...
-
-    def feed_received(self, arrived: "tuple[HttpConnection, bytes]") -> None: ...
 
     def feed_end(self, connection: "HttpConnection") -> None: ...
 
@@ -95,7 +95,7 @@ class HttpConnection(asyncio.Protocol):
             self._early.append(data)
         elif not self.is_closing:
             self._waits = True
-            self._owner.put(self._owner.feed_received, (self, data), len(data))
+            self._owner.heard(self, data)
 
     # Clients that stop reading are paused.
 

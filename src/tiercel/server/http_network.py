@@ -60,6 +60,7 @@ class HttpNetwork:
         self._handshakes: WeakSet[tls.TlsHandshake] = WeakSet()
         self._by_number: dict[int, HttpConnection] = {}
         self._dials: dict[int, asyncio.Task[None]] = {}
+        self._heard: set[HttpConnection] = set()  # sent something since the last batch
         self._ending: list[HttpConnection] = []  # close them after the answers of this batch
         self._log = {
             "refused": log.Repeated("http_request_refused"),
@@ -138,6 +139,14 @@ class HttpNetwork:
             self._by_number[connection.number] = connection
         self.connections.add(connection)
 
+    def heard(self, connection: HttpConnection, data: bytes) -> None:
+        self._heard.add(connection)
+        self.put(self.feed_received, (connection, data), len(data))
+
+    def are_all_heard(self, inputs: int) -> bool:
+        """Whether every connection has sent its input: then no more can come before one is answered."""
+        return inputs == len(self._heard) == len(self.connections)
+
     def lost(self, connection: HttpConnection) -> None:
         self.connections.discard(connection)
 
@@ -179,6 +188,7 @@ class HttpNetwork:
     # Actions of the protocol, after the commit.
 
     def perform(self, actions: list[Action]) -> None:
+        self._heard.clear()
         for action in actions:
             match action:
                 case Write(number, data):
