@@ -5,6 +5,7 @@ import re
 import pytest
 
 from engine.harness import Box
+from tiercel.engine.check import Checker
 from tiercel.model.codes import MessageClass
 from tiercel.srmp.actions import Dial
 from tiercel.srmp.envelope import Decision, Envelope
@@ -396,6 +397,41 @@ class TestTwoQueueManagers:
         assert there.box("tx").bodies() == [b"%d" % number for number in range(50)]
         net.sleep(1)
         assert box.state.count == 0
+
+    @pytest.mark.conformance("SRMP-127")
+    @pytest.mark.parametrize("crashes", [False, True])
+    def test_a_stream_goes_on_in_a_new_queue_of_the_same_name(self, net: Net, crashes: bool) -> None:
+        here, there = net.sides["here"], net.sides["there"]
+        box = here.to("there", "tx")
+        net.lose = lambda to, data: to == "here" and data.startswith(b"POST")  # the stream stays open
+        for number in range(3):
+            send(here, box, b"%d" % number)
+            net.settle()
+        assert there.box("tx").bodies() == [b"0", b"1", b"2"]
+        there.box("tx").delete()
+        if crashes:
+            there.kill()
+            net.forget("there")
+        there.create("tx", transactional=True)
+        net.lose = lambda _to, _data: False
+        send(here, box, b"3")
+        net.sleep(100)
+        assert there.box("tx").bodies() == [b"3"], "the others were in the queue that was deleted"
+        assert box.state.count == 0
+        assert there.run(there.engine.arrivals.streams.all)
+        send(here, box, b"4")
+        net.sleep(100)
+        assert there.box("tx").bodies() == [b"3", b"4"]
+
+    def test_a_deleted_queue_leaves_no_stream_to_see_and_none_to_complain_of(self, net: Net) -> None:
+        here, there = net.sides["here"], net.sides["there"]
+        send(here, here.to("there", "tx"), b"1")
+        net.settle()
+        there.box("tx").delete()
+        there.restart()
+        assert there.run(there.engine.arrivals.streams.all) == []
+        with there.store.snapshot() as view:
+            assert list(Checker(view).problems()) == []
 
     @pytest.mark.conformance("SRMP-024", "SRMP-130")
     def test_lost_answers_and_receipts_double_nothing(self, net: Net) -> None:

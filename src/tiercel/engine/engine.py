@@ -147,7 +147,15 @@ class Engine:
         self.purging = Purging(core, catalog, self.numbering, self._deadlines, self.delivery)
         self.moving = Moving(core, admission, self.delivery, self.transactions)
         self.queues = Queues(
-            core, catalog, resolver, access, self.waiting, self.transactions, self.claims, self.purging
+            core,
+            catalog,
+            resolver,
+            access,
+            self.waiting,
+            self.transactions,
+            self.claims,
+            self.purging,
+            streams,
         )
         self.arrivals = Arrivals(
             core, admission, self.delivery, self.final_acks, self.peers, self.queues, self.quotas, streams

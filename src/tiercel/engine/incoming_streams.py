@@ -26,7 +26,8 @@ from tiercel.wire.user_message import UserMessage
 _KEY = struct.Struct(">I16s")
 # Then the name that the sender calls the queue by and, after a NUL, where answers go, if that is known.
 _VALUE = struct.Struct("<QIII")
-_NO_QUEUE = 0
+_NO_QUEUE = 0  # also of streams whose queue was deleted
+_HTTP = b"DIRECT=HTTP"
 _STREAMS_KEPT = 10_000  # in memory; the store has them all
 _FORGOTTEN_AFTER_S = 180 * 86400
 _CLOCKS_DIFFER_S = 86400  # at most
@@ -103,6 +104,8 @@ class IncomingStreams:
 
     def _load(self, key: bytes, queue: QueueState | None, name: FormatName | None) -> IncomingStream:
         stored = None if queue is None else self._core.batch.get(Keyspace.INCOMING, key)
+        if queue is not None and stored is None:
+            stored = self._inherit(key)
         if stored and queue is not None:
             stream = _decode(key, stored, queue)
         else:
@@ -113,6 +116,26 @@ class IncomingStreams:
             self._streams.clear()
         self._streams[key] = stream
         return stream
+
+    def bequeath(self, queue: QueueState) -> None:
+        """A queue is deleted: streams over HTTP go on in a queue of the same name that follows it.
+
+        Their senders could not go on if we forgot them: each message names one before it, which must be known
+        here (SRMP-127). In the binary protocol, the first message in flight names none.
+        """
+        self.flush()
+        for key, data in list(self._core.batch.range(Keyspace.INCOMING, *_keys_of(queue.slot))):
+            if data[_VALUE.size :].startswith(_HTTP):
+                self._core.batch.put(Keyspace.INCOMING, slot_key(_NO_QUEUE) + key[4:], data)
+
+    def _inherit(self, key: bytes) -> bytes | None:
+        """The record of the stream in a deleted queue of the same name."""
+        left = slot_key(_NO_QUEUE) + key[4:]
+        stored = self._core.batch.get(Keyspace.INCOMING, left)
+        if stored is not None:
+            self._core.batch.delete(Keyspace.INCOMING, left)
+            self._core.batch.put(Keyspace.INCOMING, key, stored)
+        return stored
 
     def _key(self, packet: UserMessage, queue: QueueState | None) -> bytes:
         slot = _NO_QUEUE if queue is None else queue.slot
@@ -215,7 +238,7 @@ class IncomingStreams:
     def all(self) -> list[IncomingStream]:
         """Every stream that can be read, those in memory first."""
         found = list(self._streams.values())
-        for key, data in self._core.batch.range(Keyspace.INCOMING, b"\0", b"\xff" * 8):
+        for key, data in self._core.batch.range(Keyspace.INCOMING, slot_key(_NO_QUEUE + 1), b"\xff" * 8):
             if key not in self._streams:
                 with suppress(struct.error, UnicodeDecodeError):  # `tiercel check` tells of it
                     found.append(IncomingStream.decode(key, data))
@@ -232,6 +255,10 @@ class IncomingStreams:
         for key in stored:
             self._core.batch.delete(Keyspace.INCOMING, key)
         return len({*stored, *(stream.key for stream in known)})
+
+
+def _keys_of(slot: int) -> tuple[bytes, bytes]:
+    return slot_key(slot), slot_key(slot + 1)
 
 
 def _digest(name: FormatName | None) -> bytes:

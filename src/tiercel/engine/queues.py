@@ -8,6 +8,7 @@ from tiercel.engine.attributes import SETTABLE, change, check_attributes
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.claims import Claims
 from tiercel.engine.core import Core
+from tiercel.engine.incoming_streams import IncomingStreams
 from tiercel.engine.purging import Purging
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.resolver import Resolver
@@ -41,6 +42,7 @@ class Queues:
         transactions: Transactions,
         claims: Claims,
         purging: Purging,
+        streams: IncomingStreams,
     ) -> None:
         self._core = core
         self._catalog = catalog
@@ -50,6 +52,7 @@ class Queues:
         self._transactions = transactions
         self._claims = claims
         self._purging = purging
+        self._streams = streams
 
     # Creating, changing and deleting.
 
@@ -109,6 +112,7 @@ class Queues:
         if any(self._transactions.is_in_doubt(each) for each in doomed):
             problem = "a prepared transaction still uses it"
             raise IllegalOperationError(str(state), problem=problem, fix="commit or abort it first")
+        self._streams.bequeath(state)
         # First, so that no acknowledgement that comes of it goes back there.
         for each in doomed:
             self._catalog.remove(each)
