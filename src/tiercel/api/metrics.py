@@ -79,6 +79,21 @@ METRICS: Final = (
         "messages over HTTP that were answered with 200 and not kept",
     ),
     Described(
+        "tiercel_multicast_packets_total",
+        "counter",
+        ("direction", "kind"),
+        "multicast packets since the start: sent data, repairs and NAKs answered; received packets, "
+        "duplicates, repaired, lost and NAKs sent",
+    ),
+    Described(
+        "tiercel_multicast_dropped_total",
+        "counter",
+        ("reason",),
+        "multicast packets and messages that were not kept",
+    ),
+    Described("tiercel_multicast_messages_total", "counter", (), "messages that arrived by multicast"),
+    Described("tiercel_multicast_sources", "gauge", (), "sources that are heard"),
+    Described(
         "tiercel_trusted_certificate_expiry_timestamp_seconds",
         "gauge",
         ("name",),
@@ -195,6 +210,7 @@ def _others(api: "Api", engine: Engine) -> Iterator[Metric]:
     yield _commits(api)
     yield from _connections(api)
     yield from _http(api)
+    yield from _multicast(api)
     yield _trust(engine)
     manager = engine.queue_manager
     names = {"guid": str(manager.identifier), "computer": manager.computer_name}
@@ -300,3 +316,23 @@ def _http(api: "Api") -> Iterator[Metric]:
     yield open_ones
     yield requests
     yield dropped
+
+
+def _multicast(api: "Api") -> Iterator[Metric]:
+    packets, dropped = _family("tiercel_multicast_packets_total"), _family("tiercel_multicast_dropped_total")
+    network = None if api.daemon is None else api.daemon.multicast
+    messages = sources = 0
+    if network is not None:
+        protocol = network.protocol
+        for direction, counts in (("in", protocol.incoming.totals), ("out", protocol.totals)):
+            for kind, count in sorted(counts.items()):
+                packets.add_metric([direction, kind], count)
+        reasons = Counter({"malformed packet": protocol.malformed, "not sent": network.failures.total()})
+        for reason, count in sorted((reasons + protocol.incoming.dropped).items()):
+            dropped.add_metric([reason], count)
+        messages = protocol.incoming.messages
+        sources = sum(len(each.sessions) for each in protocol.incoming.receivers.values())
+    yield packets
+    yield dropped
+    yield _number("tiercel_multicast_messages_total", messages)
+    yield _number("tiercel_multicast_sources", sources)

@@ -370,6 +370,41 @@ class ForgottenPeer(ResponseModel):
     guid: str
 
 
+class MulticastSource(ResponseModel):
+    address: str
+    session: str  # transport session identifier: global source id and port
+    packets: int  # since it was first heard, as are the others
+    duplicates: int
+    repaired: int
+    lost: int  # packets that could not be repaired
+    naks: int  # requests for repair that were sent
+    missing: int  # packets that are being repaired now
+
+
+class MulticastGroup(ResponseModel):
+    address: str
+    queues: list[str]
+    sources: list[MulticastSource]
+
+
+class MulticastSending(ResponseModel):
+    address: str
+    session: str
+    state: str
+    packets: int
+    repairs: int
+    naks: int  # requests for repair that were received
+    waiting_bytes: int
+    window_bytes: int  # that can still be repaired
+
+
+class Multicast(ResponseModel):
+    enabled: bool
+    interface: str | None
+    groups: list[MulticastGroup]
+    sending: list[MulticastSending]
+
+
 class StreamReset(ResponseModel):
     queue: str
     peer: str

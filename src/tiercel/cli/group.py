@@ -44,6 +44,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "resume": "queues",
         "connections": "monitoring",
         "peers": "peers",
+        "multicast": "multicast",
         "streams": "streams",
         "redirections": "redirections",
         "transactions": "monitoring",

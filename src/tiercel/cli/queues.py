@@ -144,6 +144,7 @@ Examples:
     tiercel create orders --transactional --label 'Orders of the shop'
     tiercel create '.\private$\orders' --journal quota_kib=1048576
     tiercel create orders --exist-ok
+    tiercel create prices --multicast 234.1.1.1:8001
 """,
 )
 @connected
@@ -159,6 +160,10 @@ def create(
     ] = False,
     label: Annotated[str | None, typer.Option(metavar="TEXT", help="Description.")] = None,
     journal: Annotated[bool, typer.Option("--journal", help="Keep copies of received messages.")] = False,
+    multicast: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS:PORT", help="Multicast address to listen to, such as 234.1.1.1:8001."),
+    ] = None,
     exist_ok: Annotated[
         bool, typer.Option("--exist-ok", help="Succeed if the queue exists already.")
     ] = False,
@@ -167,6 +172,7 @@ def create(
     wanted = _properties(properties)
     wanted |= {} if label is None else {"label": label}
     wanted |= {"journaling": True} if journal else {}
+    wanted |= {} if multicast is None else {"multicast_address": multicast}
     body = {"path_name": queue, "transactional": transactional, "exist_ok": exist_ok, **wanted}
     made = context.api.post("queues", body)
     if context.out.as_json:
@@ -185,6 +191,7 @@ Examples:
     tiercel set orders
     tiercel set orders label='Orders of the shop' journaling=true
     tiercel set orders quota_kib=none
+    tiercel set prices multicast_address=234.1.1.1:8001
     tiercel set orders authentication=true privacy_level=body
 """,
 )

@@ -162,6 +162,14 @@ class MulticastProtocol:
             if queue.is_deleted or (sender.is_at_rest and self._engine.outgoing.retire(queue)):
                 del self._senders[queue]
 
+    @property
+    def totals(self) -> Counter[str]:
+        """The counts of all sources, since the start."""
+        found = Counter(self.sent)
+        for source in self.sources.values():
+            found.update(counts(source))
+        return found
+
     # Inputs.
 
     def received(self, data: bytes, address: str, to: str) -> None:
