@@ -2,14 +2,14 @@
 
 from tiercel.bodies import Decoded, decode
 from tiercel.srmp.request import SrmpRequest
-from tiercel.wire.dump import AnyPacket, quote
+from tiercel.wire.dump import quote
 from tiercel.wire.security_header import ENCRYPTED_BODY
 from tiercel.wire.user_message import UserMessage
 
 _SHOWN_CHARACTERS = 80
 
 
-def body_of(packet: AnyPacket | SrmpRequest) -> Decoded | None:
+def body_of(packet: object) -> Decoded | None:
     """The decoded body; None if there is none or it is encrypted."""
     if isinstance(packet, SrmpRequest):
         if packet.body is None:

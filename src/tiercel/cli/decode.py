@@ -39,7 +39,7 @@ def _port(text: str) -> int:
     "decode",
     epilog="""\
 A FILE contains raw packets, an HTTP request of SRMP, hexadecimal text (plain, or a dump by xxd, hexdump -C,
-od -A x -t x1 or tshark -x), or a pcap or pcapng capture, whose TCP streams are reassembled.
+od -A x -t x1 or tshark -x), or a pcap or pcapng capture, whose TCP streams and multicasts are reassembled.
 
     tiercel decode capture.pcapng
     tiercel decode --summary capture.pcapng

@@ -47,7 +47,7 @@ def multicast(context: Context) -> None:
     if context.out.as_json:
         context.out.record(found)
         return
-    empty = "No multicast addresses. Subscribe a queue with `tiercel create prices --multicast 234.1.1.1:8001`."
+    empty = "No multicast addresses. Subscribe one with `tiercel create prices --multicast 234.1.1.1:8001`."
     context.out.table(_rows(found), _COLUMNS, empty=empty)
     if not found["enabled"]:
         context.out.say("Multicast is off: set [multicast] enabled = true in the configuration.")

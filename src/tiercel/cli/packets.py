@@ -6,17 +6,22 @@ packet starts. Offsets are relative to the file, or to the stream in a capture.
 
 from collections import Counter
 from collections.abc import Collection, Iterator
+from ipaddress import ip_address
 from itertools import count
 from typing import NamedTuple
 
 from tiercel.cli.hex_text import decode_hex_text
 from tiercel.model.errors import DecodeError
+from tiercel.pgm import dump as pgm_dump
+from tiercel.pgm import packet as pgm_packet
+from tiercel.pgm.captured import MulticastMessages
+from tiercel.pgm.packet import Packet as PgmPacket
 from tiercel.srmp import dump as srmp_dump
 from tiercel.srmp.http_request import RequestParser, read_multicast
 from tiercel.srmp.request import SrmpRequest, read_srmp
 from tiercel.wire import base_header, ping
 from tiercel.wire.base_header import BaseHeader
-from tiercel.wire.capture import Capture, Gap, Stream, is_capture, read_capture
+from tiercel.wire.capture import Capture, Datagram, Gap, Stream, is_capture, read_capture
 from tiercel.wire.dump import AnyPacket, Listing, list_packet, reencode, summary
 from tiercel.wire.framer import Framer
 from tiercel.wire.packet import decode_packet
@@ -46,20 +51,26 @@ class Place(NamedTuple):
 class Found(NamedTuple):
     place: Place
     data: bytes
-    packet: AnyPacket | SrmpRequest
+    packet: AnyPacket | SrmpRequest | PgmPacket
 
     @property
     def summary(self) -> str:
+        if isinstance(self.packet, PgmPacket):
+            return pgm_dump.summary(self.packet)
         if isinstance(self.packet, SrmpRequest):
             return srmp_dump.summary(self.packet)
         return summary(self.packet, len(self.data))
 
     def listings(self) -> list[Listing]:
+        if isinstance(self.packet, PgmPacket):
+            return pgm_dump.list_packet(self.packet, self.data)
         if isinstance(self.packet, SrmpRequest):
             return srmp_dump.list_request(self.packet)
         return list_packet(self.packet)
 
     def encode(self) -> bytes:
+        if isinstance(self.packet, PgmPacket):
+            return pgm_packet.encode(self.packet)
         if isinstance(self.packet, SrmpRequest):
             return srmp_dump.rewrite(self.packet)
         return reencode(self.packet)
@@ -204,6 +215,7 @@ def _read_capture(capture: Capture) -> Iterator[Item]:
         stream = f"UDP {flow}"
         numbers[stream] += 1
         yield _read_ping(data, Place(stream, numbers[stream], 0))
+    yield from _read_multicasts(capture.multicasts)
     connections: Counter[str] = Counter()
     for stream_of_flow in capture.streams:
         stream = f"TCP {stream_of_flow.flow}"
@@ -211,6 +223,25 @@ def _read_capture(capture: Capture) -> Iterator[Item]:
         again = f", connection {connections[stream]}" if connections[stream] > 1 else ""
         yield from _read_stream(stream_of_flow, stream + again)
     yield from _remarks(capture)
+
+
+def _read_multicasts(datagrams: list[Datagram]) -> Iterator[Item]:
+    """Each PGM packet, and the messages that their sessions carry, as far as the capture has them."""
+    numbers: Counter[str] = Counter()
+    messages = MulticastMessages()
+    for flow, data in datagrams:
+        stream = f"PGM {flow}"
+        numbers[stream] += 1
+        place = Place(stream, numbers[stream], 0)
+        try:
+            packet = pgm_packet.decode(data)
+        except DecodeError as error:
+            yield _problem(place, error)
+            continue
+        yield Found(place, data, packet)
+        group, address = (str(ip_address(each.address)) for each in (flow.destination, flow.source))
+        for request in messages.add(packet, address, group):
+            yield from _read_requests(request, f"{address} to {group}:{packet.port}", 0, count(1))
 
 
 def _read_stream(stream: Stream, name: str) -> Iterator[Item]:

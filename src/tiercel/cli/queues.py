@@ -23,7 +23,7 @@ _ALIASES: Final = {
     "privacy": "privacy_level",
     "authenticate": "authentication",
 }
-_TEXTS: Final = frozenset({"label", "type", "security", "multicast_address", "privacy_level"})
+_TEXTS: Final = frozenset({"label", "type", "security", "privacy_level"})
 _SETTABLE: Final = (
     "label",
     "journaling",
@@ -191,7 +191,7 @@ Examples:
     tiercel set orders
     tiercel set orders label='Orders of the shop' journaling=true
     tiercel set orders quota_kib=none
-    tiercel set prices multicast_address=234.1.1.1:8001
+    tiercel set prices multicast_address=234.1.1.1:8001    or none
     tiercel set orders authentication=true privacy_level=body
 """,
 )

@@ -56,7 +56,7 @@ class PacketType(IntEnum):
     ACK = 0x0D
 
 
-_UPSTREAM: Final = frozenset({PacketType.NAK, PacketType.NNAK, PacketType.SPMR, PacketType.POLR})
+UPSTREAM: Final = frozenset({PacketType.NAK, PacketType.NNAK, PacketType.SPMR, PacketType.POLR})
 _TYPES: Final = {int(each): each for each in PacketType}
 
 
@@ -176,7 +176,7 @@ def decode(data: bytes) -> Packet:
         raise _error("checksum", _CHECKSUM_AT, "is missing")
     if sent_sum and _sum(data):
         raise _error("checksum", _CHECKSUM_AT, "is wrong")
-    is_up = kind in _UPSTREAM
+    is_up = kind in UPSTREAM
     tsi, port = Tsi(gsi, port_to if is_up else port_from), port_from if is_up else port_to
     if has_data:
         return _decode_data(data, kind, tsi, port, flags, size)
@@ -320,7 +320,7 @@ def encode(packet: Packet) -> bytes:
         case _:
             body = b""
     ports = (packet.tsi.source_port, packet.port)
-    if packet.kind in _UPSTREAM:
+    if packet.kind in UPSTREAM:
         ports = ports[::-1]
     data = _COMMON.pack(*ports, packet.kind, flags, 0, packet.tsi.gsi, size) + body
     return data[:_CHECKSUM_AT] + checksum(data).to_bytes(2, "big") + data[_CHECKSUM_AT + 2 :]

@@ -1,4 +1,4 @@
-"""pcap and pcapng captures to the byte streams of TCP 1801 and the datagrams of UDP 3527.
+"""pcap and pcapng captures to the byte streams of TCP 1801, the datagrams of UDP 3527 and PGM packets.
 
 Nothing is guessed. Unreadable frames are counted. Bytes missing from a stream become a `Gap`, after which
 reading resumes only at a segment that starts with a BaseHeader: elsewhere the packet boundaries are unknown.
@@ -37,7 +37,8 @@ _LINK_TYPES = _RAW_IP | {_NULL, _ETHERNET, _LOOP, _LINUX_SLL, _LINUX_SLL2}
 _VLAN_TAGS = frozenset({0x8100, 0x88A8, 0x9100})
 _IP_ETHERTYPES = frozenset({0x0800, 0x86DD})
 
-_TCP, _UDP = 6, 17
+_TCP, _UDP, _PGM = 6, 17, 113
+_PGM_UDP_PORT = 3055  # of PGM that is encapsulated in UDP
 _FRAGMENT, _AUTHENTICATION = 44, 51
 _IPV6_EXTENSIONS = frozenset({0, 43, _FRAGMENT, _AUTHENTICATION, 60, 135, 139, 140})
 _FIN, _SYN, _RST = 0x01, 0x02, 0x04
@@ -97,6 +98,7 @@ class Datagram(NamedTuple):
 class Capture:
     streams: list[Stream] = field(default_factory=list)
     datagrams: list[Datagram] = field(default_factory=list)
+    multicasts: list[Datagram] = field(default_factory=list)  # PGM packets, with the ports of PGM
     # For each stream: the offset of each segment, and its capture time in seconds since 1970.
     moments: list[list[tuple[int, float]]] = field(default_factory=list)
     frames: int = 0
@@ -132,6 +134,8 @@ def read_capture(
                 continue
             if packet.protocol == _TCP:
                 _read_segment(packet, time, tcp_ports, connections)
+            elif packet.protocol == _PGM or _is_encapsulated(packet):
+                _read_multicast(packet, capture)
             else:
                 _read_datagram(packet, udp_ports, capture)
     except DecodeError as damage:
@@ -264,7 +268,7 @@ def _network_packet(link_type: int, frame: bytes) -> bytes | None:
 def _read_ipv4(packet: bytes, capture: Capture) -> _Packet | None:
     first, total, fragment, protocol, source, destination = struct.unpack_from("!BxHxxHxBxx4s4s", packet)
     header_size = (first & 15) * 4
-    if protocol not in {_TCP, _UDP} or first >> 4 != 4 or header_size < 20:
+    if protocol not in {_TCP, _UDP, _PGM} or first >> 4 != 4 or header_size < 20:
         return None
     if fragment & 0x3FFF:
         capture.fragments += 1
@@ -308,6 +312,21 @@ def _read_datagram(packet: _Packet, ports: Collection[int], capture: Capture) ->
     if flow is not None:
         size = int.from_bytes(packet.data[4:6], "big")
         capture.datagrams.append(Datagram(flow, packet.data[8:size]))
+
+
+def _is_encapsulated(packet: _Packet) -> bool:
+    ports = _PGM_UDP_PORT.to_bytes(2, "big")
+    return packet.protocol == _UDP and ports in {packet.data[:2], packet.data[2:4]}
+
+
+def _read_multicast(packet: _Packet, capture: Capture) -> None:
+    data = packet.data if packet.protocol == _PGM else packet.data[8:]
+    if len(data) < 4:
+        capture.unreadable_frames += 1
+        return
+    source, destination = struct.unpack_from("!HH", data)
+    flow = Flow(SocketAddress(packet.source, source), SocketAddress(packet.destination, destination))
+    capture.multicasts.append(Datagram(flow, data))
 
 
 def _read_segment(
