@@ -10,6 +10,8 @@ from uuid import UUID
 import pytest
 
 from message_security.test_xml_signature import signature_of
+from tiercel.admin.message_json import to_json
+from tiercel.columns.stored import StoredRows, batch_of
 from tiercel.message_security.certificates import load_certificate
 from tiercel.message_security.signer import Signer
 from tiercel.message_security.trust import Trust, TrustedCertificate
@@ -85,6 +87,18 @@ def test_a_signed_message_is_authenticated(authentication: bool) -> None:
     message = side.box("orders").receive()
     assert (message.body, message.authentication_level) == (b"signed body", AuthenticationLevel.XML_SIG)
     assert message.soap_compound_message == load(SIGNED)  # untouched
+
+
+def test_what_was_verified_is_shown() -> None:
+    """In the columns, and by `peek` and the API."""
+    side = receiver()
+    assert side.post(load(SIGNED)) == 200
+    (seen,) = side.run(lambda: side.engine.browsing.in_order(side.box("orders").state, 0))
+    rows = StoredRows.of([seen.lookup_id], [seen.record.encode()])
+    assert batch_of(rows, ("authenticated", "auth_level", "body")).to_pylist() == [
+        {"authenticated": True, "auth_level": AuthenticationLevel.XML_SIG, "body": b"signed body"}
+    ]
+    assert to_json(side.box("orders").receive())["authentication_level"] == "xml_sig"
 
 
 @pytest.mark.conformance("SRMP-096")

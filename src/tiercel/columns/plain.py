@@ -213,7 +213,7 @@ def _sender_id_type(packets: PlainPackets, name: str) -> pa.Array:
 
 
 def _not_authenticated(packets: PlainPackets, name: str) -> pa.Array:
-    """0 or false for each row, whatever its packet claims: no signature is verified yet."""
+    """0 or false for each row, whatever its packet claims: records with a verdict are not plain."""
     return pa.array(np.zeros(packets.count, BY_NAME[name].type.to_pandas_dtype()), BY_NAME[name].type)
 
 

@@ -1,9 +1,9 @@
 """Packets for remote readers, and the sections they are sent in: [MS-MQRR] 2.2.5 and 2.2.6.
 
 A served packet is the stored one with four changes: TimeToReachQueue is absolute, the address is that of the
-sender, extension headers follow the message, and it does not claim to be authenticated, because no signature
-is verified yet. The reader reverses the first three. A body over the reader's limit is truncated; then the
-parts before and after the cut are two sections.
+sender, extension headers follow the message, and it says what was verified of its signature, not what it
+claims. The reader reverses the first three. A body over the reader's limit is truncated; then the parts
+before and after the cut are two sections.
 """
 
 import struct
