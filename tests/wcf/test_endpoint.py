@@ -84,6 +84,17 @@ def test_a_session_is_one_message(orders: wcf.Endpoint, queue: Any) -> None:
     assert [envelope.arguments["order"]["id"] for envelope in envelopes(message)] == [1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    ("action", "body"), [("urn:pay", {}), (ACTION, {"a b": 1}), (ACTION, {"": 1}), (ACTION, {"a": {"1": 2}})]
+)
+def test_names_that_no_receiver_could_read_are_refused(
+    orders: wcf.Endpoint, queue: Any, action: str, body: dict[str, Any]
+) -> None:
+    with orders.client() as client, pytest.raises(IllegalPropertyVariantTypeError, match="valid XML name"):
+        client.send(action, body)
+    assert queue.count == 0
+
+
 def test_a_session_that_fails_sends_nothing(orders: wcf.Endpoint, queue: Any) -> None:
     def fail() -> None:
         with orders.client() as client, client.session() as session:

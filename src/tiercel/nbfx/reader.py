@@ -39,7 +39,7 @@ from tiercel.nbfx.text_records import ARRAY_TYPES, DECODERS
 from tiercel.nbfx.values import QName, Value
 
 _STRUCTURE: Final = "binary XML"
-_NCNAME: Final = re.compile(r"[^\W\d][\w.\-\u00b7]*")
+NCNAME: Final = re.compile(r"[^\W\d][\w.\-\u00b7]*")
 _NAMES_KEPT: Final = 4_096
 _names: dict[bytes, str] = {}  # names that were found valid: envelopes use the same few again and again
 _valid: set[str] = set()
@@ -239,7 +239,7 @@ def _read_prefix(data: bytes, at: int) -> tuple[str, int]:
 
 def _new_name(raw: bytes) -> str:
     name = raw.decode()
-    if _NCNAME.fullmatch(name) is None:
+    if NCNAME.fullmatch(name) is None:
         raise BadRecordError(f"{name[:40]!a} is not a valid XML name")
     if len(_names) < _NAMES_KEPT and len(raw) < 0x80:
         _names[raw] = name
@@ -247,7 +247,7 @@ def _new_name(raw: bytes) -> str:
 
 
 def _check_name(name: str) -> None:
-    if _NCNAME.fullmatch(name) is None:
+    if NCNAME.fullmatch(name) is None:
         raise BadRecordError(f"{name[:40]!a} is not a valid XML name")
     if len(_valid) < _NAMES_KEPT and len(name) < 0x80:
         _valid.add(name)

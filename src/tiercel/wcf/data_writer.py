@@ -15,6 +15,7 @@ from dataclasses import is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, Flag
+from functools import lru_cache
 from itertools import count
 from typing import Any, Final, NamedTuple, get_args
 from uuid import UUID
@@ -24,6 +25,7 @@ from tiercel.model.errors import IllegalPropertyVariantTypeError
 from tiercel.nbfx import END, DateTime, DictionaryString, Event, TimeSpan, Value, declaration, from_elements
 from tiercel.nbfx.elements import XSI
 from tiercel.nbfx.events import Attribute
+from tiercel.nbfx.reader import NCNAME
 from tiercel.wcf.data_contract import (
     ANY_TYPE,
     Contract,
@@ -53,11 +55,22 @@ def write_wrapper(name: str, namespace: str, body: Mapping[str, Any] | Element |
         yield from from_elements(body, intern=True)
         return
     space = DictionaryString(namespace)
-    yield ("start", "", DictionaryString(name), space, (declaration("", space),))
+    yield ("start", "", _element_name(name), space, (declaration("", space),))
     writer = _ValueWriter(namespace)
     for parameter, value in (body or {}).items():
         yield from writer.element(_Child(parameter, namespace, value))
     yield END
+
+
+@lru_cache(1024)  # the names of a contract are few
+def _element_name(name: str) -> DictionaryString:
+    """Receivers could not read the message with any other name."""
+    if NCNAME.fullmatch(name) is None:
+        fix = "use a name of XML, or pass wrapper= if it comes from the action"
+        raise IllegalPropertyVariantTypeError(
+            "element", problem="not a valid XML name", present=name, fix=fix
+        )
+    return DictionaryString(name)
 
 
 class _Child(NamedTuple):
@@ -91,7 +104,7 @@ class _ValueWriter:
             _declare(scope, namespace, attributes)
         _instance_attributes(child, scope, attributes)
         self._scopes.append(scope)
-        yield ("start", prefix, DictionaryString(child.name), child.namespace, tuple(attributes))
+        yield ("start", prefix, _element_name(child.name), child.namespace, tuple(attributes))
         if contents is not None:
             for each in contents:
                 yield from self.element(each)
