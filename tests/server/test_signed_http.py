@@ -29,8 +29,14 @@ XML_SIG = AuthenticationLevel.XML_SIG
 
 
 async def machine(directory: Path, host: str, **sections: Any) -> Any:
-    urls = {"http_url": f"http://{host}:{PORT}"}
-    srmp = SrmpOptions(enabled=True, host=host, port=PORT, xml_signatures=True, retry_ms=50, **urls)
+    srmp = SrmpOptions(
+        enabled=True,
+        host=host,
+        port=PORT,
+        http_url=f"http://{host}:{PORT}",
+        xml_signatures=True,
+        retry_ms=50,
+    )
     config = Config(srmp=srmp, **sections)
     return await aio.open(directory, computer_name="M", listen=f"{host}:1801", config=config)
 
