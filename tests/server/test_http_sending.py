@@ -1,6 +1,7 @@
 """Two queue managers that exchange messages over HTTP and HTTPS, on real sockets."""
 
 import asyncio
+import json
 import re
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,6 +20,7 @@ from tiercel import aio
 from tiercel.admin.message_json import Json
 from tiercel.admin.outgoing import row as outgoing_row
 from tiercel.api.metrics import _connections, _http
+from tiercel.api.routes.outgoing import list_connections
 from tiercel.server.config import AccessOptions, Config, SrmpOptions
 
 PATIENCE_S = 60.0  # only a test that fails waits that long
@@ -373,6 +375,27 @@ def test_the_metrics_tell_what_was_answered(play: Play) -> None:
             await here.queue(ORDERS).send(b"1")
             await until_failed(here, "refused")
             assert samples(here)["tiercel_connection_failures_total", "connection_refused"] >= 1
+
+    play(scene)
+
+
+async def connections(manager: aio.AsyncEmbeddedQueueManager) -> list[Json]:
+    api: Any = SimpleNamespace(daemon=manager._runtime.daemon)  # type: ignore[attr-defined]
+    rows: list[Json] = json.loads(bytes((await list_connections(api)).body))["connections"]
+    return rows
+
+
+def test_connections_are_listed_at_both_ends(play: Play) -> None:
+    async def scene(world: World) -> None:
+        async with world.machine("A") as here, world.machine("B") as there:
+            assert await connections(here) == await connections(there) == []
+            await here.queue(ORDERS).send(b"1")
+            await received(await orders(there), 1)
+            (ours,), (theirs,) = await connections(here), await connections(there)
+            assert (ours["transport"], ours["direction"], ours["address"]) == ("http", "out", THERE)
+            assert (theirs["transport"], theirs["direction"], theirs["address"]) == ("http", "in", HERE)
+            assert {ours["state"], theirs["state"]} == {"open"}
+            assert (ours["peer"], ours["window"], theirs["in_flight"]) == (None, 1, 0)
 
     play(scene)
 

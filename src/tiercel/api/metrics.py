@@ -306,8 +306,9 @@ def _http(api: "Api") -> Iterator[Metric]:
     dropped = _family("tiercel_http_dropped_total")
     if api.daemon is not None and api.daemon.http is not None:
         srmp = api.daemon.http.protocol
-        for direction, count in zip(("in", "out"), srmp.connections, strict=True):
-            open_ones.add_metric([direction], count)
+        ours = [each.is_ours for each in srmp.connections]
+        for direction, is_ours in (("in", False), ("out", True)):
+            open_ones.add_metric([direction], ours.count(is_ours))
         for direction, statuses in (("in", srmp.statuses), ("out", srmp.answers)):
             for status, count in sorted(statuses.items()):
                 requests.add_metric([direction, str(status)], count)

@@ -324,9 +324,10 @@ class OutgoingList(ResponseModel):
 
 
 class Connection(ResponseModel):
+    transport: Literal["binary", "http"]
     connection: int
     address: str
-    peer: str | None
+    peer: str | None  # GUID; null over HTTP, and before it is known
     state: str
     direction: Literal["in", "out"]
     in_flight: int

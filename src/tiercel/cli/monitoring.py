@@ -100,6 +100,7 @@ _SESSIONS: Final = {
 _CONNECTIONS: Final = (
     Column("ADDRESS", lambda each: Styled(each["address"], "bold")),
     Column("", lambda each: "outgoing" if each["direction"] == "out" else "incoming"),
+    Column("TRANSPORT", lambda each: each["transport"]),
     Column("STATE", lambda each: _words(_SESSIONS, each["state"])),
     Column("QUEUE MANAGER", lambda each: each["peer"] or "", below=True),
     Column("IN FLIGHT", lambda each: number(each["in_flight"]), "right"),
@@ -118,9 +119,9 @@ Examples:
 )
 @connected
 def connections(context: Context) -> None:
-    """Show sessions with other queue managers."""
+    """Show connections with other queue managers."""
     found = context.api.get("connections")["connections"]
-    context.out.table(found, _CONNECTIONS, empty="No sessions with other queue managers.")
+    context.out.table(found, _CONNECTIONS, empty="No connections with other queue managers.")
 
 
 # transactions

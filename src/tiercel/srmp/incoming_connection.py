@@ -7,6 +7,7 @@ from typing import NamedTuple
 from tiercel.engine.partial_input import SMALL
 from tiercel.model.errors import DecodeError
 from tiercel.srmp.client_address import client_address
+from tiercel.srmp.connection_info import ConnectionInfo
 from tiercel.srmp.context import Context
 from tiercel.srmp.http_request import HttpRequest, RequestHead, RequestParser
 from tiercel.srmp.http_response import CONTINUE, write_response
@@ -39,6 +40,11 @@ class IncomingConnection:
         self._is_closed = False
         self._is_continued = False  # whether the request under way got its 100 Continue
         context.after(self.expire, context.settings.idle_ms)
+
+    @property
+    def info(self) -> ConnectionInfo:
+        in_flight = 0 if self._parser.is_idle else 1
+        return ConnectionInfo(self._connection, self._address, False, True, in_flight)
 
     def receive(self, data: bytes) -> None:
         was_idle = self._parser.is_idle

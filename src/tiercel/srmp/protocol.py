@@ -17,6 +17,7 @@ from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatNa
 from tiercel.model.identifiers import NULL_GUID
 from tiercel.model.message import Message
 from tiercel.srmp.actions import Action
+from tiercel.srmp.connection_info import ConnectionInfo
 from tiercel.srmp.context import Context
 from tiercel.srmp.http_request import HttpRequest
 from tiercel.srmp.incoming_connection import Answer, IncomingConnection
@@ -98,9 +99,10 @@ class SrmpProtocol(CarrierMachine[Action]):
         return self._context.answers
 
     @property
-    def connections(self) -> tuple[int, int]:
-        """How many connections others have opened, and we."""
-        return len(self._incoming), len(self._dialled)
+    def connections(self) -> list[ConnectionInfo]:
+        """The connections that others have opened, and then ours."""
+        ours = [sender.info for number, sender in self._dialled.items() if sender.connection == number]
+        return [connection.info for connection in self._incoming.values()] + ours
 
     @property
     def dropped(self) -> Counter[str]:

@@ -21,6 +21,7 @@ from tiercel.model.errors import DecodeError, StoreFullError
 from tiercel.model.format_name import DirectFormatName
 from tiercel.model.queue import OutgoingQueue
 from tiercel.srmp.actions import Dial
+from tiercel.srmp.connection_info import ConnectionInfo
 from tiercel.srmp.context import Context
 from tiercel.srmp.http_response import Response, ResponseParser
 from tiercel.srmp.outgoing_stream import OutgoingStream
@@ -69,6 +70,14 @@ class QueueSender:
     def _name(self) -> DirectFormatName:
         assert isinstance(self._queue.destination_format_name, DirectFormatName)
         return self._queue.destination_format_name
+
+    @property
+    def info(self) -> ConnectionInfo:
+        """Of its connection, open or being opened."""
+        assert self.connection is not None
+        address = self._address if self._is_connected else endpoint_of(write_url(self._name)).host
+        in_flight = 0 if self._request is None else 1
+        return ConnectionInfo(self.connection, address, True, self._is_connected, in_flight)
 
     # Sending.
 

@@ -10,10 +10,12 @@ from tiercel.admin.outgoing import row
 from tiercel.api.context import Context, answer
 from tiercel.api.models import ConnectionList, OutgoingList, QueueDetails, QueueName
 from tiercel.api.routing import needs, new_router
+from tiercel.binary.session import Session
 from tiercel.engine.engine import Engine
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.identifiers import NULL_GUID
 from tiercel.security.tokens import Role
+from tiercel.srmp.connection_info import ConnectionInfo
 
 router = new_router()
 
@@ -26,21 +28,37 @@ async def list_outgoing(api: Context) -> Response:
 
 @router.get("/connections", **needs(Role.READ), response_model=ConnectionList)
 async def list_connections(api: Context) -> Response:
-    """Sessions with other queue managers."""
-    sessions = [] if api.daemon is None else api.daemon.protocol.sessions
-    rows = [
-        {
-            "connection": each.connection,
-            "address": each.address,
-            "peer": None if each.remote_guid == NULL_GUID else str(each.remote_guid),
-            "state": each.state.name.lower(),
-            "direction": "out" if each.is_initiator else "in",
-            "in_flight": each.flight.size,
-            "window": each.peer_window,
-        }
-        for each in sessions
-    ]
-    return answer({"connections": rows})
+    """Sessions with other queue managers, and HTTP connections. Numbers are unique in each transport."""
+    daemon = api.daemon
+    sessions = [] if daemon is None else daemon.protocol.sessions
+    over_http = [] if daemon is None or daemon.http is None else daemon.http.protocol.connections
+    return answer({"connections": [*map(_session, sessions), *map(_http_connection, over_http)]})
+
+
+def _session(session: Session) -> dict[str, Any]:
+    return {
+        "transport": "binary",
+        "connection": session.connection,
+        "address": session.address,
+        "peer": None if session.remote_guid == NULL_GUID else str(session.remote_guid),
+        "state": session.state.name.lower(),
+        "direction": "out" if session.is_initiator else "in",
+        "in_flight": session.flight.size,
+        "window": session.peer_window,
+    }
+
+
+def _http_connection(info: ConnectionInfo) -> dict[str, Any]:
+    return {
+        "transport": "http",
+        "connection": info.number,
+        "address": info.address,
+        "peer": None,
+        "state": "open" if info.is_open else "connecting",
+        "direction": "out" if info.is_ours else "in",
+        "in_flight": info.in_flight,
+        "window": 1,
+    }
 
 
 @router.post("/queues/{queue}/pause", **needs(Role.ADMIN, audit="pause queue"), response_model=QueueDetails)
