@@ -14,8 +14,14 @@ from tiercel.engine.records import Record, decode_record
 from tiercel.message_security.trust import Trust
 from tiercel.message_security.verdict import Verdict
 from tiercel.message_security.verifier import Verifier
-from tiercel.model.codes import AuthenticationLevel, MessageClass, QueueAccessMask, SenderIdType
-from tiercel.model.errors import MessageNotAuthenticatedError, StoreDamagedError
+from tiercel.model.codes import (
+    AuthenticationLevel,
+    MessageClass,
+    QueueAccess,
+    QueueAccessMask,
+    SenderIdType,
+)
+from tiercel.model.errors import CannotSignDataExError, MessageNotAuthenticatedError, StoreDamagedError
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.remote_read.packet import serve
@@ -185,3 +191,13 @@ class TestStoredVerdict:
         data[:4] = crc32(data[4:]).to_bytes(4, "little")
         with pytest.raises(StoreDamagedError):
             decode_record(bytes(data))
+
+
+@pytest.mark.parametrize("others", ["", r",DIRECT=OS:there\private$\a"])
+def test_messages_to_a_multicast_address_cannot_be_signed(world: World, others: str) -> None:
+    """They would leave unsigned."""
+    opened = world.box(f"MULTICAST=234.1.1.1:8001{others}").open(QueueAccess.SEND)
+    with pytest.raises(CannotSignDataExError, match="multicast"):
+        world.run(
+            lambda: world.engine.sending.to_sign(opened, Message(b""), b"certificate", is_transactional=False)
+        )

@@ -40,7 +40,7 @@ from tiercel.model.errors import (
     MqError,
     PropertyNotAllowedError,
 )
-from tiercel.model.format_name import DirectFormatName, FormatName
+from tiercel.model.format_name import DirectFormatName, FormatName, MulticastFormatName
 from tiercel.model.identifiers import NULL_GUID, MessageId
 from tiercel.model.limits import LONG_LIVED
 from tiercel.model.message import Message
@@ -157,6 +157,7 @@ class Sending:
         By default the packet names no sender: the receiver knows whom the certificate stands for, and Windows
         refuses one with a sender unless both are in its directory.
         """
+        _check_signable(opened)
         message.signature = message.multiple_destination_signature = b""
         message.sender_certificate = certificate
         message.hash_algorithm = signing.hash_algorithm
@@ -165,7 +166,6 @@ class Sending:
         if _is_http(opened.format_name):
             level, message.hash_algorithm = AuthenticationLevel.XML_SIG, HashAlgorithm.SHA1
         if opened.children:
-            _check_signable(opened)
             message.destination_queues = tuple(child.format_name for child in opened.children)
             opened, level = opened.children[0], AuthenticationLevel.SIG30
         copy = replace(message)
@@ -330,10 +330,13 @@ def _is_signed(message: Message) -> bool:
 
 def _check_signable(opened: OpenQueue) -> None:
     """Messages over HTTP have a signature of another kind, and there is room for one only."""
-    for child in opened.children:
-        if _is_http(child.format_name):
+    for name in [child.format_name for child in opened.children or (opened,)]:
+        if isinstance(name, MulticastFormatName):
+            problem, fix = "messages to a multicast address cannot be signed", "send it unsigned"
+            raise CannotSignDataExError(str(name), problem=problem, fix=fix)
+        if opened.children and _is_http(name):
             problem, fix = "a list with an HTTP name cannot be signed", "send the message to each queue"
-            raise CannotSignDataExError(str(child.format_name), problem=problem, fix=fix)
+            raise CannotSignDataExError(str(name), problem=problem, fix=fix)
 
 
 def _is_http(name: FormatName | None) -> bool:
