@@ -155,9 +155,9 @@ fuzz: $(VENV)/.ready ## fuzz each parser for SECONDS (60)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/fuzz.lock
 	@for target in $$($(BIN)/python tests/fuzz/targets.py --list); do $(BIN)/python tests/fuzz/targets.py $$target -max_total_time=$(SECONDS) || exit 1; done
 
-interop: $(VENV)/.ready ## let impacket, Samba, Wine, curl, nginx and .NET (Mono) meet Tiercel; installs them where it can
-	@sh tests/interop/prepare.sh $(PYTHON)
-	@TIERCEL_INTEROP=1 $(BIN)/pytest --verbose tests/interop
+interop: $(VENV)/.ready ## let impacket, Samba, Wine, Kerberos, curl, nginx and .NET (Mono) meet Tiercel; installs them where it can
+	@sh tests/interop/prepare.sh $(PYTHON) $(BIN)
+	@TIERCEL_INTEROP=1 $(BIN)/pytest --verbose tests/interop tests/rpc/test_kerberos.py tests/remote_read/test_logging_on.py
 
 docs: $(VENV)/.ready ## build the documentation in build/site, with its reference from the code; a warning is an error
 	$(BIN)/mkdocs build --quiet
@@ -176,7 +176,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 
 lock: $(VENV)/.ready ## make the lock files anew (names, versions and hashes only)
 	$(BIN)/pip install --quiet --disable-pip-version-check uv
-	for name in dev bench interop spark42; do $(COMPILE) --output-file requirements/$$name.lock requirements/$$name.in || exit 1; done
+	for name in dev bench interop kerberos spark42; do $(COMPILE) --output-file requirements/$$name.lock requirements/$$name.in || exit 1; done
 
 clean: ## remove .venv and everything built
 	rm -rf $(VENV) .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -39,6 +39,7 @@ class Initiator(Context):
         super().__init__(level)
         if kind not in _PROTOCOLS:
             raise ValueError(f"cannot log on with {kind.name}")
+        self._host = host
         self._is_wrapped = kind is AuthenticationType.SPNEGO
         self._has_signed = self._has_verified = False
         self._flags = 0
@@ -59,7 +60,8 @@ class Initiator(Context):
             is_complete = self._client.complete
             is_ntlm = self._client.negotiated_protocol == "ntlm"
         except Exception as problem:
-            raise AuthenticationError(f"the server's answer cannot be used: {problem}") from problem
+            why = "the server's answer cannot be used" if token else f"cannot log on to {self._host}"
+            raise AuthenticationError(f"{why}: {problem}") from problem
         self._watch(token, answer)
         if is_complete:
             self.protector = self._ntlm() if is_ntlm else self._kerberos()

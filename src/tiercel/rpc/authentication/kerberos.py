@@ -121,7 +121,7 @@ class KerberosAcceptor(Context):
         try:
             if self._gss is None:
                 self._gss = _accept(self._server.keytab)
-            answer = self._gss.step(token)
+            answer = _step(self._gss, token)
             if not self._gss.complete:
                 return answer
             principal = self._gss.client_principal or ""
@@ -134,6 +134,13 @@ class KerberosAcceptor(Context):
         self._identity = self._server.identity(principal)
         self.protector = protector
         return answer
+
+
+def _step(gss: spnego.ContextProxy, token: bytes) -> bytes | None:
+    try:
+        return gss.step(token)
+    except AttributeError:  # gssapi keeps the reason for a refusal until the next step
+        return gss.step(token)
 
 
 def _accept(keytab: Path | None) -> spnego.ContextProxy:
