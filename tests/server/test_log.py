@@ -115,6 +115,19 @@ def test_and_their_inventions_are_not_kept_for_ever(lines: io.StringIO) -> None:
     assert len(lines.getvalue().splitlines()) == 102
 
 
+def test_a_burst_is_logged_line_by_line(lines: io.StringIO) -> None:
+    use(log.TextLines())
+    now = 100.0
+    opened = log.Repeated("session_opened", lambda: now, burst=3)
+    for second in range(2):
+        now = 100.0 + second
+        for number in range(10):
+            opened("", connection=number)
+    told = [line.split(" event=")[1] for line in lines.getvalue().splitlines()]
+    burst = [f"session_opened connection={number}" for number in range(3)]
+    assert told == [*burst, "session_opened count=7", *burst]
+
+
 def test_running_out_of_file_descriptors_is_one_line_a_second(lines: io.StringIO) -> None:
     use(log.TextLines())
 
@@ -129,8 +142,9 @@ def test_running_out_of_file_descriptors_is_one_line_a_second(lines: io.StringIO
         resource.setrlimit(resource.RLIMIT_NOFILE, (spare, hard))  # no number is free
         try:
             os.close(spare)
-            while not lines.getvalue():  # noqa: ASYNC110  # whatever the loop logs
-                await asyncio.sleep(0.01)
+            for _ in range(500):  # whatever the loop logs
+                if not lines.getvalue():
+                    await asyncio.sleep(0.01)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         server.close()

@@ -50,10 +50,10 @@ def error(name: str, **values: object) -> None:
 
 
 class Repeated:
-    """Rate limit for an event that any peer can trigger: one line at once, then counts once a second.
+    """Rate limit for an event that any peer can trigger: a line at once, then counts once a second.
 
-    Call it with the reason, or the value of another field; further values are only in the line at once.
-    Counts are logged with the next event, so no timer is needed.
+    Call it with the reason, or the value of another field; further values are only in the lines at once, of
+    which there are at most `burst` a second. Counts are logged with the next event, so no timer is needed.
     """
 
     _EVERY_S: Final = 1.0
@@ -66,25 +66,28 @@ class Repeated:
         *,
         field: str = "reason",
         level: int = logging.INFO,
+        burst: int = 1,
     ) -> None:
         self._name = name
         self._field = field
         self._level = level
         self._clock = clock
-        self._quiet_until = 0.0
+        self._burst = self._left = burst
+        self._until = 0.0
         self._counts: Counter[str] = Counter()
 
     def __call__(self, reason: str, **values: object) -> None:
         now = self._clock()
-        if now < self._quiet_until:
-            if reason in self._counts or len(self._counts) < self._REASONS:
-                self._counts[reason] += 1
-            return
-        for earlier, count in self._counts.items():
-            event(self._level, self._name, **{self._field: earlier, "count": count})
-        self._counts.clear()
-        self._quiet_until = now + self._EVERY_S
-        event(self._level, self._name, **{self._field: reason}, **values)
+        if now >= self._until:
+            self._until, self._left = now + self._EVERY_S, self._burst
+            for earlier, count in self._counts.items():
+                event(self._level, self._name, **{self._field: earlier, "count": count})
+            self._counts.clear()
+        if self._left:
+            self._left -= 1
+            event(self._level, self._name, **{self._field: reason}, **values)
+        elif reason in self._counts or len(self._counts) < self._REASONS:
+            self._counts[reason] += 1
 
 
 def _entry(record: logging.LogRecord) -> dict[str, object]:
