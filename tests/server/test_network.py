@@ -549,3 +549,12 @@ def test_what_becomes_of_sessions_is_in_the_log(play: Play, caplog: pytest.LogCa
         play(scene)
     names = [record.message for record in caplog.records if record.name == "tiercel"]
     assert names == ["start", "session_opened", "session_refused", "stop"]
+
+
+def test_sessions_that_come_and_go_do_not_fill_the_log(play: Play, caplog: pytest.LogCaptureFixture) -> None:
+    async def scene(daemon: Daemon, _protocol: Any) -> None:
+        await do(daemon, *(SessionEvent(number, "closed", "10.0.0.1") for number in range(1000)))
+
+    with caplog.at_level(logging.INFO):
+        play(scene)
+    assert 50 <= sum(record.message == "session_closed" for record in caplog.records) <= 200

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
+from tiercel.binary.actions import SessionEvent
 from tiercel.binary.certificate import Certificate
 from tiercel.server import log
 from tiercel.server.config import LimitOptions
@@ -39,6 +40,8 @@ class Owner(Protocol):
         """Whether a message was sent or received on it."""
 
     def evicted(self, connection: "Connection") -> None: ...
+
+    def log_event(self, event: SessionEvent) -> None: ...
 
     def feed_start(self, connection: "Connection") -> None: ...
 
@@ -205,12 +208,8 @@ class Connection(asyncio.Protocol):
     def _no_handshake(self) -> None:
         if not self.is_closing:
             seconds = self._owner.limits.handshake_s
-            log.warning(
-                "session_refused",
-                connection=self.number,
-                address=self.address,
-                reason=f"no session after {seconds} s",
-            )
+            reason = f"no session after {seconds} s"
+            self._owner.log_event(SessionEvent(self.number or 0, "refused", self.address, reason=reason))
             self.transport.abort()
 
     def _call_later(self, seconds: float, function: Callable[[], None]) -> None:

@@ -25,6 +25,13 @@ from tiercel.server.resolver import Resolver
 from tiercel.server.socket_errors import STATUS_OF_ERROR, hresult
 
 _TLS_HANDSHAKE_S: Final = 10
+_SESSION_LINES: Final = 50  # a second, for each kind of event: strangers can open and close sessions all day
+_SESSION_EVENTS: Final = {
+    "accepted": logging.INFO,
+    "opened": logging.INFO,
+    "closed": logging.INFO,
+    "refused": logging.WARNING,
+}
 _DATAGRAM_MAX_BYTES: Final = 1024  # a ping has 24 bytes
 
 Put = Callable[..., None]
@@ -61,6 +68,10 @@ class Network:
         self._evicted = log.Repeated("connections_evicted")
         self._peer_moved = log.Repeated("peer_address_changed", level=logging.WARNING)
         self._log_doubt = log.Repeated("not_believed")
+        self._log_session = {
+            name: log.Repeated(f"session_{name}", level=level, burst=_SESSION_LINES)
+            for name, level in _SESSION_EVENTS.items()
+        }
         self._cannot_decrypt = log.Repeated("cannot_decrypt", level=logging.ERROR)
         self._unwrapping = ThreadPoolExecutor(1, "unwrap")  # its thread starts with the first message
         self.failures: Counter[str] = Counter()  # failed connections by reason, since the start
@@ -236,7 +247,7 @@ class Network:
                     self._write(number, writes.pop(number, []))
                     self._close(number)
                 case SessionEvent():
-                    self._log_event(action)
+                    self.log_event(action)
                 case Resolve(host):
                     self._start(self._resolve(host))
                 case Dial(number):
@@ -261,7 +272,7 @@ class Network:
         if connection is not None:
             connection.close()
 
-    def _log_event(self, event: SessionEvent) -> None:
+    def log_event(self, event: SessionEvent) -> None:
         if event.event == "doubted":
             self._log_doubt(event.reason, address=event.address, peer=event.peer)
             return
@@ -270,13 +281,8 @@ class Network:
             return
         if event.event == "opened" and event.connection in self._by_number:
             self._by_number[event.connection].established()
-        write = log.warning if event.event == "refused" else log.info
-        write(
-            f"session_{event.event}",
-            connection=event.connection,
-            address=event.address,
-            peer=event.peer,
-            reason=event.reason,
+        self._log_session[event.event](
+            event.reason, connection=event.connection, address=event.address, peer=event.peer
         )
 
     def _send_datagram(self, action: SendDatagram) -> None:
