@@ -16,6 +16,7 @@ from tiercel.api import models, problems
 from tiercel.api.context import Api
 from tiercel.api.paths import API
 from tiercel.api.routes import (
+    console,
     consumers,
     dead,
     discards,
@@ -90,6 +91,7 @@ def _routes() -> FastAPI:
         name = module.__name__.rpartition(".")[2].replace("_", " ")
         app.include_router(module.router, prefix=API, tags=[name], responses=_PROBLEMS)
     app.include_router(health.router, tags=["health"], responses=_PROBLEMS)
+    app.include_router(console.router)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 

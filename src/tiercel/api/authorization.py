@@ -1,5 +1,7 @@
 """Authorization of requests: by the tokens of a file, or without one only for programs of this computer."""
 
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import urlsplit
@@ -7,6 +9,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 
 from tiercel.api.problems import NotAuthenticatedError
+from tiercel.api.sessions import COOKIE, FailedLogins, Sessions
 from tiercel.model.errors import AccessDeniedError
 from tiercel.security.tokens import Bearer, Role
 from tiercel.server import log
@@ -14,6 +17,62 @@ from tiercel.server.config import Endpoint, is_loopback
 from tiercel.server.token_file import TokenFile
 
 ANYBODY: Final = "anybody on this computer"
+
+
+class BrowserLogins:
+    """Cookies of the console, taken from the console's own pages only.
+
+    A page of another site can make a browser send a request, but neither the header `Sec-Fetch-Site:
+    same-origin`, nor `X-Tiercel`, nor our `Origin`. `origins` are ours beside Host, which a proxy may change.
+    """
+
+    def __init__(self, origins: Iterable[str] = (), clock: Callable[[], float] = time.monotonic) -> None:
+        self._origins = frozenset(each.rstrip("/").casefold() for each in origins)
+        self._clock = clock
+        self._sessions = Sessions()
+        self._failures = FailedLogins()
+
+    def token_of(self, request: Request) -> str | None:
+        """The digest of the token that the cookie stands for; None without a valid one."""
+        cookie = request.cookies.get(COOKIE)
+        if cookie is None or not self._is_own_page(request):
+            return None
+        # Automatic requests of an open page are not a use: the session of an empty chair ends.
+        is_use = request.headers.get("x-tiercel-refresh") is None
+        return self._sessions.find(cookie, self._clock(), is_use=is_use)
+
+    def _is_own_page(self, request: Request) -> bool:
+        if request.headers.get("sec-fetch-site") != "same-origin":
+            return False
+        if request.method in {"GET", "HEAD"}:
+            return True
+        return request.headers.get("x-tiercel") == "1" and self._is_own_origin(request)
+
+    def _is_own_origin(self, request: Request) -> bool:
+        origin = request.headers.get("origin", "").casefold()
+        host = request.headers.get("host", "").casefold()
+        return origin in self._origins or bool(host and urlsplit(origin).netloc == host)
+
+    def check_attempt(self, request: Request) -> None:
+        if not self._is_own_page(request):
+            problem = "a login comes from the page of the console only"
+            fix = "open /console/ by HTTPS or on this computer; behind a proxy, set [api] trusted_origins"
+            raise AccessDeniedError("login", problem=problem, fix=fix)
+        self._failures.check(_address(request), self._clock())
+
+    def failed(self, request: Request) -> None:
+        self._failures.add(_address(request))
+
+    def begin(self, token: str) -> str:
+        return self._sessions.begin(token, self._clock())
+
+    def end(self, request: Request) -> None:
+        if self._is_own_page(request):
+            self._sessions.end(request.cookies.get(COOKIE, ""))
+
+
+def _address(request: Request) -> str:
+    return "" if request.client is None else request.client.host
 
 
 class Authorization(Protocol):
@@ -49,10 +108,12 @@ class OwnerAuthorization:
 class TokenAuthorization:
     """`service` is the name in error messages, `section` the part of the configuration with its tokens."""
 
-    def __init__(self, tokens: str, service: str, section: str) -> None:
+    def __init__(self, tokens: str, service: str, section: str, logins: BrowserLogins | None = None) -> None:
+        """With `logins`, the cookie of a login is as good as its token."""
         self._tokens = TokenFile(Path(tokens), _report) if tokens else None
         self._service = service
         self._section = section
+        self._logins = logins
 
     def who(self, request: Request) -> str:
         """The token's owner, or "" if unknown."""
@@ -61,10 +122,12 @@ class TokenAuthorization:
         bearer = self._bearer(self._tokens, request)
         return "" if bearer is None else bearer.name
 
-    @staticmethod
-    def _bearer(tokens: TokenFile, request: Request) -> Bearer | None:
+    def _bearer(self, tokens: TokenFile, request: Request) -> Bearer | None:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
-        return tokens.find(token.strip()) if kind.casefold() == "bearer" else None
+        if kind.casefold() == "bearer":
+            return tokens.find(token.strip())
+        digest = None if self._logins is None else self._logins.token_of(request)
+        return None if digest is None else tokens.find_digest(digest)
 
     def check(self, request: Request, role: Role) -> None:
         if self._tokens is None:
@@ -95,6 +158,27 @@ class TokenAuthorization:
         if bearer is None:
             raise NotAuthenticatedError(self._service)
         return bearer.grants
+
+    # Logins of browsers.
+
+    @property
+    def has_logins(self) -> bool:
+        return self._logins is not None and self._tokens is not None
+
+    def log_in(self, request: Request, token: str) -> tuple[str, str]:
+        """The cookie of a new session, and the name of the token."""
+        assert self._logins is not None
+        assert self._tokens is not None
+        self._logins.check_attempt(request)
+        bearer = self._tokens.find(token)
+        if bearer is None:
+            self._logins.failed(request)
+            raise NotAuthenticatedError(self._service, fix="paste a token; `tiercel token add` makes one")
+        return self._logins.begin(bearer.digest), bearer.name
+
+    def log_out(self, request: Request) -> None:
+        assert self._logins is not None
+        self._logins.end(request)
 
     def _check_host(self, request: Request) -> None:
         """Rejects requests that a browser sends for a foreign page: under a rebound DNS name, or across

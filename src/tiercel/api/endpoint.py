@@ -139,7 +139,11 @@ class ApiServer:
         """The applications of the Unix socket and of TCP; runs in a thread, because loading is slow."""
         from tiercel.api.app import build  # noqa: PLC0415  # not before the first connection
         from tiercel.api.audit import Audit  # noqa: PLC0415
-        from tiercel.api.authorization import OwnerAuthorization, TokenAuthorization  # noqa: PLC0415
+        from tiercel.api.authorization import (  # noqa: PLC0415
+            BrowserLogins,
+            OwnerAuthorization,
+            TokenAuthorization,
+        )
         from tiercel.api.context import Api  # noqa: PLC0415
         from tiercel.api.dispatcher import Dispatcher  # noqa: PLC0415
 
@@ -147,7 +151,8 @@ class ApiServer:
         api = Api(self._runner, self._waits, audit, self._started, self.limits)
         app = build(api)
         data_routes = None if self._data_routes is None else self._data_routes(self._runner, self._waits)
-        tokens = TokenAuthorization(self._options.tokens, "HTTP API", "api")
+        logins = BrowserLogins(self._options.trusted_origins)
+        tokens = TokenAuthorization(self._options.tokens, "HTTP API", "api", logins)
         return api, Dispatcher(app, OwnerAuthorization(), data_routes), Dispatcher(app, tokens)
 
     async def close(self) -> None:

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ExceptionHandler
 
+from tiercel.api.sessions import TooManyAttemptsError
 from tiercel.model import errors
 from tiercel.model.errors import MqError
 
@@ -32,6 +33,7 @@ class UnknownMethodError(UnknownPathError):
 # By the nearest base class; any other error is the client's mistake.
 _STATUS: Final[dict[type[BaseException], HTTPStatus]] = {
     NotAuthenticatedError: HTTPStatus.UNAUTHORIZED,
+    TooManyAttemptsError: HTTPStatus.TOO_MANY_REQUESTS,
     errors.AccessDeniedError: HTTPStatus.FORBIDDEN,
     UnknownPathError: HTTPStatus.NOT_FOUND,
     UnknownMethodError: HTTPStatus.METHOD_NOT_ALLOWED,
@@ -87,6 +89,8 @@ def response_to(error: MqError) -> Response:
     headers = {}
     if status is HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = "Bearer"
+    elif status is HTTPStatus.TOO_MANY_REQUESTS:
+        headers["Retry-After"] = "60"
     elif status is HTTPStatus.SERVICE_UNAVAILABLE:
         headers["Retry-After"] = "1"
     return JSONResponse(problem_of(error), status, headers, MEDIA_TYPE)

@@ -318,6 +318,7 @@ class ApiOptions:
     connections: int = 256
     connections_per_address: int = 128
     trusted_proxies: tuple[str, ...] = ()
+    trusted_origins: tuple[str, ...] = ()
     audit: str = ""
     audit_messages: bool = False
 
@@ -624,6 +625,8 @@ def _check_value(section: str, name: str, value: Any) -> None:
         _check_host(section, name, value)
     elif key in _NETWORKS:
         _check_network(section, name, value)
+    elif key == "api.trusted_origins":
+        _check_origin(section, name, value)
     elif key == "node.computer_name":
         try:
             PathName(value, PathKind.PUBLIC, "q")
@@ -674,6 +677,11 @@ _PATHS: Final = frozenset(
 def _check_host(section: str, name: str, value: str) -> None:
     if not _is_address(value) and not _HOST_NAME.fullmatch(value):
         raise _wrong(section, name, value, "must be a name or an address")
+
+
+def _check_origin(section: str, name: str, value: str) -> None:
+    if not any(_is_url_of_a_host(value, scheme) for scheme in ("http://", "https://")):
+        raise _wrong(section, name, value, "must be https://HOST or https://HOST:PORT, without a path")
 
 
 def _check_network(section: str, name: str, value: str) -> None:

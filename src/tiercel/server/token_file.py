@@ -18,3 +18,6 @@ class TokenFile:
 
     def find(self, token: str) -> Bearer | None:
         return self._file.value.find(token)
+
+    def find_digest(self, digest: str) -> Bearer | None:
+        return next((each for each in self._file.value if each.digest == digest), None)
