@@ -138,9 +138,10 @@ spark-soak: $(VENV)/.ready ## kill Spark jobs and queue managers at every step o
 model: $(VENV)/.ready ## run the engine against the reference model N times (1000)
 	@TIERCEL_MODEL_EXAMPLES=$(N) $(BIN)/pytest --quiet tests/model_based
 
-simulate: $(VENV)/.ready ## run SEEDS (1000) simulated worlds, the first of them FROM (1), then as many with HTTP
+simulate: $(VENV)/.ready ## run SEEDS (1000) simulated worlds, the first of them FROM (1), then as many with HTTP and with protected messages
 	@$(BIN)/python -m tiercel.sim --seeds $(SEEDS) --from $(FROM) --jobs $(JOBS) --enemies
 	@$(BIN)/python -m tiercel.sim --seeds $(SEEDS) --from $(FROM) --jobs $(JOBS) --enemies --http
+	@$(BIN)/python -m tiercel.sim --seeds $(SEEDS) --from $(FROM) --jobs $(JOBS) --enemies --protected
 
 simulate-multicast: SEEDS = 10000
 simulate-multicast: $(VENV)/.ready ## run SEEDS (10000) lossy networks with PGM, the first of them FROM (1)

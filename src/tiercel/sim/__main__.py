@@ -26,14 +26,15 @@ def main() -> int:
         "--enemies", action="store_true", help="put a hostile machine into half of the worlds"
     )
     parser.add_argument("--http", action="store_true", help="let some machines speak HTTP with each other")
+    parser.add_argument("--protected", action="store_true", help="sign and encrypt messages")
     options = parser.parse_args()
+    run_one = partial(run, enemies=options.enemies, http=options.http, protected=options.protected)
     if options.seed is not None:
         listener = print if options.trace else None
-        result = run(options.seed, listener=listener, enemies=options.enemies, http=options.http)
+        result = run_one(options.seed, listener=listener)
         print(result)
         return 1 if result.problems else 0
     seeds = range(options.first, options.first + options.seeds)
-    run_one = partial(run, enemies=options.enemies, http=options.http)
     with _results(run_one, seeds, options.jobs) as results:
         return _report(results, keep_going=options.keep_going)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from random import Random
+from typing import Any
 from uuid import UUID
 
 from tiercel.binary.actions import Action
@@ -92,6 +93,7 @@ class Machine:
         self.was_short = False  # of space: copies and acknowledgements may be missing, and the ledger says so
         self.ends: dict[int, End] = {}
         self.http: HttpPort | None = None  # before the first start
+        self.engine_options: Callable[[], dict[str, Any]] = dict  # keys, for example
         self.node: Node
         self.engine: Engine
         self.transports: Transports
@@ -151,6 +153,7 @@ class Machine:
             owner=OWNER,
             new_guid=self.new_guid,
             everyone_may_send=True,
+            **self.engine_options(),
         )
         self.node = self._parts.node(
             self.engine, wall_clock=self.wall_clock, monotonic_clock=self.monotonic_clock

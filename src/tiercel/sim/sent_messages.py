@@ -40,6 +40,8 @@ class SentMessage:
     positive_journaling: bool
     negative_journaling: bool
     is_over_http: bool = False  # by SRMP
+    is_signed: bool = False
+    is_encrypted: bool = False
     life: int = 0  # of the sender
     id: MessageId | None = None
     sent_time: int = 0

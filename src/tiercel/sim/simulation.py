@@ -3,6 +3,7 @@
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 
 from tiercel.binary.settings import RESEND_TABLE_S, Peer, Settings
@@ -19,6 +20,7 @@ from tiercel.sim.http_links import HttpLinks, Routing
 from tiercel.sim.http_port import HttpPort, Proxies
 from tiercel.sim.machine import Machine, Parts
 from tiercel.sim.network import Network
+from tiercel.sim.protection import Protection
 from tiercel.sim.schedule import Schedule
 from tiercel.sim.sent_messages import SentMessages
 from tiercel.sim.setup import NAMES, addresses_of, gateway_of, installed
@@ -44,10 +46,11 @@ class Result:
     seconds: float = 0.0
     enemies: bool = False
     http: bool = False
+    protected: bool = False
 
     @property
     def command(self) -> str:
-        options = " --enemies" * self.enemies + " --http" * self.http
+        options = " --enemies" * self.enemies + " --http" * self.http + " --protected" * self.protected
         return f"python -m tiercel.sim --seed {self.seed} --trace{options}"
 
     def __str__(self) -> str:
@@ -66,13 +69,14 @@ def run(
     *,
     enemies: bool = False,
     http: bool = False,
+    protected: bool = False,
 ) -> Result:
     """Run the world of a seed from start to end; `listener` gets the trace line by line.
 
     With `enemies`, there is a hostile machine in half of the worlds. With `http`, some machines speak HTTP
-    with each other.
+    with each other. With `protected`, messages are signed and encrypted.
     """
-    world = World(seed, parts or Parts(), listener, enemies=enemies, http=http)
+    world = World(seed, parts or Parts(), listener, enemies=enemies, http=http, protected=protected)
     try:
         return world.run()
     except Exception:  # noqa: BLE001 -- any exception of the product is a finding
@@ -89,8 +93,10 @@ class World:
         *,
         enemies: bool = False,
         http: bool = False,
+        protected: bool = False,
     ) -> None:
         self.seed = seed
+        self.protection = Protection(self._random("protection")) if protected else None
         self._has_enemies = enemies
         self._has_http = http
         self._proxies = Proxies()
@@ -129,6 +135,8 @@ class World:
             self._hide(random.randrange(len(self.machines)))
         if http:
             self._add_http(workload, faults)
+        if self.protection is not None:
+            self._protect(self.protection, workload)
         self._duration = duration
         self._drains = random.random() < 0.7
         self._drains_after_s = random.choice((0.0, 0.0, 0.0, 0.0, 3 * 86400.0))
@@ -169,6 +177,11 @@ class World:
         )
         self.network.add(machine, name, f"{name}.example")
         return machine
+
+    def _protect(self, protection: Protection, workload: WorkloadOptions) -> None:
+        workload.protection = protection
+        for machine in self.machines:
+            machine.engine_options = partial(protection.engine_options, machine.name)
 
     def _add_http(self, workload: WorkloadOptions, faults: FaultOptions) -> None:
         random = self._random("http")
@@ -349,6 +362,8 @@ class World:
     def _judge_rest(self) -> list[str]:
         """Check that the machines are silent after the last message, and all connections closed."""
         problems = [f"a session ended for no good reason: {text}" for text in self.network.complaints]
+        if self.protection is not None:
+            problems += self.protection.problems
         before = self.network.writes
         self.schedule.run_until(self.schedule.now + _IDLE_S)
         if self.network.writes > before:
@@ -385,6 +400,7 @@ class World:
             seconds=self.schedule.now,
             enemies=self._has_enemies,
             http=self._has_http,
+            protected=self.protection is not None,
         )
 
 

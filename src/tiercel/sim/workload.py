@@ -24,6 +24,7 @@ from tiercel.model.message import Message
 from tiercel.model.queue import OutgoingQueue
 from tiercel.sim.http_links import HttpLinks
 from tiercel.sim.machine import OWNER, Machine
+from tiercel.sim.protection import Protection
 from tiercel.sim.schedule import Schedule
 from tiercel.sim.sent_messages import Kind, Receipt, SentMessage, SentMessages
 from tiercel.sim.setup import (
@@ -58,6 +59,7 @@ class WorkloadOptions:
     addresses: int = 2  # how many addresses of a machine appear in names
     router_purges: int = 0  # how often an administrator purges what waits at a router
     http: HttpLinks = field(default_factory=HttpLinks)
+    protection: Protection | None = None
     transactional_queues: tuple[str, ...] = TRANSACTIONAL_QUEUES
     plain_queues: tuple[str, ...] = PLAIN_QUEUES
     weights: dict[str, int] = field(
@@ -186,6 +188,9 @@ class Workload:
         self._sent_messages.add(sent)
         try:
             opened = self._open(machine, sent.name, QueueAccess.SEND)
+            if self._options.protection is not None:
+                is_transactional = transaction is not None
+                self._options.protection.protect(sent, opened, message, is_transactional=is_transactional)
             sent.id = machine.engine.sending.send(opened, message, transaction)
         except MqError as error:
             self._trace(machine.name, f"cannot send {sent.label}: {error}")
@@ -389,8 +394,14 @@ class Workload:
                     machine.name, f"takes {label} from {queue}{' in a transaction' * bool(transaction)}"
                 )
                 receipt = Receipt(machine.life, found.lookup_id, found.queue)
-                taken.append((self._sent_messages.find(label), receipt))
+                sent = self._sent_messages.find(label)
+                self._check(machine, sent, found)
+                taken.append((sent, receipt))
         return taken
+
+    def _check(self, machine: Machine, sent: SentMessage, found: Found) -> None:
+        if self._options.protection is not None and sent.label in self._sent_messages.all:
+            self._options.protection.check(machine, sent, found)
 
     def _received(self, receipts: list[tuple[SentMessage, Receipt]], is_durable: bool) -> None:
         for sent, receipt in receipts:
@@ -418,7 +429,9 @@ class Workload:
                 label = UserMessage(found.record.packet).label
                 self._trace(machine.name, f"waited for {label} from {queue}")
                 receipt = Receipt(life, found.lookup_id, found.queue)
-                self._received([(self._sent_messages.find(label), receipt)], is_durable)
+                sent = self._sent_messages.find(label)
+                self._check(machine, sent, found)
+                self._received([(sent, receipt)], is_durable)
             return True
 
         machine.watch(look)
