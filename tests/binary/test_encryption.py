@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from engine.harness import RECOVERABLE
 from message_security.encrypting import encryption, known, ring, sealed
 from tiercel.binary.actions import Unwrap
 from tiercel.message_security.body_encryption import EncryptionPolicy
@@ -216,6 +217,38 @@ class TestOnTheWire:
         found = decode_message(hand.messages[0])
         assert found.body == b"ciphertext"
         assert {name: getattr(found, name) for name in own} == own
+
+
+class TestDuplicates:
+    """A message that is sent again may be encrypted with another key, and is the same all the same."""
+
+    @pytest.mark.parametrize("providers", [((ADVANCED,), (ADVANCED,)), ((ADVANCED,), (ENHANCED,))])
+    @pytest.mark.parametrize("restarts", [False, True])
+    def test_they_are_dropped(
+        self, net: Net, hand: Hand, providers: tuple[tuple[Provider, ...], ...], *, restarts: bool
+    ) -> None:
+        there = net.qm("THERE", encryption=encryption(ring()))
+        there.create("q")
+        options: dict[str, Any] = {"privacy_level": PrivacyLevel.ENHANCED, "delivery": RECOVERABLE}
+        packet = hand.message(there.name_of("q"), b"secret", **options)
+        copies = [sealed(packet, *each) for each in providers]
+        assert copies[0].data != copies[1].data
+        for copy in copies:
+            hand.call(there).send(copy)
+            net.settle()
+            if restarts:
+                there.restart()
+        assert there.box("q").bodies() == [b"secret"]
+
+    def test_another_message_with_the_same_id_is_not_one(self, net: Net, hand: Hand) -> None:
+        there = net.qm("THERE", encryption=encryption(ring()))
+        there.create("q")
+        first = hand.message(there.name_of("q"), b"secret", **SECRET)
+        second = UserMessage(first.data.replace(b"secret", b"public"))
+        for packet in (first, second):
+            hand.call(there).send(sealed(packet))
+            net.settle()
+        assert there.box("q").bodies() == [b"secret", b"public"]
 
 
 class TestCopies:

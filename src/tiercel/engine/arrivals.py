@@ -163,7 +163,7 @@ class Arrivals:
 
     def _take(self, packet: UserMessage, queue: QueueState | None) -> Arrival:
         """Duplicate Detection ([MS-MQQB] 3.1.5.8.1) and General Processing (3.1.5.8.2)."""
-        identity = packet.identity
+        identity = self._identity(packet, queue)
         if self.history.is_duplicate(identity) or self.history.is_known_from_format_1(packet):
             return _DROPPED
         reason = self._put(packet, queue)
@@ -171,6 +171,12 @@ class Arrivals:
         if packet.message_class & NEGATIVE:  # rare
             self._delivery.refused_elsewhere(packet)
         return _TAKEN if reason is None else _DROPPED
+
+    def _identity(self, packet: UserMessage, queue: QueueState | None) -> bytes:
+        """A message that is sent again may be encrypted with another key, so its clear body counts."""
+        if not packet.security_flags & ENCRYPTED_BODY or queue is None:
+            return packet.identity
+        return self._admission.judged(packet).clear.identity_without_encryption
 
     def _take_in_order(self, packet: UserMessage, queue: QueueState | None, source: Source) -> Arrival:
         """Transactional Message Processing ([MS-MQQB] 3.1.5.8.6)."""

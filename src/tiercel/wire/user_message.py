@@ -421,6 +421,14 @@ class UserMessage:
         return b"".join((data[16:28], data[56:60], checksum.to_bytes(4, "little")))
 
     @property
+    def identity_without_encryption(self) -> bytes:
+        """`identity` of a message that came encrypted: the algorithm does not count, nor does the key."""
+        data, at = self.data, self.properties_at
+        checksum = crc32(data[at : at + 40], self.sent_time)  # as far as PrivacyLevel
+        checksum = crc32(data[at + 52 : self._end], checksum)
+        return b"".join((data[16:28], data[56:60], checksum.to_bytes(4, "little")))
+
+    @property
     def identity_without_checksum(self) -> bytes:
         """As stores of format 1 have it."""
         return self.data[16:32] + self.data[56:60]
