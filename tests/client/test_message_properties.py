@@ -76,6 +76,7 @@ GIVEN = {
     "last_in_transaction",
     "final_ack_required",
     "authentication_level",
+    "verified_sender",
     "connector_queue_manager",
     "allow_peek_when_locked",
     "transaction_status_queue",

@@ -61,6 +61,7 @@ class TestQueuesThatDemandAuthentication:
         assert arrive(world, box, signed(message(box), "alice")) is None
         (found,) = box.messages()
         assert (found.body, found.authentication_level) == (b"body", SIG20)
+        assert found.verified_sender == ALICE.user.encode()
 
     @pytest.mark.conformance("DMPR-036")
     def test_they_refuse_unsigned_messages(self, world: World) -> None:

@@ -71,6 +71,7 @@ DEFAULTS: dict[str, object] = {
     "sender_id_type": 1,
     "sender_certificate": b"",
     "authentication_level": 0,
+    "verified_sender": b"",
     "privacy_level": 0,
     "hash_algorithm": HashAlgorithm.SHA1,
     "encryption_algorithm": EncryptionAlgorithm.RC4,

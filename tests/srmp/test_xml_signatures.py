@@ -98,7 +98,9 @@ def test_what_was_verified_is_shown() -> None:
     assert batch_of(rows, ("authenticated", "auth_level", "body")).to_pylist() == [
         {"authenticated": True, "auth_level": AuthenticationLevel.XML_SIG, "body": b"signed body"}
     ]
-    assert to_json(side.box("orders").receive())["authentication_level"] == "xml_sig"
+    shown = to_json(side.box("orders").receive())
+    assert shown["authentication_level"] == "xml_sig"
+    assert base64.b64decode(shown["verified_sender"]) == ALICE.encode()
 
 
 @pytest.mark.conformance("SRMP-096")

@@ -232,6 +232,6 @@ _WORDS: Final[dict[frozenset[str], Callable[[Any], str]]] = {
     _LIFETIMES: lambda value: value if isinstance(value, str) else f"{value} s ({seconds(value)})",
     _BYTES: _base64_words,
     frozenset({"message_class"}): _class_words,
-    frozenset({"sender_id"}): _sender_words,
+    frozenset({"sender_id", "verified_sender"}): _sender_words,
     frozenset({"acknowledgements"}): ", ".join,
 }

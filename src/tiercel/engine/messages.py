@@ -1,7 +1,7 @@
 """The properties of a message that come from its record, not from its packet."""
 
 from tiercel.engine.records import Record
-from tiercel.message_security.verdict import decode_verdict
+from tiercel.message_security.verdict import NOTHING, decode_verdict
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
 
@@ -10,7 +10,8 @@ def set_record(message: Message, lookup_id: int, record: Record) -> None:
     """Sets the properties of a message that the queue manager keeps: its place, times and counters."""
     message.lookup_id = lookup_id
     # Whatever the packet claims: what was verified counts.
-    message.authentication_level = decode_verdict(record.verdict).level if record.verdict else 0
+    verdict = decode_verdict(record.verdict) if record.verdict else NOTHING
+    message.authentication_level, message.verified_sender = verdict.level, verdict.sender
     message.arrival_time = record.arrival_time
     message.abort_count = record.abort_count
     message.move_count = record.move_count

@@ -111,6 +111,7 @@ class Message:
     sender_id_type: int = SenderIdType.SID  # the queue manager adds the SID; NONE omits it
     sender_certificate: bytes = b""
     authentication_level: int = AuthenticationLevel.NONE
+    verified_sender: bytes = b""  # the SID that the trust store has for the certificate; never sent
     privacy_level: int = PrivacyLevel.NONE
     hash_algorithm: int = HashAlgorithm.SHA1
     encryption_algorithm: int = EncryptionAlgorithm.RC4
@@ -328,6 +329,7 @@ _LARGEST = {
 # The most bytes of each field whose size has 16 bits in the packet.
 _LONGEST = {
     "sender_id": _U16,
+    "verified_sender": _U16,
     "symmetric_key": _U16,
     "signature": _U16,
     "sender_certificate": SENDER_CERT_MAX_BYTES,
