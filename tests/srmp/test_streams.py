@@ -1,6 +1,8 @@
 """Exactly once in order over HTTP, both sides: [MC-MQSRM] 3.1.5.1.8, 3.1.5.1.9, 3.1.6.2, 3.1.7.2.3."""
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -506,6 +508,59 @@ class TestTwoQueueManagers:
         ]
         expected = identifier.lineage.bytes_le + identifier.uniquifier.to_bytes(4, "little")
         assert {each.correlation_id for each in found} == {expected}
+
+
+class TestAcknowledgementsOfMessagesThatCameAnotherWay:
+    """Here they were sent on the computer of their queue, and their administration queue has an HTTP name."""
+
+    @pytest.fixture
+    def net(self) -> Net:
+        net = Net()
+        net.add("here").create("admin")
+        net.add("there").create("q")
+        return net
+
+    def send(self, net: Net, queue: str = "q", **properties: Any) -> bytes:
+        admin = net.sides["here"].to("here", "admin").name
+        identifier = (
+            net.sides["there"]
+            .box(queue)
+            .send(b"1", administration_queue=admin, acknowledgements=0xF, **properties)
+        )
+        net.settle()
+        return identifier.lineage.bytes_le + identifier.uniquifier.to_bytes(4, "little")
+
+    @pytest.mark.conformance("SRMP-113")
+    @pytest.mark.parametrize(
+        ("end", "code"),
+        [
+            (lambda box: box.receive(), MessageClass.ACK_RECEIVE),
+            (lambda box: box.purge(), MessageClass.NACK_Q_PURGED),
+            (lambda box: box.delete(), MessageClass.NACK_Q_DELETED),
+        ],
+        ids=["received", "purged", "deleted"],
+    )
+    def test_are_receipts(self, net: Net, end: Callable[[Box], object], code: MessageClass) -> None:
+        correlation = self.send(net)
+        end(net.sides["there"].box("q"))
+        net.settle()
+        found = net.sides["here"].box("admin").messages()
+        assert [each.message_class for each in found] == [MessageClass.ACK_REACH_QUEUE, code]
+        assert {each.correlation_id for each in found} == {correlation}
+        assert not net.sides["here"].srmp.dropped
+
+    @pytest.mark.conformance("SRMP-061", "SRMP-117")
+    def test_that_srmp_does_not_have_leave_a_line_and_nothing_else(self, net: Net) -> None:
+        """Receivers must ignore negative arrival acknowledgements, so none is sent."""
+        there = net.sides["there"]
+        self.send(net, "DIRECT=HTTP://nowhere/msmq/private$/q", time_to_reach_queue=5)
+        there.sleep(10)
+        net.settle()
+        assert net.requests == []
+        assert any(
+            "the acknowledgement cannot be sent: SRMP has no" in each.reason for each in there.discards()
+        )
+        assert not [each for each in there.engine.outgoing.queues() if each.is_for_acknowledgements]
 
 
 @pytest.mark.conformance("SRMP-155")

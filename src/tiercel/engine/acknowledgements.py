@@ -72,6 +72,12 @@ class AdministrationAcks:
         acknowledgement.sent_time = self._core.seconds
         if packet.packet_size > _LARGEST_RETURNED:  # with its names it might become too large
             acknowledgement.body = b""
+        try:
+            self._resolver.check_acknowledgement(acknowledgement)
+        except MqError as problem:  # as for one without a queue: nobody is told but the ledger
+            detail = f"the acknowledgement cannot be sent: {problem.problem}"
+            self._core.ledger.add(str(name), packet, reason, detail)
+            return
         self.post(UserMessage(encode_message(acknowledgement)), name)
 
     def post(self, sent: UserMessage, name: FormatName) -> None:

@@ -111,6 +111,11 @@ class Carriers:
         if (found := self._of(queue)) is not None:
             found.carrier.check(message)
 
+    def check_acknowledgement(self, name: FormatName, message: Message) -> None:
+        """`check_message` for an acknowledgement to a name, which may have no outgoing queue yet."""
+        if (found := self._find(name)) is not None:
+            found.carrier.check(message)
+
     def assign(self) -> None:
         """Gives the outgoing queues that got messages to their carriers."""
         if not self._core.ready or not self._registered:

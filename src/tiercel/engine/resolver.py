@@ -118,6 +118,12 @@ class Resolver:
         """Raises when the message cannot leave this computer by an outgoing queue."""
         self._carriers.check_message(queue, message)
 
+    def check_acknowledgement(self, message: Message) -> None:
+        """`check_carried`, before there is an outgoing queue."""
+        name = message.destination_queue
+        if name is not None and not self.is_local(name):
+            self._carriers.check_acknowledgement(name, message)
+
     def queue_path(self, name: FormatName) -> tuple[str, str]:
         """Get Queue Path: the path name and the computer of a queue ([MS-MQDMPR] 3.1.7.1.26)."""
         if isinstance(name, DirectFormatName):

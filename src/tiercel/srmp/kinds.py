@@ -15,6 +15,7 @@ NEGATIVE_CLASSES = frozenset(
         MessageClass.NACK_RECEIVE_REJECTED,
     }
 )
+DECISIONS = NEGATIVE_CLASSES | {MessageClass.ACK_RECEIVE}  # of commitment receipts
 _NAMED_CLASSES = frozenset(map(int, MessageClass))
 # The bits of classes that applications may define ([MS-MQMQ] 2.2.18.1.6).
 _APPLICATION_CLASS_BITS = 0xE1FF

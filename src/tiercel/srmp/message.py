@@ -7,7 +7,7 @@ time-to-reach-queue there (traps 23, 25).
 
 from uuid import UUID
 
-from tiercel.model.codes import Acknowledgements, DeliveryGuarantee, SenderIdType
+from tiercel.model.codes import Acknowledgements, DeliveryGuarantee, MessageClass, SenderIdType
 from tiercel.model.errors import IllegalPropertyValueError
 from tiercel.model.format_name import DirectFormatName, FormatName, MulticastFormatName
 from tiercel.model.identifiers import NULL_GUID, MessageId
@@ -15,7 +15,9 @@ from tiercel.model.limits import INFINITE
 from tiercel.model.message import Message
 from tiercel.srmp.envelope import (
     LABEL_PREFIX,
+    CommitmentReceipt,
     CommitmentReceiptRequest,
+    DeliveryReceipt,
     Envelope,
     Eod,
     Msmq,
@@ -25,6 +27,7 @@ from tiercel.srmp.envelope import (
     Services,
     Stream,
 )
+from tiercel.srmp.kinds import DECISIONS
 from tiercel.srmp.queue_urls import (
     read_destination,
     read_queue,
@@ -33,10 +36,12 @@ from tiercel.srmp.queue_urls import (
     write_queue,
     write_url,
 )
+from tiercel.srmp.receipts import decision_of
 from tiercel.srmp.request import SrmpRequest
 from tiercel.srmp.values import NO_LIMIT, StreamId
 
 _BYTE_ORDER_MARK = "\ufeff"
+_ACK_REACH_QUEUE = int(MessageClass.ACK_REACH_QUEUE)
 _POS_ARRIVAL = int(Acknowledgements.POS_ARRIVAL)
 _POS_RECEIVE = int(Acknowledgements.POS_RECEIVE)
 _NEG_RECEIVE = int(Acknowledgements.NEG_RECEIVE)
@@ -153,6 +158,8 @@ def envelope_of(message: Message, *, stream_sender: UUID = NULL_GUID, receipts_u
         properties=Properties(_date(message, message.time_to_be_received), message.sent_time),
         services=_services(message),
         stream=_stream(message, stream_sender, receipts_url),
+        delivery_receipt=_delivery_receipt(message),
+        commitment_receipt=_commitment_receipt(message),
         msmq=_msmq(message),
     )
 
@@ -196,6 +203,25 @@ def _services(message: Message) -> Services | None:
     if not message.is_recoverable and delivery is None and commitment is None:
         return None
     return Services(message.is_recoverable, delivery, commitment)
+
+
+def _delivery_receipt(message: Message) -> DeliveryReceipt | None:
+    """2.2.5.4. Without it, receivers ignore the acknowledgement of a message that came another way."""
+    is_receipt = message.message_class == _ACK_REACH_QUEUE
+    return DeliveryReceipt(message.sent_time, _acknowledged(message)) if is_receipt else None
+
+
+def _commitment_receipt(message: Message) -> CommitmentReceipt | None:
+    """2.2.5.5; the same for messages that were received, or will never be."""
+    if message.message_class not in DECISIONS:
+        return None
+    decision = decision_of(message.message_class)
+    return CommitmentReceipt(message.sent_time, decision, _acknowledged(message))
+
+
+def _acknowledged(message: Message) -> MessageId:
+    lineage, number = message.correlation_id[:16], message.correlation_id[16:]
+    return MessageId(UUID(bytes_le=lineage), int.from_bytes(number, "little"))
 
 
 def _stream(message: Message, sender: UUID, receipts_url: str) -> Stream | None:

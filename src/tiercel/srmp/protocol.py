@@ -12,7 +12,7 @@ from tiercel.engine.engine import Engine
 from tiercel.engine.machine import CarrierMachine, Close
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import ConnectionStatus, MessageClass
-from tiercel.model.errors import UnsupportedFormatNameOperationError
+from tiercel.model.errors import IllegalPropertyValueError, UnsupportedFormatNameOperationError
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
 from tiercel.model.identifiers import NULL_GUID
 from tiercel.model.message import Message
@@ -21,6 +21,7 @@ from tiercel.srmp.connection_info import ConnectionInfo
 from tiercel.srmp.context import Context
 from tiercel.srmp.http_request import HttpRequest
 from tiercel.srmp.incoming_connection import Answer, IncomingConnection
+from tiercel.srmp.kinds import DECISIONS
 from tiercel.srmp.message import check_administration_queue
 from tiercel.srmp.queue_sender import QueueSender
 from tiercel.srmp.receipt_reader import ReceiptReader
@@ -32,6 +33,8 @@ from tiercel.srmp.request_writer import RequestWriter, no_listener
 from tiercel.srmp.settings import Settings
 from tiercel.srmp.stream_receipts import StreamReceipts
 
+# 3.1.5.1.5 has neither negative arrival acknowledgements nor reports (SRMP-061, SRMP-117).
+_NOT_CARRIED = frozenset(MessageClass) - DECISIONS - {MessageClass.NORMAL, MessageClass.ACK_REACH_QUEUE}
 _OTHER_SCHEME = {DirectProtocol.HTTP: "DIRECT=HTTPS", DirectProtocol.HTTPS: "DIRECT=HTTP"}
 
 
@@ -227,6 +230,11 @@ class SrmpProtocol(CarrierMachine[Action]):
         """Refuses at once what could never be done as the sender asks."""
         name = message.destination_queue
         assert isinstance(name, DirectFormatName)
+        if message.message_class in _NOT_CARRIED:
+            problem = (
+                f"SRMP has no message of the class {message.message_class:#06x}, and receivers ignore it"
+            )
+            raise IllegalPropertyValueError("message message_class", problem=problem)
         if message.is_transactional and not self._writer.receipts_base(name):
             fix = f"configure one in [srmp], or use {_OTHER_SCHEME[name.protocol]}"
             raise UnsupportedFormatNameOperationError(str(name), problem=no_listener(name), fix=fix)

@@ -11,7 +11,7 @@ from tiercel.model.errors import DecodeError
 from tiercel.model.format_name import DirectFormatName
 from tiercel.srmp.envelope import Envelope
 from tiercel.srmp.envelope_reader import read_envelope
-from tiercel.srmp.kinds import NEGATIVE_CLASSES
+from tiercel.srmp.kinds import DECISIONS
 from tiercel.srmp.message import read_message
 from tiercel.srmp.queue_urls import read_url, write_url
 from tiercel.srmp.receipts import (
@@ -29,8 +29,6 @@ from tiercel.wire.structure import decode_tx_sequence_id
 from tiercel.wire.user_header import NEGATIVE_JOURNALING
 from tiercel.wire.user_message import UserMessage
 
-_DECISIONS = NEGATIVE_CLASSES | {MessageClass.ACK_RECEIVE}
-
 
 class ReceiptSender:
     """Implements `tiercel.engine.receipts.Receipts`."""
@@ -47,7 +45,7 @@ class ReceiptSender:
             if (to := services.delivery_receipt_request) is not None:
                 receipt = delivery_receipt(original, to, now, self._stamp())
                 self._post(receipt, to, recoverable=packet.is_recoverable)
-        elif (request := services.commitment_receipt_request) is not None and reason in _DECISIONS:
+        elif (request := services.commitment_receipt_request) is not None and reason in DECISIONS:
             receipt = commitment_receipt(original, request.send_to, reason, now, self._stamp())
             self._post(receipt, request.send_to, recoverable=packet.is_recoverable)
 
@@ -57,7 +55,7 @@ class ReceiptSender:
         Its address came with the first message of the stream; the message keeps it as its administration
         queue. It is recoverable, because nothing would make the other side ask for it again.
         """
-        if not packet.flags & NEGATIVE_JOURNALING or reason not in _DECISIONS:
+        if not packet.flags & NEGATIVE_JOURNALING or reason not in DECISIONS:
             return
         to = decode_message(packet).administration_queue
         original = _envelope(packet)
