@@ -1,6 +1,7 @@
 """Messages over HTTP, in and out of a daemon, beside something bare in the same run.
 
-bench_srmp.py [--messages N] [--rounds N] [--only in|out] [--kinds KIND ...] [--idle]
+bench_srmp.py [--messages N] [--rounds N] [--only in|out] [--kinds KIND ...]
+bench_srmp.py --idle [--messages N] [--pairs N] [--slices N]
 
 1 KiB messages over one keep-alive connection and over sixteen, each with one request at a time. "in": clients
 post ready-made requests, and a message is done with its 200. The bare server reads them with the same parsers
@@ -23,7 +24,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -32,6 +33,7 @@ import httptools
 import httpx
 import lmdb
 from bench_daemon import Daemon, Meter, Speed, Tiercel, Worker, folder
+from bench_pairs import Round, take_turns
 from rabbit import free_port
 
 from tiercel.model.format_name import FormatName
@@ -433,24 +435,39 @@ def measure_bare_out(place: Path, kind: str, connections: int, count: int) -> Sp
 # The idle listener.
 
 
-def measure_idle(rounds: int, count: int) -> None:
-    """Port 1801 with the listener of HTTP off and on, by turns."""
-    with folder() as place:
-        subjects = {}
-        for name, more in (("off", ""), ("on", f'srmp = {{ enabled = true, host = "{HOST}", port = 0 }}')):
-            subjects[name] = _Idle(place / name, more)
-        costs: dict[str, list[float]] = {name: [] for name in subjects}
-        for turn in range(rounds):  # the first of a pair is not always the same
-            for name in list(subjects)[:: -1 if turn % 2 else 1]:
-                costs[name].append(subjects[name].into(count).cost)
-        for subject in subjects.values():
-            subject.stop()
-    changes = [on / off - 1 for off, on in zip(costs["off"], costs["on"], strict=True)]
-    off, on = statistics.median(costs["off"]), statistics.median(costs["on"])
-    print(f"port 1801, 1 KiB, in: {off:.1f} us a message without the listener, {on:.1f} with it idle")
+def measure_idle(pairs: int, slices: int, count: int) -> None:
+    """Port 1801 with the listener of HTTP off and on: pairs of new daemons, which take turns in slices."""
+    off: list[float] = []
+    on: list[float] = []
+    for _ in range(pairs):
+        for costs, cost in zip((off, on), _idle_pair(slices, count), strict=True):
+            costs.append(cost)
+    round_ = Round(off, on)
     print(
-        f"median change {statistics.median(changes):+.1%} (from {min(changes):+.1%} to {max(changes):+.1%})"
+        f"port 1801, in: us a message without the listener and with it idle, change, spread of {pairs} pairs"
     )
+    print(round_)
+
+
+def _idle_pair(slices: int, count: int) -> tuple[float, float]:
+    with folder() as place:
+        sides = [
+            _Idle(place / "off", ""),
+            _Idle(place / "on", f'srmp = {{ enabled = true, host = "{HOST}", port = 0 }}'),
+        ]
+        try:
+            measures = [partial(_cost, side) for side in sides]
+            for measure in measures:
+                measure(count)  # warm up
+            off, on = take_turns(measures, slices, count)
+        finally:
+            for side in sides:
+                side.stop()
+    return statistics.mean(off), statistics.mean(on)
+
+
+def _cost(side: "_Idle", count: int) -> float:
+    return side.into(count).cost
 
 
 class _Idle(Tiercel):
@@ -473,9 +490,11 @@ def main() -> None:
     arguments.add_argument("--only", choices=("in", "out"))
     arguments.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     arguments.add_argument("--idle", action="store_true")
+    arguments.add_argument("--pairs", type=int, default=9, help="of --idle (default: 9)")
+    arguments.add_argument("--slices", type=int, default=8, help="of a pair, by turns (default: 8)")
     options = arguments.parse_args()
     if options.idle:
-        measure_idle(options.rounds, options.messages)
+        measure_idle(options.pairs, options.slices, options.messages // options.slices)
         return
     print("way  kind     conn  daemon/s   us each  bare/s    us each  rate ratio  cost ratio")
     for way in (options.only,) if options.only else MEASURES:
