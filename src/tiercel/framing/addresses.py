@@ -66,7 +66,7 @@ class Address:
 
     @property
     def key(self) -> str:
-        """What two spellings of one queue have in common: the path without case, subqueue and last slash."""
+        """The path without case, subqueue and last slash: the same for all spellings of one queue."""
         queue = self.queue.partition(";")[0].rstrip("/").casefold()
         return f"private/{queue}" if self.is_private else queue
 

@@ -97,7 +97,7 @@ class Binding:
         return message
 
     def _protect(self, message: Message) -> None:
-        """What the queue manager is asked to do; .NET encrypts only for EncryptAndSign (NMFMB trap 11)."""
+        """Ask the queue manager to sign, and to encrypt for EncryptAndSign only, as .NET (NMFMB trap 11)."""
         is_native = self.transfer is TransferProtocol.NATIVE
         message.authentication_level = AuthenticationLevel.SIG30 if is_native else AuthenticationLevel.XML_SIG
         message.hash_algorithm = self.hash_algorithm

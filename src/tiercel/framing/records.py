@@ -120,7 +120,7 @@ class Cursor:
             raise self.error(record, problem, self.at - 1)
 
     def counted(self, record: RecordType, limit: int | None = None) -> bytes:
-        """What stands behind a size: [MC-NMF] 2.2.2."""
+        """The bytes that follow a size: [MC-NMF] 2.2.2."""
         start = self.at
         try:
             size, self.at = read_int31(self.data, self.at)

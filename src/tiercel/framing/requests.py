@@ -1,4 +1,4 @@
-"""What the machines ask of a queue manager: the events of [MS-MQDMPR] 3.1.7.1 that [MS-NMFMB] raises.
+"""Requests of the machines to a queue manager: the events of [MS-MQDMPR] 3.1.7.1 that [MS-NMFMB] raises.
 
 The steps of a machine are generators: they yield requests and are sent the answers, so that one machine
 serves programs with threads and with asyncio. A request that fails is raised where it was yielded.

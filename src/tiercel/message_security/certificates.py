@@ -1,7 +1,7 @@
 """Certificates of senders: X.509 in DER, made here ("internal") or by a certification authority.
 
-A certificate carries the key that verifies a signature. Whom it stands for is said by the trust store, not
-by its own words: everybody can make one with any name.
+A certificate carries the key that verifies a signature. Its own names prove nothing, because anybody can make
+one with any name; the trust store says whom it stands for.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ _CLOCK_SKEW = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What is needed of a certificate."""
+    """The parts of a certificate that are used here."""
 
     der: bytes
     key: RSAPublicKey

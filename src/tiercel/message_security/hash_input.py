@@ -1,4 +1,4 @@
-"""What a signature covers, byte by byte: [MS-MQMQ] 2.5.1 to 2.5.3.
+"""The fields that a signature covers, byte by byte: [MS-MQMQ] 2.5.1 to 2.5.3.
 
 The fields are joined in the order of the specification, without lengths between them, and hashed:
 

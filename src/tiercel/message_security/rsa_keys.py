@@ -138,7 +138,7 @@ def wrap_key(key: RSAPublicKey, session_key: bytes) -> bytes:
 def unwrap_key(key: RSAPrivateKey, encrypted_key: bytes) -> bytes:
     """The session key, or noise of any length if it was encrypted for another key.
 
-    That a wrong key is no error is a defence (implicit rejection): the caller checks the length, and
+    A wrong key is deliberately not an error (implicit rejection): the caller checks the length, and
     everything else that can be checked.
     """
     try:

@@ -1,4 +1,4 @@
-"""What was proved about a message when it came. Stored beside its packet, which stays as it is."""
+"""The facts that were proved about a message on arrival. Stored beside its packet, which stays as it is."""
 
 import struct
 from typing import NamedTuple

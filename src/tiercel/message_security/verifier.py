@@ -68,7 +68,7 @@ class Verifier:
         return self._policy.verify_signatures and len(self._trust()) > 0
 
     def verify(self, packet: UserMessage, now: float) -> Verdict:
-        """What the signature of a packet with a clear body proves; MessageRefusedError for a bad one."""
+        """Verify the signature of a packet with a clear body; MessageRefusedError for a bad one."""
         if not packet.flags & SECURITY_HEADER or not self._policy.verify_signatures:
             return NOTHING
         if not packet.has_signature and not packet.flags & MULTI_QUEUE_FORMAT_HEADER:
@@ -94,7 +94,7 @@ class Verifier:
     def verify_xml(
         self, signature: XmlSignature, parts: Sequence[SignedPart], signers: Iterable[str]
     ) -> Verdict:
-        """What the signature of a message over HTTP proves; MessageRefusedError for a bad one.
+        """Verify the signature of a message over HTTP; MessageRefusedError for a bad one.
 
         [MC-MQSRM] 3.1.5.1.6.1. `signers` are the names of the entries whose certificates may have made it;
         without a known one, the message counts as unsigned.

@@ -115,7 +115,7 @@ class Accounts:
         return self._by_key.get(account.key)
 
     def find(self, user: str, domain: str) -> Account | None:
-        """Whom a client means: the domain's account, or else the one that answers to every domain."""
+        """The account that a client names: the domain's, or else the one that answers to every domain."""
         user, domain = user.casefold(), domain.casefold()
         found = self._by_key.get((domain, user)) or self._by_key.get(("", user))
         if found is None and not domain and "@" in user:

@@ -1,4 +1,4 @@
-"""What Python types are to DataContractSerializer: their contracts, names, namespaces and members.
+"""Python types as contracts of DataContractSerializer: their names, namespaces and members.
 
 A dataclass may say more with `data_contract` and `member`: names, namespaces, DataMember's Order, whether a
 member at its default is left out.

@@ -80,7 +80,7 @@ class Envelope:
 
     @property
     def action(self) -> str:
-        """What the message asks for: the key to its operation."""
+        """The action, which selects the operation."""
         return self._text("Action")
 
     @property

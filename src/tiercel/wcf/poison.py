@@ -17,7 +17,7 @@ POISON = "poison"
 
 
 class ReceiveErrorHandling(Enum):
-    """What happens to a message in the end."""
+    """The end of a message that fails every time."""
 
     MOVE = "move"  # into the subqueue ;poison
     DROP = "drop"  # removed, with a line in the log

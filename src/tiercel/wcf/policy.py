@@ -33,7 +33,7 @@ _WRITTEN: Final = ("MsmqVolatile", "MsmqBestEffort", "MsmqSession", "Authenticat
 
 @dataclass(frozen=True, slots=True)
 class Assertions:
-    """What an endpoint asserts of its messages."""
+    """The policy assertions of an endpoint."""
 
     best_effort: bool = False
     session: bool = False
