@@ -76,6 +76,7 @@ def assert_dropped(side: Side, request: bytes, why: str = "") -> None:
     assert side.srmp.dropped == {MessageClass.NACK_BAD_SIGNATURE.meaning: 1}
     (event,) = [each for each in side.events if each.event == "dropped"]
     assert why in event.reason
+    assert "cid:" not in event.reason, "reasons that vary could fill the log"
 
 
 @pytest.mark.conformance("SRMP-092", "SRMP-093", "SRMP-094", "SRMP-095", "SRMP-096")
@@ -113,7 +114,7 @@ def test_a_queue_that_demands_authentication_refuses_unsigned_messages() -> None
 
 @pytest.mark.conformance("SRMP-094", "SRMP-095")
 def test_a_reference_to_something_else() -> None:
-    assert_dropped(receiver(), load(WRONG), "is not a part of the message")
+    assert_dropped(receiver(), load(WRONG), "that is not in the message")
 
 
 RULES = {
@@ -122,19 +123,19 @@ RULES = {
     "two SignedInfo": ("(<SignedInfo>.*</SignedInfo>)", r"\1<SignedInfo></SignedInfo>", "missing"),
     "two SignatureValue": ("(<SignatureValue>.*</SignatureValue>)", r"\1\1", "missing"),
     "no SignatureMethod": ("<SignatureMethod.*</SignatureMethod>", "", "missing"),
-    "rsa-sha1": ("xmldsig#dsa", "xmldsig#rsa-sha1", "the signature method"),
-    "sha256": ("xmldsig#sha1", "xmldsig#sha256", "the digest method"),
-    "md5": ("xmldsig#sha1", "xmldsig#md5", "the digest method"),
-    "no DigestMethod": ("<DigestMethod.*</DigestMethod>", "", "the digest method"),
-    "no DigestValue": ("<DigestValue>.*</DigestValue>", "", "the digest method"),
+    "rsa-sha1": ("xmldsig#dsa", "xmldsig#rsa-sha1", "its signature method"),
+    "sha256": ("xmldsig#sha1", "xmldsig#sha256", "its digest method"),
+    "md5": ("xmldsig#sha1", "xmldsig#md5", "its digest method"),
+    "no DigestMethod": ("<DigestMethod.*</DigestMethod>", "", "its digest method"),
+    "no DigestValue": ("<DigestValue>.*</DigestValue>", "", "its digest method"),
     "no Reference": ("<Reference.*</Reference>", "", "covers nothing"),
-    "two References": ("(<Reference.*</Reference>)", r"\1\1", "covered twice"),
-    "three References": ("(<Reference.*</Reference>)", r"\1\1\1", "covered twice"),
-    "an absent part": ("cid:body", "cid:extension", "is not a part of the message"),
-    "another queue manager's part": ("cid:body@3", "cid:body@4", "is not a part of the message"),
-    "transforms": ("<DigestMethod", "<Transforms></Transforms><DigestMethod", "the digest method"),
+    "two References": ("(<Reference.*</Reference>)", r"\1\1", "one part twice"),
+    "three References": ("(<Reference.*</Reference>)", r"\1\1\1", "one part twice"),
+    "an absent part": ("cid:body", "cid:extension", "that is not in the message"),
+    "another queue manager's part": ("cid:body@3", "cid:body@4", "that is not in the message"),
+    "transforms": ("<DigestMethod", "<Transforms></Transforms><DigestMethod", "its digest method"),
     "another element": ("<Reference", "<CanonicalizationMethod/><Reference", "missing"),
-    "another digest": ("<DigestValue>/", "<DigestValue>A", "is not what was signed"),
+    "another digest": ("<DigestValue>/", "<DigestValue>A", "not what was signed"),
     "no base64": ("<DigestValue>/", "<DigestValue>?", "not valid base64"),
 }
 
@@ -150,7 +151,7 @@ def test_breaches_of_the_rules_are_dropped_though_the_signature_fits(
 @pytest.mark.conformance("SRMP-095")
 def test_another_body() -> None:
     data = load(SIGNED)
-    assert_dropped(receiver(), data.replace(b"signed body", b"signed bodY"), "is not what was signed")
+    assert_dropped(receiver(), data.replace(b"signed body", b"signed bodY"), "not what was signed")
 
 
 @pytest.mark.conformance("SRMP-095")
@@ -186,7 +187,7 @@ class TestWrapping:
         boundary = b"--MSMQ - SOAP boundary, 6328"
         part = b"\r\nContent-Length: 4\r\nContent-Id: extension@x\r\n\r\nevil" + boundary
         body = http.body.replace(b"signed body" + boundary, b"signed body" + boundary + part)
-        assert_dropped(receiver(), whole(http.head.encode(), body), "it does not cover 'cid:extension@x'")
+        assert_dropped(receiver(), whole(http.head.encode(), body), "does not cover every part")
 
     def test_a_signature_in_an_unknown_header_is_none(self) -> None:
         side = receiver()
