@@ -237,7 +237,7 @@ class TestTold:
         names = [each["operationId"] for each in operations]
         assert len(set(names)) == len(names)
         without = {each["operationId"] for each in operations if not each.get("x-roles")}
-        assert without == {"get_health", "get_ready"}
+        assert without == {"get_health", "get_ready", "get_me"}
 
 
 class TestMetrics:

@@ -317,7 +317,7 @@ class TestRefusals:
             code, line = refused(capfd, "--data", tmp_path / "data", "--listen", "127.0.0.1:0")
         assert code == 73
         assert f"process {os.getpid()}" in line
-        assert "Stop the process" in line
+        assert "otherwise stop it" in line
 
     def test_a_store_of_a_later_version(self, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         store = LmdbStore.open(tmp_path / "data")
