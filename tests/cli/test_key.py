@@ -5,7 +5,10 @@ import stat
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 
+import tiercel
 from tiercel.cli import main
 from tiercel.message_security import exchange_keys
 from tiercel.message_security.certificates import load_certificate, pem_to_der
@@ -109,3 +112,21 @@ class TestExchangeKeys:
             code, out, err = run(*words)
             assert (code, out) == (1, "")
             assert "chmod 600" in err
+
+
+def test_a_certificate_for_tls_names_the_queue_manager(run: Run, tmp_path: Path) -> None:
+    with tiercel.open(run.directory) as qm:
+        guid = qm.driver.engine.queue_manager.identifier
+    code, out, err = run("certificate", "--out", str(tmp_path / "orders"), "--json")
+    assert (code, err) == (0, "")
+    made = x509.load_pem_x509_certificate((tmp_path / "orders.pem").read_bytes())
+    names = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.UniformResourceIdentifier) == [guid.urn]
+    fingerprint = made.fingerprint(hashes.SHA256()).hex(":").upper()
+    assert json.loads(out) == {"guid": str(guid), "fingerprint": fingerprint}
+    assert stat.S_IMODE((tmp_path / "orders.key").stat().st_mode) == 0o600
+    lines = run("certificate", "--out", str(tmp_path / "again"))[1].splitlines()
+    assert lines[0] == str(guid)
+    assert len(lines) == 2
+    code, _, err = run("certificate", "--out", str(tmp_path / "orders"))
+    assert (code, "orders.key: cannot be created (File exists)" in err) == (1, True)

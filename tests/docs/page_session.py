@@ -21,8 +21,8 @@ from spark.jvm import JAVA_OPTIONS
 from . import quick_program
 from .pages import ROOT, Block
 
-PORTS = (1801, 8801, 8802, 2103)
-HOSTS = ("127.0.0.1", "127.0.0.2")
+PORTS = (1801, 1812, 8801, 8802, 2103)
+HOSTS = ("127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4")
 PATIENCE_S = 300  # only a session that fails waits that long
 
 _PRELUDE = """\

@@ -8,15 +8,18 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
+from uuid import UUID
 
 import typer
 
+from tiercel.cli.context import Context, connected
 from tiercel.cli.failures import Failure
 from tiercel.cli.options import Json
 from tiercel.message_security.exchange_keys import ExchangeKeyError, KeyRing
 from tiercel.message_security.signer import Signer
+from tiercel.message_security.tls_certificates import make_tls_certificate
 from tiercel.model.errors import CannotSignDataExError
-from tiercel.server import exchange_key_file, signing_key
+from tiercel.server import exchange_key_file, private_file, signing_key
 
 verbs = typer.Typer()
 key = typer.Typer(
@@ -37,6 +40,10 @@ Give the public exchange keys to the senders; `tiercel trust fetch` gets them fr
 
     tiercel key export --exchange --data data --out orders.keys
     tiercel key rotate --exchange --data data
+
+A certificate for TLS between queue managers is made where [tls] wants it. Give orders.pem to the peers:
+
+    tiercel key certificate --data data --out orders
 """,
 )
 verbs.add_typer(key, name="key")
@@ -111,6 +118,36 @@ def rotate(
         path = directory / exchange_key_file.FILE_NAME
         ring = exchange_key_file.change(path, lambda keys: keys.rotated(now, keep_old=not forget_old))
     _print_ring(ring, as_json=as_json)
+
+
+@key.command("certificate")
+@connected
+def certificate(
+    context: Context,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="NAME", help="Writes NAME.pem and NAME.key.")],
+    days: Annotated[
+        int, typer.Option(metavar="DAYS", min=1, max=3650, help="Validity (default: 365).")
+    ] = 365,
+) -> None:
+    """Make a certificate for TLS between queue managers; print the GUID that it names and its fingerprint.
+
+    Existing files are not overwritten.
+    """
+    manager = context.api.get("queue-manager")
+    made = make_tls_certificate(UUID(manager["guid"]), manager["name"], datetime.now(UTC), days)
+    files = (Path(f"{out}.key"), made.key, private_file.MODE), (Path(f"{out}.pem"), made.certificate, 0o644)
+    for path, text, mode in files:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                file.write(text)
+        except OSError as problem:
+            raise Failure(f"{path}: cannot be created ({problem.strerror})") from problem
+    if context.out.as_json:
+        context.out.record({"guid": manager["guid"], "fingerprint": made.fingerprint})
+    else:
+        context.out.say(manager["guid"])
+        context.out.say(made.fingerprint)
 
 
 def _signer(directory: Path, *, replace: bool = False) -> Signer:
