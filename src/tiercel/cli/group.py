@@ -121,16 +121,16 @@ class LazyGroup(TyperGroup):
             return _complain(ctx, str(failure), failure.code)
         except UnicodeEncodeError as error:  # an argument that is not valid UTF-8
             return _complain(ctx, f"{error.object!a}: not valid UTF-8", ExitCode.WRONG_USAGE)
-        except OSError as error:
+        except Exception as error:
+            known = code_of(error)
+            if known is not None:
+                return _complain(ctx, str(error), known)
+            if not isinstance(error, OSError):
+                raise
             if error.filename is None:
                 _give_output_up()
             code = ExitCode.FAILED if error.filename is None else ExitCode.WRONG_USAGE
             return _complain(ctx, f"{error.filename or 'output'}: {error.strerror or error}", code)
-        except Exception as error:
-            known = code_of(error)
-            if known is None:
-                raise
-            return _complain(ctx, str(error), known)
         return int(result or ExitCode.FINE)
 
 

@@ -34,7 +34,7 @@ from tiercel.model.errors import (
 )
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName
 from tiercel.model.identifiers import MessageId
-from tiercel.model.message import Message
+from tiercel.model.message import ENUMERATIONS, Message, member_of
 from tiercel.model.path_name import PathName
 from tiercel.model.queue_name import parse_queue_name
 
@@ -88,7 +88,7 @@ class DaemonQueue:
 
     def send(
         self,
-        message: Message | bytes,
+        message: Message | bytes | str,
         *,
         transaction: Transaction | None = None,
         sign: bool = False,
@@ -112,7 +112,7 @@ class DaemonQueue:
 
     def send_many(
         self,
-        messages: Iterable[Message | bytes],
+        messages: Iterable[Message | bytes | str],
         *,
         transaction: Transaction | None = None,
         sign: bool = False,
@@ -455,4 +455,7 @@ def _options(sign: bool, encrypt: bool, transactional: bool | None) -> Json:
 
 
 def _message(found: Json) -> Message:
-    return from_json(found, whole=True)
+    message = from_json(found, whole=True)
+    for name in ENUMERATIONS:
+        setattr(message, name, member_of(name, getattr(message, name)))
+    return message

@@ -71,7 +71,7 @@ class AsyncEmbeddedQueue(QueueCore):
 
     async def send(
         self,
-        message: Message | bytes,
+        message: Message | bytes | str,
         *,
         transaction: Transaction | None = None,
         sign: bool | Signing = False,
@@ -93,7 +93,7 @@ class AsyncEmbeddedQueue(QueueCore):
 
     async def send_many(
         self,
-        messages: Iterable[Message | bytes],
+        messages: Iterable[Message | bytes | str],
         *,
         transaction: Transaction | None = None,
         sign: bool | Signing = False,

@@ -67,7 +67,7 @@ class EmbeddedQueue(QueueCore):
 
     def send(
         self,
-        message: Message | bytes,
+        message: Message | bytes | str,
         *,
         transaction: Transaction | None = None,
         sign: bool | Signing = False,
@@ -89,7 +89,7 @@ class EmbeddedQueue(QueueCore):
 
     def send_many(
         self,
-        messages: Iterable[Message | bytes],
+        messages: Iterable[Message | bytes | str],
         *,
         transaction: Transaction | None = None,
         sign: bool | Signing = False,

@@ -63,7 +63,9 @@ class _NamedQueue(Protocol):
 class Queue(_NamedQueue, Protocol):
     """A queue, opened when it is first used."""
 
-    def send(self, message: Message | bytes, *, transaction: Transaction | None = None) -> MessageId: ...
+    def send(
+        self, message: Message | bytes | str, *, transaction: Transaction | None = None
+    ) -> MessageId: ...
 
     def receive(
         self,
@@ -110,7 +112,7 @@ class AsyncQueue(_NamedQueue, Protocol):
     """
 
     async def send(
-        self, message: Message | bytes, *, transaction: Transaction | None = None
+        self, message: Message | bytes | str, *, transaction: Transaction | None = None
     ) -> MessageId: ...
 
     async def receive(

@@ -199,7 +199,9 @@ class AsyncRemoteQueue:
 
     # Messages.
 
-    async def send(self, message: Message | bytes, *, transaction: Transaction | None = None) -> MessageId:
+    async def send(
+        self, message: Message | bytes | str, *, transaction: Transaction | None = None
+    ) -> MessageId:
         """Sends a message; on return the other computer has it, and has stored it if it is recoverable.
 
         The other computer decides later whether the queue accepts it: ask for `acknowledgements` with an

@@ -35,11 +35,11 @@ def check_exists(driver: Driver, name: FormatName) -> None:
 
 def check_message(message: object) -> Message:
     """What a user sends: a message, or the body of one."""
-    if isinstance(message, bytes):
+    if isinstance(message, bytes | str):
         return Message(message)
     if not isinstance(message, Message):
         kind = type(message).__name__
-        raise IllegalPropertyVariantTypeError("message", present=kind, limit="Message or bytes")
+        raise IllegalPropertyVariantTypeError("message", present=kind, limit="Message, bytes or str")
     return message
 
 

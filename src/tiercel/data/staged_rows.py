@@ -36,6 +36,8 @@ def check(payload: bytes) -> int:
     for batch in _batches(payload):
         try:
             columns.check_rows(batch, _ANY)
+        except MqError:
+            raise
         except ValueError as problem:
             raise _wrong(problem) from problem
         count += batch.num_rows

@@ -11,6 +11,9 @@ present value, the limit, and the fix:
     queue orders: the quota is used up (present: 1025 KiB, limit: 1024 KiB). Receive or purge messages, ...
     [MQ_ERROR_INSUFFICIENT_RESOURCES 0xC00E0027]
 
+Errors of invalid values are `ValueError`s too (of a wrong type also `TypeError`s), and `IoTimeoutError` is a
+`TimeoutError`.
+
 Quota, disk and access are three errors: `InsufficientResourcesError`, `StoreFullError`, `AccessDeniedError`.
 The informational codes (0x400E....) are not errors: see `codes.Information`.
 """
@@ -144,13 +147,13 @@ class CorruptedQueueWasDeletedError(MqError):
     fix = "create the queue again"
 
 
-class IllegalQueuePathNameError(MqError):
+class IllegalQueuePathNameError(MqError, ValueError):
     code, name = 0xC00E0014, "MQ_ERROR_ILLEGAL_QUEUE_PATHNAME"
     meaning = "this is not a path name of a queue"
     fix = "write it as COMPUTER\\QUEUE or .\\private$\\QUEUE"
 
 
-class IllegalFormatNameError(MqError):
+class IllegalFormatNameError(MqError, ValueError):
     code, name = 0xC00E001E, "MQ_ERROR_ILLEGAL_FORMATNAME"
     meaning = "this is not a format name"
     fix = "write it like DIRECT=OS:computer\\private$\\queue"
@@ -162,7 +165,7 @@ class UnsupportedFormatNameOperationError(MqError):
     fix = "use the direct or private format name of one queue"
 
 
-class LabelTooLongError(MqError):
+class LabelTooLongError(MqError, ValueError):
     code, name = 0xC00E005D, "MQ_ERROR_LABEL_TOO_LONG"
     meaning = "the label is too long"
     fix = "shorten the label"
@@ -258,7 +261,7 @@ class CouldNotGetAccountInfoError(MqError):
 # Receiving
 
 
-class IoTimeoutError(MqError):
+class IoTimeoutError(MqError, TimeoutError):
     code, name = 0xC00E001B, "MQ_ERROR_IO_TIMEOUT"
     meaning = "no message came within the time-out"
     fix = "wait longer, or treat it as an empty queue"
@@ -330,7 +333,7 @@ class BufferOverflowError(MqError):
 # Parameters and properties
 
 
-class InvalidParameterError(MqError):
+class InvalidParameterError(MqError, ValueError):
     code, name = 0xC00E0006, "MQ_ERROR_INVALID_PARAMETER"
     meaning = "a parameter is not valid"
     fix = "correct the parameter"
@@ -366,19 +369,19 @@ class TooManyPropertiesError(MqError):
     fix = "pass fewer properties"
 
 
-class IllegalPropertyValueError(MqError):
+class IllegalPropertyValueError(MqError, ValueError):
     code, name = 0xC00E0018, "MQ_ERROR_ILLEGAL_PROPERTY_VALUE"
     meaning = "the value is not one that the property can have"
     fix = "pass a value within the limits"
 
 
-class IllegalPropertyVariantTypeError(MqError):
+class IllegalPropertyVariantTypeError(MqError, ValueError, TypeError):
     code, name = 0xC00E0019, "MQ_ERROR_ILLEGAL_PROPERTY_VT"
     meaning = "the value has the wrong type for the property"
     fix = "pass the type that the property has"
 
 
-class IllegalPropertySizeError(MqError):
+class IllegalPropertySizeError(MqError, ValueError):
     code, name = 0xC00E003B, "MQ_ERROR_ILLEGAL_PROPERTY_SIZE"
     meaning = "the value has the wrong size for the property"
     fix = "pass a value of the right size"

@@ -1,18 +1,25 @@
 """A message and all its properties: [MS-MQDMPR] 3.1.1.12.
 
 The names are the specification's, shortened where users say less; the comments give the specification's name
-where it differs. Times are whole seconds, points in time since 1970-01-01 UTC.
+where it differs. Times are whole seconds, points in time since 1970-01-01 UTC; `sent_at` and the like are the
+same as Python's own types.
 """
 
+import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime, timedelta
+from enum import IntEnum, IntFlag
 from types import NoneType
 from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
 from tiercel.model.codes import (
+    Acknowledgements,
     AdministrationQueueType,
     AuthenticationLevel,
+    BodyType,
     DeliveryGuarantee,
     DestinationQueueType,
     EncryptionAlgorithm,
@@ -51,12 +58,15 @@ from tiercel.model.limits import (
 )
 from tiercel.model.path_name import PathName, utf16_length
 
+if TYPE_CHECKING:
+    from tiercel.bodies import Decoded
+
 CORRELATION_ID_BYTES = 20
 NO_MESSAGE = MessageId()
 _RECOVERABLE = int(DeliveryGuarantee.RECOVERABLE)  # as a plain number: enum lookup is slow here
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, repr=False)
 class Message:
     # Set by the sender.
     body: bytes = field(default=b"", kw_only=False)
@@ -129,7 +139,78 @@ class Message:
     soap_header: str = ""
     soap_body: str = ""
 
+    if TYPE_CHECKING:  # as `__post_init__` takes them: a text for the body, a timedelta or None for the times
+
+        def __init__(
+            self,
+            body: bytes | str = b"",
+            *,
+            label: str = ...,
+            priority: int = ...,
+            delivery: int = ...,
+            body_type: int = ...,
+            extension: bytes = ...,
+            application_tag: int = ...,
+            correlation_id: bytes = ...,
+            message_class: int = ...,
+            time_to_reach_queue: int | timedelta | None = ...,
+            time_to_be_received: int | timedelta | None = ...,
+            acknowledgements: int = ...,
+            positive_journaling: bool = ...,
+            negative_journaling: bool = ...,
+            tracing: bool = ...,
+            tracing_queue: UUID = ...,
+            dead_letter_queue: PathName | None = ...,
+            destination_queue: FormatName | None = ...,
+            administration_queue: FormatName | None = ...,
+            response_queue: FormatName | None = ...,
+            destination_queues: tuple[FormatName, ...] = ...,
+            administration_queues: tuple[FormatName, ...] = ...,
+            response_queues: tuple[FormatName, ...] = ...,
+            destination_queue_manager: UUID = ...,
+            transaction_status_queue: FormatName | None = ...,
+            id: MessageId = ...,  # noqa: A002
+            lookup_id: int = ...,
+            sent_time: int = ...,
+            arrival_time: int = ...,
+            abort_count: int = ...,
+            move_count: int = ...,
+            last_move_time: int = ...,
+            allow_peek_when_locked: bool = ...,
+            transaction_id: int | None = ...,
+            tx_sequence_id: TxSequenceId = ...,
+            tx_sequence_number: int = ...,
+            previous_tx_sequence_number: int = ...,
+            first_in_transaction: bool = ...,
+            last_in_transaction: bool = ...,
+            final_ack_required: bool = ...,
+            sender_id: bytes = ...,
+            sender_id_type: int = ...,
+            sender_certificate: bytes = ...,
+            authentication_level: int = ...,
+            privacy_level: int = ...,
+            hash_algorithm: int = ...,
+            encryption_algorithm: int = ...,
+            symmetric_key: bytes = ...,
+            signature: bytes = ...,
+            multiple_destination_signature: bytes = ...,
+            authentication_provider_type: int = ...,
+            authentication_provider_name: str = ...,
+            connector_type: UUID = ...,
+            connector_queue_manager: UUID = ...,
+            soap_envelope: str = ...,
+            soap_compound_message: bytes = ...,
+            soap_header: str = ...,
+            soap_body: str = ...,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
+        if isinstance(self.body, str):
+            self.body = self.body.encode()
+        if self.time_to_be_received.__class__ is not int:
+            self.time_to_be_received = _seconds_of(self.time_to_be_received)
+        if self.time_to_reach_queue.__class__ is not int:
+            self.time_to_reach_queue = _seconds_of(self.time_to_reach_queue)
         # Common mistakes are reported at once, the rest when the message is encoded.
         try:
             if 0 <= self.priority <= PRIORITY_MAX and len(self.label) <= LABEL_MAX_UTF16_UNITS // 2:
@@ -137,6 +218,63 @@ class Message:
         except TypeError:
             pass
         self.check()
+
+    def __repr__(self) -> str:
+        """The properties that differ from their default; a long value is cut."""
+        shown = []
+        for name, default in _DEFAULTS.items():
+            value = getattr(self, name)
+            if value != default:
+                text = _repr(member_of(name, value))
+                shown.append(text if name == "body" else f"{name}={text}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    @property
+    def decoded(self) -> "Decoded":
+        """The body as people read it: its kind, text and value; an undecodable one has an `error`."""
+        from tiercel import bodies  # noqa: PLC0415  # the one import that points up: messages rarely need it
+
+        if self.symmetric_key:
+            return bodies.Decoded(bodies.Kind.BINARY, error="encrypted")
+        return bodies.decode(self.body, self.body_type)
+
+    @property
+    def text(self) -> str:
+        """The decoded body as text; raises `IllegalPropertyValueError`, a `ValueError`, if it is not text."""
+        found = self.decoded
+        if found.text is None and self.body:
+            problem = f"it is not text ({found.error or found.kind})"
+            raise IllegalPropertyValueError("message body", problem=problem, fix="use body or decoded")
+        return found.text or ""
+
+    def json(self) -> object:
+        """The value of a body that is JSON; a `ValueError` if it is not."""
+        return json.loads(self.text)
+
+    @property
+    def sent_at(self) -> datetime | None:
+        """`sent_time` as a time in UTC; None for a message that was not sent."""
+        return _time_of(self.sent_time)
+
+    @property
+    def arrived_at(self) -> datetime | None:
+        """`arrival_time` as a time in UTC."""
+        return _time_of(self.arrival_time)
+
+    @property
+    def last_moved_at(self) -> datetime | None:
+        """`last_move_time` as a time in UTC; None if it was never moved to a subqueue."""
+        return _time_of(self.last_move_time)
+
+    @property
+    def reaches_queue_within(self) -> timedelta | None:
+        """`time_to_reach_queue`; None: without a limit."""
+        return _duration_of(self.time_to_reach_queue)
+
+    @property
+    def is_received_within(self) -> timedelta | None:
+        """`time_to_be_received`; None: without a limit."""
+        return _duration_of(self.time_to_be_received)
 
     @property
     def source_queue_manager(self) -> UUID:
@@ -259,9 +397,46 @@ class ReceivedMessage(Message):
             if name not in _DEFAULTS:
                 problem = f"{type(self).__name__!r} object has no attribute {name!r}"
                 raise AttributeError(problem, name=name, obj=self)
-            value = self._read(name)
+            value = member_of(name, self._read(name))
             setattr(self, name, value)
             return value
+
+
+def member_of(name: str, value: object) -> object:
+    """The member of the property's enumeration; the value itself if it has none."""
+    kind = ENUMERATIONS.get(name)
+    if kind is None or not isinstance(value, int):
+        return value
+    try:
+        return kind(value)
+    except ValueError:
+        return value
+
+
+def _repr(value: object) -> str:
+    if isinstance(value, bytes) and len(value) > _SHOWN:
+        return f"<{len(value)} bytes: {value[:_SHOWN]!r}...>"
+    if isinstance(value, IntFlag | IntEnum):
+        return f"{type(value).__name__}.{value.name}"
+    text = repr(value) if isinstance(value, str | int | bytes) else str(value)
+    return text if len(text) <= 4 * _SHOWN else f"{text[: 4 * _SHOWN]}..."
+
+
+def _time_of(seconds: int) -> datetime | None:
+    return datetime.fromtimestamp(seconds, UTC) if seconds else None
+
+
+def _duration_of(seconds: int) -> timedelta | None:
+    return None if seconds == INFINITE else timedelta(seconds=seconds)
+
+
+def _seconds_of(value: object) -> int:
+    """Whole seconds, rounded up: a message does not expire early. None: without a limit."""
+    if value is None:
+        return INFINITE
+    if isinstance(value, timedelta):
+        return min(math.ceil(value.total_seconds()), INFINITE - 1)
+    return value  # type: ignore[return-value]  # `check` refuses it
 
 
 def _check_direct_name(name: str, queue: object) -> None:
@@ -295,6 +470,18 @@ def _check_type(name: str, value: object, default: object) -> None:
         raise _wrong_type(name, value, " or ".join(kind.__name__ for kind in kinds))
 
 
+_SHOWN = 60  # bytes
+ENUMERATIONS: dict[str, type[IntEnum] | type[IntFlag]] = {
+    "delivery": DeliveryGuarantee,
+    "body_type": BodyType,
+    "message_class": MessageClass,
+    "acknowledgements": Acknowledgements,
+    "sender_id_type": SenderIdType,
+    "authentication_level": AuthenticationLevel,
+    "privacy_level": PrivacyLevel,
+    "hash_algorithm": HashAlgorithm,
+    "encryption_algorithm": EncryptionAlgorithm,
+}
 _OPTIONAL: dict[str, type] = {"dead_letter_queue": PathName, "transaction_id": int}
 _U16 = 0xFFFF
 _U32 = 0xFFFF_FFFF
