@@ -1,4 +1,4 @@
-"""The fixture of tiercel.testing, used as a user's test suite uses it."""
+"""The fixtures of the pytest plugin, used as a user's test suite uses them."""
 
 import pytest
 
@@ -92,3 +92,34 @@ def test_it(queue_manager):
 def test_is_listed_with_its_docstring(suite: pytest.Pytester) -> None:
     listed = suite.runpytest_inprocess("--fixtures", "-p", "no:cacheprovider")
     listed.stdout.fnmatch_lines(["queue_manager*", "*An empty queue manager, closed after the test*"])
+
+
+def test_a_daemon_runs_for_one_test(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        SUITE
+        + r"""
+kept = []
+
+def test_one(tiercel_daemon):
+    kept.append(tiercel_daemon)
+    with tiercel_daemon.connect() as qm:
+        queue = qm.create_queue("orders")
+        queue.send("tea")
+        assert queue.receive(timeout=5).text == "tea"
+    host, _, port = tiercel_daemon.address.rpartition(":")
+    assert (host, port.isdigit()) == ("127.0.0.1", True)
+
+def test_it_has_ended():
+    assert kept[0].process.wait() == 0
+"""
+    )
+    suite.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=2)
+
+
+def test_a_suite_that_names_the_plugin_as_before_has_it_once(pytester: pytest.Pytester) -> None:
+    """Pytest refuses a module that is registered under two names."""
+    pytester.makeconftest('pytest_plugins = ["tiercel.testing"]')
+    pytester.makepyfile("def test_it(queue_manager): pass")
+    pytester.runpytest_inprocess("-p", "tiercel.pytest_plugin", "-p", "no:cacheprovider").assert_outcomes(
+        passed=1
+    )

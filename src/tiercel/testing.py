@@ -1,22 +1,8 @@
-r"""Pytest fixtures: a real queue manager in a temporary directory.
+"""The fixtures of `tiercel.pytest_plugin`, for `pytest_plugins = ["tiercel.testing"]`.
 
-pytest_plugins = ["tiercel.testing"]
-
-def test_order(queue_manager):
-    orders = queue_manager.create_queue("orders")
+pytest finds the plugin by itself where Tiercel is installed; this module stays for suites that name it.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
+from tiercel.pytest_plugin import RunningDaemon, queue_manager, tiercel_daemon
 
-import pytest
-
-from tiercel.client import embedded
-from tiercel.client.embedded_sync import EmbeddedQueueManager
-
-
-@pytest.fixture
-def queue_manager(tmp_path: Path) -> Iterator[EmbeddedQueueManager]:
-    """An empty queue manager, closed after the test."""
-    with embedded.open(tmp_path / "queue-manager", computer_name="TEST") as manager:
-        yield manager
+__all__ = ["RunningDaemon", "queue_manager", "tiercel_daemon"]

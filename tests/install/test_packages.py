@@ -99,6 +99,16 @@ def test_the_program_works(installed: Path, tmp_path: Path) -> None:
     assert run(program, "check", "data", folder=tmp_path, PYTHONPATH=libraries).startswith("sound")
 
 
+def test_pytest_finds_the_fixtures(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "def test_it(queue_manager): queue_manager.create_queue('q')\n", "utf-8"
+    )
+    libraries = sysconfig.get_paths()["purelib"]
+    words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "test_it.py")
+    said = run(installed / "bin" / "python", *words, folder=tmp_path, PYTHONPATH=libraries)
+    assert "1 passed" in said
+
+
 def test_the_library_needs_few_packages(installed: Path, tmp_path: Path) -> None:
     """`import tiercel` is for programs that have a queue manager inside: no HTTP, no Arrow, no terminal."""
     libraries = sysconfig.get_paths()["purelib"]
