@@ -48,13 +48,27 @@ class TestNames:
         for name in every:
             assert issubclass(getattr(tiercel, name), tiercel.TiercelError)
 
+    def test_dir_shows_what_a_program_needs(self) -> None:
+        shown = dir(tiercel)
+        assert {"Message", "open", "connect", "errors", "aio", "QueueManager"} <= set(shown)
+        assert not [name for name in shown if name.startswith("_") or name.endswith("Error")]
+        assert not {"Any", "TYPE_CHECKING", "annotations"} & set(shown)
+        assert len(shown) < 40
+
+    def test_errors_are_in_one_place_and_at_the_top(self) -> None:
+        assert "QueueNotFoundError" in dir(tiercel.errors)
+        assert tiercel.errors.QueueNotFoundError is tiercel.QueueNotFoundError
+        assert not [name for name in dir(tiercel.errors) if not name.endswith("Error")]
+        with pytest.raises(AttributeError, match="NoSuchError"):
+            getattr(tiercel, "NoSuchError")  # noqa: B009  # mypy would find it
+
     def test_a_star_import_does_not_hide_a_builtin_but_open(self) -> None:
         assert set(vars(builtins)) & set(tiercel.__all__) == {"open"}
 
     def test_every_name_on_the_page_is_there(self) -> None:
-        named = set(re.findall(r"\btiercel\.([A-Za-z_]\w*)", PAGE)) - {"testing", "aio"}
+        named = set(re.findall(r"\btiercel\.([A-Za-z_]\w*)", PAGE)) - {"testing", "aio", "errors"}
         assert named <= set(tiercel.__all__)
-        assert set(re.findall(r"`(\w+Error)`", PAGE)) <= set(tiercel.__all__)
+        assert set(re.findall(r"`(\w+Error)`", PAGE)) - set(vars(builtins)) <= set(tiercel.__all__)
         assert set(re.findall(r"\baio\.([a-z_]\w*)", PAGE)) <= set(vars(aio))
 
     def test_every_property_on_the_page_is_one(self) -> None:
