@@ -132,7 +132,12 @@ CASES: list[tuple[str, Call, list[Any], Errors]] = [
     ],
     ("create_queue(transactional)", create_with("transactional"), NO_FLAG, WRONG_TYPE),
     ("set_properties(transactional)", set_to("transactional"), [True], tiercel.PropertyNotAllowedError),
-    ("send(message)", lambda w, v: w.queue.send(v), [None, 5, "text", 1.5, [], {}, object()], WRONG_TYPE),
+    (
+        "send(message)",
+        lambda w, v: w.queue.send(v),
+        [None, 5, bytearray(b"x"), 1.5, [], {}, object()],
+        WRONG_TYPE,
+    ),
     (
         "send(transaction)",
         lambda w, v: w.transactional.send(b"x", transaction=v),

@@ -12,7 +12,7 @@ import tiercel
 from .conftest import ORDERS
 from .support import fill
 
-TEXT: Any = "x"  # where bytes are wanted
+NUMBER: Any = 7  # where bytes are required
 
 
 class Situations:
@@ -61,12 +61,17 @@ CASES: list[tuple[str, Callable[[Situations], object], str, str]] = [
         "within",
     ),
     (
-        "text body",
-        lambda s: s.queue.send(tiercel.Message(TEXT)),
-        "body.*present: str, limit: bytes",
+        "number as body",
+        lambda s: s.queue.send(tiercel.Message(NUMBER)),
+        "body.*present: int, limit: bytes",
         "Pass bytes",
     ),
-    ("text message", lambda s: s.queue.send(TEXT), "present: str, limit: Message or bytes", "Pass"),
+    (
+        "number as message",
+        lambda s: s.queue.send(NUMBER),
+        "present: int, limit: Message, bytes or str",
+        "Pass",
+    ),
     ("too big", lambda s: s.queue.send(bytes(5 << 20)), "limit: 4194304", "Split the body"),
     ("quota", Situations.single_message_over_quota, "limit: 1 KiB", "(?i)raise the quota"),
     ("no transaction", lambda s: s.transactional.send(b"x"), "payments.*transactional", "in a transaction"),

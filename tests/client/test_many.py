@@ -28,7 +28,7 @@ def test_bytes_are_messages_too(queue: tiercel.EmbeddedQueue) -> None:
 
 
 def test_all_or_none(queue: tiercel.EmbeddedQueue) -> None:
-    wrong: Any = "text"
+    wrong: Any = 7
     for messages in ([b"a", wrong], [b"a", bytes(5 * 2**20)]):
         with pytest.raises(tiercel.MqError):
             queue.send_many(messages)

@@ -279,7 +279,7 @@ class TestWhatCannotBeSent:
             (tiercel.Message(b"", privacy_level=1), "MQ_ERROR_COMPUTER_DOES_NOT_SUPPORT_ENCRYPTION"),
             (tiercel.Message(b"", transaction_id=1), "MQ_ERROR_TRANSACTION_USAGE"),
             (tiercel.Message(bytes(4 << 20)), "split the body"),
-            ("text", "Message or bytes"),
+            (7, "Message, bytes or str"),
         ],
         ids=["journal", "dead_letter", "encrypted", "transaction", "too_large", "no_message"],
     )

@@ -15,6 +15,7 @@ from tiercel.model.errors import (
     IllegalPropertySizeError,
     IllegalPropertyValueError,
     MessageTooLargeError,
+    MqError,
     UnsupportedFormatNameOperationError,
 )
 from tiercel.model.format_name import (
@@ -107,6 +108,8 @@ def encode_message(message: Message, *, over_http: bool = False) -> bytes:
     """
     try:
         return _encode(message, over_http=over_http)
+    except MqError:  # some are ValueErrors too
+        raise
     except (struct.error, TypeError, ValueError, AttributeError, OverflowError):
         message.check()  # finds the property
         raise
