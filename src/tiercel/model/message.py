@@ -188,6 +188,7 @@ class Message:
             sender_id_type: int = ...,
             sender_certificate: bytes = ...,
             authentication_level: int = ...,
+            verified_sender: bytes = ...,
             privacy_level: int = ...,
             hash_algorithm: int = ...,
             encryption_algorithm: int = ...,
