@@ -284,6 +284,12 @@ class TestADestinationThatWasFoundBefore:
         assert side.post(load("02_msmq_element").replace(b"uuid:20503@", b"uuid:20504@")) == OK
         assert side.box("real").state.count == 1
 
+    def test_spellings_do_not_fill_memory(self, side: Side) -> None:
+        for number in range(300):
+            data = changed("02_msmq_element", "/simpleQ</to>", f"/simpleQ?{number}</to>")
+            assert side.post(with_envelope("02_msmq_element", data).encode()) == OK
+        assert len(side.srmp._receiver._destinations._found) <= 256
+
     def test_is_foreign_without_its_alias(self, side: Side) -> None:
         data = changed("02_msmq_element", "//machine2/", "//alias.example/")
         request = with_envelope("02_msmq_element", data).encode()
