@@ -16,7 +16,7 @@ def test_a_queue_subscribes_and_leaves(run: Run) -> None:
     (queue,) = run.fine("multicast", "--json").record["groups"][0]["queues"]
     assert queue.endswith("prices-of-cli")
     run.fine("set", name, "multicast_address=none")
-    assert run.fine("multicast").lines[0].startswith("No multicast addresses.")
+    assert run("multicast").err.startswith("No multicast addresses.")
     run.fine("rm", name, "--yes")
 
 

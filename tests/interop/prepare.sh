@@ -20,9 +20,10 @@ fi
 missing=""
 for pair in wine:wine wine:wine64 widl:wine64-tools x86_64-w64-mingw32-gcc:gcc-mingw-w64-x86-64-win32 \
     ntlm_auth:winbind rpcclient:smbclient curl:curl krb5kdc:krb5-kdc kadmin.local:krb5-admin-server kinit:krb5-user \
-    krb5-config:libkrb5-dev; do
+    krb5-config:libkrb5-dev gcc:gcc ip:iproute2 nft:nftables tshark:tshark; do
     PATH=$PATH:/usr/sbin command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair#*:}"
 done
+[ -e /usr/include/pgm-5.3/pgm/pgm.h ] || missing="$missing libpgm-dev libc6-dev"
 if [ -z "$missing" ]; then
     :
 elif ! command -v apt-get >/dev/null; then
@@ -45,4 +46,5 @@ if ! command -v nginx >/dev/null && [ ! -x build/nginx/usr/sbin/nginx ]; then
         echo "interop: nginx could not be downloaded from Debian; its tests will be skipped"
     fi
 fi
+sh tests/interop/pgm/build.sh
 exit 0
