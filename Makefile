@@ -15,7 +15,7 @@ DATA ?= data
 TARGET ?= test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-remote-read bench-data bench-api bench-srmp bench-tls bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate simulate-multicast mutants fuzz interop docs docs-serve docs-test package lock clean pythons
+.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-remote-read bench-data bench-api bench-srmp bench-pgm bench-tls bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate simulate-multicast mutants fuzz interop docs docs-serve docs-test package lock clean pythons
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -104,6 +104,9 @@ bench-srmp: $(VENV)/.ready ## measure messages over HTTP, in and out, beside som
 bench-tls: $(VENV)/.ready ## measure mutual TLS between queue managers beside plain text, in and out
 	@$(BIN)/python bench/bench_tls.py $(ARGS)
 
+bench-pgm: $(VENV)/.ready ## measure multicast messages beside OpenPGM's own tool; ARGS="--transport udp"
+	@$(BIN)/python bench/bench_pgm.py $(ARGS)
+
 bench-growth: $(VENV)/.ready ## a backlog of up to a million messages: start, memory, speed
 	@$(BIN)/python bench/bench_engine.py growth 1000 10000 100000 1000000
 
@@ -156,7 +159,7 @@ fuzz: $(VENV)/.ready ## fuzz each parser for SECONDS (60)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/fuzz.lock
 	@for target in $$($(BIN)/python tests/fuzz/targets.py --list); do $(BIN)/python tests/fuzz/targets.py $$target -max_total_time=$(SECONDS) || exit 1; done
 
-interop: $(VENV)/.ready ## let impacket, Samba, Wine, Kerberos, curl, nginx and .NET (Mono) meet Tiercel; installs them where it can
+interop: $(VENV)/.ready ## let impacket, Samba, Wine, Kerberos, curl, nginx, OpenPGM and .NET (Mono) meet Tiercel; installs them where it can
 	@sh tests/interop/prepare.sh $(PYTHON) $(BIN)
 	@TIERCEL_INTEROP=1 $(BIN)/pytest --verbose tests/interop tests/rpc/test_kerberos.py tests/remote_read/test_logging_on.py
 

@@ -271,12 +271,8 @@ class MulticastFormatName(FormatName):
     port: int
 
     @classmethod
-    def from_value(cls, value: str) -> Self:
-        form = "MULTICAST=address:port, as in MULTICAST=234.1.1.1:8001"
-        address, port = _match(r"([0-9.]{7,15}):(0|[1-9][0-9]{0,4})", value, form)
-        if not _is_ip(address):
-            raise _illegal(f"MULTICAST={value}", f"{address} is not an IPv4 address", f"write {form}")
-        return cls(IPv4Address(address), int(port))
+    def from_value(cls, value: str) -> "MulticastFormatName":
+        return _parse_multicast(value)
 
     def __str__(self) -> str:
         return f"MULTICAST={self.address}:{self.port}"
@@ -353,6 +349,15 @@ def _parse_element(text: str) -> FormatName:
         fix = f"begin it with one of {keywords}, or write private$\\name for a queue with = in its name"
         raise _illegal(text, "it does not begin with a keyword of a format name", fix)
     return reader(value)
+
+
+@lru_cache(maxsize=1024)
+def _parse_multicast(value: str) -> MulticastFormatName:
+    form = "MULTICAST=address:port, as in MULTICAST=234.1.1.1:8001"
+    address, port = _match(r"([0-9.]{7,15}):(0|[1-9][0-9]{0,4})", value, form)
+    if not _is_ip(address):
+        raise _illegal(f"MULTICAST={value}", f"{address} is not an IPv4 address", f"write {form}")
+    return MulticastFormatName(IPv4Address(address), int(port))
 
 
 @lru_cache(maxsize=1024)  # senders choose the names, so it is bounded; refused names are not kept

@@ -124,10 +124,9 @@ class Incoming:
             if kind_of(envelope) is not Kind.USER:
                 self._drop("refused", session, "only messages of applications come by multicast")
                 return
-            # There are no streams over PGM (SRMP-181).
-            message = read_message(
-                request._replace(envelope=replace(envelope, stream=None)), self._engine.seconds
-            )
+            if envelope.stream is not None:  # there are none over PGM (SRMP-181)
+                request = request._replace(envelope=replace(envelope, stream=None))
+            message = read_message(request, self._engine.seconds)
             packet = UserMessage(encode_message(message, over_http=True))
         except (DecodeError, MqError) as problem:
             self._drop("malformed", session, str(problem))
