@@ -605,14 +605,21 @@ class TestWhatIsRemembered:
 
     @pytest.mark.parametrize("end", [Job.publish, Job.discard])
     def test_for_thirty_days(self, world: World, end: Callable[[Job], object]) -> None:
-        end(Job(world, app="old"))
-        world.sleep(PUBLISHED_KEPT_S)
-        end(Job(world, app="newer"))
-        assert self.kept(world) == 2
-        world.sleep(1)
-        end(Job(world, app="new"))
-        assert self.kept(world) == 2
+        with patch("tiercel.engine.stages.OUTCOMES_KEPT", 2):
+            end(Job(world, app="old"))
+            world.sleep(PUBLISHED_KEPT_S)
+            end(Job(world, app="newer"))
+            assert self.kept(world) == 2
+            world.sleep(1)
+            end(Job(world, app="new"))
+            assert self.kept(world) == 2
         assert Job(world, app="old").publish() == Published(0, already=False)
+
+    def test_the_newest_of_all_when_a_clock_leaps(self, world: World) -> None:
+        Job(world, app="old").publish()
+        world.sleep(10 * PUBLISHED_KEPT_S)
+        Job(world, app="new").publish()
+        assert Job(world, app="old").publish().already
 
     def test_the_newest_batches_of_a_stream(self, world: World) -> None:
         with patch("tiercel.engine.stages.OUTCOMES_OF_STREAM", 3):

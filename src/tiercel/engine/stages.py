@@ -7,7 +7,8 @@
 
 The outcome of a batch is remembered, so that publishing it twice has no effect. Spark retries only the last
 batch of a stream, and may do so days later: of a stream, whose batches are numbers, the newest thousand are
-remembered, and everything for thirty days.
+remembered, and everything for thirty days. The newest thousand of all stay however old they seem: a clock
+that was wrong and is set right may leap by months.
 """
 
 import struct
@@ -55,6 +56,7 @@ from tiercel.store.interface import Keyspace
 
 OUTCOMES_MAX = 100_000  # of all applications together
 OUTCOMES_OF_STREAM = 1000  # the newest batches, where batches are numbers
+OUTCOMES_KEPT = 1000  # however old
 _FORGOTTEN_AT_ONCE = 100  # bounds the work of one publish
 _HEAD_BYTES = 1024  # room for the key and head of a stage, or for the outcome of a batch
 _LAST_NAME = b"\x7f"
@@ -269,7 +271,8 @@ class Stages:
         for key, _ in oldest:
             time, old = split_age_key(key)
             is_over = time + PUBLISHED_KEPT_S < self._core.seconds
-            if not is_over and batch.count(Keyspace.PUBLISHED) <= 2 * OUTCOMES_MAX:  # each has two keys
+            limit = OUTCOMES_KEPT if is_over else OUTCOMES_MAX
+            if batch.count(Keyspace.PUBLISHED) <= 2 * limit:  # each has two keys
                 break
             self._forget(time, old)
 
