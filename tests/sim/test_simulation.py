@@ -31,6 +31,18 @@ def test_honest_machines_keep_the_promise_among_enemies() -> None:
     assert not failed, "\n".join(map(str, failed))
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        5201,  # a clock that is set right leaps by months, and a published batch comes again
+        5291,  # forged acknowledgements that name their receiver as the sender
+        5400,  # a message expires where the store has no room for its line in the ledger
+    ],
+)
+def test_worlds_that_went_wrong_once(seed: int) -> None:
+    assert run(seed, enemies=True).problems == []
+
+
 def test_a_seed_is_the_same_world_every_time() -> None:
     assert trace_of(7) == trace_of(7)
 

@@ -45,6 +45,7 @@ from tiercel.wire.user_message import UserMessage
 
 # An OrderAck that cannot be delivered expires, because newer ones supersede it. Days, because clocks differ.
 _ROUTED_ORDER_ACK_S = TIME_TO_REACH_QUEUE_DEFAULT_S
+CAME_BACK = "it came back to its sender, or is forged"  # in the ledger
 _NAMES_KEPT = 10_000
 _DISBELIEVED_MAX = 100  # acknowledgements of one session
 
@@ -219,7 +220,7 @@ class Incoming:
         self._tell(session, "message: it claims to come from this queue manager")
         reason = MessageClass.NACK_HOP_COUNT_EXCEEDED
         name = str(decode_destination(packet))
-        self._engine.ledger.add(name, packet, reason, "it came back to its sender, or is forged")
+        self._engine.ledger.add(name, packet, reason, CAME_BACK)
 
     # Passing on.
 

@@ -22,6 +22,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from tiercel.binary.incoming import CAME_BACK
 from tiercel.engine.acknowledgements import INSECURE_NACKS
 from tiercel.engine.check import Checker
 from tiercel.engine.discards import Discard
@@ -358,8 +359,14 @@ class Invariants:
 def _is_no_evidence(line: Discard) -> bool:
     """Whether a line of a ledger says nothing about a message of an application."""
     return (
-        # An expired OrderAck, of which a newer one says the same, or an expired acknowledgement.
-        (line.label in {LABEL, ""} and line.message_class == MessageClass.NACK_REACH_QUEUE_TIMEOUT)
+        # An expired OrderAck, of which a newer one says the same, or an expired acknowledgement. A line
+        # without an id is the summary of a store without room, and may stand for any message.
+        (
+            line.label in {LABEL, ""}
+            and bool(line.message_id)
+            and line.message_class == MessageClass.NACK_REACH_QUEUE_TIMEOUT
+        )
+        or (line.label == LABEL and line.reason == CAME_BACK)
         or line.queue.endswith(";JOURNAL")  # a copy that was deleted with its queue
         # An administration acknowledgement: the line of that machine counts.
         or line.reason.startswith("another queue manager reports")
