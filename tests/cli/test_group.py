@@ -1,5 +1,6 @@
 """The program as a whole: its verbs, their help, and what it costs to start it."""
 
+import json
 import os
 import re
 import subprocess
@@ -93,16 +94,27 @@ UNUSED_BY_LS = (
     "words", [["ls"], ["ls", "q*", "--long"], ["ls", "--json"], ["count", "QUEUE"]], ids=" ".join
 )
 def test_a_listing_loads_only_what_it_uses(daemon: Daemon, queue: str, words: list[str]) -> None:
+    assert loaded(daemon, [queue if word == "QUEUE" else word for word in words], UNUSED_BY_LS) == []
+
+
+def test_the_default_of_a_number_needs_no_conversion(daemon: Daemon, queue: str) -> None:
+    assert loaded(daemon, ["tail", queue], ("pydantic",)) == []
+    assert loaded(daemon, ["tail", queue, "-n", "3"], ("pydantic",)) == ["pydantic"]
+
+
+def loaded(daemon: Daemon, words: list[str], modules: tuple[str, ...]) -> list[str]:
+    """The modules that a command has loaded, of those named."""
     program = (
-        "import sys; from tiercel.cli import main\n"
-        f"code = main({[queue if word == 'QUEUE' else word for word in words]})\n"
-        f"print(code, [name for name in {UNUSED_BY_LS} if name in sys.modules])"
+        "import json, sys; from tiercel.cli import main\n"
+        f"assert main({words}) == 0\n"
+        f"print(json.dumps([name for name in {modules} if name in sys.modules]))"
     )
     environment = {**os.environ, "TIERCEL_DATA": str(daemon.data)}
     done = subprocess.run(  # noqa: S603  # our own program
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
     )
-    assert done.stdout.splitlines()[-1] == "0 []"
+    found: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def test_the_shell_completes_names_of_queues(run: Run, queue: str, daemon: Daemon) -> None:

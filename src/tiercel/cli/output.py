@@ -13,19 +13,7 @@ from tiercel.cli.table import Column, Line, Record, Styled, layout
 if TYPE_CHECKING:  # loaded for a terminal only: scripts do without
     from rich.console import Console, RenderableType
 
-__all__ = [
-    "Column",
-    "Output",
-    "Record",
-    "Styled",
-    "age",
-    "moment",
-    "note",
-    "number",
-    "plural",
-    "size",
-    "when",
-]
+__all__ = ["Column", "Record", "Styled"]  # from `table`, for the commands
 
 _WIDE = 10_000  # for output that is not a terminal: nothing is shortened or wrapped
 
