@@ -20,6 +20,7 @@ from tiercel.pgm.packet import Data, Fragment, Options, PacketType, Spm, Tsi, de
 from tiercel.pgm.settings import Settings
 from tiercel.server.transports import expect_transports
 from tiercel.srmp.http_request import read_multicast
+from tiercel.srmp.receipt_sender import ReceiptSender
 from tiercel.srmp.request import read_srmp
 
 GROUP, PORT = "234.1.1.1", 8001
@@ -262,6 +263,20 @@ class TestReceiving:
         assert (full.bodies(), len(box.bodies())) == ([], 1)
         assert side.multicast.incoming.dropped["no room"] == 1
         assert len(side.discards()) == 1
+
+    def test_receipts_go_as_unicast_posts(self) -> None:
+        here, side = Side(name="THERE"), Side()
+        side.engine.delivery.tell_by(ReceiptSender(side.engine))
+        box = side.create("one", multicast_address=ADDRESS)
+        admin = "DIRECT=HTTP://there/msmq/private$/receipts"
+        asked = Acknowledgements.POS_ARRIVAL | Acknowledgements.POS_RECEIVE
+        here.to().send(b"one", administration_queue=FormatName.parse(admin), acknowledgements=asked)
+        for packet in here.packets:
+            side.hear(packet.data, here.address, packet.address)
+        outgoing = [each for each in side.engine.queues.all() if each.is_outgoing]
+        assert [(str(each.queue.label).lower(), each.count) for each in outgoing] == [(admin.lower(), 1)]
+        assert box.receive().body == b"one"
+        assert outgoing[0].count == 2
 
     def test_packets_that_cannot_be_read_are_counted(self) -> None:
         side = Side()

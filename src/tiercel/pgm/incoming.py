@@ -127,11 +127,9 @@ class Incoming:
             if envelope.stream is not None:  # there are none over PGM (SRMP-181)
                 request = request._replace(envelope=replace(envelope, stream=None))
             message = read_message(request, self._engine.seconds)
-            packet = UserMessage(encode_message(message, over_http=True))
+            self._deliver(UserMessage(encode_message(message, over_http=True)), session, where)
         except (DecodeError, MqError) as problem:
             self._drop("malformed", session, str(problem))
-            return
-        self._deliver(packet, session, where)
 
     def _deliver(self, packet: UserMessage, session: Session, where: str) -> None:
         self.messages += 1

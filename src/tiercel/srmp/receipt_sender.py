@@ -8,7 +8,7 @@ from tiercel.engine.engine import Engine
 from tiercel.engine.incoming_streams import IncomingStream
 from tiercel.model.codes import DeliveryGuarantee, MessageClass
 from tiercel.model.errors import DecodeError
-from tiercel.model.format_name import DirectFormatName
+from tiercel.model.format_name import DirectFormatName, MulticastFormatName
 from tiercel.srmp.envelope import Envelope
 from tiercel.srmp.envelope_reader import read_envelope
 from tiercel.srmp.kinds import DECISIONS
@@ -85,6 +85,8 @@ class ReceiptSender:
     def _packet(self, receipt: Envelope, *, recoverable: bool) -> UserMessage:
         """The message that contains the request of a receipt."""
         message = read_message(read_srmp(write_srmp(receipt)), self._engine.seconds)
+        if isinstance(message.response_queue, MulticastFormatName):  # the request names it, a packet cannot
+            message.response_queue = None
         if recoverable:
             message.delivery = DeliveryGuarantee.RECOVERABLE
         return UserMessage(encode_message(message, over_http=True))
