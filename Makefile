@@ -15,7 +15,7 @@ DATA ?= data
 TARGET ?= test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-remote-read bench-data bench-api bench-srmp bench-pgm bench-tls bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate simulate-multicast mutants fuzz interop docs docs-serve docs-test package lock clean pythons
+.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-remote-read bench-data bench-api bench-srmp bench-pgm bench-tls bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate simulate-multicast mutants fuzz interop console-test docs docs-serve docs-test package lock clean pythons
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -162,6 +162,10 @@ fuzz: $(VENV)/.ready ## fuzz each parser for SECONDS (60)
 interop: $(VENV)/.ready ## let impacket, Samba, Wine, Kerberos, curl, nginx, OpenPGM and .NET (Mono) meet Tiercel; installs them where it can
 	@sh tests/interop/prepare.sh $(PYTHON) $(BIN)
 	@TIERCEL_INTEROP=1 $(BIN)/pytest --verbose tests/interop tests/rpc/test_kerberos.py tests/remote_read/test_logging_on.py
+
+console-test: $(VENV)/.ready ## click through the console in Chromium, which it installs where it can
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install --yes --no-install-recommends chromium; } || { echo "Chromium is missing. Run: sudo apt install chromium"; exit 2; }
+	@$(BIN)/pytest --quiet tests/console
 
 docs: $(VENV)/.ready ## build the documentation in build/site, with its reference from the code; a warning is an error
 	$(BIN)/mkdocs build --quiet

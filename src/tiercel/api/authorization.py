@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
+from tiercel.api.paths import API
 from tiercel.api.problems import NotAuthenticatedError
 from tiercel.api.sessions import COOKIE, FailedLogins, Sessions
 from tiercel.model.errors import AccessDeniedError
@@ -38,7 +39,7 @@ class BrowserLogins:
         if cookie is None or not self._is_own_page(request):
             return None
         # Automatic requests of an open page are not a use: the session of an empty chair ends.
-        is_use = request.headers.get("x-tiercel-refresh") is None
+        is_use = request.headers.get("x-tiercel-refresh") is None and request.scope["path"] != f"{API}/events"
         return self._sessions.find(cookie, self._clock(), is_use=is_use)
 
     def _is_own_page(self, request: Request) -> bool:
@@ -164,6 +165,10 @@ class TokenAuthorization:
     @property
     def has_logins(self) -> bool:
         return self._logins is not None and self._tokens is not None
+
+    def is_login(self, request: Request) -> bool:
+        """Whether the client, which is known, has logged in with a browser."""
+        return self.has_logins and COOKIE in request.cookies and "authorization" not in request.headers
 
     def log_in(self, request: Request, token: str) -> tuple[str, str]:
         """The cookie of a new session, and the name of the token."""

@@ -211,6 +211,7 @@ class Me(ResponseModel):
     name: str
     roles: list[Literal["read", "send", "receive", "admin"]]
     computer: str
+    logged_in: bool  # with a browser
 
 
 class Problem(ResponseModel):

@@ -29,6 +29,8 @@ async def watch_events(api: Context, request: Request) -> Response:
         return bool(authorization.grants(request, Role.READ))
 
     listener = api.events.listen()
-    return StreamWithTimeout(
+    response = StreamWithTimeout(
         api.events.stream(listener, is_allowed), "text/event-stream", lambda: api.events.leave(listener)
     )
+    response.headers.update({"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})  # the latter for nginx
+    return response

@@ -2,6 +2,7 @@
 
 from fastapi import Request, Response
 
+from tiercel.api.authorization import TokenAuthorization
 from tiercel.api.context import Context, answer
 from tiercel.api.models import Me
 from tiercel.api.routing import AUTHORIZATION, needs, new_router
@@ -15,4 +16,12 @@ async def get_me(api: Context, request: Request) -> Response:
     authorization = request.scope[AUTHORIZATION]
     roles = authorization.roles(request)
     computer = api.runner.driver.engine.queue_manager.computer_name
-    return answer({"name": authorization.who(request), "roles": sorted(roles), "computer": computer})
+    is_login = isinstance(authorization, TokenAuthorization) and authorization.is_login(request)
+    return answer(
+        {
+            "name": authorization.who(request),
+            "roles": sorted(roles),
+            "computer": computer,
+            "logged_in": is_login,
+        }
+    )

@@ -1,0 +1,139 @@
+// The shell: navigation, login, keyboard. Pages are chosen by the fragment of the URL.
+import { render } from "./vendor/preact.js";
+import { useEffect, useRef, useState } from "./vendor/hooks.js";
+import { html } from "./parts/html.js";
+import { get, logOut, session } from "./parts/api.js";
+import { connect, disconnect, useStatus } from "./parts/live.js";
+import { moment } from "./parts/format.js";
+import { Dialog, Failure } from "./parts/dialog.js";
+import { Login } from "./pages/login.js";
+import { Overview } from "./pages/overview.js";
+import { QueuePage } from "./pages/queue.js";
+import { MessagePage } from "./pages/message.js";
+import { DeadPage } from "./pages/dead.js";
+import { OutgoingPage } from "./pages/outgoing.js";
+import { ConsumersPage } from "./pages/consumers.js";
+import { HealthPage } from "./pages/health.js";
+
+const PAGES = [
+  ["", "Overview", "q", Overview],
+  ["dead", "Dead letters", "d", DeadPage],
+  ["outgoing", "Outgoing", "o", OutgoingPage],
+  ["consumers", "Consumers", "c", ConsumersPage],
+  ["health", "Health", "h", HealthPage],
+];
+const KEYS = [
+  ["/", "filter or search"], ["j k ↓ ↑", "next and previous message"], ["Enter", "open the message"],
+  ...PAGES.map(([, title, key]) => [`g ${key}`, title.toLowerCase()]), ["?", "this list"], ["Esc", "close"],
+];
+
+function route() {
+  const [page = "", ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  return { page, rest };
+}
+
+function usePlace() {
+  const [place, setPlace] = useState(route());
+  useEffect(() => {
+    const change = () => setPlace(route());
+    addEventListener("hashchange", change);
+    return () => removeEventListener("hashchange", change);
+  }, []);
+  return place;
+}
+
+const isTyping = (element) => element.closest?.("input, textarea, select, dialog");
+
+function useKeys(showHelp) {
+  const wasG = useRef(false);
+  useEffect(() => {
+    const press = (event) => {
+      if (isTyping(event.target) || event.ctrlKey || event.metaKey || event.altKey) return;
+      const page = wasG.current && PAGES.find(([, , key]) => key === event.key);
+      wasG.current = event.key === "g";
+      if (page) {
+        location.hash = `#/${page[0]}`;
+      } else if (event.key === "/") {
+        const field = document.querySelector("[data-filter]");
+        if (field) {
+          event.preventDefault();
+          field.focus();
+        }
+      } else if (event.key === "?") {
+        showHelp();
+      }
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, []);
+}
+
+function Live() {
+  const { status, since } = useStatus();
+  const text = { live: "live", connecting: "connecting", stale: `stale since ${moment(since)}` }[status];
+  return html`<span class=${`live ${status}`} role="status">${text}</span>`;
+}
+
+function Page({ me, place }) {
+  const { page, rest } = place;
+  const main = useRef(null);
+  const key = `${page}/${rest.join("/")}`;
+  useEffect(() => {
+    const heading = main.current.querySelector("h1")?.textContent;
+    document.title = heading ? `${heading} – ${me.computer}` : "Tiercel";
+    main.current.focus({ preventScroll: true });
+    scrollTo(0, 0);
+  }, [key]);
+  let content = html`<h1>No such page</h1><p><a href="#/">Overview</a></p>`;
+  const known = PAGES.find(([name]) => name === page);
+  if (page === "queue" && rest.length === 1) content = html`<${QueuePage} key=${key} me=${me} name=${rest[0]} />`;
+  else if (page === "queue" && rest.length === 2) content = html`<${MessagePage} key=${key} me=${me} name=${rest[0]} id=${rest[1]} />`;
+  else if (known && !rest.length) content = html`<${known[3]} key=${key} me=${me} />`;
+  return html`<main id="main" ref=${main} tabindex="-1">${content}</main>`;
+}
+
+function App() {
+  const [me, setMe] = useState(null);
+  const [error, setError] = useState(null);
+  const [needsLogin, setNeedsLogin] = useState(false);
+  const [hasHelp, setHelp] = useState(false);
+  const place = usePlace();
+  const ask = async () => {
+    try {
+      setMe(await get("/me"));
+      setNeedsLogin(false);
+      setError(null);
+      connect();
+    } catch (problem) {
+      if (problem.status === 401) setNeedsLogin(true);
+      else setError(problem);
+    }
+  };
+  useEffect(() => {
+    session.ended = () => {
+      disconnect();
+      setMe(null);
+      setNeedsLogin(true);
+    };
+    ask();
+  }, []);
+  useKeys(() => setHelp(true));
+  if (needsLogin) return html`<${Login} onDone=${ask} />`;
+  if (!me) return html`<main id="main"><h1>Tiercel</h1>${error ? html`<${Failure} error=${error} /><p><button type="button" onClick=${ask}>Try again</button></p>` : html`<p class="loading">Loading</p>`}</main>`;
+  return html`
+    <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>Skip to content</a>
+    <header>
+      <a class="brand" href="#/">Tiercel</a>
+      <nav aria-label="Pages">${PAGES.map(([name, title]) => html`<a href=${`#/${name}`} aria-current=${place.page === name ? "page" : undefined}>${title}</a>`)}</nav>
+      <p class="who"><${Live} /><span>${me.name} on ${me.computer}</span>
+        <button type="button" class="plain" onClick=${() => setHelp(true)} aria-label="Keyboard shortcuts">?</button>
+        ${me.logged_in && html`<button type="button" class="plain" onClick=${async () => { await logOut(); session.ended(); }}>Log out</button>`}</p>
+    </header>
+    <${Page} me=${me} place=${place} />
+    ${hasHelp && html`<${Dialog} title="Keyboard" onClose=${() => setHelp(false)}><dl class="pairs">${KEYS.map(([key, text]) => html`<dt><kbd>${key}</kbd></dt><dd>${text}</dd>`)}</dl>
+      <p class="actions"><button type="button" autofocus onClick=${() => setHelp(false)}>Close</button></p><//>`}`;
+}
+
+const root = document.getElementById("app");
+root.replaceChildren();
+render(html`<${App} />`, root);

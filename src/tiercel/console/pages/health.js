@@ -1,0 +1,35 @@
+// The queue manager itself: identity, store, commits.
+import { html } from "../parts/html.js";
+import { get, metrics, useData } from "../parts/api.js";
+import { age, moment, number, size } from "../parts/format.js";
+import { Failure } from "../parts/dialog.js";
+
+function valueOf(text, name) {
+  const line = text.split("\n").find((each) => each.startsWith(`${name} `));
+  return line === undefined ? null : Number(line.split(" ")[1]);
+}
+
+export function HealthPage() {
+  const load = (options) => Promise.all([get("/queue-manager", {}, options), metrics(options)]);
+  const { data, error } = useData(load, [], 10_000);
+  if (!data) return html`<h1>Health</h1><${Failure} error=${error} />`;
+  const [manager, text] = data;
+  const value = (name) => valueOf(text, name);
+  const [commits, spent] = [value("tiercel_commit_seconds_count"), value("tiercel_commit_seconds_sum")];
+  const limit = value("tiercel_store_limit_bytes");
+  return html`<h1>Health</h1><${Failure} error=${error} />
+    <dl class="cards">
+      <div><dt>State</dt><dd class="text">${error ? "unknown" : "works"}</dd></div>
+      <div><dt>Store</dt><dd>${size(value("tiercel_store_bytes"))}${limit ? html` <small>of ${size(limit)}</small>` : ""}</dd></div>
+      <div><dt>Free on disk</dt><dd>${size(value("tiercel_store_disk_free_bytes"))}</dd></div>
+      <div><dt>Commits</dt><dd>${number(commits)}${commits ? html` <small>${((spent / commits) * 1000).toFixed(1)} ms each</small>` : ""}</dd></div>
+      <div><dt>Refused: store full</dt><dd class=${value("tiercel_store_refusals_total") ? "bad" : ""}>${number(value("tiercel_store_refusals_total"))}</dd></div>
+    </dl>
+    <h2>Queue manager</h2>
+    <dl class="pairs">
+      <dt>name</dt><dd>${manager.name}</dd><dt>GUID</dt><dd>${manager.guid}</dd><dt>version</dt><dd>${manager.version}</dd>
+      <dt>started</dt><dd>${moment(manager.started)}, ${age(manager.started)} ago</dd><dt>listens on</dt><dd>${manager.addresses.join(", ") || "–"}</dd>
+      <dt>data directory</dt><dd>${manager.data}</dd><dt>queues</dt><dd>${number(manager.totals.queues)}</dd>
+      ${Object.entries(manager.properties).map(([name, each]) => html`<dt>${name.replaceAll("_", " ")}</dt><dd>${each === null ? "no limit" : Array.isArray(each) ? each.join(", ") || "–" : String(each)}</dd>`)}
+    </dl>`;
+}

@@ -1,0 +1,68 @@
+// One message: body, properties, packet.
+import { html } from "../parts/html.js";
+import { useState } from "../vendor/hooks.js";
+import { get, post, queuePath, remove, useData } from "../parts/api.js";
+import { moment, number, queueLink, size } from "../parts/format.js";
+import { Action, Failure, Form } from "../parts/dialog.js";
+import { Body } from "../parts/body.js";
+
+const TIMES = ["sent_time", "arrival_time", "last_move_time"];
+const ELSEWHERE = ["body", "decoded", "locked", "locked_by", "reason"];
+
+export function MessagePage({ me, name, id }) {
+  const path = `${queuePath(name)}/messages/${id}`;
+  const { data: message, error } = useData((options) => get(path, { decode: true }, options), [path]);
+  const [view, setView] = useState("body");
+  const [dialog, setDialog] = useState(null);
+  const back = () => {
+    location.hash = queueLink(name);
+  };
+  const crumbs = html`<p class="crumbs"><a href="#/">Overview</a> › <a href=${queueLink(name)}>${name}</a></p>`;
+  if (!message) return html`${crumbs}<h1>Message</h1><${Failure} error=${error} />${!error && html`<p class="loading">Loading</p>`}`;
+  const views = { body: "Body", properties: "Properties", packet: "Packet" };
+  return html`${crumbs}
+    <h1>${message.label || "Message without a label"}</h1>
+    <p class="summary"><span>${size(message.body_size)}</span><span>priority ${message.priority ?? 3}</span><span>${message.delivery ?? "express"}</span>
+      <span>arrived ${moment(message.arrival_time)}</span></p>
+    ${message.reason && html`<p class="problem">Dead letter: ${message.reason}</p>`}
+    ${message.locked_by && html`<p class="note">${held(message.locked_by)}</p>`}
+    <p class="tools"><span class="choices" role="group" aria-label="View">${Object.entries(views).map(([key, title]) => html`
+      <button type="button" aria-pressed=${view === key} onClick=${() => setView(key)}>${title}</button>`)}</span>
+      <${Action} me=${me} role=${["receive", "send"]} onClick=${() => setDialog("move")}>Move<//>
+      <${Action} me=${me} role="receive" danger onClick=${() => setDialog("delete")}>Delete<//></p>
+    ${view === "body" && html`<${Body} message=${message} />`}
+    ${view === "properties" && html`<${Properties} message=${message} />`}
+    ${view === "packet" && html`<${Packet} path=${path} />`}
+    ${dialog === "move" && html`<${Form} title="Move the message" label="Move" onClose=${() => setDialog(null)}
+      act=${async ({ to }) => { await post(`${queuePath(name)}/move`, { to, lookup_ids: [id] }); back(); }}>
+      <label>To queue <input name="to" required autofocus /></label><p class="quiet">It leaves one queue and enters the other in the same commit.</p><//>`}
+    ${dialog === "delete" && html`<${Form} title="Delete the message" label="Delete" danger onClose=${() => setDialog(null)}
+      act=${async () => { await remove(path); back(); }}><p>This receives the message and drops it. It cannot be undone.</p><//>`}`;
+}
+
+function held(by) {
+  if (by.kind === "lease") return `Held by ${by.who} until ${moment(by.until)}.`;
+  if (by.kind === "transaction") return `Held by transaction ${by.id}.`;
+  return by.kind === "sending" ? "It is being sent." : "Held by a reader.";
+}
+
+function Properties({ message }) {
+  const text = (name, value) => (TIMES.includes(name) ? moment(value) : typeof value === "object" ? JSON.stringify(value) : String(value));
+  const names = Object.keys(message).filter((each) => !ELSEWHERE.includes(each));
+  return html`<dl class="pairs">${names.map((each) => html`<dt>${each.replaceAll("_", " ")}</dt><dd>${text(each, message[each])}</dd>`)}</dl>
+    <p class="quiet">Properties at their default are not listed.</p>`;
+}
+
+function Packet({ path }) {
+  const { data, error } = useData((options) => get(`${path}/packet`, {}, options), [path]);
+  if (!data) return html`<${Failure} error=${error} />`;
+  const value = (field) => {
+    const text = typeof field.value === "object" && field.value !== null ? JSON.stringify(field.value) : String(field.value);
+    return text.length > 200 ? `${text.slice(0, 200)}…` : text;
+  };
+  return html`<p class="quiet">${number(data.size)} bytes</p>${data.structures.map((each) => html`<section>
+    <h2>${each.name}</h2>
+    <table class="stacks"><thead><tr><th scope="col" class="number">Offset</th><th scope="col" class="number">Size</th><th scope="col">Field</th><th scope="col">Value</th><th scope="col">Meaning</th></tr></thead>
+    <tbody>${each.fields.map((field) => html`<tr><td class="number" data-name="Offset">${field.offset}</td><td class="number" data-name="Size">${field.size}</td>
+      <th scope="row">${field.name}</th><td class="code" data-name="Value">${value(field)}</td><td data-name="Meaning">${field.meaning ?? ""}</td></tr>`)}</tbody></table></section>`)}`;
+}
