@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from tiercel.admin.errors import BusyError
 from tiercel.admin.message_json import dumps
-from tiercel.admin.outgoing import row as outgoing_row
 from tiercel.admin.queues import DEFAULT_KINDS, QueueKind, Queues, kind_of, matching
 from tiercel.admin.runner import Runner
 from tiercel.admin.sources import name_of
 from tiercel.admin.waits import Waits
 from tiercel.engine.engine import Engine
 from tiercel.engine.queue_state import QueueState
+from tiercel.model.queue import OutgoingQueue
 
 Json = dict[str, Any]
 
@@ -127,10 +127,14 @@ class Events:
                 name = name_of(engine, state)
                 changed[name] = {"path_name": name, "deleted": True}
         self._known = known
-        before, self._outgoing = self._outgoing, [_mark(engine, each) for each in engine.outgoing.queues()]
+        before, self._outgoing = self._outgoing, [_mark(each) for each in engine.outgoing.queues()]
         return changed, before != self._outgoing
 
 
-def _mark(engine: Engine, state: QueueState) -> tuple[object, ...]:
-    row = outgoing_row(engine, state)
-    return tuple(row[name] for name in ("format_name", "state", "count", "why", "next_try"))
+def _mark(state: QueueState) -> tuple[object, ...]:
+    """Differs when the row of an outgoing queue does; cheaper than the row."""
+    queue = state.queue
+    assert isinstance(queue, OutgoingQueue)
+    history = queue.connection_history
+    tried = (history[-1].connection_history_time, history[-1].status) if history else None
+    return state.slot, state.count, queue.state, queue.reason, queue.next_try, tried

@@ -32,12 +32,11 @@ export function Overview({ me }) {
       for (const each of news.queues) after[each.path_name] = each;
       return after;
     });
-    if (news.queues.some((each) => each.deleted)) reload();
-  }, [reload]);
+    const known = new Set(data?.[0].queues.map((each) => each.path_name));
+    if (data && news.queues.some((each) => each.deleted || !known.has(each.path_name))) reload();
+  }, [data, reload]);
   if (!data) return html`<h1>Overview</h1><${Failure} error=${error} />${!error && html`<p class="loading">Loading</p>`}`;
   const [{ queues }, manager] = data;
-  const known = new Set(queues.map((each) => each.path_name));
-  if (Object.values(changes).some((each) => !each.deleted && !known.has(each.path_name))) setTimeout(reload, 0), setChanges({});
   const all = queues.map((each) => ({ ...each, ...changes[each.path_name] }));
   const sum = (kinds, name = "count") => all.filter((each) => kinds(each)).reduce((total, each) => total + each[name], 0);
   const isDead = (each) => /;dead(letter|xact)$/i.test(each.path_name);

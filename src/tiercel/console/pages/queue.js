@@ -49,8 +49,24 @@ const open = (name) => (message) => {
   location.hash = `${queueLink(name)}/${message.lookup_id}`;
 };
 
+/** The value, but at most every `ms`: a busy queue changes all the time. */
+function useSeldom(value, ms) {
+  const [seldom, set] = useState(value);
+  const changed = useRef(0);
+  useEffect(() => {
+    const update = () => {
+      changed.current = Date.now();
+      set(value);
+    };
+    const timer = setTimeout(update, Math.max(0, changed.current + ms - Date.now()));
+    return () => clearTimeout(timer);
+  }, [value]);
+  return seldom;
+}
+
 function Browse({ name, queue }) {
   const [target, setTarget] = useState(null);
+  const version = useSeldom(`${queue.count}-${queue.bytes}`, 3_000);
   const fetchPage = useCallback(
     async (at, limit, signal) => (await get(`${queuePath(name)}/messages`, { at, limit, fields: FIELDS }, { signal, refresh: true })).messages,
     [name],
@@ -62,7 +78,7 @@ function Browse({ name, queue }) {
   return html`
     <form class="tools" onSubmit=${jump}><label>Row <input name="row" type="number" min="1" max=${queue.count || 1} required /></label><button type="submit">Jump</button></form>
     ${queue.count === 0 && html`<p>The queue is empty.</p>`}
-    <${MessageList} label=${`Messages of ${queue.name}`} count=${queue.count} version=${`${queue.count}-${queue.bytes}`} fetchPage=${fetchPage} target=${target} onOpen=${open(name)} />`;
+    <${MessageList} label=${`Messages of ${queue.name}`} count=${queue.count} version=${version} fetchPage=${fetchPage} target=${target} onOpen=${open(name)} />`;
 }
 
 function Table({ name, messages }) {
