@@ -12,12 +12,20 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from tiercel.message_security import xml_signature
 from tiercel.message_security.body_encryption import BodyOpener, EncryptionPolicy
 from tiercel.message_security.certificates import load_certificate
-from tiercel.message_security.providers import Provider
+from tiercel.message_security.providers import ADVANCED, Provider
 from tiercel.message_security.refusal import MessageRefusedError
 from tiercel.message_security.rsa_keys import private_key_of, public_blob, public_key_of
 from tiercel.message_security.signatures import DEFAULT_POLICY, verify
+from tiercel.message_security.trust import (
+    Trust,
+    TrustedCertificate,
+    TrustedQueueManager,
+    TrustError,
+    import_keys,
+)
 from tiercel.message_security.xml_signature import SignedPart
 from tiercel.model.errors import CorruptedSecurityDataError, DecodeError, InvalidCertificateError
+from tiercel.model.sid import ADMINISTRATORS
 from tiercel.srmp.http_request import read_http_request
 from tiercel.srmp.request import read_srmp
 from tiercel.wire.key_blobs import PrivateKeyBlob, PublicKeyBlob
@@ -115,6 +123,35 @@ def check_encrypted_packet(data: bytes) -> None:
         return
 
 
+def check_trust(data: bytes) -> None:
+    """The text of a trust store is refused with one error of one line, or comes back."""
+    text = data.decode("utf-8", "replace")
+    try:
+        parsed = Trust.parse(text)
+    except TrustError as problem:
+        if "\n" in str(problem):
+            raise AssertionError(f"more than one line: {problem}") from problem
+        return
+    same(Trust.parse(parsed.text()).text().encode(), parsed.text().encode())
+
+
+def check_imported_key(data: bytes) -> None:
+    with suppress(TrustError):
+        TrustedQueueManager("there", _GUID, (), import_keys(data, ADVANCED))
+
+
+def _trust_stores() -> list[bytes]:
+    keys = tuple(
+        MQDSPublicKey.of(24, ADVANCED.name, key) for key in _octets("capi/key_aes_keyx*", "public_key_blob")
+    )
+    certificate = load_certificate(_octets("security/*", "certificate")[0])
+    entries = (
+        TrustedCertificate("alice", ADMINISTRATORS, certificate),
+        TrustedQueueManager("there", _GUID, ("there", "192.0.2.7"), keys),
+    )
+    return [Trust((entry,)).text().encode() for entry in entries]
+
+
 def _octets(pattern: str, field: str) -> list[bytes]:
     found = (json.loads(path.read_text("utf-8")) for path in sorted(VECTORS.glob(pattern)))
     return [bytes.fromhex(one[field]) for one in found if field in one]
@@ -132,6 +169,10 @@ TARGETS: dict[str, Target] = {
     "certificate": Target(check_certificate, lambda: _octets("security/*", "certificate")),
     "encrypted_packet": Target(check_encrypted_packet, lambda: _octets("security/*_enc_*", "packet")),
     "key_lists": Target(check_key_lists, _lists),
+    "imported_key": Target(
+        check_imported_key, lambda: [*_octets("capi/key_*", "public_key_blob"), *_lists()]
+    ),
+    "trust": Target(check_trust, _trust_stores),
     "rsa_key": Target(
         check_rsa_key,
         lambda: _octets("capi/key_*", "public_key_blob") + _octets("capi/key_*", "private_key_blob"),

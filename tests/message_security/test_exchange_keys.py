@@ -47,7 +47,7 @@ def test_the_published_list_has_one_key_for_each_provider() -> None:
 
 
 @pytest.mark.conformance("DMPR-278")
-def test_keys_are_made_by_cryptography(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_those_of_cryptography(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
 
     def generate(bits: int) -> object:

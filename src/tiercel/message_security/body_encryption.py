@@ -91,7 +91,10 @@ class BodyOpener:
             self.remember(packet, candidates, now)
         if not candidates:
             raise bad_encryption("its key was not encrypted for this queue manager")
-        return decrypted(packet, self._body(packet, candidates))
+        try:
+            return decrypted(packet, self._body(packet, candidates))
+        except DecodeError as problem:  # must not leave here: it would end the engine
+            raise bad_encryption(f"its clear packet cannot be read: {problem}") from None
 
     def unwrap(self, packet: UserMessage) -> tuple[SessionKey, ...]:
         """The slow part of `open`, for another thread: changes nothing. `remember` takes the result."""
