@@ -58,6 +58,7 @@ def test_adding_and_removing() -> None:
         ("alice", "line 1: expected"),
         ("\nalice S-1-5-32-544 AAAA", "line 2: alice: the certificate cannot be read"),
         ("alice S-1-5-32-544 ?", "cannot be read"),
+        ("alice S-1-5-32-544 \u00e9", "cannot be read"),
         ("a/b S-1-5-32-544 {der}", "not a valid name"),
         ("alice somebody {der}", "not a valid SID"),
         ("alice S-1-5-32-544 {der}\nalice S-1-5-32-544 {other}", "two entries"),

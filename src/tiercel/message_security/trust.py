@@ -9,7 +9,6 @@ The text has one entry per line.
 """
 
 import base64
-import binascii
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -215,7 +214,7 @@ def _entry(line: str) -> Entry:
         raise TrustError("expected a name, a SID and a certificate, separated by blanks")
     try:
         certificate = load_certificate(base64.b64decode(words[2], validate=True))
-    except (binascii.Error, InvalidCertificateError) as problem:
+    except (ValueError, InvalidCertificateError) as problem:  # ValueError: not ASCII, or not base64
         raise TrustError(f"{words[0]}: the certificate cannot be read ({problem})") from problem
     return TrustedCertificate(words[0], parse_sid(words[1]), certificate)
 
@@ -224,5 +223,5 @@ def _queue_manager(name: str, guid: str, hosts: str, keys: str) -> TrustedQueueM
     try:
         published = MQDSPublicKeys.decode(base64.b64decode(keys, validate=True)).keys
         return TrustedQueueManager(name, UUID(guid), parse_hosts(hosts), published)
-    except (binascii.Error, DecodeError, ValueError) as problem:
+    except (DecodeError, ValueError) as problem:
         raise TrustError(f"{name}: the queue manager cannot be read ({problem})") from problem
