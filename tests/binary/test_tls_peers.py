@@ -11,7 +11,7 @@ from tiercel.binary.peer_table import PeerTable
 from tiercel.binary.settings import Peer, Settings
 from tiercel.engine.belief import Doubt
 from tiercel.model.codes import MessageClass
-from tiercel.model.identifiers import MessageId
+from tiercel.model.identifiers import MessageId, TxSequenceId
 from tiercel.wire.order_ack import build_final_ack
 
 from .nodes import Hand, Net, Qm
@@ -178,13 +178,14 @@ class TestAccepting:
     def test_a_sender_that_has_moved_is_told_at_once(
         self, net: Net, here: Qm, peer: Hand, stranger: Hand
     ) -> None:
-        """Even for a message that it repeats: its certificate proves who it is."""
-        first = peer.call(here).transactional(here.name_of("tx"), 1)
-        peer.send(first)
+        """Also where its message does not continue the stream: its certificate proves who it is."""
+        name, now = here.name_of("tx"), int(net.now)
+        peer.call(here).send(peer.transactional(name, 1, tx_sequence_id=TxSequenceId(now, 5)))
         net.sleep(5)
         peer.hang_up()
-        stranger.guid, stranger.certificate = peer.guid, peer.certificate
-        stranger.call(here).send(first)
+        stranger.guid = peer.guid
+        stranger.certificate = peer.certificate
+        stranger.call(here).send(stranger.transactional(name, 1, tx_sequence_id=TxSequenceId(now, 4)))
         net.sleep(5)
         assert stranger.order_acks == peer.order_acks
 

@@ -21,7 +21,7 @@ from tiercel.admin.message_json import Json
 from tiercel.admin.outgoing import row as outgoing_row
 from tiercel.binary.settings import Peer, Settings
 from tiercel.model.identifiers import NULL_GUID
-from tiercel.server.config import Config, ConfigError, LimitOptions, TlsOptions
+from tiercel.server.config import Config, ConfigError, Endpoint, LimitOptions, TlsOptions
 from tiercel.wire.internal_packets import EstablishConnection, EstablishConnectionHeader
 from tiercel.wire.packet import decode_packet
 
@@ -153,13 +153,14 @@ class TestMessages:
 
         play(scene)
 
-    @pytest.mark.parametrize("name", ["B", "localhost-of-b", THERE])
+    @pytest.mark.parametrize("name", ["B", "localhost-of-b", THERE, "alias"])
     def test_names_of_the_peer_lead_to_it(self, play: Play, name: str) -> None:
         """Its name in [[peers]], one of its addresses there, and whatever has its address."""
 
         async def scene(world: World) -> None:
             peer = world.peer("B", addresses=("localhost-of-b",))
-            async with world.machine("A", peers=(peer,)) as a, world.machine("B") as b:
+            hosts = {"alias": Endpoint(THERE)}
+            async with world.machine("A", peers=(peer,), hosts=hosts) as a, world.machine("B") as b:
                 queue = await orders(b)
                 await send(a, name=rf"DIRECT=OS:{name}\private$\orders")
                 assert await received(queue) == [b"1"]
