@@ -112,3 +112,26 @@ async def receive_for(folder: Path, client: Client) -> int:
 def test_who_is_gone_has_received_nothing(tmp_path: Path) -> None:
     assert asyncio.run(receive_for(tmp_path / "a", Client(is_gone=True))) == 1
     assert asyncio.run(receive_for(tmp_path / "b", Client())) == 0
+
+
+async def row(folder: Path, at: int) -> list[str]:
+    runner = LocalRunner(folder, create=True)
+    try:
+        await Queues(runner).create("q", {}, transactional=False, exist_ok=False)
+        await Sender(runner).send("q", [from_json({"label": str(number)}) for number in range(12)], None)
+        page = await Messages(runner, Waits(), BodyDecoder()).page(
+            "q", BrowseOptions(), limit=1, start=Start(at=at), caller=Client()
+        )
+        return [each["label"] for each in page.messages]
+    finally:
+        runner.close()
+
+
+@pytest.mark.parametrize(
+    ("at", "found"), [(2, ["2"]), (3, ["3"]), (10, ["10"]), (11, ["11"]), (12, []), (99, [])]
+)
+def test_a_far_row_is_walked_to_in_several_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int, found: list[str]
+) -> None:
+    monkeypatch.setattr("tiercel.admin.browsing._WALKED", 3)
+    assert asyncio.run(row(tmp_path / "data", at)) == found
