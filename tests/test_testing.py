@@ -114,12 +114,3 @@ def test_it_has_ended():
 """
     )
     suite.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=2)
-
-
-def test_a_suite_that_names_the_plugin_as_before_has_it_once(pytester: pytest.Pytester) -> None:
-    """Pytest refuses a module that is registered under two names."""
-    pytester.makeconftest('pytest_plugins = ["tiercel.testing"]')
-    pytester.makepyfile("def test_it(queue_manager): pass")
-    pytester.runpytest_inprocess("-p", "tiercel.pytest_plugin", "-p", "no:cacheprovider").assert_outcomes(
-        passed=1
-    )

@@ -60,7 +60,10 @@ def test_block(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     program = tmp_path / "test_program.py"
     program.write_text(block.code, "utf-8")
     if "def test_" in block.code:
-        assert pytest.main(["-p", "no:cacheprovider", "-q", str(program)]) == pytest.ExitCode.OK
+        assert (
+            pytest.main(["-p", "no:cacheprovider", "-p", "tiercel.testing", "-q", str(program)])
+            == pytest.ExitCode.OK
+        )
     else:
         runpy.run_path(str(program), run_name="__main__")
 

@@ -107,6 +107,9 @@ def test_pytest_finds_the_fixtures(installed: Path, tmp_path: Path) -> None:
     words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "test_it.py")
     said = run(installed / "bin" / "python", *words, folder=tmp_path, PYTHONPATH=libraries)
     assert "1 passed" in said
+    # A suite that names the module as before: pytest refuses one that is registered under two names.
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["tiercel.testing"]\n', "utf-8")
+    assert "1 passed" in run(installed / "bin" / "python", *words, folder=tmp_path, PYTHONPATH=libraries)
 
 
 def test_the_library_needs_few_packages(installed: Path, tmp_path: Path) -> None:
