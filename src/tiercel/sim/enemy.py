@@ -80,7 +80,7 @@ class Enemy:
         self._numbers = count(1)
         self._plans: dict[int, list[bytes]] = {}  # to be written once the connection is open
         self._served: dict[int, _Impostor] = {}
-        network.add(self, "enemy", "enemy.example")
+        network.add(self, "enemy", "enemy.example", is_hostile=True)
 
     def plan(self) -> None:
         for _ in range(self.options.count):

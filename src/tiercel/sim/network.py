@@ -133,11 +133,14 @@ class Network:
         self.complaints: list[str] = []  # sessions between two machines that ended without a good reason
         self._strange: set[tuple[str, int, int]] = set()  # connections from computers without a queue manager
         self.strays = False  # an expired OrderAck; a newer one says the same
+        self._hostile: list[Host] = []
         self.writes = 0
         self.bytes_written = 0
         self.last_write = 0.0
 
-    def add(self, host: Host, *names: str) -> None:
+    def add(self, host: Host, *names: str, is_hostile: bool = False) -> None:
+        if is_hostile:
+            self._hostile.append(host)
         for address in host.addresses:
             self._hosts[address] = host
         for name in names:
@@ -233,10 +236,14 @@ class Network:
         addresses = list(found.addresses)
         self._random.shuffle(addresses)
         if self.strays and self._random.random() < self.weather.wrong_address:
-            addresses.insert(0, self._random.choice(list(self._hosts)))
+            addresses.insert(0, self._random.choice(self._honest_addresses()))
         if self._random.random() < self.weather.wrong_address:
             addresses.insert(self._random.randrange(len(addresses) + 1), NOBODY)
         return addresses
+
+    def _honest_addresses(self) -> list[str]:
+        """A name may lead to the wrong machine, but not to a hostile one: only a pin helps against that."""
+        return [address for address, host in self._hosts.items() if host not in self._hostile]
 
     # Opening.
 
