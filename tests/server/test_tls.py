@@ -153,7 +153,9 @@ class TestMessages:
 
         play(scene)
 
-    @pytest.mark.parametrize("name", ["B", "localhost-of-b", THERE, "alias"])
+    @pytest.mark.parametrize(
+        "name", ["B", "localhost-of-b", THERE, "alias"], ids=["name", "host", "address", "alias"]
+    )
     def test_names_of_the_peer_lead_to_it(self, play: Play, name: str) -> None:
         """Its name in [[peers]], one of its addresses there, and whatever has its address."""
 
