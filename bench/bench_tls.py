@@ -124,7 +124,7 @@ tls = "{CONSUMER}:{self._tls_port}"
         meter = Meter(self._daemon.pid)
         times = self._send(rf"DIRECT=TCP:{DAEMON}\private$\in", count)
         self._sent += count
-        return meter.speed(count, times.last - times.first)
+        return Speed(times.rate, meter.seconds / count * 1e6)
 
     def out(self, count: int) -> Speed:
         self._send(rf"PRIVATE={self._guid}\1", count)
