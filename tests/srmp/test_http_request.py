@@ -1,3 +1,5 @@
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from tiercel.srmp.http_request import (
 from .vectors import VALID, load
 
 POST = b"POST /msmq/q HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc"
+CHUNKED = b"POST /msmq/q HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 @pytest.mark.parametrize("name", [name for name in VALID if name != "05_pgm"])
@@ -61,8 +64,7 @@ def test_a_request_that_has_begun_is_not_idle(size: int) -> None:
 
 
 def test_a_chunked_body_is_joined() -> None:
-    head = b"POST /msmq/q HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
-    request = RequestParser().receive(head + b"1\r\na\r\n2\r\nbc\r\n0\r\nTrailer: x\r\n\r\n")[0]
+    request = RequestParser().receive(CHUNKED + b"1\r\na\r\n2\r\nbc\r\n0\r\nTrailer: x\r\n\r\n")[0]
     assert request == HttpRequest(RequestHead("POST", "/msmq/q", (("Transfer-Encoding", "chunked"),)), b"abc")
 
 
@@ -75,6 +77,19 @@ def test_a_request_says_whether_the_sender_waits_to_continue() -> None:
     assert not parser.expects_continue
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        POST.replace(b"Host: h", b"Connection: upgrade\r\nUpgrade: h2c"),
+        b"CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n",
+    ],
+)
+def test_another_protocol_is_refused_before_the_body(data: bytes) -> None:
+    """The parser takes the body for that protocol: the request would seem complete without it."""
+    with pytest.raises(DecodeError, match="Upgrade at byte 0: is not supported"):
+        RequestParser().receive(data)
+
+
 BROKEN = {
     "two lengths": POST.replace(b"Host: h", b"Content-Length: 3"),
     "length and chunks": POST.replace(b"Host: h", b"Transfer-Encoding: chunked"),
@@ -85,7 +100,7 @@ BROKEN = {
     "no method": b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
     "no colon": POST.replace(b"Host: h", b"Host"),
     "line break in a header": POST.replace(b"Host: h", b"Host: a\nb"),
-    "upgrade": POST.replace(b"Host: h", b"Connection: upgrade\r\nUpgrade: websocket"),
+    "chunks in HTTP/1.0": CHUNKED.replace(b"HTTP/1.1", b"HTTP/1.0") + b"0\r\n\r\n",
     "NUL": POST.replace(b": h", b": \0"),
     "cut short": POST[:-1],
     "nothing": b"",
@@ -121,6 +136,28 @@ class TestLimits:
             assert parser.receive(b"x" * 100) == []
         with pytest.raises(DecodeError, match="has more than 1000 bytes"):
             parser.receive(b"x" * 100)
+
+    @pytest.mark.parametrize("endless", [b"0\r\nX: ", b"0\r\nX: y\r\n", b"1;x="])
+    def test_a_trailer_without_end_is_refused(self, endless: bytes) -> None:
+        """Nor one after the size of a chunk: the parser would keep it, or read it for ever."""
+        parser = RequestParser(head_max=1000)
+        parser.receive(CHUNKED + b"1\r\na\r\n" + endless)
+        for _ in range(10):
+            assert parser.receive(b"x" * 100) == []
+        with pytest.raises(DecodeError, match="trailer at byte 0: has more than 1000 bytes"):
+            parser.receive(b"x" * 100)
+
+    def test_small_pieces_of_a_body_cost_no_more_than_large_ones(self) -> None:
+        parser = RequestParser()
+        chunks = CHUNKED + b"2\r\nxy\r\n" * 50_000
+        tracemalloc.start()
+        try:
+            parser.receive(chunks)
+            held, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert parser.held_bytes >= 100_000
+        assert held < 2 * parser.held_bytes
 
     def test_a_large_head_in_one_piece_is_refused(self) -> None:
         with pytest.raises(DecodeError, match="has more than 1000 bytes"):

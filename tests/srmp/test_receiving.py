@@ -391,6 +391,14 @@ class TestHttp:
         assert [answer[:12] for answer in side.sent()] == [b"HTTP/1.1 200"] * 2
         assert side.srmp._context.partial_requests._total == 0
 
+    def test_blank_lines_do_not_keep_a_connection_open(self, side: Side) -> None:
+        """HTTP lets a client send them before a request."""
+        connection = side.run(lambda: side.srmp.accepted("192.0.2.7"))
+        for _ in range(side.srmp._context.settings.idle_ms // 60_000):
+            side.run(lambda: side.srmp.received(connection, b"\r\n"))
+            side.sleep(60)
+        assert (side.sent(), side.closed()) == ([], [connection])
+
     def test_a_request_that_never_ends_costs_its_connection(self, side: Side) -> None:
         connection = side.run(lambda: side.srmp.accepted("192.0.2.7"))
         for byte in load("02_msmq_element")[:70]:

@@ -57,7 +57,7 @@ class RequestParser:
         self.problem: DecodeError | None = None  # of what follows the requests that were given
         self._refusal: DecodeError | None = None
         self._complete: list[HttpRequest] = []
-        self._fed = 0  # bytes of a head that is not complete
+        self._fed = 0  # bytes since the last head or piece of a body: of a head or a trailer without end
         self._clear()
         self.is_idle = True  # whether no request has begun to arrive
 
@@ -69,11 +69,12 @@ class RequestParser:
         self._fed += len(data)
         try:
             self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as problem:
+        except httptools.HttpParserError as problem:
             self.problem = self._refusal or _malformed("head", str(problem))
         else:
-            if self.head is None and self._fed > self._head_max:
-                self.problem = _malformed("head", f"has more than {self._head_max} bytes")
+            if self._fed > self._head_max:
+                field = "head" if self.head is None else "trailer"
+                self.problem = _malformed(field, f"has more than {self._head_max} bytes")
         complete, self._complete = self._complete, []
         if self.problem is not None and not complete:
             raise self.problem
@@ -82,14 +83,13 @@ class RequestParser:
     @property
     def held_bytes(self) -> int:
         """The memory of a request that is not complete."""
-        return 0 if self.is_idle else self._fed if self.head is None else self._head_size + self._body_size
+        return 0 if self.is_idle else self._fed if self.head is None else self._head_size + len(self._body)
 
     def _clear(self) -> None:
         self._target = b""
         self._headers: list[tuple[str, str]] = []
         self._head_size = 0
-        self._body: list[bytes] = []
-        self._body_size = 0
+        self._body = bytearray()  # one block: a client may send it in millions of pieces
 
     # Called by httptools.
 
@@ -117,18 +117,23 @@ class RequestParser:
         length = head.header("Content-Length") or "0"
         if int(length) > self._body_max:
             self._refuse("Content-Length", f"is {length}, the limit is {self._body_max}")
+        if self._parser.should_upgrade():  # the parser would take what follows for another protocol
+            self._refuse("Upgrade", "is not supported, and CONNECT neither; this is HTTP/1.1")
+        if version == "1.0" and head.header("Transfer-Encoding") is not None:
+            self._refuse("Transfer-Encoding", "is not known in HTTP/1.0")  # proxies disagree: RFC 9112, 6.1
         self.head = head
+        self._fed = 0
         self.expects_continue = (head.header("Expect") or "").casefold() == "100-continue"
 
     def on_body(self, body: bytes) -> None:
-        self._body_size += len(body)
-        if self._body_size > self._body_max:
+        self._body += body
+        if len(self._body) > self._body_max:
             self._refuse("body", f"has more than {self._body_max} bytes")
-        self._body.append(body)
+        self._fed = 0
 
     def on_message_complete(self) -> None:
         assert self.head is not None
-        self._complete.append(HttpRequest(self.head, b"".join(self._body)))
+        self._complete.append(HttpRequest(self.head, bytes(self._body)))
         self.head = None
         self.expects_continue = False
         self.is_idle = True

@@ -63,7 +63,8 @@ class IncomingConnection:
             return
         if self._parser.expects_continue and not self._is_continued:
             self._continue()
-        if requests or was_idle:  # the time of a request does not begin anew with each of its bytes
+        # The time of a request does not begin anew with each of its bytes, nor with blank lines before it.
+        if requests or (was_idle and not self._parser.is_idle):
             self._start_timer()
         self._hold(is_another=bool(requests))
 
