@@ -11,6 +11,7 @@ from tiercel.srmp.envelope import Decision, Envelope
 from tiercel.srmp.http_request import read_http_request
 from tiercel.srmp.message import read_message
 from tiercel.srmp.request import read_srmp
+from tiercel.srmp.settings import Settings
 from tiercel.store.memory_store import MemoryStore
 from tiercel.wire.message import encode_message
 from tiercel.wire.user_message import UserMessage
@@ -84,6 +85,19 @@ class TestDeliveryAndCommitment:
         expected = masked(read("03e_commitment_receipt").envelope)
         assert commitment.path.to == COMMITMENT_TO  # the example has the other address (trap 26)
         assert masked(commitment) == replace(expected, path=replace(expected.path, to=COMMITMENT_TO))
+
+    def test_their_hosts_are_named_by_strangers(self, side: Side) -> None:
+        """So looking them up may not delay what applications send, even to the same host."""
+        post(side, "03a_receipts_request")
+        assert side.dialled().is_for_receipts
+        side.to("machine3", "q").send(b"1")
+        assert not side.dialled().is_for_receipts
+
+    def test_the_name_of_a_proxy_is_ours(self) -> None:
+        side = Side(name="MACHINE2", settings=Settings(proxy=("proxy", 3128)))
+        side.create("simpleq")
+        post(side, "03a_receipts_request")
+        assert not side.dialled().is_for_receipts
 
     @pytest.mark.conformance("SRMP-121")
     def test_a_duplicate_is_not_confirmed_again(self, side: Side) -> None:

@@ -19,7 +19,7 @@ from tiercel.server.connection_limits import ConnectionLimits
 from tiercel.server.http_connection import HttpConnection
 from tiercel.server.open_connections import OpenConnections
 from tiercel.server.proxy_tunnel import ProxyError, open_tunnel
-from tiercel.server.resolver import Resolver
+from tiercel.server.resolver import Resolver, TooManyLookupsError
 from tiercel.server.socket_errors import STATUS_OF_ERROR, hresult
 from tiercel.srmp.actions import Action, Dial, HttpEvent
 from tiercel.srmp.protocol import SrmpProtocol
@@ -229,15 +229,16 @@ class HttpNetwork:
 
     async def _dial(self, action: Dial) -> None:
         try:
+            endpoints = await self._resolve(action)
             async with asyncio.timeout(self.limits.connect_s):
-                await self._connect(action)
+                await self._connect(endpoints, action)
         except ssl.SSLCertVerificationError as problem:
             reason = f"the certificate of {action.host} is not valid: {problem.verify_message}"
             self._refuse(action, ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE, problem, reason)
         except ssl.SSLError as problem:
             reason = f"no TLS with {action.host}: {problem.reason or problem}"
             self._refuse(action, ConnectionStatus.SOCKET_CONNECT_FAILURE, problem, reason)
-        except _UnknownHostError as problem:
+        except (_UnknownHostError, TooManyLookupsError) as problem:
             self._refuse(action, ConnectionStatus.DNS_FAILURE, problem, str(problem))
         except TimeoutError as problem:
             reason = f"{action.host} did not answer within {self.limits.connect_s} s"
@@ -253,24 +254,29 @@ class HttpNetwork:
     def _refuse(self, action: Dial, status: ConnectionStatus, problem: Exception, reason: str) -> None:
         self.put(self._feed_refused, (action.connection, status, hresult(problem), reason))
 
-    async def _connect(self, action: Dial) -> None:
-        """Try the addresses of the host, or of the proxy, in turn."""
+    async def _resolve(self, action: Dial) -> list[Endpoint]:
+        """The addresses of the host, or of the proxy."""
         host, port = action.tunnel or (action.host, action.port)
-        # `[hosts]` may override DNS, but not the port of a URL.
-        addresses = [Endpoint.parse(each).host for each in await self._resolver.resolve(host)]
-        if not addresses:
+        seconds = self.limits.connect_s
+        found = await self._resolver.resolve(host, seconds, for_receipts=action.is_for_receipts)
+        if not found:
             raise _UnknownHostError(f"the name {host} has no address")
-        for address in addresses[:-1]:
+        # `[hosts]` may override DNS, but not the port of a URL.
+        return [Endpoint(Endpoint.parse(each).host, port) for each in found]
+
+    async def _connect(self, endpoints: list[Endpoint], action: Dial) -> None:
+        """Try the addresses in turn."""
+        for endpoint in endpoints[:-1]:
             try:
-                async with asyncio.timeout(self.limits.connect_s / len(addresses)):
-                    await self._connect_to(Endpoint(address, port), action)
+                async with asyncio.timeout(self.limits.connect_s / len(endpoints)):
+                    await self._connect_to(endpoint, action)
             except ssl.SSLError:
                 raise
             except OSError as problem:
-                log.debug("dial_failed", host=host, address=address, reason=problem)
+                log.debug("dial_failed", host=action.host, address=endpoint.host, reason=problem)
             else:
                 return
-        await self._connect_to(Endpoint(addresses[-1], port), action)
+        await self._connect_to(endpoints[-1], action)
 
     async def _connect_to(self, endpoint: Endpoint, action: Dial) -> None:
         connection = HttpConnection(self, action.connection)

@@ -49,6 +49,9 @@ def error(name: str, **values: object) -> None:
     event(logging.ERROR, name, **values)
 
 
+_OTHERS: Final = "others"
+
+
 class Repeated:
     """Rate limit for an event that any peer can trigger: a line at once, then counts once a second.
 
@@ -57,7 +60,7 @@ class Repeated:
     """
 
     _EVERY_S: Final = 1.0
-    _REASONS: Final = 100  # counted separately
+    _REASONS: Final = 8  # counted separately: peers can invent them
 
     def __init__(
         self,
@@ -86,8 +89,9 @@ class Repeated:
         if self._left:
             self._left -= 1
             event(self._level, self._name, **{self._field: reason}, **values)
-        elif reason in self._counts or len(self._counts) < self._REASONS:
-            self._counts[reason] += 1
+        else:
+            is_counted = reason in self._counts or len(self._counts) < self._REASONS
+            self._counts[reason if is_counted else _OTHERS] += 1
 
 
 def _entry(record: logging.LogRecord) -> dict[str, object]:

@@ -315,8 +315,7 @@ class Network:
 
     async def _resolve(self, host: str) -> None:
         try:
-            async with asyncio.timeout(self.limits.connect_s):
-                addresses = await self.resolver.resolve(host)
+            addresses = await self.resolver.resolve(host, self.limits.connect_s)
         except (OSError, RuntimeError) as problem:  # no answer, or no thread for the lookup
             log.debug("lookup_failed", host=host, reason=problem)
             addresses = []

@@ -18,6 +18,7 @@ class Dial:
     port: int
     is_tls: bool
     tunnel: tuple[str, int] | None = None
+    is_for_receipts: bool = False  # to a host that anybody may have named
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,9 @@ class QueueSender:
         if proxy is not None and not is_tls:  # it takes requests in absolute form: RFC 9112, 3.2.2
             self._prefix = f"http://{host_of(url)}".encode()
             host, port = proxy
-        self._context.do(Dial(self.connection, host, port, is_tls, proxy if is_tls else None))
+        tunnel = proxy if is_tls else None
+        is_for_receipts = proxy is None and self.queue.is_for_acknowledgements
+        self._context.do(Dial(self.connection, host, port, is_tls, tunnel, is_for_receipts))
 
     def connected(self, address: str) -> None:
         self._is_connected, self._address = True, address
