@@ -52,6 +52,32 @@ def test_add_list_remove(run: Run) -> None:
     assert len(read(run.path)) == 0
 
 
+def test_groups(run: Run) -> None:
+    run("add", "alice", "alice.cer", "--sid", SID, "--group", "S-1-5-32-545", "--group", "S-1-5-32-546")
+    assert run("ls")[1].startswith(f"alice {SID},S-1-5-32-545,S-1-5-32-546 CN=alice until ")
+    assert json.loads(run("ls", "--json")[1])["groups"] == ["S-1-5-32-545", "S-1-5-32-546"]
+
+
+def test_certificates_as_the_directory_has_them(run: Run, tmp_path: Path) -> None:
+    run("add", "a", "alice.cer", "--sid", SID)
+    run("add", "b", "bob.cer", "--sid", SID)
+    exported = str(tmp_path / "user.cer")
+    assert run("export", SID, "--out", exported) == (0, "", "")
+    run("rm", "a")
+    run("rm", "b")
+    shown = [fingerprint(certificate(name)) for name in ("alice", "bob")]
+    assert run("add", "both", exported, "--sid", SID) == (0, "\n".join(shown) + "\n", "")
+    assert [each.name for each in read(run.path)] == ["both", "both-2"]
+
+
+def test_an_account_without_certificates_is_not_exported(run: Run, tmp_path: Path) -> None:
+    run("add", "alice", "alice.cer", "--sid", SID)
+    code, _, err = run("export", "S-1-5-32-545", "--out", str(tmp_path / "nothing"))
+    assert code == 1
+    assert "no certificate of this account" in err
+    assert not (tmp_path / "nothing").exists()
+
+
 def test_expired_certificates_are_marked(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     run("add", "alice", "alice.cer", "--sid", SID)
     monkeypatch.setattr("tiercel.cli.trust.time.time", lambda: 4e9)
@@ -66,6 +92,8 @@ def test_expired_certificates_are_marked(run: Run, monkeypatch: pytest.MonkeyPat
         (["add", "bob", "bob.cer", "--sid", "bob"], "not a valid SID"),
         (["add", "b c", "bob.cer", "--sid", SID], "not a valid name"),
         (["add", "bob", "missing.cer", "--sid", SID], "cannot be read"),
+        (["add", "bob", "bob.cer", "--sid", SID, "--group", "x"], "not a valid SID"),
+        (["export", SID, "--out", "/"], "cannot be written"),
         (["rm", "bob"], "no such entry"),
     ],
 )

@@ -21,9 +21,15 @@ from tiercel.model.codes import (
     QueueAccessMask,
     SenderIdType,
 )
-from tiercel.model.errors import CannotSignDataExError, MessageNotAuthenticatedError, StoreDamagedError
+from tiercel.model.errors import (
+    CannotSignDataExError,
+    MessageNotAuthenticatedError,
+    MqError,
+    StoreDamagedError,
+)
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
+from tiercel.model.sid import SecurityIdentifier
 from tiercel.remote_read.packet import serve
 from tiercel.security.descriptor import SecurityDescriptor
 from tiercel.wire.message import decode_message, encode_message
@@ -134,6 +140,37 @@ class TestAccessLists:
     ) -> None:
         box = world.create("q", security=only(granted))
         assert arrive(world, box, signed(message(box), "alice")) is reason
+
+    @pytest.mark.conformance("MQQB-212")
+    @pytest.mark.parametrize(
+        ("groups", "reason"),
+        [({BOB.user}, None), (set(), MessageClass.NACK_ACCESS_DENIED)],
+        ids=["member", "stranger"],
+    )
+    def test_they_see_the_groups_of_the_sender(self, groups: set[Any], reason: MessageClass | None) -> None:
+        (alice,) = trust(alice=ALICE.user)
+        world = knowing(Trust((replace(alice, groups=tuple(groups)),)))
+        box = world.create("q", security=only(BOB))
+        assert arrive(world, box, signed(message(box), "alice")) is reason
+
+    @pytest.mark.conformance("MQQB-212")
+    def test_groups_that_cannot_be_told_count_as_denied(self) -> None:
+        """Even if the account itself is granted the right: an entry for a group may deny it."""
+        answers: list[Any] = [OSError("no domain controller"), MqError("resolver"), frozenset()]
+
+        def resolve(sid: bytes) -> frozenset[SecurityIdentifier]:
+            assert sid == ALICE.user.encode()
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return frozenset(answer)
+
+        known = trust(alice=ALICE.user)
+        world = World(verifier=Verifier(lambda: known, groups=resolve))
+        box = world.create("q", security=only(ALICE))
+        packet = signed(message(box), "alice")
+        denied = MessageClass.NACK_ACCESS_DENIED
+        assert [arrive(world, box, packet) for _ in range(3)] == [denied, denied, None]
 
     def test_they_see_nobody_in_what_a_packet_claims(self) -> None:
         """The trust store is empty, so that the message is taken as unsigned."""

@@ -1,3 +1,4 @@
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from uuid import UUID
@@ -8,9 +9,17 @@ from cryptography.x509 import load_der_x509_certificate
 
 from tiercel.message_security.certificates import load_certificate
 from tiercel.message_security.providers import ADVANCED, ENHANCED
-from tiercel.message_security.trust import Trust, TrustedCertificate, TrustError, import_keys, parse_sid
+from tiercel.message_security.trust import (
+    Trust,
+    TrustedCertificate,
+    TrustError,
+    import_certificates,
+    import_keys,
+    parse_sid,
+)
 from tiercel.model.sid import SecurityIdentifier
 from tiercel.wire.public_keys import MQDSPublicKey
+from tiercel.wire.user_certificates import MQUserSignCert, MQUserSignCerts
 
 from .encrypting import known as trusted
 from .encrypting import ring
@@ -20,6 +29,7 @@ GUID = UUID("00112233-4455-6677-8899-aabbccddeeff")
 
 ALICE = SecurityIdentifier.parse("S-1-5-21-1-2-3-1001")
 BOB = SecurityIdentifier.parse("S-1-5-21-1-2-3-1002")
+USERS = SecurityIdentifier.parse("S-1-5-32-545")
 
 
 def test_a_certificate_is_found_by_its_bytes() -> None:
@@ -38,6 +48,51 @@ def test_the_text_keeps_comments_and_comes_back() -> None:
     assert [each.name for each in known] == ["alice"]
     assert len(known) == 1
     assert known.without("alice").text() == "# senders\n\n"
+
+
+@pytest.mark.conformance("DMPR-068")
+def test_a_user_has_digests_and_packed_certificates() -> None:
+    """[MS-MQDMPR] 3.1.1.15"""
+    known = trust(alice=ALICE, bob=BOB, other=ALICE)
+    user = known.user(ALICE)
+    assert user is not None
+    ders = [certificate("alice"), certificate("other")]
+    assert user.security_identifier == ALICE
+    assert list(user.certificate_digest_list) == [hashlib.md5(der).digest() for der in ders]  # noqa: S324
+    packed = MQUserSignCerts.decode(user.certificates).certificates
+    assert [each.certificate for each in packed] == ders
+    assert len({each.identifier for each in packed}) == 2
+    assert known.user(parse_sid("S-1-5-32-545")) is None
+
+
+def test_certificates_are_imported_from_every_form() -> None:
+    der, other = certificate("alice"), certificate("bob")
+    listed = MQUserSignCerts.of(tuple(MQUserSignCert.of(GUID, each) for each in (der, other)))
+    pem = load_der_x509_certificate(der).public_bytes(Encoding.PEM)
+    for data, ders in ((der, [der]), (pem, [der]), (listed.encode(), [der, other])):
+        assert [each.der for each in import_certificates(data)] == ders
+    with pytest.raises(TrustError, match="not a certificate"):
+        import_certificates(listed.encode()[:-1])
+
+
+class TestGroups:
+    def test_they_stand_behind_the_account(self) -> None:
+        entry = TrustedCertificate("alice", ALICE, load_certificate(certificate("alice")), (BOB, USERS))
+        text = Trust((entry,)).text()
+        assert text.startswith(f"alice {ALICE},{BOB},{USERS} ")
+        assert list(Trust.parse(text)) == [entry]
+
+    def test_an_account_is_in_those_of_all_its_certificates(self) -> None:
+        first, second = load_certificate(certificate("alice")), load_certificate(certificate("other"))
+        known = Trust(
+            (TrustedCertificate("a", ALICE, first, (BOB,)), TrustedCertificate("b", ALICE, second, (USERS,)))
+        )
+        assert known.groups_of(ALICE.encode()) == {BOB, USERS}
+        assert known.groups_of(BOB.encode()) == frozenset()
+
+    def test_one_that_is_no_sid_is_refused(self) -> None:
+        with pytest.raises(TrustError, match="not a valid SID"):
+            Trust.parse(trust(alice=ALICE).text().replace(str(ALICE), f"{ALICE},"))
 
 
 def test_adding_and_removing() -> None:

@@ -294,6 +294,7 @@ def test_a_certificate_digest_has_16_bytes() -> None:
         User(identifier=ID, security_identifier=SID, certificate_digest_list=(bytes(15),))
 
 
+@pytest.mark.conformance("DMPR-068")
 def test_a_user_has_one_internal_certificate() -> None:
     manager, user = queue_manager(), User(identifier=ID, security_identifier=SID)
     for der in (b"first", b"second"):

@@ -8,12 +8,16 @@ from uuid import UUID
 
 import pytest
 
+from message_security.encrypting import known
 from message_security.signing import certificate, signed, trust
 from tiercel.engine.engine import Engine
+from tiercel.message_security.encryption import NO_KEYS
 from tiercel.message_security.refusal import MessageRefusedError
+from tiercel.message_security.trust import Trust
 from tiercel.message_security.verdict import NOTHING
-from tiercel.model.codes import HashAlgorithm, MessageClass
-from tiercel.model.format_name import DirectFormatName
+from tiercel.model.codes import HashAlgorithm, MessageClass, PrivacyLevel
+from tiercel.model.errors import PublicKeyNotFoundError
+from tiercel.model.format_name import DirectFormatName, PrivateFormatName
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
@@ -21,10 +25,12 @@ from tiercel.model.sid import SecurityIdentifier
 from tiercel.server import trust_file
 from tiercel.server.config import SecurityOptions
 from tiercel.server.daemon import Daemon
+from tiercel.wire.message import encode_message
 from tiercel.wire.user_message import UserMessage
 
 from .scripted import configured
 
+ADVANCED = PrivacyLevel.ADVANCED
 ALICE = SecurityIdentifier.parse("S-1-5-21-1-2-3-1001")
 
 
@@ -46,8 +52,35 @@ def path(tmp_path: Path) -> Path:
 def test_an_edited_file_counts_with_the_next_message(path: Path) -> None:
     verifier = trust_file.verifier(SecurityOptions(trust=str(path)))
     assert verifier.verify(packet(), 1).sender == ALICE.encode()
-    trust_file.change(path, lambda known: known.without("alice"))
+    trust_file.change(path, lambda present: present.without("alice"))
     assert verifier.verify(packet(), 1) is NOTHING
+
+
+@pytest.mark.conformance("MQQB-215")
+def test_the_keys_of_a_receiver_are_not_read_for_every_message(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One read serves a session; a file that cannot be read is an encryption error."""
+    there = UUID(int=7)
+    name = PrivateFormatName(there, 1)
+    trust_file.change(path, lambda _: known(there))
+    reads: list[str] = []
+    parse = Trust.parse
+
+    def spy(text: str) -> Trust:
+        reads.append(text)
+        return parse(text)
+
+    monkeypatch.setattr(Trust, "parse", staticmethod(spy))
+    options = SecurityOptions(trust=str(path))
+    encryption = trust_file.encryption(options, trust_file.current(options), NO_KEYS)
+    secret = UserMessage(encode_message(Message(b"body", destination_queue=name, privacy_level=ADVANCED)))
+    for _ in range(20):
+        assert encryption.seal(secret, name, 1.0).body != b"body"
+    assert len(reads) == 1
+    path.unlink()
+    with pytest.raises(PublicKeyNotFoundError):
+        encryption.seal(secret, name, 1.0)
 
 
 def test_a_file_that_others_may_change_is_not_used(path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -98,7 +131,7 @@ def test_a_daemon_takes_what_its_trust_store_knows(tmp_path: Path, path: Path) -
                 return engine.delivery.arrive(packet(), state)
 
             first = await daemon.call(arrive)
-            trust_file.change(path, lambda known: known.without("alice"))
+            trust_file.change(path, lambda present: present.without("alice"))
             return [first, await daemon.call(arrive)]
 
     assert asyncio.run(main()) == [None, MessageClass.NACK_BAD_SIGNATURE]

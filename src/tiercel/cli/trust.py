@@ -7,6 +7,8 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import reduce
+from itertools import repeat
 from pathlib import Path
 from typing import Annotated, Any, Final
 from uuid import UUID
@@ -18,17 +20,18 @@ from tiercel.cli.context import TokenFile
 from tiercel.cli.failures import Failure
 from tiercel.cli.named_file import named_file
 from tiercel.cli.options import Json, Yes
-from tiercel.message_security.certificates import load_certificate, pem_to_der
+from tiercel.message_security.certificates import Certificate
 from tiercel.message_security.providers import PROVIDERS
 from tiercel.message_security.trust import (
     Trust,
     TrustedCertificate,
     TrustedQueueManager,
     TrustError,
+    import_certificates,
     import_keys,
     parse_sid,
 )
-from tiercel.model.errors import DecodeError, InvalidCertificateError
+from tiercel.model.errors import DecodeError
 from tiercel.server import trust_file
 from tiercel.server.config import Config, ConfigError
 from tiercel.wire.public_keys import MQDSPublicKeys
@@ -64,18 +67,50 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the entry.")]
 @trust.command("add")
 def add(
     name: Name,
-    certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="Certificate, PEM or DER.")],
+    certificate: Annotated[
+        Path, typer.Argument(metavar="CERTIFICATE", help="Certificate, PEM or DER, or MQUSERSIGNCERTS.")
+    ],
     sid: Annotated[str, typer.Option(metavar="SID", help="Account that the certificate stands for.")],
+    group: Annotated[
+        list[str] | None,
+        typer.Option("--group", metavar="SID", help="Group of the account, for access lists; repeatable."),
+    ] = None,
     file: File = None,
     config: ConfigFile = None,
 ) -> None:
-    """Add a certificate and print its fingerprint; create the file if necessary."""
+    """Add a certificate and print its fingerprint; create the file if necessary.
+
+    A file of MQUSERSIGNCERTS, the attribute mSMQSignCertificates of a user in Active Directory, may have
+    several certificates: the second becomes the entry NAME-2.
+    """
     path = _path(file, config)
     with _refusals():
-        found = load_certificate(_read(certificate))
-        entry = TrustedCertificate(name, parse_sid(sid), found)
-        trust_file.change(path, lambda known: known.added(entry), create=True)
-    print(found.fingerprint)
+        account, groups = parse_sid(sid), tuple(map(parse_sid, group or ()))
+        found = _read_certificates(certificate)
+        names = [name, *(f"{name}-{number}" for number in range(2, len(found) + 1))]
+        entries = [TrustedCertificate(*each, groups) for each in zip(names, repeat(account), found)]
+        trust_file.change(path, lambda known: reduce(Trust.added, entries, known), create=True)
+    for each in found:
+        print(each.fingerprint)
+
+
+@trust.command("export")
+def export(
+    sid: Annotated[str, typer.Argument(metavar="SID", help="Account whose certificates are exported.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for MQUSERSIGNCERTS.")],
+    file: File = None,
+    config: ConfigFile = None,
+) -> None:
+    """Write the certificates of an account as Active Directory keeps them, for another trust store."""
+    path = _path(file, config)
+    with _refusals():
+        user = trust_file.read(path).user(parse_sid(sid))
+        if user is None:
+            raise TrustError(f"{sid}: no certificate of this account")
+    try:
+        out.write_bytes(user.certificates)
+    except OSError as problem:
+        raise Failure(f"{out}: cannot be written ({problem.strerror})") from problem
 
 
 Host = Annotated[
@@ -185,7 +220,8 @@ def list_all(file: File = None, config: ConfigFile = None, as_json: Json = False
             print(json.dumps(row))
         else:
             note = " (expired)" if row["expired"] else ""
-            print(f"{row['name']} {row['sid']} {row['subject']} until {row['expires']}{note}")
+            sids = ",".join((row["sid"], *row["groups"]))
+            print(f"{row['name']} {sids} {row['subject']} until {row['expires']}{note}")
             print(f"    {row['fingerprint']}")
     for each in known.queue_managers:
         providers = [key.provider_name for key in each.keys]
@@ -197,13 +233,14 @@ def list_all(file: File = None, config: ConfigFile = None, as_json: Json = False
             print(f"    {each.fingerprint}")
 
 
-def _rows(known: Trust) -> Iterator[dict[str, object]]:
+def _rows(known: Trust) -> Iterator[dict[str, Any]]:
     now = time.time()
     for each in known:
         found = each.certificate
         yield {
             "name": each.name,
             "sid": str(each.sid),
+            "groups": [str(group) for group in each.groups],
             "subject": found.subject,
             "expires": found.not_after.date().isoformat(),
             "expired": found.not_after.timestamp() < now,
@@ -229,11 +266,14 @@ def _read_file(path: Path) -> bytes:
         raise TrustError(f"{path}: cannot be read ({problem.strerror})") from problem
 
 
-def _read(path: Path) -> bytes:
+def _read_certificates(path: Path) -> list[Certificate]:
     try:
-        return pem_to_der(_read_file(path))
-    except InvalidCertificateError as problem:
-        raise TrustError(f"{path}: not a certificate with an RSA key ({problem.problem})") from problem
+        found = import_certificates(_read_file(path))
+    except TrustError as problem:
+        raise TrustError(f"{path}: {problem}") from problem
+    if not found:
+        raise TrustError(f"{path}: it has no certificate")
+    return found
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from tiercel.engine.catalog import Catalog
 from tiercel.engine.queue_state import QueueState
 from tiercel.message_security.verifier import Verifier
 from tiercel.model.codes import QueueAccess, QueueAccessMask, SenderIdType
-from tiercel.model.errors import AccessDeniedError, DecodeError
+from tiercel.model.errors import AccessDeniedError, DecodeError, TiercelError
 from tiercel.model.sid import ADMINISTRATORS, ANONYMOUS, EVERYONE, SecurityIdentifier
 from tiercel.security.access import QUEUE_MAPPING, Token, allows
 from tiercel.security.defaults import default_queue_descriptor
@@ -21,6 +21,7 @@ _NEEDED = {
     QueueAccess.MOVE: QueueAccessMask.RECEIVE_MESSAGE,
 }
 _UNNAMED = (0, b"")  # the sender of a message that names none
+_NO_GROUPS: frozenset[SecurityIdentifier] = frozenset()
 _UNPROVED = {EVERYONE, ANONYMOUS}
 _NEEDED_OF_JOURNAL = _NEEDED | {QueueAccess.RECEIVE: QueueAccessMask.RECEIVE_JOURNAL_MESSAGE}
 
@@ -71,10 +72,18 @@ class Access:
         security = state.queue.security
         if security is None:
             return False
-        sender = packet.sender if self._believe_unsigned_senders else _UNNAMED
         if verified:
-            sender = SenderIdType.SID, verified
+            return self._may_write_as(security, verified)
+        sender = packet.sender if self._believe_unsigned_senders else _UNNAMED
         return _may_write(security, *sender)
+
+    def _may_write_as(self, security: bytes, verified: bytes) -> bool:
+        """An entry may deny a group, so an account whose groups are unknown is refused (MQQB-212)."""
+        try:
+            groups = self._verifier.groups_of(verified)
+        except (TiercelError, OSError):
+            return False
+        return _may_write(security, SenderIdType.SID, verified, groups)
 
     def ignores_named_senders(self, state: QueueState) -> bool:
         """Whether the access list of a queue treats some senders differently, but cannot tell them apart.
@@ -121,19 +130,21 @@ def _depends_on_sender(descriptor: SecurityDescriptor, *, is_open: bool) -> bool
 
 
 @lru_cache(1024)  # asked for every message that arrives
-def _may_write(security: bytes, kind: int, sender: bytes) -> bool:
-    token = _sender_token(kind, sender)
+def _may_write(
+    security: bytes, kind: int, sender: bytes, groups: frozenset[SecurityIdentifier] = _NO_GROUPS
+) -> bool:
+    token = _sender_token(kind, sender, groups)
     return allows(_decode(security), token, int(QueueAccessMask.WRITE_MESSAGE), QUEUE_MAPPING)
 
 
-def _sender_token(kind: int, sender: bytes) -> Token:
+def _sender_token(kind: int, sender: bytes, groups: frozenset[SecurityIdentifier]) -> Token:
     """The sender that a message names; anonymous if it names none."""
     if kind == SenderIdType.QM:
         return Token(EVERYONE, frozenset({EVERYONE}))
     if kind != SenderIdType.SID:
         return Token.anonymous()
     try:
-        return Token.for_user(SecurityIdentifier.decode(sender))
+        return Token.for_user(SecurityIdentifier.decode(sender), groups)
     except DecodeError:
         return Token.anonymous()
 

@@ -3,7 +3,8 @@
 It takes the place of the directory's objects of users ([MS-MQDMPR] 3.1.1.15) and queue managers (3.1.1.1).
 The text has one entry per line.
 
-    name SID base64           a certificate, in DER, and whom it stands for
+    name SIDs base64          a certificate, in DER: the account that it stands for, then its groups,
+                              separated by commas
     name GUID hosts base64    a queue manager: its hosts, separated by commas, - for none, and its
                               MQDSPUBLICKEYS ([MS-MQMQ] 2.2.2)
 """
@@ -13,7 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Self
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
@@ -22,13 +23,16 @@ from tiercel.message_security.certificates import Certificate, fingerprint, load
 from tiercel.message_security.providers import Provider, provider_named
 from tiercel.message_security.rsa_keys import check_public_key, public_blob, public_key_of
 from tiercel.model.errors import DecodeError, InvalidCertificateError, MqError, TiercelError
+from tiercel.model.queue_manager import User
 from tiercel.model.sid import SecurityIdentifier
 from tiercel.security.entry_lines import check_name, doubled, read_lines, write_lines
 from tiercel.wire.key_blobs import PublicKeyBlob
 from tiercel.wire.public_keys import MQDSPublicKey, MQDSPublicKeys
+from tiercel.wire.user_certificates import MQUserSignCert, MQUserSignCerts
 
 _HOST: Final = re.compile(r"[a-z0-9._:-]{1,255}")
 _NO_HOST: Final = "-"
+_CERTIFICATES: Final = UUID("5e0f4f5c-6f0e-4b55-9f0b-6f1f0d2a7c11")  # names identifiers of certificates
 
 
 class TrustError(TiercelError):
@@ -40,12 +44,14 @@ class TrustedCertificate:
     name: str
     sid: SecurityIdentifier
     certificate: Certificate
+    groups: tuple[SecurityIdentifier, ...] = ()
 
     def __post_init__(self) -> None:
         check_name(self.name, TrustError)
 
     def line(self) -> str:
-        return f"{self.name} {self.sid} {base64.b64encode(self.certificate.der).decode()}"
+        sids = ",".join(map(str, (self.sid, *self.groups)))
+        return f"{self.name} {sids} {base64.b64encode(self.certificate.der).decode()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +100,7 @@ class Trust:
     def __init__(self, lines: "tuple[str | Entry, ...]" = ()) -> None:
         self._lines = lines
         self._by_der = {each.certificate.der: each for each in self}
+        self._groups = self._groups_by_sid()
         self._by_guid = {each.guid: each for each in self.queue_managers}
         self._by_host = {host: each for each in self.queue_managers for host in each.hosts}
 
@@ -103,6 +110,14 @@ class Trust:
     @property
     def queue_managers(self) -> list[TrustedQueueManager]:
         return [line for line in self._lines if isinstance(line, TrustedQueueManager)]
+
+    def _groups_by_sid(self) -> dict[bytes, frozenset[SecurityIdentifier]]:
+        """An account may have several certificates; it is in the groups of all of them."""
+        found: dict[bytes, frozenset[SecurityIdentifier]] = {}
+        for each in self:
+            sid = each.sid.encode()
+            found[sid] = found.get(sid, frozenset()) | frozenset(each.groups)
+        return found
 
     def __len__(self) -> int:
         return len(self._by_der)
@@ -135,6 +150,22 @@ class Trust:
     def find(self, der: bytes) -> TrustedCertificate | None:
         """The entry of a certificate, compared byte by byte."""
         return self._by_der.get(der)
+
+    def groups_of(self, sid: bytes) -> frozenset[SecurityIdentifier]:
+        return self._groups.get(sid, frozenset())
+
+    def user(self, sid: SecurityIdentifier) -> User | None:
+        """An account as the directory has it ([MS-MQDMPR] 3.1.1.15), if it has a certificate."""
+        ders = [each.certificate.der for each in self if each.sid == sid]
+        if not ders:
+            return None
+        listed = tuple(MQUserSignCert.of(uuid5(_CERTIFICATES, der.hex()), der) for der in ders)
+        return User(
+            identifier=uuid5(_CERTIFICATES, str(sid)),
+            security_identifier=sid,
+            certificate_digest_list=tuple(each.digest for each in listed),
+            certificates=MQUserSignCerts.of(listed).encode(),
+        )
 
     def queue_manager(self, guid: UUID) -> TrustedQueueManager | None:
         return self._by_guid.get(guid)
@@ -179,6 +210,18 @@ def parse_hosts(text: str) -> tuple[str, ...]:
     return () if text == _NO_HOST else tuple(text.casefold().split(","))
 
 
+def import_certificates(data: bytes) -> list[Certificate]:
+    """The certificates in a file: PEM, DER, or MQUSERSIGNCERTS, as the directory has them of a user."""
+    try:
+        ders = [each.certificate for each in MQUserSignCerts.decode(data).certificates]
+    except DecodeError:
+        ders = [data]
+    try:
+        return [load_certificate(pem_to_der(der)) for der in ders]
+    except InvalidCertificateError as problem:
+        raise TrustError(f"not a certificate with an RSA key ({problem.problem})") from problem
+
+
 def import_keys(data: bytes, provider: Provider) -> tuple[MQDSPublicKey, ...]:
     """The public keys in a file: MQDSPUBLICKEYS, a PUBLICKEYBLOB, or PEM; the last two are of `provider`."""
     if b"-----BEGIN" in data:
@@ -216,7 +259,8 @@ def _entry(line: str) -> Entry:
         certificate = load_certificate(base64.b64decode(words[2], validate=True))
     except (ValueError, InvalidCertificateError) as problem:  # ValueError: not ASCII, or not base64
         raise TrustError(f"{words[0]}: the certificate cannot be read ({problem})") from problem
-    return TrustedCertificate(words[0], parse_sid(words[1]), certificate)
+    sid, *groups = map(parse_sid, words[1].split(","))
+    return TrustedCertificate(words[0], sid, certificate, tuple(groups))
 
 
 def _queue_manager(name: str, guid: str, hosts: str, keys: str) -> TrustedQueueManager:

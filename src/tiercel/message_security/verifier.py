@@ -21,6 +21,7 @@ from tiercel.message_security.trust import Trust, TrustedCertificate
 from tiercel.message_security.verdict import NOTHING, Verdict
 from tiercel.message_security.xml_signature import SignedPart, XmlSignature
 from tiercel.model.codes import AuthenticationLevel, SenderIdType
+from tiercel.model.sid import SecurityIdentifier
 from tiercel.wire.user_header import MULTI_QUEUE_FORMAT_HEADER, SECURITY_HEADER
 from tiercel.wire.user_message import UserMessage
 
@@ -38,6 +39,10 @@ class VerificationPolicy:
     external_certificates: bool = False
 
 
+# [MS-MQQB] 3.1.5.8.3 asks a domain controller.
+GroupResolver = Callable[[bytes], frozenset[SecurityIdentifier]]
+
+
 def _empty() -> Trust:
     return Trust()
 
@@ -45,8 +50,15 @@ def _empty() -> Trust:
 class Verifier:
     """Verification takes a fraction of a millisecond, so it is done where the message arrives."""
 
-    def __init__(self, trust: Callable[[], Trust] = _empty, policy: VerificationPolicy | None = None) -> None:
+    def __init__(
+        self,
+        trust: Callable[[], Trust] = _empty,
+        policy: VerificationPolicy | None = None,
+        groups: GroupResolver | None = None,
+    ) -> None:
+        """`groups` finds the groups of an account; without it, the trust store has them."""
         self._trust = trust
+        self._groups = groups
         self._policy = policy or VerificationPolicy()
         # UserCertCache: certificates that were found in the trust store.
         self.cache: AgingCache[tuple[bytes, bytes], TrustedCertificate] = AgingCache(
@@ -66,6 +78,10 @@ class Verifier:
     def knows_senders(self) -> bool:
         """Whether the trust store has entries, so that some senders can prove who they are."""
         return self._policy.verify_signatures and len(self._trust()) > 0
+
+    def groups_of(self, sid: bytes) -> frozenset[SecurityIdentifier]:
+        """The groups of a verified sender; the resolver's error if they cannot be told."""
+        return self._trust().groups_of(sid) if self._groups is None else self._groups(sid)
 
     def verify(self, packet: UserMessage, now: float) -> Verdict:
         """Verify the signature of a packet with a clear body; MessageRefusedError for a bad one."""
