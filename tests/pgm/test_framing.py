@@ -33,6 +33,7 @@ def test_after_a_loss_it_waits_for_the_beginning_of_a_request() -> None:
         b"GET / HTTP/1.1\r\n\r\n",
         b"POST x HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (APDU_MAX_BYTES + HEAD_MAX_BYTES),
         b"POST " + b"x" * HEAD_MAX_BYTES,
+        b"POST \r\n\r\n" * 7000,  # no message is without an envelope
     ],
 )
 def test_what_is_no_request_or_too_long_is_dropped(data: bytes) -> None:

@@ -385,6 +385,40 @@ class TestHostileInput:
         lab.repair(40_000, 40_002)
         assert lab.session.missing == 59_997
 
+    @pytest.mark.parametrize("step", [3, 65_000])
+    @pytest.mark.parametrize("by", ["data", "spm"])
+    def test_a_gap_that_cannot_be_repaired_costs_one_step_whatever_its_length(
+        self, monkeypatch: pytest.MonkeyPatch, by: str, step: int
+    ) -> None:
+        """A stranger can send many packets that open such gaps; each took 55 ms."""
+        lab, steps, lose = Lab(), list[int](), Session._lose
+
+        def spy(self: Session, count: int) -> None:
+            steps.append(count)
+            lose(self, count)
+
+        monkeypatch.setattr(Session, "_lose", spy)
+        lab.data(0, 1)
+        for last in (1, 1 + step, 1 + 2 * step):
+            if by == "spm":
+                lab.spm(last + step, last + step - 1)
+            else:
+                lab.data(last + step, trail=last + step)
+        assert steps == ([step - 1, step, step] if by == "spm" else [step - 1] * 3)
+        assert lab.session.lost == sum(steps)
+        assert lab.session.missing == 0
+
+    def test_numbers_behind_a_gap_that_is_given_up_are_delivered(self) -> None:
+        """Some that are here, some that are being repaired, and some before the window."""
+        lab = Lab()
+        lab.spm(0, 0)
+        lab.data(1, 4, 5, 8, 10)
+        lab.spm(9, 10)
+        assert lab.got == [b"1", None, b"4", b"5", None, b"8"]
+        assert lab.session.missing == 1
+        lab.repair(9)
+        assert lab.got[6:] == numbers(9, 10)
+
     def test_spm_numbers_that_jump_do_not_silence_the_source(self) -> None:
         lab = Lab()
         lab.spm(0, 0xFFFF_FFFF)

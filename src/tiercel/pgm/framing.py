@@ -5,7 +5,6 @@ an APDU is one request. A longer one has several; a shorter one is continued by 
 """
 
 import re
-from collections import deque
 
 from tiercel.pgm.packet import APDU_MAX_BYTES
 
@@ -22,33 +21,35 @@ class Framing:
 
     def feed(self, apdu: bytes) -> list[bytes]:
         """The requests that the APDU completes."""
-        data = self._partial + apdu
+        data, at = self._partial + apdu, 0
         self._partial = b""
-        found: deque[bytes] = deque()
-        while data:
-            size = self._size(data)
-            if size is None:
+        found = []
+        while at < len(data):
+            end = self._end(data, at)
+            if end is None:
                 self.malformed += 1
                 break
-            if size > len(data):
-                self._partial = data
+            if end > len(data):
+                self._partial = data[at:]
                 break
-            found.append(data[:size])
-            data = data[size:]
-        return list(found)
+            found.append(data[at:end])
+            at = end
+        return found
 
     def lost(self) -> None:
         """Something is missing here: wait for an APDU that begins a request."""
         self._partial = b""
 
     @staticmethod
-    def _size(data: bytes) -> int | None:
-        """The size of the request that begins here; larger than `data` if that is not known yet."""
-        if not (data.startswith(_BEGIN) or _BEGIN.startswith(data)):
+    def _end(data: bytes, at: int) -> int | None:
+        """The end of the request that begins there; beyond `data` if that is not known yet."""
+        if not _BEGIN.startswith(data[at : at + len(_BEGIN)]):
             return None
-        end = data.find(_END_OF_HEAD, 0, HEAD_MAX_BYTES)
-        if end < 0:
-            return None if len(data) >= HEAD_MAX_BYTES else len(data) + 1
-        length = _LENGTH.search(data, 0, end + 2)
-        size = end + len(_END_OF_HEAD) + (int(length[1]) if length is not None else 0)
-        return size if size <= APDU_MAX_BYTES + HEAD_MAX_BYTES else None
+        head = data.find(_END_OF_HEAD, at, at + HEAD_MAX_BYTES)
+        if head < 0:
+            return None if len(data) - at >= HEAD_MAX_BYTES else len(data) + 1
+        length = _LENGTH.search(data, at, head + 2)
+        if length is None:  # every message has an envelope
+            return None
+        end = head + len(_END_OF_HEAD) + int(length[1])
+        return end if end - at <= APDU_MAX_BYTES + HEAD_MAX_BYTES else None

@@ -24,7 +24,7 @@ from tiercel.srmp.envelope import Envelope
 from tiercel.srmp.http_request import read_multicast
 from tiercel.srmp.kinds import Kind, kind_of
 from tiercel.srmp.message import read_message
-from tiercel.srmp.request import read_srmp
+from tiercel.srmp.request import SrmpRequest, read_srmp
 from tiercel.wire.message import encode_message
 from tiercel.wire.user_message import UserMessage
 
@@ -104,32 +104,40 @@ class Incoming:
                 continue
             malformed = framing.malformed
             for request in framing.feed(apdu):
-                self._receive_request(request, session)
+                # The rest of such an APDU is not read: it may have thousands of requests.
+                if not self._receive_request(request, session):
+                    break
             if framing.malformed > malformed:
                 self._drop("malformed", session, "it is not an SRMP request")
 
-    def _receive_request(self, data: bytes, session: Session) -> None:
+    def _receive_request(self, data: bytes, session: Session) -> bool:
+        """Whether it could be read."""
         if not self._engine.queue_manager.connection_active:
-            return
+            return True
         where = f"{session.group}:{session.port}"
         try:
             request = read_srmp(read_multicast(data), over_multicast=True)
-            envelope = request.envelope
-            if envelope.path.to != f"MSMQ:MULTICAST={where}":
-                self._drop("malformed", session, f"it is to {envelope.path.to[:80]!a}")
-                return
-            if reason := self._refusal(_senders(envelope), session.address):
-                self._drop("refused", session, reason)
-                return
-            if kind_of(envelope) is not Kind.USER:
-                self._drop("refused", session, "only messages of applications come by multicast")
-                return
-            if envelope.stream is not None:  # there are none over PGM (SRMP-181)
-                request = request._replace(envelope=replace(envelope, stream=None))
-            message = read_message(request, self._engine.seconds)
-            self._deliver(UserMessage(encode_message(message, over_http=True)), session, where)
+            if request.envelope.path.to != f"MSMQ:MULTICAST={where}":
+                self._drop("malformed", session, f"it is to {request.envelope.path.to[:80]!a}")
+                return False
+            self._receive_message(request, session, where)
         except (DecodeError, MqError) as problem:
             self._drop("malformed", session, str(problem))
+            return False
+        return True
+
+    def _receive_message(self, request: SrmpRequest, session: Session, where: str) -> None:
+        envelope = request.envelope
+        if reason := self._refusal(_senders(envelope), session.address):
+            self._drop("refused", session, reason)
+            return
+        if kind_of(envelope) is not Kind.USER:
+            self._drop("refused", session, "only messages of applications come by multicast")
+            return
+        if envelope.stream is not None:  # there are none over PGM (SRMP-181)
+            request = request._replace(envelope=replace(envelope, stream=None))
+        message = read_message(request, self._engine.seconds)
+        self._deliver(UserMessage(encode_message(message, over_http=True)), session, where)
 
     def _deliver(self, packet: UserMessage, session: Session, where: str) -> None:
         self.messages += 1

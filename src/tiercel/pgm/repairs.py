@@ -52,6 +52,12 @@ class Repairs:
     def __len__(self) -> int:
         return len(self._tracked) + sum(last - first + 1 for first, last in self._ranges)
 
+    @property
+    def first(self) -> int | None:
+        """The smallest number that is being repaired."""
+        in_ranges = self._ranges[0][0] if self._ranges else None
+        return next(iter(self._tracked), in_ranges)  # tracked in ascending order
+
     # Inputs.
 
     def lack(self, first: int, last: int, now: float) -> None:

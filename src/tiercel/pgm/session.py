@@ -5,6 +5,7 @@ known. Numbers up to `lead` that are not here are in `repairs`, or lost. Deliver
 ([MC-MQSRM] `<3>` on 6.1). A receiver that joins late asks for nothing older than its first packet.
 """
 
+import heapq
 from collections.abc import Callable
 from enum import Enum, auto
 from ipaddress import IPv4Address
@@ -79,6 +80,7 @@ class Session:
         self._repairs = Repairs(settings, draw)
         self._nak_bucket = TokenBucket(NAKS_A_SECOND, NAKS_A_SECOND, now)
         self._buffer: dict[int, Data] = {}
+        self._kept: list[int] = []  # a heap of the numbers in it
         self._buffered_bytes = 0
         self._fin: int | None = None
         self._spm_number: int | None = None
@@ -222,6 +224,8 @@ class Session:
 
     def _keep(self, number: int, packet: Data) -> None:
         self._buffer[number] = packet
+        if number != self.next:  # otherwise it is delivered at once
+            heapq.heappush(self._kept, number)
         self._count(len(packet.payload) + PACKET_COST_BYTES)
 
     def _count(self, size: int) -> None:
@@ -236,11 +240,24 @@ class Session:
                 apdu = self.reassembly.add(packet)
                 if apdu is not None:
                     self.delivered.append(apdu)
+                if self._kept and self._kept[0] == self.next:
+                    heapq.heappop(self._kept)
+                self.next += 1
             elif self.next in self._repairs:
                 return
             else:
-                self._lose(1)
-            self.next += 1
+                end = self._end_of_gap()
+                self._lose(end - self.next)
+                self.next = end
+
+    def _end_of_gap(self) -> int:
+        """The first number from `next` on that is here, is being repaired, or lies beyond `lead`.
+
+        One packet of a stranger can open a gap of `JUMP_MAX`, so it is not walked number by number.
+        """
+        here = self._kept[0] if self._kept else self.lead + 1
+        repaired = self._repairs.first
+        return here if repaired is None else min(here, repaired)
 
     def _lose(self, count: int) -> None:
         self.lost += count
@@ -254,10 +271,7 @@ class Session:
         return self._buffered_bytes > BUFFERED_MAX_BYTES or in_all
 
     def _give_up_oldest_gap(self) -> None:
-        end = self.next
-        while end not in self._buffer:
-            end += 1
-        self._repairs.forget_before(end)
+        self._repairs.forget_before(self._kept[0])
         self._deliver()
 
     # The end.
@@ -276,6 +290,7 @@ class Session:
 
     def _clear(self) -> None:
         self._buffer.clear()
+        self._kept.clear()
         self._count(-self._buffered_bytes)
         self._repairs.clear()
 
