@@ -239,6 +239,7 @@ def test_extensible_encodings(content_type: str, encode: Any) -> None:
     assert [nbfx.to_text(each) for each in read_envelopes(framed)] == ["<r>ü</r>"]
 
 
+XOP = b"http://www.w3.org/2004/08/xop/include"
 MTOM = b"""MIME-Version: 1.0
 Content-Type: multipart/related;type="application/xop+xml";boundary="b";start="<root>"
 
@@ -275,9 +276,28 @@ def test_mtom() -> None:
         (b"--b--", b"", "the last part has no end"),
         (b"multipart/related", b"text/plain", "not a multipart message"),
         (b'include"/></d>', b'include">x</x:Include></d>', "xop:Include must be empty"),
+        (
+            b"</d></r>",
+            b'</d><x:Include href="cid:blob%2520part" xmlns:x="' + XOP + b'"/></r>',
+            "still to come",
+        ),
+        (b"--b\r\n", b"--b\r\n\r\n" * 1000, "more than 1000 parts"),
+        (b";type=", b";a=b" * 5000 + b";type=", "no end within 16384 bytes"),
     ],
 )
 def test_bad_mtom(old: bytes, new: bytes, said: str) -> None:
     assert old in MTOM
     with pytest.raises(DecodeError, match=said):
         mtom(MTOM.replace(old, new))
+
+
+@pytest.mark.parametrize("nested", [b"message/rfc822", b'multipart/mixed;boundary="%d"'])
+def test_mtom_in_mtom(nested: bytes) -> None:
+    """The parser of the standard library calls itself for each level."""
+    parts = b""
+    for level in range(2000):
+        boundary = b"--%d\r\n" % (level - 1) if level and b"%d" in nested else b""
+        kind = nested % level if b"%d" in nested else nested
+        parts += boundary + b"Content-Type: " + kind + b"\r\n\r\n"
+    with pytest.raises(DecodeError, match="nested too deeply"):
+        mtom(b'Content-Type: multipart/related;boundary="b"\r\n\r\n--b\r\n' + parts + b"--b--\r\n")

@@ -125,6 +125,27 @@ def test_the_service_puts_it_aside_and_goes_on(
     assert said in line
 
 
+def test_an_error_that_nobody_expects_is_counted_and_the_service_goes_on(
+    qm: Any, queue: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a reader, not of an operation: the message would end every service that takes it."""
+    endpoint = wcf.Endpoint(qm, ADDRESS)
+    send(endpoint, 1, 2)
+    bodies, envelopes = [queue.peek(0).body], Receiver.envelopes
+
+    def fail(self: Receiver, body: bytes) -> Any:
+        if body in bodies:
+            raise RecursionError
+        return envelopes(self, body)
+
+    monkeypatch.setattr(Receiver, "envelopes", fail)
+    seen: list[int] = []
+    service = wcf.Service(endpoint, receive_retry_count=1, max_retry_cycles=0)
+    serve(service, lambda message: seen.append(number_of(message)))
+    assert seen == [2]
+    assert queue.subqueue("poison").receive(0).abort_count == 2
+
+
 @pytest.mark.conformance("NMFMB-054")
 def test_a_service_survives_truncation_at_every_byte(qm: Any, queue: Any) -> None:
     """All prefixes of one message are put aside, and the whole one behind them is served."""

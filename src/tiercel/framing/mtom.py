@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from email import errors as mail_errors
 from email import policy
 from email.message import Message
-from email.parser import BytesParser
+from email.parser import BytesHeaderParser, BytesParser
 from typing import Final
 from urllib.parse import unquote
 
@@ -16,6 +16,8 @@ from tiercel.nbfx.values import Value
 
 XOP: Final = "http://www.w3.org/2004/08/xop/include"
 _PARTS_MAX: Final = 1_000
+_HEADERS_MAX_BYTES: Final = 16_384
+_END_OF_HEADERS: Final = re.compile(rb"\r?\n\r?\n")
 _INLINE_MAX_BYTES: Final = 767  # .NET leaves shorter values in the envelope
 _ROOT_ID: Final = "http://tempuri.org/0"
 _BOUNDARY: Final = re.compile(rb"--[^\r\n]+--\s*\Z")
@@ -31,8 +33,11 @@ def read_mtom(data: bytes, content_type: str = "") -> list[Event]:
 
 
 def _parts(data: bytes) -> list["Message[str, str]"]:
+    _check(data)
     try:
         message = BytesParser(policy=policy.compat32).parsebytes(data)
+    except RecursionError:
+        raise DecodeError("MTOM", "part", 0, "parts are nested too deeply") from None
     except (ValueError, LookupError, mail_errors.MessageError) as problem:
         raise DecodeError("MTOM", "headers", 0, str(problem)) from None
     if not message.is_multipart():
@@ -40,11 +45,22 @@ def _parts(data: bytes) -> list["Message[str, str]"]:
     if not _BOUNDARY.search(data):
         raise DecodeError("MTOM", "part", len(data), "the last part has no end")
     parts = [part for part in message.get_payload() if isinstance(part, Message)]
-    if len(parts) > _PARTS_MAX:
-        raise DecodeError("MTOM", "part", 0, f"the message has more than {_PARTS_MAX} parts")
     start = str(message.get_param("start", ""))
     parts.sort(key=lambda part: bool(start) and _id(part) != start.strip("<>"))  # the root comes first
     return parts
+
+
+def _check(data: bytes) -> None:
+    """Refuse what the parser of the standard library would spend seconds on."""
+    end = _END_OF_HEADERS.search(data, 0, _HEADERS_MAX_BYTES)
+    if end is None:
+        raise DecodeError("MTOM", "headers", 0, f"they have no end within {_HEADERS_MAX_BYTES} bytes")
+    try:
+        boundary = BytesHeaderParser(policy=policy.compat32).parsebytes(data[: end.end()]).get_boundary("")
+    except (ValueError, LookupError, mail_errors.MessageError) as problem:
+        raise DecodeError("MTOM", "headers", 0, str(problem)) from None
+    if boundary and data.count(b"--" + boundary.encode("utf-8", "surrogateescape")) > _PARTS_MAX + 1:
+        raise DecodeError("MTOM", "part", 0, f"the message has more than {_PARTS_MAX} parts")
 
 
 def _id(part: "Message[str, str]") -> str:
@@ -77,9 +93,10 @@ def _part(attributes: Iterable[tuple[str, str, str, Value]], parts: dict[str, by
     reference = next(
         (str(value) for _, name, space, value in attributes if (name, space) == ("href", "")), ""
     )
-    content = parts.get(unquote(reference.removeprefix("cid:"))) if reference.startswith("cid:") else None
+    # As in .NET, a part stands in one place: a short envelope must not repeat a long one.
+    content = parts.pop(unquote(reference[4:]), None) if reference.startswith("cid:") else None
     if content is None:
-        raise DecodeError("MTOM", "Include", 0, f"there is no part {reference[:80]!a}")
+        raise DecodeError("MTOM", "Include", 0, f"there is no part {reference[:80]!a} that is still to come")
     return content
 
 

@@ -109,6 +109,9 @@ class Dispatcher:
         except _OperationError as failed:
             yield Abort(transaction)
             yield from self._count_failure(message, failed.__cause__)
+        except Exception as error:  # noqa: BLE001  # of a reader: one message must not end the service
+            yield Abort(transaction)
+            yield from self._count_failure(message, error)
         except BaseException:  # stopped or cancelled: the message goes back
             yield Abort(transaction)
             raise
