@@ -53,8 +53,8 @@ class TestSignatures:
         assert message_of_program(Found(here.box("q").state, 1, record)).authentication_level == 0
         rows = StoredRows.of([1], [record.encode()])
         for columns in (batch_of, slow_batch_of):
-            shown = columns(rows, ["authenticated", "auth_level"]).to_pylist()
-            assert shown == [{"authenticated": False, "auth_level": 0}]
+            shown = columns(rows, ["authenticated", "auth_level", "verified_sender"]).to_pylist()
+            assert shown == [{"authenticated": False, "auth_level": 0, "verified_sender": None}]
         served = UserMessage(serve(forged, record))
         assert decode_message(served).authentication_level == 0
         assert not served.security_flags & AUTHENTICATED

@@ -95,6 +95,7 @@ FULL = {
     "sender_id_type": 1,
     "authenticated": False,
     "auth_level": 0,
+    "verified_sender": None,
     "priv_level": 3,
     "hash_alg": 0x800C,
     "encryption_alg": 0x8000_6610 - (1 << 32),

@@ -209,8 +209,9 @@ class TestStoredVerdict:
         assert message_of(1, record).authentication_level == SIG20
         rows = StoredRows.of([1], [record.encode()])
         for columns in (batch_of, slow_batch_of):
-            shown = columns(rows, ["authenticated", "auth_level"]).to_pylist()
-            assert shown == [{"authenticated": True, "auth_level": SIG20}]
+            shown = columns(rows, ["authenticated", "auth_level", "verified_sender"]).to_pylist()
+            sender = str(ALICE.user)
+            assert shown == [{"authenticated": True, "auth_level": SIG20, "verified_sender": sender}]
         served = UserMessage(serve(packet, record))
         assert served.security is not None
         assert served.security.signature_type == SIG20

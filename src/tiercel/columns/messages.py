@@ -13,9 +13,11 @@ import pyarrow as pa
 
 from tiercel.columns.schema import BY_NAME, check_names
 from tiercel.model.codes import Journal
+from tiercel.model.errors import DecodeError
 from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import NULL_GUID, MessageId
 from tiercel.model.message import Message
+from tiercel.model.sid import SecurityIdentifier
 from tiercel.wire.base_header import VERSION
 
 
@@ -93,6 +95,13 @@ def guid_text(guid: UUID) -> str | None:
     return None if guid == NULL_GUID else str(guid)
 
 
+def sid_text(sid: bytes) -> str | None:
+    try:
+        return str(SecurityIdentifier.decode(sid)) if sid else None
+    except DecodeError:
+        return None
+
+
 def signed32(value: int) -> int:
     """The same bits as a signed number, for columns without unsigned types."""
     return value - (1 << 32) if value >> 31 else value
@@ -157,6 +166,7 @@ _PROPERTIES: dict[str, Callable[[Message], Any]] = {
     "sender_id_type": lambda m: m.sender_id_type,
     "authenticated": lambda m: m.authentication_level != 0,
     "auth_level": lambda m: m.authentication_level,
+    "verified_sender": lambda m: sid_text(m.verified_sender),
     "priv_level": lambda m: signed32(m.privacy_level),
     "hash_alg": lambda m: signed32(m.hash_algorithm),
     "encryption_alg": lambda m: signed32(m.encryption_algorithm),

@@ -279,6 +279,7 @@ _COLUMNS: dict[str, Callable[[PlainPackets, str], pa.Array]] = {
     "sender_id_type": _sender_id_type,
     "authenticated": _not_authenticated,
     "auth_level": _not_authenticated,
+    "verified_sender": _nulls,
     "priv_level": _of_properties("privacy_level"),
     "hash_alg": _of_properties("hash_algorithm"),
     "encryption_alg": _of_properties("encryption_algorithm"),

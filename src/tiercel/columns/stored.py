@@ -84,7 +84,8 @@ class StoredRows:
             packet = UserMessage(raw)
             message = decode_message(packet)
             # Whatever the packet claims: what was verified counts.
-            message.authentication_level = decode_verdict(record.verdict).level
+            verdict = decode_verdict(record.verdict)
+            message.authentication_level, message.verified_sender = verdict.level, verdict.sender
         except (StoreDamagedError, DecodeError) as problem:
             return Row(None, lookup_id, seq, raw=raw, error=str(problem))
         message.arrival_time, message.last_move_time = record.arrival_time, record.last_move_time
