@@ -91,7 +91,7 @@ def test_expired_certificates_are_marked(run: Run, monkeypatch: pytest.MonkeyPat
         (["add", "bob", "alice.cer", "--sid", SID], "known already, as alice"),
         (["add", "bob", "bob.cer", "--sid", "bob"], "not a valid SID"),
         (["add", "b c", "bob.cer", "--sid", SID], "not a valid name"),
-        (["add", "bob", "missing.cer", "--sid", SID], "cannot be read"),
+        (["add", "bob", "missing.cer", "--sid", SID], "missing.cer: cannot be read (No such"),
         (["add", "bob", "bob.cer", "--sid", SID, "--group", "x"], "not a valid SID"),
         (["export", SID, "--out", "/"], "cannot be written"),
         (["rm", "bob"], "no such entry"),

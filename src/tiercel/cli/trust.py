@@ -267,8 +267,9 @@ def _read_file(path: Path) -> bytes:
 
 
 def _read_certificates(path: Path) -> list[Certificate]:
+    data = _read_file(path)
     try:
-        found = import_certificates(_read_file(path))
+        found = import_certificates(data)
     except TrustError as problem:
         raise TrustError(f"{path}: {problem}") from problem
     if not found:
