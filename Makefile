@@ -15,7 +15,7 @@ DATA ?= data
 TARGET ?= test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-remote-read bench-data bench-api bench-srmp bench-pgm bench-tls bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate simulate-multicast mutants fuzz interop console-test docs docs-serve docs-test package lock clean pythons
+.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-remote-read bench-data bench-api bench-srmp bench-pgm bench-tls bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate simulate-multicast arrival-stories mutants fuzz interop console-test docs docs-serve docs-test package lock clean pythons
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -145,6 +145,10 @@ simulate: $(VENV)/.ready ## run SEEDS (1000) simulated worlds, the first of them
 	@$(BIN)/python -m tiercel.sim --seeds $(SEEDS) --from $(FROM) --jobs $(JOBS) --enemies
 	@$(BIN)/python -m tiercel.sim --seeds $(SEEDS) --from $(FROM) --jobs $(JOBS) --enemies --http
 	@$(BIN)/python -m tiercel.sim --seeds $(SEEDS) --from $(FROM) --jobs $(JOBS) --enemies --protected
+
+arrival-stories: SEEDS = 10000
+arrival-stories: $(VENV)/.ready ## play SEEDS (10000) stories of arriving messages, the first of them FROM (1), together and one by one, and compare
+	@$(BIN)/python tests/binary/arrival_stories.py $(SEEDS) $(FROM)
 
 simulate-multicast: SEEDS = 10000
 simulate-multicast: $(VENV)/.ready ## run SEEDS (10000) lossy networks with PGM, the first of them FROM (1)

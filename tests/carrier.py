@@ -15,6 +15,7 @@ from tiercel.model.codes import ConnectionStatus, MessageClass, OutgoingQueueSta
 from tiercel.model.format_name import DirectFormatName, FormatName
 from tiercel.model.message import Message
 from tiercel.model.queue import OutgoingQueue
+from tiercel.wire.alike import Alike
 from tiercel.wire.user_message import UserMessage
 
 RETRY_S = 5.0
@@ -149,7 +150,7 @@ class HttpCarrier:
 
     def received(self, post: object, source: Source, packets: tuple[bytes, ...]) -> None:
         """A post came in; its answer leaves after the commit."""
-        arrivals, _ = self.engine.arrivals.arrive([UserMessage(data) for data in packets], source)
+        arrivals, _ = self.engine.arrivals.arrive([Alike(UserMessage(data)) for data in packets], source)
         streams = {each.stream for each in arrivals if each.stream is not None and each.stream.sequence}
         facts = frozenset((each.sequence, each.number) for each in streams)
         self.actions.append(Answer(post, len(arrivals), facts))

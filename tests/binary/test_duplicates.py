@@ -83,7 +83,7 @@ def test_the_earliest_goes_when_there_are_too_many(here: Qm) -> None:
 
     def remember() -> None:
         for name in names:
-            history(here).remember(name, recoverable=True)
+            history(here).remember([name], recoverable=True)
 
     here.run(remember)
     for _ in range(2):  # the same after a restart

@@ -14,6 +14,7 @@ from tiercel.binary.settings import Settings
 from tiercel.engine.machine import Close, Write
 from tiercel.model.codes import ConnectionStatus
 from tiercel.model.queue_manager import QueueManager
+from tiercel.wire.alike import Alike
 from tiercel.wire.user_message import UserMessage
 
 from .site import letter
@@ -61,8 +62,9 @@ class End:
 
     def arrived(self, session: Session, run: Sequence[Arrived]) -> Sequence[Arrived]:
         assert session is self.session
-        assert all(isinstance(packet, UserMessage) for packet in run)
-        self.arrivals += len(run)
+        for packet in run:
+            assert isinstance(packet, Alike)
+            self.arrivals += len(packet)
         return run
 
     def acknowledged(self, session: Session, entries: list[Entry]) -> None:
@@ -102,10 +104,10 @@ def test_no_number_is_mistaken_for_none(first: int, others: int) -> None:
     acked = 0
     while acked < MESSAGES:
         for _ in range(others if acked else first):
-            if receipts.is_full:
+            if not receipts.room:
                 acked += len(flight.acknowledge(receipts.acknowledge(0, 0, 64)))
             flight.add(Entry(None), recoverable=True)
-            receipts.count(recoverable=True)
+            receipts.count(1, recoverable=True)
         acked += len(flight.acknowledge(receipts.acknowledge(0, 0, 64)))
         assert flight.is_empty
     assert acked == flight.sent

@@ -13,6 +13,7 @@ from tiercel.model.codes import MessageClass, QueuePrivacyLevel
 from tiercel.model.format_name import PrivateFormatName
 from tiercel.model.identifiers import MessageId, TxSequenceId
 from tiercel.model.limits import INFINITE, TIME_TO_REACH_QUEUE_DEFAULT_S
+from tiercel.wire.alike import Alike
 from tiercel.wire.order_ack import FinalAck, OrderAck, build_order_ack, recognise
 from tiercel.wire.queue_names import DirectQueueFormatName, PrivateQueueFormatNameId
 from tiercel.wire.structure import encode_guid
@@ -150,7 +151,7 @@ class TestAccepting:
         monkeypatch.setattr(incoming_streams, "_STREAMS_KEPT", 1)
         here.create("tx2", transactional=True)
         names = here.name_of("tx"), here.name_of("tx2"), here.name_of("tx")
-        run = [hand.transactional(name, 1) for name in names]
+        run = [Alike(hand.transactional(name, 1)) for name in names]
         source = Source(hand.guid, hand.address, is_direct=True)
         here.run(lambda: here.engine.arrivals.arrive(run, source))
         assert box.bodies() == [b"1"]

@@ -14,6 +14,7 @@ from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.model.queue_manager import QueueManager
+from tiercel.wire.alike import Alike
 from tiercel.wire.message import encode_message
 from tiercel.wire.user_message import UserMessage
 
@@ -49,8 +50,8 @@ class Peer:
 
     def arrived(self, _session: Session, run: Sequence[Arrived]) -> Sequence[Arrived]:
         for packet in run:
-            assert isinstance(packet, UserMessage)
-            self.bodies.append(packet.body)
+            assert isinstance(packet, Alike)
+            self.bodies += [message.body for message in packet.messages()]
         return run
 
     def acknowledged(self, session: Session, entries: list[Entry]) -> None:

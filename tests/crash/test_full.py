@@ -302,7 +302,7 @@ class TestStrangersAtAFullStore:
 
         def remember() -> None:
             for identity in islice(identities, 20):
-                history.remember(identity, recoverable=True)
+                history.remember([identity], recoverable=True)
             history.flush()
 
         for _ in range(500):

@@ -16,6 +16,7 @@ from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.store.memory_store import MemoryStore
+from tiercel.wire.alike import Alike
 from tiercel.wire.structure import encode_guid
 
 from .harness import NOW, Box, World, foreign_packet
@@ -244,7 +245,7 @@ class TestWhatOthersReport:
             **more,
         )
         arrivals, source = world.engine.arrivals, Source(UUID(int=0xBEEF), "192.0.2.9", True)
-        world.run(lambda: arrivals.arrive([packet], source))
+        world.run(lambda: arrivals.arrive([Alike(packet)], source))
         assert len(admin.messages()) == 1
 
     def test_a_negative_acknowledgement_leaves_a_line(self, world: World) -> None:

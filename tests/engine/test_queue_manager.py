@@ -30,6 +30,7 @@ from tiercel.model.queue import DirectoryObject, OutgoingQueue, durability
 from tiercel.model.queue_manager import ConnectedNetwork, QueueManager
 from tiercel.store.interface import Keyspace
 from tiercel.store.memory_store import MemoryStore, Write
+from tiercel.wire.alike import Alike
 
 from .harness import ALICE, NOW, RECOVERABLE, World, foreign_packet, refused
 
@@ -310,9 +311,9 @@ class TestQueueManagerState:
         packet = foreign_packet(b"1", destination_queue=box.name, **how)
         source = Source(packet.source_queue_manager, "192.0.2.9", is_direct=True)
         world.engine.begin(world.now)
-        world.engine.arrivals.arrive([packet], source)
+        world.engine.arrivals.arrive([Alike(packet)], source)
         world.restart()
-        world.run(lambda: world.engine.arrivals.arrive([packet], source))
+        world.run(lambda: world.engine.arrivals.arrive([Alike(packet)], source))
         assert box.bodies() == [b"1"]
 
 

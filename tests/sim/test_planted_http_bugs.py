@@ -58,7 +58,7 @@ def the_id_is_recorded_before_the_message_is_stored(patch: pytest.MonkeyPatch) -
     def take_once(self: Arrivals, packet: UserMessage, queue: QueueState, *, has_id: bool) -> Posted:
         if has_id and self.history.is_duplicate(packet.identity):
             return Posted(Fate.DUPLICATE)
-        self.history.remember(packet.identity, recoverable=packet.is_recoverable)
+        self.history.remember([packet.identity], recoverable=packet.is_recoverable)
         return self._take_posted(packet, queue)
 
     patch.setattr(Arrivals, "_take_posted_once", take_once)

@@ -8,6 +8,7 @@ The session counts a message whatever became of it, so that the peer stops sendi
 could not be stored for lack of space ends the session, before it is acknowledged.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from uuid import UUID
@@ -29,6 +30,7 @@ from tiercel.model.codes import MessageClass
 from tiercel.model.errors import InsufficientResourcesError, MqError, StoreFullError
 from tiercel.model.format_name import PrivateFormatName
 from tiercel.model.limits import INFINITE, ROUTING_HOPS_MAX, TIME_TO_REACH_QUEUE_DEFAULT_S
+from tiercel.wire.alike import Alike
 from tiercel.wire.base_header import TRACING
 from tiercel.wire.message import decode_destination
 from tiercel.wire.order_ack import (
@@ -77,7 +79,7 @@ class Incoming:
     # A run of packets.
 
     def arrived(self, session: Session, run: Sequence[Arrived]) -> Iterator[Arrived]:
-        """Yields each packet once it is processed; a ProtocolError if one could not be stored."""
+        """Yields what is processed; a ProtocolError if a message could not be stored."""
         for part in self._parts(run):
             if isinstance(part, list):
                 yield from self._deliver(session, part)
@@ -93,26 +95,28 @@ class Incoming:
         self._context.do(Unwrap(session.connection, partial(self._engine.arrivals.unwrap, packet)))
         return True
 
-    def _parts(self, run: Sequence[Arrived]) -> Iterator[Arrived | list[UserMessage]]:
+    def _parts(self, run: Sequence[Arrived]) -> Iterator[Arrived | list[Alike]]:
         """Consecutive messages for us as a list; all other packets one by one."""
-        for_us: list[UserMessage] = []
+        for_us: list[Alike] = []
         for packet in run:
-            if (
-                isinstance(packet, UserMessage)
-                and packet.is_addressed_to(self._own)
-                and not packet.comes_from(self._own)
-            ):
+            if isinstance(packet, Alike) and self._is_for_us(packet.first):
                 for_us.append(packet)
                 continue
             if for_us:
                 yield for_us
                 for_us = []
-            yield packet
+            if isinstance(packet, Alike):
+                yield from packet.singles()
+            else:
+                yield packet
         if for_us:
             yield for_us
 
+    def _is_for_us(self, message: UserMessage) -> bool:
+        return message.is_addressed_to(self._own) and not message.comes_from(self._own)
+
     def _take(self, session: Session, packet: Arrived) -> None:
-        message = packet if isinstance(packet, UserMessage) else packet.message
+        message = packet.first if isinstance(packet, Alike) else packet.message
         try:
             if message.comes_from(self._own):
                 self._refuse_own(session, message)
@@ -125,23 +129,24 @@ class Incoming:
         except (InsufficientResourcesError, StoreFullError) as problem:  # the sender keeps it (MQQB-127)
             raise ProtocolError(f"there is no room for the message: {problem}") from problem
 
-    def _deliver(self, session: Session, run: list[UserMessage]) -> Iterator[UserMessage]:
+    def _deliver(self, session: Session, run: list[Alike]) -> Iterator[Alike]:
         """Receiving a UserMessage Packet: [MS-MQQB] 3.1.5.8."""
-        messages = [packet.without_session() for packet in run]
-        for message in messages:
-            if isinstance(message.destination_queue, DirectQueueFormatName):
-                session.saw_direct_name = True
-                break
-        arrivals, problem = self._engine.arrivals.arrive(messages, self._source(session))
-        for packet, message, arrival in zip(run, messages, arrivals, strict=False):
+        if any(isinstance(each.first.destination_queue, DirectQueueFormatName) for each in run):
+            session.saw_direct_name = True
+        arrivals, problem = self._engine.arrivals.arrive(run, self._source(session))
+        streams: Counter[IncomingStream] = Counter()
+        for arrival in arrivals:
             if arrival.is_taken:
-                self._trace(message)
+                self._trace(arrival.messages)
             if arrival.doubt is not None:
-                self._context.doubts[arrival.doubt] += 1
-                self._tell(session, f"message: {arrival.doubt.meaning}", message.source_queue_manager)
+                self._context.doubts[arrival.doubt] += len(arrival.messages)
+                sender = arrival.messages.first.source_queue_manager
+                self._tell(session, f"message: {arrival.doubt.meaning}", sender)
             if arrival.stream is not None:
-                self._order_acks.arrived(session, arrival.stream)
-            yield packet
+                streams[arrival.stream] += len(arrival.messages)
+            yield arrival.messages
+        for stream, count in streams.items():
+            self._order_acks.arrived(session, stream, count)
         if problem:
             raise ProtocolError(problem)
 
@@ -243,7 +248,7 @@ class Incoming:
         if packet.hop_count >= ROUTING_HOPS_MAX:
             reason = MessageClass.NACK_HOP_COUNT_EXCEEDED
         elif queue is not None:
-            self._trace(packet)
+            self._trace(Alike(packet))
             packet.count_hop()
             return self._engine.delivery.arrive(packet, queue)
         self._engine.delivery.refuse(packet, reason, str(decode_destination(packet)))
@@ -271,9 +276,10 @@ class Incoming:
         self._routes[key] = queue
         return queue
 
-    def _trace(self, packet: UserMessage) -> None:
-        if packet.base_flags & TRACING:
-            report_trace(self._engine, packet)
+    def _trace(self, messages: Alike) -> None:
+        if messages.first.base_flags & TRACING:
+            for message in messages.messages():
+                report_trace(self._engine, message)
 
     # Acknowledging transactional messages.
 

@@ -21,13 +21,13 @@ class OrderAcks:
         self._send = send
         self._pending: dict[Session, dict[bytes, _Pending]] = {}
 
-    def arrived(self, session: Session, stream: IncomingStream) -> None:
-        """A message of the stream arrived, whether it was accepted or not (MQQB-157)."""
+    def arrived(self, session: Session, stream: IncomingStream, count: int) -> None:
+        """So many messages of the stream arrived, whether they were accepted or not (MQQB-157)."""
         of_session = self._pending.setdefault(session, {})
         pending = of_session.get(stream.key)
         if pending is None:
             pending = of_session[stream.key] = _Pending(self._context, session, self._send)
-        pending.arrived(stream)
+        pending.arrived(stream, count)
 
     def closed(self, session: Session) -> None:
         """Drop pending OrderAcks; they are sent when the messages arrive again (MQQB-159)."""
@@ -44,10 +44,10 @@ class _Pending:
         self._count = 0
         self._stream: IncomingStream | None = None
 
-    def arrived(self, stream: IncomingStream) -> None:
+    def arrived(self, stream: IncomingStream, count: int) -> None:
         context, settings = self._context, self._context.settings
         self._stream = stream
-        self._count += 1
+        self._count += count
         if self._count >= _MANY:
             context.timers.cancel(self.is_due)
             self.is_due()

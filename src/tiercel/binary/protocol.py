@@ -198,7 +198,7 @@ class BinaryProtocol(CarrierMachine[Action]):
         """The session key of the message that a session waits with."""
         session = self._sessions.get(connection)
         if session is not None and session.unopened is not None:
-            self._engine.arrivals.remember_key(session.unopened, result)
+            self._engine.arrivals.remember_key(session.unopened.first, result)
             session.resume()
 
     def disconnected(self, connection: int, error: int = 0) -> None:

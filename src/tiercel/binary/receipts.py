@@ -21,21 +21,21 @@ class Receipts:
         self._acked = 0  # LastAckedRecoverableMsgSeqNumber
 
     @property
-    def is_full(self) -> bool:
-        """Whether there is no bit left for another recoverable message (MQQB-077)."""
-        room = FLAGS - 1 if self._starts_at_wrap else FLAGS
-        return self.recoverable_received - self._acked >= room
+    def room(self) -> int:
+        """How many more recoverable messages have a bit left (MQQB-077)."""
+        bits = FLAGS - 1 if self._starts_at_wrap else FLAGS
+        return bits - (self.recoverable_received - self._acked)
 
     @property
     def has_recoverable(self) -> bool:
         return self._flags != 0
 
-    def count(self, *, recoverable: bool) -> None:
-        self.received += 1
-        self.unacked += 1
+    def count(self, count: int, *, recoverable: bool) -> None:
+        self.received += count
+        self.unacked += count
         if recoverable:
-            self._flags |= 1 << (self.recoverable_received - self._acked)
-            self.recoverable_received += 1
+            self._flags |= ((1 << count) - 1) << (self.recoverable_received - self._acked)
+            self.recoverable_received += count
 
     def agree(self, header: SessionHeader) -> bool:
         """Whether the peer has sent as many messages as we have received (MQQB-088)."""

@@ -24,6 +24,7 @@ from tiercel.model.limits import (
     RECOVERABLE_ACK_TIMEOUT_MAX_MS,
     RECOVERABLE_ACK_TIMEOUT_MIN_MS,
 )
+from tiercel.wire.alike import Alike
 from tiercel.wire.base_header import INTERNAL
 from tiercel.wire.framer import Framer
 from tiercel.wire.internal_packets import (
@@ -55,7 +56,7 @@ _PIGGYBACK_AFTER = 0.75  # of the delay after which an acknowledgement is sent b
 _DIRECT_FACTOR = 2  # QosCleanupIntervalMultiplier
 
 
-Arrived = UserMessage | OrderAck | FinalAck
+Arrived = Alike | OrderAck | FinalAck
 
 
 class Owner(Protocol):
@@ -68,7 +69,7 @@ class Owner(Protocol):
     def opened(self, session: "Session") -> None: ...
 
     def arrived(self, session: "Session", run: Sequence[Arrived]) -> Iterable[Arrived]:
-        """Messages that arrived together, in order; yields each one once it is processed.
+        """Messages that arrived together, in order; yields them, or parts of them, once they are processed.
 
         A `ProtocolError` means that the next one could not be stored.
         """
@@ -120,7 +121,7 @@ class Session:
         self.error = 0  # HRESULT
         self.failure_reason = ""  # for people, if `failure` does not say it
         self.is_active = False  # SessionActive: messages were sent or received
-        self.unopened: UserMessage | None = None  # waits for its session key, and the rest of the stream too
+        self.unopened: Alike | None = None  # waits for its session key, and the rest of the stream too
         self._context = context
         self._owner = owner
         self._is_pinged = is_pinged
@@ -329,7 +330,7 @@ class Session:
                 self._has_received = is_another = True
                 if not packet[2] & INTERNAL:
                     message = self._message(packet)
-                    if isinstance(message, UserMessage) and self._must_wait(message):
+                    if isinstance(message, Alike) and self._must_wait(message.first):
                         self.unopened = message
                         break
                     run.append(message)
@@ -393,7 +394,7 @@ class Session:
         packet = recognise(message)
         if self.state is not State.OPEN:
             after(self.state, EVENT_OF_PACKET[type(packet)])
-        return packet
+        return self._framer.take_alike(packet) if isinstance(packet, UserMessage) else packet
 
     def _take_run(self, run: Sequence[Arrived]) -> None:
         if not run:
@@ -403,9 +404,12 @@ class Session:
             if self.state is not State.OPEN:
                 return
             # Counted only once it is processed, whatever became of it (MQQB T08).
-            message = packet if isinstance(packet, UserMessage) else packet.message
-            self._count(recoverable=message.is_recoverable)
-            header = message.session
+            if isinstance(packet, Alike):
+                self._count(len(packet), recoverable=packet.first.is_recoverable)
+                header = packet.session
+            else:
+                self._count(1, recoverable=packet.message.is_recoverable)
+                header = packet.message.session
             if header is not None:
                 self._session_header(header)
                 if self.state is not State.OPEN:
@@ -413,20 +417,29 @@ class Session:
 
     # Acknowledging received messages.
 
-    def _count(self, *, recoverable: bool) -> None:
-        """Recoverable Message Processing: [MS-MQQB] 3.1.5.8.7."""
+    def _count(self, count: int, *, recoverable: bool) -> None:
+        """Recoverable Message Processing: [MS-MQQB] 3.1.5.8.7.
+
+        Acknowledges as often as it would if the messages came one by one.
+        """
         receipts, timers = self.receipts, self._context.timers
-        if recoverable:
-            if receipts.is_full:
+        # A sender that has used up half of the window must not wait for a timer (MQQB T10).
+        at_once = max(min(self._context.settings.window_size, self.peer_window) // 2, 1)
+        while count:
+            if recoverable:
+                if not receipts.room:
+                    self.send_ack()
+                if not receipts.has_recoverable:
+                    self._start_ack_timer(self._recoverable_ack_timeout_ms)
+            elif not timers.is_set(self.ack_is_due):
+                self._start_ack_timer(self._ack_timeout_ms // 2)
+            some = min(count, max(at_once - receipts.unacked, 1))
+            if recoverable:
+                some = min(some, receipts.room)
+            receipts.count(some, recoverable=recoverable)
+            count -= some
+            if receipts.unacked >= at_once:
                 self.send_ack()
-            if not receipts.has_recoverable:
-                self._start_ack_timer(self._recoverable_ack_timeout_ms)
-        elif not timers.is_set(self.ack_is_due):
-            self._start_ack_timer(self._ack_timeout_ms // 2)
-        receipts.count(recoverable=recoverable)
-        window = max(min(self._context.settings.window_size, self.peer_window), 1)
-        if receipts.unacked >= max(window // 2, 1):  # or the sender would wait for a timer (MQQB T10)
-            self.send_ack()
 
     def _start_ack_timer(self, milliseconds: float) -> None:
         self._ack_timer_length = milliseconds / 1000

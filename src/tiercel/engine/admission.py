@@ -95,11 +95,15 @@ class Admission:
             raise refusal_error(queue, reason)
         self._quotas.check_queue(queue, packet.packet_size)
 
-    def refusal(self, queue: QueueState | None, packet: UserMessage) -> MessageClass | None:
+    def refusal(
+        self, queue: QueueState | None, packet: UserMessage, size: int = 0, count: int = 1
+    ) -> MessageClass | None:
         """The class that refuses a message from another queue manager, or None when the queue takes it.
 
         Raises when this queue manager has no room: the message then stays with its sender, who will retry.
+        For several messages like this one, `size` is what they take together.
         """
+        size = size or packet.packet_size
         if queue is None or queue.is_deleted:
             return MessageClass.NACK_BAD_DST_Q
         if (reason := self.check_transaction(queue, is_transactional=packet.is_transactional)) is not None:
@@ -109,13 +113,13 @@ class Admission:
             return MessageClass.NACK_REACH_QUEUE_TIMEOUT
         if not queue.is_outgoing and (reason := self._unprotected(queue, packet)) is not None:
             return reason
-        self._quotas.check_manager(packet.packet_size)
+        self._quotas.check_manager(size)
         try:
-            self._quotas.check_queue(queue, packet.packet_size)
+            self._quotas.check_queue(queue, size)
         except InsufficientResourcesError:
             return MessageClass.NACK_Q_EXCEED_QUOTA
         if packet.is_recoverable:
-            self._core.reserve(packet.packet_size)
+            self._core.reserve(size, count)
         return None
 
     def _unprotected(self, queue: QueueState, packet: UserMessage) -> MessageClass | None:

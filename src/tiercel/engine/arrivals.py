@@ -1,6 +1,8 @@
 """What makes the arrival of messages exactly-once, for every transport. [MS-MQQB] 3.1.5.8.
 
-A transport hands over what came on one connection as a run, one or more messages in their order:
+A transport hands over what came on one connection as a run, one or more messages in their order. Messages of
+one shape (`wire/alike.py`) are checked, remembered and stored together if all of them are taken, else one by
+one. What becomes of a message:
 
     seen before            dropped: by its id, or, if transactional, by its place in its stream
     not believed           dropped, and not acknowledged: its sender keeps it, if it has sent it
@@ -12,7 +14,7 @@ How far a stream has come is a fact of the engine, an `IncomingStream`. Each tra
 in its own words, which here are order acknowledgements.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple
 from uuid import UUID
@@ -20,7 +22,7 @@ from uuid import UUID
 from tiercel.engine.admission import Admission
 from tiercel.engine.belief import Doubt
 from tiercel.engine.core import Core
-from tiercel.engine.delivery import Delivery
+from tiercel.engine.delivery import TOLD_AT_ARRIVAL, Delivery
 from tiercel.engine.final_acks import FinalAcks
 from tiercel.engine.history import History
 from tiercel.engine.incoming_streams import DamagedStreamError, IncomingStream, IncomingStreams
@@ -32,12 +34,14 @@ from tiercel.message_security.ciphers import SessionKey
 from tiercel.message_security.verdict import NOTHING, Verdict
 from tiercel.model.codes import NEGATIVE, MessageClass
 from tiercel.model.errors import InsufficientResourcesError, StoreFullError
+from tiercel.wire.alike import Alike
 from tiercel.wire.message import decode_destination
 from tiercel.wire.queue_names import DirectQueueFormatName, QueueName
 from tiercel.wire.security_header import ENCRYPTED_BODY
 from tiercel.wire.user_message import UserMessage
 
 ROOM_FOR_AN_ANSWER = 8192  # bytes: a final ack, and an outgoing queue for it
+_KEY_AND_HEAD = 64  # bytes of a record in the store in addition to the packet, at most
 _NAMES_KEPT = 10_000
 
 
@@ -61,15 +65,16 @@ class Source(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """What became of one message: taken, unless it is a duplicate or was refused."""
+    """What became of one message, or of several: taken, unless it is a duplicate or was refused."""
 
+    messages: Alike
     is_taken: bool
     stream: IncomingStream | None = None  # of a transactional message, as far as it has come
     doubt: Doubt | None = None  # why it was not believed
 
 
 class ArrivedRun(NamedTuple):
-    """The fates of the first messages of a run, and why the next one could not be kept."""
+    """The fates of the first messages of a run, in their order, and why the next one could not be kept."""
 
     arrivals: list[Arrival]
     problem: str = ""
@@ -127,16 +132,17 @@ class Arrivals:
         self.history.flush()
         self.streams.flush()
 
-    def arrive(self, run: Sequence[UserMessage], source: Source) -> ArrivedRun:
+    def arrive(self, run: Sequence[Alike], source: Source) -> ArrivedRun:
         """Receiving a UserMessage Packet ([MS-MQQB] 3.1.5.8), for one message or many."""
         arrivals: list[Arrival] = []
         try:
-            for packet in run:
-                queue = self._find(packet)
-                if packet.is_transactional:
-                    arrivals.append(self._take_in_order(packet, queue, source))
-                else:
-                    arrivals.append(self._take(packet, queue))
+            for alike in run:
+                queue = self._find(alike.first)
+                for messages in self._with_one_fate(alike, queue, source):
+                    if messages.first.is_transactional:
+                        arrivals.append(self._take_in_order(messages, queue, source))
+                    else:
+                        arrivals.append(self._take(messages, queue))
         except (InsufficientResourcesError, StoreFullError) as problem:  # its sender shall keep it (MQQB-127)
             return ArrivedRun(arrivals, f"there is no room for the message: {problem}")
         except DamagedStreamError as problem:
@@ -161,27 +167,66 @@ class Arrivals:
     def remember_key(self, packet: UserMessage, keys: tuple[SessionKey, ...]) -> None:
         self._admission.remember_key(packet, keys)
 
-    def _take(self, packet: UserMessage, queue: QueueState | None) -> Arrival:
+    def _with_one_fate(self, alike: Alike, queue: QueueState | None, source: Source) -> Iterable[Alike]:
+        """All together, if all of them will be taken and nothing else happens meanwhile; else each by itself.
+
+        A reader that waits, and an acknowledgement of the arrival, could change what is left of a quota.
+        """
+        if len(alike) == 1:
+            return (alike,)
+        is_plain = not alike.first.flags & TOLD_AT_ARRIVAL
+        if queue is None or queue.is_outgoing or queue.waiters or not is_plain:
+            return alike.singles()
+        are_new = self._are_next if alike.first.is_transactional else self._are_unknown
+        return (alike,) if are_new(alike, queue, source) and self._takes(alike, queue) else alike.singles()
+
+    def _are_unknown(self, alike: Alike, _queue: QueueState, _source: Source) -> bool:
+        return self.history.are_new(alike.identities)
+
+    def _are_next(self, alike: Alike, queue: QueueState, source: Source) -> bool:
+        """Whether the messages continue their stream, one after the other."""
+        packet = alike.first
+        if not alike.are_in_order or not source.may_speak_for(packet.source_queue_manager):
+            return False
+        stream, (sequence, number) = self.streams.of(packet, queue), packet.sequence
+        is_next = stream.accepts(sequence, number, packet.previous_number)
+        return is_next and not self.streams.is_early(stream, sequence)
+
+    def _takes(self, alike: Alike, queue: QueueState) -> bool:
+        """Whether the queue takes all of the messages, with some room to spare."""
+        spare = ROOM_FOR_AN_ANSWER + len(alike) * _KEY_AND_HEAD
+        try:
+            return self._admission.refusal(queue, alike.first, alike.size + spare, len(alike)) is None
+        except (InsufficientResourcesError, StoreFullError):
+            return False
+
+    def _take(self, messages: Alike, queue: QueueState | None) -> Arrival:
         """Duplicate Detection ([MS-MQQB] 3.1.5.8.1) and General Processing (3.1.5.8.2)."""
-        identity = self._identity(packet, queue)
-        if self.history.is_duplicate(identity) or self.history.is_known_from_format_1(packet):
-            return _DROPPED
-        reason = self._put(packet, queue)
-        self.history.remember(identity, recoverable=packet.is_recoverable)
-        if packet.message_class & NEGATIVE:  # rare
-            self._delivery.refused_elsewhere(packet)
-        return _TAKEN if reason is None else _DROPPED
+        identities = self._identities(messages, queue)
+        if self._is_duplicate(messages, identities):
+            return Arrival(messages, False)
+        reason = self._put(messages, queue)
+        self.history.remember(identities, recoverable=messages.first.is_recoverable)
+        if messages.first.message_class & NEGATIVE:  # rare
+            self._delivery.refused_elsewhere(messages.first)
+        return Arrival(messages, reason is None)
 
-    def _identity(self, packet: UserMessage, queue: QueueState | None) -> bytes:
+    def _is_duplicate(self, messages: Alike, identities: list[bytes]) -> bool:
+        if len(messages) > 1:  # known to be new
+            return False
+        return self.history.is_duplicate(identities[0]) or self.history.is_known_from_format_1(messages.first)
+
+    def _identities(self, messages: Alike, queue: QueueState | None) -> list[bytes]:
         """A message that is sent again may be encrypted with another key, so its clear body counts."""
-        if not packet.security_flags & ENCRYPTED_BODY or queue is None:
-            return packet.identity
-        return self._admission.judged(packet).clear.identity_without_encryption
+        if not messages.first.security_flags & ENCRYPTED_BODY or queue is None:
+            return messages.identities
+        return [self._admission.judged(messages.first).clear.identity_without_encryption]
 
-    def _take_in_order(self, packet: UserMessage, queue: QueueState | None, source: Source) -> Arrival:
+    def _take_in_order(self, messages: Alike, queue: QueueState | None, source: Source) -> Arrival:
         """Transactional Message Processing ([MS-MQQB] 3.1.5.8.6)."""
+        packet = messages.first
         if not source.may_speak_for(packet.source_queue_manager):
-            return _FOREIGN
+            return Arrival(messages, False, None, Doubt.FOREIGN_SENDER)
         self._quotas.check_room(ROOM_FOR_AN_ANSWER)
         sequence, number = packet.sequence
         stream = self.streams.of(packet, queue)
@@ -189,7 +234,7 @@ class Arrivals:
         is_known = self._peers.knows(packet.source_queue_manager)
         is_refused = not is_known and self._delivery.refusal(packet, queue) is not None
         if not self.meet(packet, source, is_refused=is_refused, is_new=is_new):
-            return _STRANGER
+            return Arrival(messages, False, None, Doubt.REFUSED_STRANGER)
         address = source.address_of(packet.source_queue_manager)
         if sequence == stream.sequence and stream.answers_to != address:
             # Ids of sequences are random: whoever knows the current one is the sender, at another address.
@@ -197,17 +242,17 @@ class Arrivals:
             self.streams.moved(stream, address)
         if not is_new:
             self.streams.reject(stream)
-            return Arrival(False, stream)
+            return Arrival(messages, False, stream)
         if self.streams.is_early(stream, sequence):
             self.streams.refuse(stream, sequence)
-            return Arrival(False, stream, Doubt.EARLY_TIMESTAMP)
+            return Arrival(messages, False, stream, Doubt.EARLY_TIMESTAMP)
         with self.streams.answering(stream, address):  # a reader may wait for it: then it ends at once
-            reason = self._put(packet, queue)
+            reason = self._put(messages, queue)
         # Refused or not: its stream must move on (MQQB T17).
-        self.streams.accept(stream, sequence, number, address)
+        self.streams.accept(stream, sequence, messages.last_number, address)
         if reason is not None:
             self._final_acks.rejected(packet, reason, address)
-        return Arrival(reason is None, stream)
+        return Arrival(messages, reason is None, stream)
 
     def arrive_over_http(
         self,
@@ -241,7 +286,7 @@ class Arrivals:
             return [Posted(Fate.DUPLICATE)]
         fates = [self._copy_to(packet, queue) for queue in queues]
         if any(posted.fate is Fate.TAKEN for posted in fates):
-            self.history.remember(packet.identity, recoverable=packet.is_recoverable)
+            self.history.remember([packet.identity], recoverable=packet.is_recoverable)
         return fates
 
     def _copy_to(self, packet: UserMessage, queue: QueueState) -> Posted:
@@ -260,7 +305,7 @@ class Arrivals:
             return Posted(Fate.DUPLICATE)
         posted = self._take_posted(packet, queue)
         if has_id and posted.fate is Fate.TAKEN:
-            self.history.remember(identity, recoverable=packet.is_recoverable)
+            self.history.remember([identity], recoverable=packet.is_recoverable)
         return posted
 
     def _take_posted_in_order(self, packet: UserMessage, queue: QueueState, place: Place) -> Posted:
@@ -289,8 +334,12 @@ class Arrivals:
         self._delivery.refuse(packet, reason, str(queue))
         return Posted(Fate.REFUSED, reason.meaning)
 
-    def _put(self, packet: UserMessage, queue: QueueState | None) -> MessageClass | None:
+    def _put(self, messages: Alike, queue: QueueState | None) -> MessageClass | None:
         """Inserting a Message into a Local Queue ([MS-MQQB] 3.1.5.8.8)."""
+        if len(messages) > 1 and queue is not None:  # not refused, as was checked
+            self._delivery.accept_alike(queue, messages)
+            return None
+        packet = messages.first
         unknown = str(decode_destination(packet)) if queue is None else ""
         return self._delivery.arrive(packet, queue, unknown)
 
@@ -323,8 +372,3 @@ class Arrivals:
                     self._by_name.clear()
                 self._by_name[key] = queue
         return queue
-
-
-_TAKEN, _DROPPED = Arrival(True), Arrival(False)
-_STRANGER = Arrival(False, None, Doubt.REFUSED_STRANGER)
-_FOREIGN = Arrival(False, None, Doubt.FOREIGN_SENDER)

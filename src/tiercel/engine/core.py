@@ -87,7 +87,8 @@ class Counter:
         first = self._value + 1
         self._value += count
         if self._value > self._reserved:
-            self._reserved = self._value + COUNTER_BLOCK
+            while self._value > self._reserved:
+                self._reserved += COUNTER_BLOCK
             self._core.batch.put(Keyspace.META, self._key, self._reserved.to_bytes(8, "big"))
         return range(first, first + count)
 

@@ -19,7 +19,7 @@ packets need not be decoded, and a run of recoverable ones goes into the store a
 for a message of 1 KiB: 10 us in a run of 100, 20 us one by one; as a run of one, 33 us, hence `accept_one`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from tiercel.engine.acknowledgements import ACKNOWLEDGEMENTS, AdministrationAcks
@@ -45,6 +45,7 @@ from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId
 from tiercel.model.limits import INFINITE
 from tiercel.wire import user_header
+from tiercel.wire.alike import Alike
 from tiercel.wire.base_header import PRIORITY
 from tiercel.wire.message import decode_message
 from tiercel.wire.user_message import SUMMARY_AT, UserMessage, packet_summary
@@ -57,7 +58,7 @@ _NEG_RECEIVE = int(Acknowledgements.NEG_RECEIVE)
 _ACK_RECEIVE = MessageClass.ACK_RECEIVE  # cached: enum lookup is slow here
 # The flags of packets whose end has to be concluded. Without an admin queue nothing is acknowledged.
 TOLD = user_header.ADMIN_QUEUE | user_header.POSITIVE_JOURNALING | user_header.TRANSACTION_HEADER
-_TOLD_AT_ARRIVAL = user_header.ADMIN_QUEUE | user_header.POSITIVE_JOURNALING
+TOLD_AT_ARRIVAL = user_header.ADMIN_QUEUE | user_header.POSITIVE_JOURNALING
 _TRANSACTIONAL = user_header.TRANSACTION_HEADER
 _RECOVERABLE = user_header.DELIVERY | _TRANSACTIONAL
 
@@ -120,7 +121,16 @@ class Delivery:
         if together:
             self._accept_together(queue, together, priorities)
 
-    def _accept_together(self, queue: QueueState, packets: list[bytes], priorities: list[int]) -> None:
+    def accept_alike(self, queue: QueueState, messages: Alike) -> None:
+        """`accept` for messages of one shape from another queue manager: one decision serves all of them."""
+        plain = None if queue.is_outgoing or queue.waiters else _priority_of_plain(messages.first.data)
+        if plain is not None and plain[1]:
+            self._accept_together(queue, messages.packets, [plain[0]] * len(messages))
+            return
+        for packet in messages.packets:
+            self.accept_one(queue, Record(packet, self._core.seconds))
+
+    def _accept_together(self, queue: QueueState, packets: Sequence[bytes], priorities: list[int]) -> None:
         lookup_ids = self._numbering.new_lookup_ids(priorities)
         queue.insert_arrivals(self._core, lookup_ids, packets)
 
@@ -308,6 +318,6 @@ class Delivery:
 def _priority_of_plain(packet: bytes) -> tuple[int, bool] | None:
     """The priority of a plain message, and whether it is recoverable; None for any other message."""
     limit, _, flags = packet_summary(packet, SUMMARY_AT)
-    if flags & _TOLD_AT_ARRIVAL or limit != INFINITE:
+    if flags & TOLD_AT_ARRIVAL or limit != INFINITE:
         return None
     return 0 if flags & _TRANSACTIONAL else packet[2] & PRIORITY, flags & _RECOVERABLE != 0

@@ -60,13 +60,19 @@ class History:
         """Whether the message came before the store was taken over; it is remembered like others then."""
         if not self._format_1 or packet.identity_without_checksum not in self._format_1:
             return False
-        self.remember(packet.identity, recoverable=True)
+        self.remember([packet.identity], recoverable=True)
         return True
 
-    def remember(self, identity: bytes, *, recoverable: bool) -> None:
-        self._seen[identity] = self._core.seconds
+    def are_new(self, identities: list[bytes]) -> bool:
+        """Whether none of the messages has come already, nor twice among these; changes nothing."""
+        if self._format_1 or len(set(identities)) < len(identities):
+            return False
+        return self._seen.keys().isdisjoint(identities)
+
+    def remember(self, identities: list[bytes], *, recoverable: bool) -> None:
+        self._seen.update(dict.fromkeys(identities, self._core.seconds))
         if recoverable:
-            self._new.append(identity)
+            self._new += identities
         while len(self._seen) > self._size:
             self._seen.popitem(last=False)
 

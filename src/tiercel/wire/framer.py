@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from tiercel.model.errors import DecodeError
 from tiercel.model.limits import MAX_PACKET_SIZE
+from tiercel.wire.alike import Alike, take_alike
 from tiercel.wire.base_header import INTERNAL, SESSION_HEADER, SIGNATURE, VERSION, BaseHeader
 from tiercel.wire.session_header import SessionHeader
 from tiercel.wire.structure import Reader
@@ -21,10 +22,12 @@ class Framer:
     Between calls it keeps less than one packet.
     """
 
-    __slots__ = ("_buffer", "_wanted")
+    __slots__ = ("_at", "_buffer", "_data", "_wanted")
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self._data = b""  # the same while `packets` runs, and how far it has come
+        self._at = 0
         self._wanted = _BASE_SIZE
 
     def receive(self, data: bytes) -> None:
@@ -48,19 +51,26 @@ class Framer:
     def packets(self) -> Iterator[bytes]:
         if len(self._buffer) < self._wanted:
             return
-        data = bytes(self._buffer)
-        at = 0
+        self._data, self._at = bytes(self._buffer), 0
         try:
             while True:
+                data, at = self._data, self._at
                 self._wanted = _size_of_packet(data, at)
                 if len(data) - at < self._wanted:
                     return
-                packet = data[at : at + self._wanted]
-                at += self._wanted
+                self._at = at + self._wanted
                 self._wanted = _BASE_SIZE
-                yield packet
+                yield data[at : self._at]
         finally:
-            del self._buffer[:at]
+            del self._buffer[: self._at]
+            self._data = b""
+
+    def take_alike(self, first: UserMessage) -> Alike:
+        """The message that `packets` has just yielded, and those of its shape that come next."""
+        alike = take_alike(first, self._data, self._at)
+        if len(alike) > 1:
+            self._at += alike.size - len(first.data)
+        return alike
 
 
 def _size_of_packet(data: bytes, at: int) -> int:

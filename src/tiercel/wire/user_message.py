@@ -96,7 +96,7 @@ _ALLOWED_NAMES = frozenset(
     response << 6 | admin << 3 | destination
     for response, admin, destination in product(RESPONSE_KINDS, ADMIN_KINDS, DESTINATION_KINDS)
 )
-_RARE_HEADERS = ARRIVED_OVER_HTTP | SOAP_HEADER | MULTI_QUEUE_FORMAT_HEADER
+RARE_HEADERS = ARRIVED_OVER_HTTP | SOAP_HEADER | MULTI_QUEUE_FORMAT_HEADER
 _HTTP_HEADERS = ARRIVED_OVER_HTTP | SOAP_HEADER
 _SESSION_SIZE = SessionHeader.LAYOUT.size
 _SECURITY_HEADER_SIZE = SecurityHeader.LAYOUT.size
@@ -236,7 +236,7 @@ class UserMessage:
         at = self._measure_properties(data, at, end)
         self._others_at = at
         self._request_body_at = 0
-        if flags & _RARE_HEADERS or self.base_flags & DEBUG_HEADER:
+        if flags & RARE_HEADERS or self.base_flags & DEBUG_HEADER:
             at = self._measure_others(data, at, end)
         else:
             self._others = ()
@@ -244,7 +244,7 @@ class UserMessage:
 
     def _measure_others(self, data: bytes, at: int, end: int) -> int:
         """The end of the rare headers; the usual ones of a message over HTTP are only measured."""
-        if self.flags & _RARE_HEADERS == _HTTP_HEADERS and not self.base_flags & DEBUG_HEADER:
+        if self.flags & RARE_HEADERS == _HTTP_HEADERS and not self.base_flags & DEBUG_HEADER:
             found = measure_srmp_headers(data, at, end)
             if found is not None:
                 self._others = None
@@ -372,8 +372,17 @@ class UserMessage:
         """
         if self.flags & ARRIVED_OVER_HTTP:
             return self.data[self._request_body_at : self._request_body_at + self.body_size]
-        start = self.properties_at + PROPERTIES.size + 2 * self._label_length + self._extension_size
-        return self.data[start : start + self.sent_body_size]
+        return self.data[self.body_at : self.body_at + self.sent_body_size]
+
+    @property
+    def label_end(self) -> int:
+        """Where the label ends, with its NUL; 0 without a label."""
+        return self.body_at - self._extension_size if self._label_length else 0
+
+    @property
+    def body_at(self) -> int:
+        """Where the body begins; not that of a message over HTTP."""
+        return int(self.properties_at + PROPERTIES.size + 2 * self._label_length + self._extension_size)
 
     @property
     def sent_body_size(self) -> int:
@@ -394,6 +403,11 @@ class UserMessage:
         """Of a transactional message: its TxSequenceID as one number (MQQB-152), and its TxSequenceNumber."""
         sequence, number = _SEQUENCE.unpack_from(self.data, self._transaction_at + 4)
         return sequence, number
+
+    @property
+    def place_at(self) -> int:
+        """Where a transactional message has its TxSequenceNumber, and after it PreviousTxSequenceNumber."""
+        return int(self._transaction_at + 12)
 
     @property
     def previous_number(self) -> int:
@@ -575,7 +589,7 @@ class UserMessage:
         data, at = self.data, self.properties_at
         sender, _, signature, certificate, _ = self.security_data()
         items = (sender, key, signature, certificate, provider)
-        after = at + PROPERTIES.size + 2 * self._label_length + self._extension_size
+        after = self.body_at
         level, algorithm = encryption
         parts = (
             data[12 : self._security_at],

@@ -1,0 +1,321 @@
+"""The same bytes twice: once with messages taken together, once one by one. Nobody may see a difference.
+
+A story is drawn from a seed: peers send bursts of messages that are alike, with others mixed in, cut into
+reads at random; sessions are lost, messages repeated, and the machine dies in the middle of a batch. `tell`
+plays it on a queue manager and returns everything that can be seen of it: the store, the bytes on every
+connection, and what else it did.
+
+    python tests/binary/arrival_stories.py SEEDS [FROM]     tells more stories than the test suite
+"""
+
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+from unittest.mock import patch
+from uuid import UUID
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from binary.site import NOW, SYSTEM, Peer, Site, establish
+from tiercel.binary.actions import Action
+from tiercel.binary.settings import Peer as PeerSettings
+from tiercel.engine.delivery import Delivery
+from tiercel.engine.queue_state import QueueState
+from tiercel.model.codes import Acknowledgements, QueueAccess
+from tiercel.model.errors import IoTimeoutError
+from tiercel.model.format_name import FormatName
+from tiercel.model.identifiers import MessageId, TxSequenceId
+from tiercel.model.message import Message
+from tiercel.model.sid import SecurityIdentifier
+from tiercel.store.interface import Keyspace
+from tiercel.store.memory_store import Crash, Write
+from tiercel.wire.alike import Alike
+from tiercel.wire.base_header import TRACING
+from tiercel.wire.message import encode_message
+from tiercel.wire.user_message import UserMessage
+
+SENDERS = (UUID(int=0xA, version=4), UUID(int=0xB, version=4))
+PLAIN, IN_ORDER = ("q", "small", "journaled"), ("tx", "small_tx")
+QUEUES = (*PLAIN, *IN_ORDER)
+SMALL_KIB = 12
+STEPS = 12
+_SID = SecurityIdentifier.parse("S-1-5-21-1-2-3-1001").encode()
+
+
+class Told(NamedTuple):
+    """What can be seen of a queue manager after a story."""
+
+    store: dict[Keyspace, dict[bytes, bytes]]
+    wires: list[bytes]
+    actions: list[list[tuple[int, Action]]]  # of each life
+    doubts: list[Any]
+
+
+class Sender:
+    """What one queue manager has sent, and would send next."""
+
+    def __init__(self, random: Random, guid: UUID) -> None:
+        self._random = random
+        self.guid = guid
+        self._number = 0
+        self._sequences = dict.fromkeys(IN_ORDER, TxSequenceId(NOW, 1))
+        self._places = dict.fromkeys(IN_ORDER, 0)
+        self.sent: list[bytes] = []
+
+    def burst(self) -> Iterator[bytes]:
+        """Messages that are alike, but for some."""
+        random = self._random
+        queue = random.choice(QUEUES)
+        common = self._properties()
+        size, mixed_in = random.choice((0, 10, 1000)), random.choice((0, 0, 0.01, 0.1))
+        for _ in range(random.choice((1, 2, 5, 30, 70, 300))):
+            packet = self._message(queue, common, random.randbytes(size))
+            if random.random() < mixed_in:
+                packet = self._other(packet, queue, common)
+            self.sent.append(packet)
+            yield packet
+
+    def _properties(self) -> dict[str, Any]:
+        random = self._random
+        choices: list[dict[str, Any]] = [
+            {},
+            {"delivery": 0},
+            {"priority": 6},
+            {"time_to_be_received": 3},
+            {"time_to_reach_queue": 2},
+            {"label": "order 7"},
+            {"application_tag": 7, "correlation_id": bytes(range(20))},
+            {"negative_journaling": True},
+            {"positive_journaling": True},
+            {"sender_id": _SID},
+            {"trace": True},
+            {
+                "administration_queue": FormatName.parse(r"DIRECT=OS:SITE\private$\q"),
+                "acknowledgements": Acknowledgements.FULL_REACH_QUEUE,
+            },
+        ]
+        return {"delivery": 1} | random.choice([{}, {}, random.choice(choices)])
+
+    def _message(self, queue: str, common: dict[str, Any], body: bytes) -> bytes:
+        self._number += 1
+        properties = dict(common)
+        is_traced = properties.pop("trace", False)
+        if queue in IN_ORDER:
+            self._places[queue] += 1
+            properties |= {
+                "transaction_id": 1,
+                "tx_sequence_id": self._sequences[queue],
+                "tx_sequence_number": self._places[queue],
+                "previous_tx_sequence_number": self._places[queue] - 1,
+            }
+        message = Message(
+            body,
+            destination_queue=FormatName.parse(rf"DIRECT=OS:SITE\private$\{queue}"),
+            id=MessageId(self.guid, self._number),
+            sent_time=NOW,
+            **properties,
+        )
+        packet = encode_message(message)
+        return _patched(packet, 2, packet[2] | TRACING & 0xFF) if is_traced else packet
+
+    def _other(self, packet: bytes, queue: str, common: dict[str, Any]) -> bytes:
+        """Another message in its place."""
+        random = self._random
+
+        def begin_again() -> bytes:
+            if queue in IN_ORDER:
+                ahead = random.choice((1, 1, 5_000_000))  # seconds; more than a day is not believed
+                self._sequences[queue] = TxSequenceId(self._sequences[queue].timestamp + ahead, 1)
+                self._places[queue] = 0
+            return self._message(queue, common, b"")
+
+        def gap() -> bytes:
+            if queue in IN_ORDER:
+                self._places[queue] += 2
+            return self._message(queue, common, b"after a gap")
+
+        others: list[Callable[[], bytes]] = [
+            lambda: random.choice(self.sent) if self.sent else packet,  # once more
+            lambda: self._message(queue, common | {"priority": 1}, b"other priority"),
+            lambda: self._message(queue, common | {"time_to_be_received": 1}, b"soon over"),
+            lambda: self._message(random.choice(QUEUES), common, b"elsewhere"),
+            lambda: self._message("nowhere", common, b"no such queue"),
+            lambda: self._message(queue, common, b"another size"),
+            lambda: _patched(packet, 52, random.randrange(256)),  # SentTime
+            lambda: _patched(packet, random.randrange(len(packet)), random.randrange(256)),
+            lambda: UserMessage(packet).with_session(Peer.header(self._peer_counts())),
+            gap,
+            begin_again,
+        ]
+        return random.choice(others)()
+
+    def _peer_counts(self) -> Any:
+        """Numbers that are right by chance only."""
+
+        class Counts:
+            sent = recoverable_sent = len(self.sent)
+
+        return Counts()
+
+
+class Story:
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)  # a test
+        self._senders = [Sender(self._random, guid) for guid in SENDERS]
+        self._site = Site(peers=self._settings())
+        self._peers: dict[UUID, Peer] = {}
+        self._told = Told({}, [], [], [])
+        self._create_queues()
+
+    def _settings(self) -> tuple[PeerSettings, ...]:
+        return tuple(PeerSettings(guid=guid, addresses=("0.0.0.0/0",)) for guid in SENDERS)
+
+    def _create_queues(self) -> None:
+        for name in QUEUES:
+            state = self._site.creates(name, transactional=name in IN_ORDER)
+            attributes: dict[str, Any] = {}
+            if name.startswith("small"):
+                attributes["quota_kib"] = SMALL_KIB
+            if name == "journaled":
+                attributes["journaling"] = True
+            if attributes:
+                self._site.run(partial(self._site.engine.queues.set_properties, state, SYSTEM, **attributes))
+
+    def tell(self) -> Told:
+        acts = [self._send, self._send, self._send, self._hang_up, self._wait, self._receive, self._quota]
+        for _ in range(STEPS):
+            self._random.choice(acts)()
+        self._site.wait(30_000)
+        self._end_life()
+        spaces = {space: dict(rows) for space, rows in self._site.store.spaces.items()}
+        return self._told._replace(store=spaces)
+
+    def _end_life(self) -> None:
+        self._told.wires.extend(peer.raw for peer in self._site.peers.values())
+        self._told.actions.append(self._site.actions)
+        self._told.doubts.append(self._site.protocol.doubts)
+
+    # What happens.
+
+    def _send(self) -> None:
+        random = self._random
+        sender = random.choice(self._senders)
+        packets = list(sender.burst())
+        if random.random() < 0.3:
+            packets += sender.burst()
+        data = b"".join(packets)
+        cuts = sorted(random.randrange(len(data) + 1) for _ in range(random.choice((0, 0, 1, 3, 9))))
+        fatal = random.choice((None, None, None, random.randint(1, 60)))
+        kept = random.random() < 0.5
+        for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
+            self._say(sender, data[start:end], fatal, kept=kept)
+
+    def _say(self, sender: Sender, data: bytes, fatal: int | None, *, kept: bool) -> None:
+        """`fatal`: the machine dies before so many writes of the batch, at the latest with its commit."""
+        peer = self._connected(sender)
+        store, writes = self._site.store, self._site.store.writes
+
+        def fault(write: Write, number: int) -> None:
+            is_end, done = write is Write.COMMIT, number - writes - 1
+            if done >= (fatal or 0) or (is_end and done):  # a batch that only reads does not matter
+                raise Crash(kept=kept and is_end)
+
+        store.faults = None if fatal is None else fault
+        try:
+            peer.says(data)
+        except Crash:
+            self._restart()
+        store.faults = None
+
+    def _connected(self, sender: Sender) -> Peer:
+        peer = self._peers.get(sender.guid)
+        if peer is not None and not peer.is_closed:
+            return peer
+        peer = self._peers[sender.guid] = self._site.accepts(sender.guid)
+        peer.says(establish(sender.guid), peer.parameters(window=64))
+        repeated = sender.sent[-self._random.choice((1, 20, 100)) :]
+        if self._random.random() < 0.7 and not peer.is_closed:  # what it may not know to be there
+            peer.says(b"".join(repeated))
+        return peer
+
+    def _hang_up(self) -> None:
+        for peer in self._peers.values():
+            if not peer.is_closed:
+                peer.hangs_up()
+
+    def _restart(self) -> None:
+        self._end_life()
+        elapsed_ms = self._site.elapsed_ms
+        self._site = Site(self._site.store.crash(), peers=self._settings())
+        self._site.elapsed_ms = elapsed_ms
+        self._peers.clear()
+
+    def _wait(self) -> None:
+        self._site.wait(self._random.choice((100, 1000, 20_000)))
+
+    def _receive(self) -> None:
+        """Takes some messages, or waits for the next one."""
+        name = FormatName.parse(rf"DIRECT=OS:.\private$\{self._random.choice(QUEUES)}")
+        timeout, engine = self._random.choice((0, 0, 60)), self._site.engine
+        for _ in range(self._random.choice((1, 20))):
+            with suppress(IoTimeoutError):
+                opened = self._site.run(partial(engine.opening.open, name, QueueAccess.RECEIVE, token=SYSTEM))
+                self._site.run(partial(engine.reading.receive, opened, timeout))
+
+    def _quota(self) -> None:
+        """Of the queue manager: room for a part of the next run."""
+        kib = self._random.choice((1, 20, 8192, 8192))
+        administration = self._site.engine.administration
+        self._site.run(lambda: administration.set_properties(queue_manager_quota_kib=kib))
+
+
+def _patched(packet: bytes, at: int, byte: int) -> bytes:
+    return packet[:at] + struct.pack("B", byte) + packet[at + 1 :]
+
+
+def tell_of_runs(seed: int) -> tuple[Told, list[int]]:
+    """The story of a seed; and how many messages were stored together, each time."""
+    stored: list[int] = []
+    accept = Delivery.accept_alike
+
+    def noted(self: Delivery, queue: QueueState, messages: Alike) -> None:
+        stored.append(len(messages))
+        accept(self, queue, messages)
+
+    with patch.object(Delivery, "accept_alike", noted):
+        return Story(seed).tell(), stored
+
+
+def tell_one_by_one(seed: int) -> Told:
+    with patch("tiercel.wire.framer.take_alike", lambda first, _data, _at: Alike(first)):
+        return Story(seed).tell()
+
+
+def differences(seed: int) -> list[str]:
+    """What is not the same, if anything."""
+    (together, _), one_by_one = tell_of_runs(seed), tell_one_by_one(seed)
+    found = [
+        name
+        for name in ("wires", "actions", "doubts")
+        if getattr(together, name) != getattr(one_by_one, name)
+    ]
+    return found + [
+        f"keyspace {space}" for space in Keyspace if together.store[space] != one_by_one.store[space]
+    ]
+
+
+def main() -> None:
+    seeds, first = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    for seed in range(first, first + seeds):
+        if found := differences(seed):
+            sys.exit(f"seed {seed}: {', '.join(found)} differ")
+    print(f"{seeds} stories, the first of seed {first}: no difference")  # noqa: T201  # a script
+
+
+if __name__ == "__main__":
+    main()
