@@ -49,6 +49,18 @@ class Budget:
         if self.size_bytes is not None:
             self.size_bytes = 0
 
+    def shared(self, among: int) -> "Budget":
+        """The part of one of so many."""
+        size = None if self.size_bytes is None else max(self.size_bytes // among, 1)
+        return Budget(max(self.rows // among, 1), size)
+
+    def has(self, rows: int, size_bytes: int) -> bool:
+        return rows <= self.rows and (self.size_bytes is None or size_bytes <= self.size_bytes)
+
+    def is_less_than_half(self, other: "Budget") -> bool:
+        sizes = (self.size_bytes or 0, other.size_bytes or 0)
+        return 2 * self.rows < other.rows or 2 * sizes[0] < sizes[1]
+
     def take(self, rows: int, size_bytes: int) -> None:
         self.rows -= rows
         if self.size_bytes is not None:

@@ -1,6 +1,8 @@
 """Batch reads: the messages present when the read is planned; nothing is removed."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -8,10 +10,13 @@ from pyspark.sql.types import StructType
 
 from pyspark_msmq import schema
 from pyspark_msmq.data_client import DataClient
+from pyspark_msmq.endpoints import Endpoint
 from pyspark_msmq.options import BatchOptions
 from pyspark_msmq.partitions import Piece, how_many
 from pyspark_msmq.positions import place_of, queue_names
 from pyspark_msmq.reading import read_piece
+
+_THREADS: Final = 32  # that ask queue managers at a time
 
 
 class BatchReader(DataSourceReader):
@@ -23,12 +28,17 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Fixed ranges; messages that arrive later are not included."""
-        with DataClient(self._options) as client:
-            queues = queue_names(client, self._options)
-            pieces = [piece for queue in queues for piece in self._cut(client, queue)]
-        return [*pieces] or [Piece(None, 0, 0)]
+        endpoints = self._options.endpoints
+        with ThreadPoolExecutor(min(len(endpoints), _THREADS)) as threads:
+            pieces = [piece for found in threads.map(self._pieces, endpoints) for piece in found]
+        return [*pieces] or [Piece(endpoints[0], None, 0, 0)]
 
-    def _cut(self, client: DataClient, queue: str | None) -> Iterator[Piece]:
+    def _pieces(self, endpoint: Endpoint) -> list[Piece]:
+        with DataClient(endpoint) as client:
+            queues = queue_names(client, self._options)
+            return [piece for queue in queues for piece in self._cut(client, endpoint, queue)]
+
+    def _cut(self, client: DataClient, endpoint: Endpoint, queue: str | None) -> Iterator[Piece]:
         options = self._options
         head = client.head(queue, options.source)
         lo = place_of(client, queue, options, options.starting_position, head, is_start=True)
@@ -36,13 +46,13 @@ class BatchReader(DataSourceReader):
         if hi <= lo or not head["count"]:
             return
         if options.source == "discards":  # a bounded ledger: new entries replace the oldest
-            yield Piece(queue, lo, hi)
+            yield Piece(endpoint, queue, lo, hi)
             return
         pieces = how_many(
             head["count"], head["bytes"], options.min_partitions, options.max_messages_per_partition
         )
         for end, rows, _ in client.cuts(queue, options.source, lo, hi, rows=-(-head["count"] // pieces)):
-            yield Piece(queue, lo, end, None if options.filters else rows)
+            yield Piece(endpoint, queue, lo, end, None if options.filters else rows)
             lo = end
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from pyspark_msmq import schema
 from pyspark_msmq.admission import Budget, default_limit
 from pyspark_msmq.data_client import DataClient, EndpointError
-from pyspark_msmq.offsets import Offset, Reached, spans
+from pyspark_msmq.offsets import Offset, Offsets, Reached, spans
 from pyspark_msmq.options import Position, StreamOptions
 from pyspark_msmq.partitions import Piece, cut, how_many
 from pyspark_msmq.positions import place_of, queue_names
@@ -41,7 +41,7 @@ class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """A constant; the first `latestOffset` determines and pins the real start."""
-        return Offset().to_json()
+        return Offsets().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return default_limit(self._options)
@@ -51,12 +51,12 @@ class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         deadline = time.monotonic() + (0 if self._ends is not None else self._options.poll_timeout_ms / 1000)
-        at = Offset.of_json(start)
+        at = _only(start)
         while True:
             offset = self._look(at, Budget.of(limit, self._options))
             if offset.queues != at.queues:
                 self._last_batch = time.monotonic()
-                return offset.to_json()
+                return Offsets(parts={"": offset}).to_json()
             if time.monotonic() >= deadline:
                 return start
             time.sleep(_POLL_S)
@@ -70,7 +70,7 @@ class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         options, pieces = self._options, []
-        for span in spans(Offset.of_json(start), Offset.of_json(end)):
+        for span in spans(_only(start), _only(end)):
             if span.guid not in self._names_of:
                 self._heads()
             if span.guid not in self._names_of:
@@ -80,7 +80,7 @@ class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 span.count, span.size_bytes, options.min_partitions, options.max_messages_per_partition
             )
             name = self._names_of[span.guid]
-            pieces += [Piece(name, lo, hi) for lo, hi in cut(span.lo, span.hi, count)]
+            pieces += [Piece(options.endpoint, name, lo, hi) for lo, hi in cut(span.lo, span.hi, count)]
         return pieces
 
     # In tasks.
@@ -93,7 +93,7 @@ class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _heads(self) -> list[dict[str, Any]]:
         if self._client is None:
-            self._client = DataClient(self._options)
+            self._client = DataClient(self._options.endpoint)
         client, heads = self._client, []
         for name in queue_names(client, self._options):
             head = client.head(name, self._options.source)
@@ -164,3 +164,7 @@ class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _lose(self, text: str) -> None:
         lose(text, fail=self._options.fail_on_data_loss)
+
+
+def _only(offset: dict[str, Any]) -> Offset:
+    return Offsets.of_json(offset).part("")

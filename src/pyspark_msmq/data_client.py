@@ -19,13 +19,14 @@ from urllib.parse import quote, urlencode
 
 import pyarrow as pa
 
-from pyspark_msmq.options import Connection
+from pyspark_msmq.endpoints import Endpoint
 
 log = logging.getLogger(__name__)
 
 _PREFIX: Final = "/data/v1"
 _TIMEOUT_S: Final = 120.0  # per response; a large claim takes a while
-_PATIENCE_S: Final = 60.0
+_CONNECT_S: Final = 30.0  # an address that does not answer at all
+PATIENCE_S: Final = 60.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _STREAM: Final = "application/vnd.apache.arrow.stream"
 _AGAIN: Final = frozenset({502, 503, 504})
@@ -51,9 +52,9 @@ class EndpointLostError(EndpointError):
 class DataClient:
     """One connection, opened on demand and reopened when lost. Not thread-safe."""
 
-    def __init__(self, options: Connection, *, patience_s: float = _PATIENCE_S) -> None:
-        self._options = options
-        self._patience_s = patience_s
+    def __init__(self, endpoint: Endpoint, *, patience_s: float = PATIENCE_S) -> None:
+        self._endpoint = endpoint
+        self.patience_s = patience_s
         self._connection: http.client.HTTPConnection | None = None
 
     def __enter__(self) -> Self:
@@ -70,6 +71,11 @@ class DataClient:
             self._connection = None
 
     # Requests.
+
+    def identifier(self) -> str:
+        """The GUID of the queue manager."""
+        found: str = self.queues("-")["qm"]  # a pattern that no queue matches
+        return found
 
     def queues(self, pattern: str | None = None, source: str = "queue") -> dict[str, Any]:
         return self._get("/queues", {"pattern": pattern, "from": source})
@@ -119,7 +125,7 @@ class DataClient:
         except (*_BROKEN, pa.ArrowInvalid) as problem:
             self.close()
             raise EndpointLostError(
-                f"{self._options.url}: connection lost during the response ({_say(problem)})"
+                f"{self._endpoint.url}: connection lost during the response ({_say(problem)})"
             ) from problem
         finally:
             if not response.isclosed():  # unread data makes the connection unusable
@@ -140,7 +146,7 @@ class DataClient:
 
     def _send(self, method: str, path: str, body: Any, kind: str) -> http.client.HTTPResponse:
         """The successful response; temporary failures are retried."""
-        ends, pause = time.monotonic() + self._patience_s, _FIRST_PAUSE_S
+        ends, pause = time.monotonic() + self.patience_s, _FIRST_PAUSE_S
         while True:
             is_new = self._connection is None
             try:
@@ -150,7 +156,7 @@ class DataClient:
                 problem: Exception = _refusal(response, response.read())
             except ssl.SSLCertVerificationError as error:
                 raise EndpointError(
-                    f"{self._options.url}: the certificate is not trusted ({error})"
+                    f"{self._endpoint.url}: the certificate is not trusted ({error})"
                 ) from error
             except _BROKEN as error:
                 problem = error
@@ -159,7 +165,7 @@ class DataClient:
                 continue  # closed while idle
             if time.monotonic() + pause > ends:
                 raise self._lost(problem) from problem
-            log.info("%s: %s; retrying in %.1f s", self._options.url, _say(problem), pause)
+            log.info("%s: %s; retrying in %.1f s", self._endpoint.url, _say(problem), pause)
             time.sleep(pause * random.uniform(0.7, 1.3))  # noqa: S311  # spreads the tasks
             pause = min(pause * 2, _LONGEST_PAUSE_S)
 
@@ -168,21 +174,24 @@ class DataClient:
         headers = {"Accept": f"{_STREAM}, application/json"}
         if kind:
             headers["Content-Type"] = kind
-        if self._options.token_file:
-            headers["Authorization"] = f"Bearer {read_secret(self._options.token_file, 'tokenFile')}"
+        if self._endpoint.token_file:
+            headers["Authorization"] = f"Bearer {read_secret(self._endpoint.token_file, 'tokenFile')}"
         connection.request(method, _PREFIX + path, body, headers)
         return connection.getresponse()
 
     def _connect(self) -> http.client.HTTPConnection:
-        url = self._options.url
+        url = self._endpoint.url
         if url.scheme == "https":
-            context = _context(self._options.tls_ca)
-            self._connection = http.client.HTTPSConnection(
-                url.host, url.port, timeout=_TIMEOUT_S, context=context
+            context = _context(self._endpoint.tls_ca)
+            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                url.host, url.port, timeout=_CONNECT_S, context=context
             )
         else:
-            self._connection = http.client.HTTPConnection(url.host, url.port, timeout=_TIMEOUT_S)
-        return self._connection
+            connection = http.client.HTTPConnection(url.host, url.port, timeout=_CONNECT_S)
+        connection.connect()
+        connection.sock.settimeout(_TIMEOUT_S)
+        self._connection = connection
+        return connection
 
     def _checked(self, response: http.client.HTTPResponse) -> http.client.HTTPResponse:
         if response.status < 300:
@@ -191,7 +200,7 @@ class DataClient:
 
     def _lost(self, problem: Exception) -> EndpointError:
         return EndpointLostError(
-            f"{self._options.url}: cannot reach the queue manager for {self._patience_s:.0f} s "
+            f"{self._endpoint.url}: cannot reach the queue manager for {self.patience_s:.0f} s "
             f"({_say(problem)}). Check that it runs with [data] enabled = true, and check the option url"
         )
 

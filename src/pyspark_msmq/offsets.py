@@ -1,6 +1,9 @@
 """Offsets of a stream, as Spark writes them to its checkpoint.
 
     {"c": "<consumer>", "q": {"<queue's guid>": {"b": 98304, "e": 3, "hi": 1200}}, "qm": "<guid>", "v": 1}
+    {"c": "<consumer>", "m": {"<queue manager's guid>": {"<queue's guid>": {...}}, ...}, "v": 2}
+
+The second form is for several queue managers; a stream that has read from one writes the first.
 
 `hi` is the number of the last claim that the stream has taken (consume), or the last visibility sequence
 that it has seen (browse); `e` is the queue's epoch, which a purge changes; `b` counts the bytes so far and
@@ -13,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-_VERSION = 1
+_ONE, _MANY = 1, 2  # versions
 
 
 class OffsetError(RuntimeError):
@@ -42,39 +45,69 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Offset:
+    """The position in the queues of one queue manager."""
+
     queue_manager: str = ""
     consumer: str = ""
     queues: Mapping[str, Reached] = field(default_factory=dict)  # by the queue's guid
 
-    def to_json(self) -> dict[str, Any]:
-        queues = {guid: self.queues[guid].to_json() for guid in sorted(self.queues)}
-        return {"c": self.consumer, "q": queues, "qm": self.queue_manager, "v": _VERSION}
-
-    @classmethod
-    def of_json(cls, values: Mapping[str, Any]) -> "Offset":
-        if values.get("v") != _VERSION:
-            raise OffsetError(
-                f"the checkpoint has offset version {values.get('v')!r}, but {_VERSION} is supported: "
-                "use the version of pyspark_msmq that wrote it"
-            )
-        queues = {guid: Reached.of_json(reached) for guid, reached in values["q"].items()}
-        return cls(values["qm"], values["c"], queues)
-
     def with_queue(self, guid: str, reached: Reached) -> "Offset":
         return replace(self, queues={**self.queues, guid: reached})
 
-    def check_belongs(self, queue_manager: str, consumer: str) -> None:
-        """Check that the numbers belong to this queue manager and consumer."""
-        if self.queue_manager not in {"", queue_manager}:
-            raise OffsetError(
-                f"the checkpoint is for queue manager {self.queue_manager}, but url leads to "
-                f"{queue_manager}: use a new checkpointLocation, or the original url"
-            )
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """The position of a stream: an offset for each queue manager of which it has read messages."""
+
+    consumer: str = ""
+    parts: Mapping[str, Offset] = field(default_factory=dict)  # by the queue manager's guid
+
+    def to_json(self) -> dict[str, Any]:
+        queues = {guid: _queues(self.parts[guid]) for guid in sorted(self.parts) if self.parts[guid].queues}
+        if len(queues) > 1:
+            return {"c": self.consumer, "m": queues, "v": _MANY}
+        ((guid, only),) = queues.items() or [("", {})]
+        return {"c": self.consumer, "q": only, "qm": guid, "v": _ONE}
+
+    @classmethod
+    def of_json(cls, values: Mapping[str, Any]) -> "Offsets":
+        match values.get("v"):
+            case 1:
+                # Browse streams did not name their queue manager.
+                found = {values["qm"]: values["q"]} if values["qm"] or values["q"] else {}
+            case 2:
+                found = values["m"]
+            case version:
+                raise OffsetError(
+                    f"the checkpoint has offset version {version!r}, but {_ONE} and {_MANY} are supported: "
+                    "use the version of pyspark_msmq that wrote it"
+                )
+        parts = {guid: Offset(guid, values["c"], _reached(queues)) for guid, queues in found.items()}
+        return cls(values["c"], parts)
+
+    def part(self, queue_manager: str) -> Offset:
+        return self.parts.get(queue_manager) or Offset(queue_manager, self.consumer)
+
+    def with_part(self, part: Offset) -> "Offsets":
+        return replace(self, parts={**self.parts, part.queue_manager: part})
+
+    def without(self, queue_manager: str) -> "Offsets":
+        return replace(self, parts={guid: part for guid, part in self.parts.items() if guid != queue_manager})
+
+    def check_belongs(self, consumer: str) -> None:
         if self.consumer != consumer:
             raise OffsetError(
                 f"the checkpoint is for consumer {self.consumer or '(none)'}, but the option says "
                 f"{consumer or 'mode=browse'}: use a new checkpointLocation, or the original consumer"
             )
+
+
+def _queues(part: Offset) -> dict[str, Any]:
+    return {guid: part.queues[guid].to_json() for guid in sorted(part.queues)}
+
+
+def _reached(queues: Mapping[str, Any]) -> dict[str, Reached]:
+    return {guid: Reached.of_json(reached) for guid, reached in queues.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
-from urllib.parse import SplitResult, unquote, urlsplit
 
+from pyspark_msmq.endpoints import Endpoint, Url, read_endpoints
 from tiercel.columns import RowFilter
 from tiercel.model.errors import MqError
 from tiercel.model.queue_name import expand_queue_name, parse_queue_name
@@ -143,42 +143,6 @@ def _time_text(text: str) -> str:
     return _time(text).isoformat()
 
 
-@dataclass(frozen=True, slots=True)
-class Url:
-    """The address and protocol of the queue manager."""
-
-    scheme: str
-    host: str
-    port: int | None
-    user: str | None
-
-    @property
-    def is_rpc(self) -> bool:
-        return self.scheme == "msmq-rpc"
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}{f':{self.port}' if self.port else ''}"
-
-
-def _url(text: str) -> Url:
-    wanted = "must be http://host:port, https://host:port or msmq-rpc://user@host"
-    try:
-        parts: SplitResult = urlsplit(text.strip())
-        port = parts.port
-    except ValueError:
-        raise ValueError(wanted) from None
-    is_known = parts.scheme in {"http", "https", "msmq-rpc"} and parts.hostname
-    if not is_known or parts.path.strip("/") or parts.query or parts.fragment:
-        raise ValueError(wanted)
-    if parts.password is not None:
-        raise ValueError("must not contain a password, which plans and logs would show: use passwordFile")
-    if parts.username and parts.scheme != "msmq-rpc":
-        raise ValueError("must not have a user, except with msmq-rpc; the data endpoint uses a tokenFile")
-    user = unquote(parts.username) if parts.username else None
-    return Url(parts.scheme, parts.hostname or "", port, user)
-
-
 def _option(name: str, read: Callable[[str], T], default: str) -> T:
     """A field of an options class; the default is in the user's notation."""
     return field(default=read(default), metadata={"name": name, "read": read})
@@ -190,13 +154,29 @@ def _optional(name: str, read: Callable[[str], T]) -> T | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Connection:
-    """How to reach the queue manager; tasks read the files, so each node needs them."""
+    """How to reach the queue managers; tasks read the files, so each node needs them."""
 
-    url: Url = _option("url", _url, os.environ.get("MSMQ_URL", DEFAULT_URL))
+    managers: tuple[Endpoint, ...] = field(
+        default_factory=lambda: read_endpoints(os.environ.get("MSMQ_URL", DEFAULT_URL)),
+        metadata={"name": "url", "read": read_endpoints},
+    )
     token_file: str | None = _optional("tokenFile", _text)  # the bearer token of the data endpoint
     tls_ca: str | None = _optional("tlsCa", _text)  # certificates to trust instead of the system's
     password_file: str | None = _optional("passwordFile", _text)  # of the user of msmq-rpc
     keytab: str | None = _optional("keytab", _text)  # the same, with Kerberos
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        return tuple(manager.with_defaults(self.token_file, self.tls_ca) for manager in self.managers)
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The only one, or the first."""
+        return self.endpoints[0]
+
+    @property
+    def url(self) -> Url:
+        return self.managers[0].url
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,10 +235,16 @@ class StreamOptions(ReadOptions):
     ack_timing: str = _option("ackTiming", _one_of("eager", "commit"), "eager")
     poll_timeout_ms: int = _option("pollTimeoutMs", _milliseconds, "1000")
     resume_consumer: bool = _option("resumeConsumer", _flag, "false")
+    on_unreachable: str | None = _optional("onUnreachable", _one_of("wait", "fail"))
 
     @property
     def is_consuming(self) -> bool:
         return self.mode != "browse"
+
+    @property
+    def waits_for_managers(self) -> bool:
+        """Whether an unreachable queue manager leaves the stream running; by default if it has several."""
+        return (self.on_unreachable or ("wait" if len(self.managers) > 1 else "fail")) == "wait"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,6 +305,8 @@ def read_stream_options(options: Mapping[str, str]) -> StreamOptions:
     _check_rpc(read)
     if read.is_consuming:
         _check_consuming(read)
+    elif len(read.managers) > 1:
+        raise OptionError("url: a stream with mode=browse reads one queue manager; use a query for each")
     elif read.consumer:
         raise OptionError("consumer is for mode=consume: a stream with mode=browse removes nothing")
     return read
@@ -345,6 +333,11 @@ def _check_consuming(read: StreamOptions) -> None:
 
 def read_write_options(options: Mapping[str, str]) -> WriteOptions:
     read = _read(WriteOptions, options)
+    if len(read.managers) > 1:
+        raise OptionError(
+            "url has several queue managers: a query writes to one, which sends on to the others. "
+            "Use a queue name with the computer, such as DIRECT=OS:host\\private$\\orders"
+        )
     if read.url.is_rpc:
         raise OptionError(f"url={read.url}: msmq-rpc is read-only; send through a Tiercel queue manager")
     if read.txn_version is not None and read.txn_app_id is None:
@@ -426,7 +419,10 @@ def _read(role: type[R], options: Mapping[str, str]) -> R:
             found[option.name] = option.metadata["read"](text)
         except ValueError as problem:
             raise OptionError(f"option {spelt}={text}: {problem}") from None
-    return role(**found)
+    try:
+        return role(**found)
+    except ValueError as problem:  # a default from the environment
+        raise OptionError(f"MSMQ_URL {problem}") from None
 
 
 def _unknown(role: type[Connection], name: str) -> str:

@@ -5,20 +5,25 @@ from dataclasses import dataclass
 
 from pyspark.sql.datasource import InputPartition
 
+from pyspark_msmq.endpoints import Endpoint
+
 PARTITION_BYTES = 64 << 20  # target size of a task
 
 
 @dataclass(frozen=True)
 class Piece(InputPartition):
-    """The messages (lo, hi] of a queue; `rows` is their number, if known."""
+    """The messages (lo, hi] of a queue of a queue manager; `rows` is their number, if known."""
 
+    endpoint: Endpoint
     queue: str | None
     lo: int
     hi: int
     rows: int | None = None
 
     def __str__(self) -> str:
-        return f"messages {self.lo + 1} to {self.hi} of {self.queue or 'the queue manager'}"
+        return (
+            f"messages {self.lo + 1} to {self.hi} of {self.queue or 'the queue manager'} at {self.endpoint}"
+        )
 
 
 def how_many(count: int, size_bytes: int, least: int, most_rows: int) -> int:

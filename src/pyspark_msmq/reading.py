@@ -4,6 +4,7 @@ Reading has no side effects: a piece may be read twice, concurrently, or again a
 """
 
 import logging
+import math
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,8 +12,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from pyspark_msmq.data_client import DataClient, EndpointLostError
-from pyspark_msmq.options import ReadOptions
+from pyspark_msmq.data_client import PATIENCE_S, DataClient, EndpointLostError
+from pyspark_msmq.options import ReadOptions, StreamOptions
 from pyspark_msmq.partitions import Piece
 from pyspark_msmq.quick_workers import spare_imports
 
@@ -55,7 +56,9 @@ def _batches(
     """After a lost connection, continue a claim after the last number read."""
     asked = [*names, *_besides(options, names, consumer)]
     rows, failures, reached, is_done = 0, 0, piece.lo, False
-    with DataClient(options) as client:
+    # A batch that is in Spark's log can only wait for its queue manager.
+    waits = isinstance(options, StreamOptions) and options.waits_for_managers
+    with DataClient(piece.endpoint, patience_s=math.inf if waits else PATIENCE_S) as client:
         while not is_done:
             try:
                 for batch in client.range(_query(options, asked, piece, consumer, reached)):

@@ -102,7 +102,7 @@ def _stage(options: WriteOptions, app: str, batch: str, batches: Iterator[pa.Rec
     stage = f"{app}/{batch}/{context.partitionId()}/{attempt}"
     counted = _Counted(batches)
     try:
-        with DataClient(options) as client:
+        with DataClient(options.endpoint) as client:
             for number, chunk in enumerate(_chunks(counted, options.max_batch_bytes)):
                 client.stage(stage, number, chunk)
     except EndpointError as problem:
@@ -171,7 +171,7 @@ def _publish(
     if options.sign:
         what["sign"] = True  # by the queue manager, with its own key: executors have none
     stages = [message.stage or "" for message in staged]
-    with DataClient(options) as client:
+    with DataClient(options.endpoint) as client:
         try:
             answer = client.publish(app, batch, stages, **what)
         except EndpointError as problem:
@@ -189,7 +189,7 @@ def _publish(
 
 
 def _discard(options: WriteOptions, app: str, batch: str, *, for_good: bool) -> None:
-    with DataClient(options) as client:
+    with DataClient(options.endpoint) as client:
         client.discard(app, batch, for_good=for_good)
 
 

@@ -265,6 +265,19 @@ class TestMetrics:
         assert self.samples(served)[f"tiercel_queue_oldest_message_age_seconds{labels}"] >= 0
         assert self.samples(served)["tiercel_leases"] >= 1
 
+    def test_the_lag_of_a_consumer(self, served: Asked, queue: str) -> None:
+        labels = rf'{{consumer="metered",queue="HOST\\private$\\{queue}"}}'
+        served.send(queue, {}, {}, {})
+        consumer = "/data/v1/consumers/metered"
+        epoch = served.http.post(f"{consumer}/attach", json={"queues": [queue]}).json()["epoch"]
+        claim = {"epoch": epoch, "queue": queue, "start": 0, "limit": 1}
+        assert served.http.post(f"{consumer}/claim", json=claim).json()["hi"] == 1
+        samples = self.samples(served)
+        assert samples[f"tiercel_consumer_lag_messages{labels}"] == 2
+        assert samples[f"tiercel_claimed_messages{labels}"] == 1
+        served.post("/claims/release", {"consumer": "metered"})
+        assert served.ask("DELETE", "/consumers/metered").status_code == 200
+
     def test_what_was_discarded(self, served: Asked, queue: str) -> None:
         name = 'tiercel_discards_total{reason="nack_q_purged"}'
         before = self.samples(served).get(name, 0)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pyspark_msmq.endpoints import read_endpoints
 from tiercel.pipeline import config as pipelines
 from tiercel.server import config as daemons
 
@@ -50,6 +51,9 @@ class TestForm:
     def test_configurations_are_right(self, block: Block, tmp_path: Path) -> None:
         if "[pipeline]" in block.code:
             pipelines.parse(block.code, tmp_path)
+        elif "[[manager]]" in block.code:
+            (tmp_path / "managers.toml").write_text(block.code, "utf-8")
+            assert read_endpoints(f"@{tmp_path}/managers.toml")
         else:
             daemons.parse(block.code)
 

@@ -34,7 +34,7 @@ def endpoint() -> Iterator[Callable[..., DataClient]]:
 
     def make(url: str, patience_s: float = 0.3, **options: str) -> DataClient:
         read = read_batch_options({"url": url, "queue": QUEUE, **options})
-        made.append(DataClient(read, patience_s=patience_s))
+        made.append(DataClient(read.endpoint, patience_s=patience_s))
         return made[-1]
 
     yield make
@@ -127,7 +127,7 @@ class TestLosses:
         broken = chunked(stream_of(1)[:-8], whole=False)  # without the mark of the end
         with answering(broken, chunked(stream_of(2, 3))) as url:
             options = read_batch_options({"url": url, "queue": QUEUE})
-            found = read_piece(options, ["lookup_id"], Piece(QUEUE, 0, 3, 3), "consumer")
+            found = read_piece(options, ["lookup_id"], Piece(options.endpoint, QUEUE, 0, 3, 3), "consumer")
             assert ids(found) == [1, 2, 3]
 
     def test_a_number_that_is_missing_moves_no_other(self) -> None:
@@ -136,7 +136,9 @@ class TestLosses:
         broken = chunked(stream_of(1, 3)[:-8], whole=False)
         with answering(broken, chunked(stream_of(4)), requests=requests) as url:
             options = read_batch_options({"url": url, "queue": QUEUE})
-            assert ids(read_piece(options, ["lookup_id"], Piece(QUEUE, 0, 4, 3), "consumer")) == [1, 3, 4]
+            assert ids(
+                read_piece(options, ["lookup_id"], Piece(options.endpoint, QUEUE, 0, 4, 3), "consumer")
+            ) == [1, 3, 4]
         assert [b"lo=0&" in requests[0], b"lo=3&" in requests[1]] == [True, True]
 
     def test_a_browse_is_not(self) -> None:
@@ -144,7 +146,7 @@ class TestLosses:
         with answering(chunked(stream_of(1)[:-8], whole=False)) as url:
             options = read_batch_options({"url": url, "queue": QUEUE})
             with pytest.raises(EndpointLostError):
-                ids(read_piece(options, ["lookup_id"], Piece(QUEUE, 0, 3, 3)))
+                ids(read_piece(options, ["lookup_id"], Piece(options.endpoint, QUEUE, 0, 3, 3)))
 
 
 @pytest.fixture(scope="module")

@@ -4,44 +4,55 @@ import json
 
 import pytest
 
-from pyspark_msmq.offsets import Offset, OffsetError, Reached, Span, spans
+from pyspark_msmq.offsets import Offset, OffsetError, Offsets, Reached, Span, spans
 from pyspark_msmq.partitions import PARTITION_BYTES, cut, how_many
 
 A, B = "11111111-0000-0000-0000-000000000000", "22222222-0000-0000-0000-000000000000"
 
 
+ONE, OTHER = "aaaaaaaa-0000-0000-0000-000000000000", "bbbbbbbb-0000-0000-0000-000000000000"
+
+
+def offsets(*queues: str) -> Offsets:
+    parts = {one: Offset(one, "c", {queue: Reached(1, 5) for queue in queues}) for one in (OTHER, ONE)}
+    return Offsets("c", parts)
+
+
+def is_sorted(value: object) -> bool:
+    if not isinstance(value, dict):
+        return True
+    return list(value) == sorted(value) and all(map(is_sorted, value.values()))
+
+
 class TestText:
     def test_the_keys_stand_in_one_order(self) -> None:
         """Spark compares the text: two orders of the same offset would be two offsets."""
-        one = Offset("qm", "c", {A: Reached(1, 5), B: Reached(1, 7)})
-        other = Offset("qm", "c", {B: Reached(1, 7), A: Reached(1, 5)})
-        assert json.dumps(one.to_json()) == json.dumps(other.to_json())
-
-        def is_sorted(value: object) -> bool:
-            if not isinstance(value, dict):
-                return True
-            return list(value) == sorted(value) and all(map(is_sorted, value.values()))
-
-        assert is_sorted(one.to_json())
+        assert json.dumps(offsets(A, B).to_json()) == json.dumps(offsets(B, A).to_json())
+        assert is_sorted(offsets(B, A).to_json())
+        assert is_sorted(offsets(B, A).without(ONE).to_json())
 
     def test_it_comes_back(self) -> None:
-        offset = Offset("qm", "c", {A: Reached(2, 50, 4000, 10), B: Reached(1, 7, 0, 0, 3)})
-        text = json.dumps(offset.to_json())
-        assert Offset.of_json(json.loads(text)) == offset
-        assert json.dumps(Offset.of_json(json.loads(text)).to_json()) == text
+        one = Offset(ONE, "c", {A: Reached(2, 50, 4000, 10), B: Reached(1, 7, 0, 0, 3)})
+        for offset in (Offsets("c", {ONE: one}), offsets(A, B), Offsets("c")):
+            text = json.dumps(offset.to_json())
+            assert Offsets.of_json(json.loads(text)) == offset
+            assert json.dumps(Offsets.of_json(json.loads(text)).to_json()) == text
+
+    def test_one_queue_manager_has_the_text_that_it_always_had(self) -> None:
+        """A checkpoint of before goes on, and so does the version of before after it."""
+        text = f'{{"c": "c", "q": {{"{A}": {{"b": 0, "e": 1, "hi": 5}}}}, "qm": "{ONE}", "v": 1}}'
+        assert json.dumps(offsets(A).without(OTHER).to_json()) == text
+
+    def test_a_queue_manager_without_messages_is_not_in_it(self) -> None:
+        assert offsets().to_json() == Offsets("c").to_json()
 
     def test_a_later_version(self) -> None:
-        with pytest.raises(OffsetError, match="version 2"):
-            Offset.of_json({"v": 2, "q": {}})
+        with pytest.raises(OffsetError, match="version 3"):
+            Offsets.of_json({"v": 3, "q": {}})
 
-
-class TestBelonging:
-    def test_to_another_queue_manager(self) -> None:
-        with pytest.raises(OffsetError, match="is for queue manager there"):
-            Offset("there", "c").check_belongs("here", "c")
-
-    def test_to_nobody_yet(self) -> None:
-        Offset("", "c").check_belongs("here", "c")
+    def test_another_consumer(self) -> None:
+        with pytest.raises(OffsetError, match="is for consumer c, but the option says d"):
+            offsets(A).check_belongs("d")
 
 
 class TestSpans:

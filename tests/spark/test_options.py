@@ -1,13 +1,15 @@
 """Options: what is known, what is checked, and what is said of the rest."""
 
+from pathlib import Path
+
 import pytest
 
+from pyspark_msmq.endpoints import Url
 from pyspark_msmq.options import (
     BatchOptions,
     OptionError,
     Position,
     StreamOptions,
-    Url,
     WriteOptions,
     names,
     read_any_options,
@@ -200,3 +202,64 @@ class TestTogether:
     def test_what_a_write_cannot(self, options: dict[str, str], words: str) -> None:
         with pytest.raises(OptionError, match=words):
             read_write_options(options)
+
+
+class TestSeveralQueueManagers:
+    def test_a_list(self) -> None:
+        read = read_stream_options({**STREAM, "url": "http://a:1, https://b:2", "tokenFile": "t"})
+        assert [str(endpoint) for endpoint in read.endpoints] == ["http://a:1", "https://b:2"]
+        assert [endpoint.token_file for endpoint in read.endpoints] == ["t", "t"]
+        assert read.waits_for_managers
+        assert not read_stream_options({**STREAM, "url": "http://a:1"}).waits_for_managers
+        assert not read_stream_options(
+            {**STREAM, "url": "http://a:1,http://b:1", "onUnreachable": "fail"}
+        ).waits_for_managers
+
+    def test_a_file(self, tmp_path: Path) -> None:
+        file = tmp_path / "managers.toml"
+        file.write_text(
+            '[[manager]]\nurl = "https://a:1"\ntoken_file = "a.token"\ntls_ca = "/ca.pem"\n'
+            '[[manager]]\nurl = "http://b:2"\ndrain = true\n'
+        )
+        a, b = read_stream_options({**STREAM, "url": f"@{file}", "tokenFile": "all"}).endpoints
+        assert (a.token_file, a.tls_ca, a.drain) == (str(tmp_path / "a.token"), "/ca.pem", False)
+        assert (b.token_file, b.tls_ca, b.drain) == ("all", None, True)
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("", "must have entries"),
+            ("[[manager]]\n", "entry 1: url must be http://host:port"),
+            ('[[manager]]\nurl = "http://a:1"\ntoken = "secret"\n', "unknown key token"),
+            ("[[manager]]\nurl = 5\n", "url must be a string"),
+            ('[[manager]]\nurl = "http://a:1"\ndrain = true\n', "without drain"),
+            ("[[manager]\n", "is not valid TOML"),
+            ('manager = ["a"]\n', "must be a table"),
+        ],
+    )
+    def test_a_file_that_is_wrong(self, tmp_path: Path, text: str, words: str) -> None:
+        file = tmp_path / "managers.toml"
+        file.write_text(text)
+        with pytest.raises(OptionError, match=words):
+            read_stream_options({**STREAM, "url": f"@{file}"})
+
+    def test_no_file(self) -> None:
+        with pytest.raises(OptionError, match="cannot read missing"):
+            read_stream_options({**STREAM, "url": "@missing.toml"})
+
+    def test_too_many(self) -> None:
+        url = ",".join(f"http://host:{port}" for port in range(1, 1002))
+        with pytest.raises(OptionError, match="1001 queue managers, but a query reads at most 1000"):
+            read_stream_options({**STREAM, "url": url})
+
+    @pytest.mark.parametrize("url", ["http://a:1,http://a:1", "http://a:1,msmq-rpc://b", "http://a:1,"])
+    def test_lists_that_are_wrong(self, url: str) -> None:
+        with pytest.raises(OptionError, match="url"):
+            read_stream_options({**STREAM, "url": url})
+
+    def test_what_takes_only_one(self) -> None:
+        two = {"url": "http://a:1,http://b:1", **QUEUE}
+        with pytest.raises(OptionError, match="a query writes to one"):
+            read_write_options(two)
+        with pytest.raises(OptionError, match="mode=browse reads one queue manager"):
+            read_stream_options({**two, "mode": "browse"})

@@ -38,10 +38,14 @@ def consuming(url: str, queue: str) -> Iterator[Callable[..., ConsumeReader]]:
 
     yield make
     for each in made:
-        each._prefetch.join()
-        if each._consumer is not None:
-            each._consumer._client.close()
-            each._consumer._looks.close()
+        if each._managers is not None:
+            each._managers.close()
+
+
+def settle(reader: ConsumeReader) -> None:
+    """Until what goes on between two batches is done."""
+    assert reader._managers is not None
+    reader._managers.join()
 
 
 def sizes(query: Any) -> list[int]:
@@ -270,10 +274,10 @@ class TestAhead:
         reader, limit = consuming("ahead"), ReadMaxRows(2)
         send(5)
         first = reader.latestOffset(reader.initialOffset(), limit)
-        reader._prefetch.join()
+        settle(reader)
         assert self.held(daemon, "ahead") == [4]
         second = reader.latestOffset(first, limit)
-        reader._prefetch.join()
+        settle(reader)
         assert self.held(daemon, "ahead") == [3]  # two are acknowledged, and the last one is claimed
         third = reader.latestOffset(second, limit)
         assert [_last(each) for each in (first, second, third)] == [2, 4, 5]
@@ -287,7 +291,7 @@ class TestAhead:
         send(2)
         reader.latestOffset(reader.initialOffset(), limit)
         send(2)
-        reader._prefetch.join()
+        settle(reader)
         assert self.held(daemon, "not-full") == [2]
 
     def test_the_next_run_begins_with_it(
@@ -297,9 +301,9 @@ class TestAhead:
         old, new, limit = consuming("reborn"), consuming("reborn"), ReadMaxRows(2)
         send(5)
         first = old.latestOffset(old.initialOffset(), limit)
-        old._prefetch.join()
+        settle(old)
         assert _last(new.latestOffset(first, limit)) == 4
-        new._prefetch.join()
+        settle(new)
         assert self.held(daemon, "reborn") == [3]
 
     def test_a_failure_is_told_by_who_needs_it(
@@ -308,7 +312,7 @@ class TestAhead:
         reader, limit = consuming("fails"), ReadMaxRows(2)
         send(5)
         first = reader.latestOffset(reader.initialOffset(), limit)
-        reader._prefetch.join()
+        settle(reader)
         daemon.release("fails")  # as an operator does, who so fences the consumer
         with pytest.raises(FencedError):
             reader.latestOffset(reader.latestOffset(first, limit), limit)
@@ -378,7 +382,7 @@ class TestAMistakenSecondQuery:
         send(8)
         offset = running.latestOffset(running.initialOffset(), limit)
         if acknowledged:
-            running._prefetch.join()
+            settle(running)
             running.commit(offset)
         if available_now:
             mistaken.prepareForTriggerAvailableNow()
@@ -404,7 +408,7 @@ class TestAMistakenSecondQuery:
         first = running.latestOffset(running.initialOffset(), limit)
         second = running.latestOffset(first, limit)
         third = running.latestOffset(second, limit)
-        running._prefetch.join()
+        settle(running)
         running.commit(second)
         with pytest.raises(RuntimeError, match="restored from an older copy"):
             mistaken.latestOffset(first, limit)
@@ -416,7 +420,7 @@ class TestAMistakenSecondQuery:
         old, new, limit = consuming("replaced"), consuming("replaced"), ReadMaxRows(2)
         send(5)
         offset = old.latestOffset(old.initialOffset(), limit)
-        old._prefetch.join()
+        settle(old)
         new.latestOffset(offset, limit)
         with pytest.raises(FencedError, match="another driver has taken over consumer replaced"):
             old.latestOffset(offset, limit)

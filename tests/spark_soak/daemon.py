@@ -121,7 +121,7 @@ class Daemon:
 
     def _client(self) -> "closing[Any]":
         return closing(
-            DataClient(read_write_options({"url": self.url, "queue": ORDERS}), patience_s=PATIENCE_S)
+            DataClient(read_write_options({"url": self.url, "queue": ORDERS}).endpoint, patience_s=PATIENCE_S)
         )
 
 

@@ -20,6 +20,7 @@ from tiercel.engine.engine import Engine
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import MessageClass, message_class
 from tiercel.model.queue import OutgoingQueue
+from tiercel.model.queue_name import parse_queue_name
 from tiercel.store import Store
 
 if TYPE_CHECKING:
@@ -108,6 +109,12 @@ METRICS: Final = (
         "gauge",
         ("consumer", "queue"),
         "age of the oldest claim of a consumer; 0 when it holds none",
+    ),
+    Described(
+        "tiercel_consumer_lag_messages",
+        "gauge",
+        ("consumer", "queue"),
+        "messages in a queue that its consumer has not claimed yet",
     ),
     Described("tiercel_leases", "gauge", (), "messages leased and not yet acknowledged"),
     Described("tiercel_messages_bytes", "gauge", (), "bytes of all messages, limited by the quota"),
@@ -203,6 +210,7 @@ def _others(api: "Api", engine: Engine) -> Iterator[Metric]:
     yield _counts("tiercel_dead_letters_total", engine.ledger.dead_letter_counts)
     yield _claims(engine, "tiercel_claimed_messages", "count")
     yield _claims(engine, "tiercel_claim_age_seconds", "oldest_s")
+    yield _lags(engine)
     yield _number("tiercel_leases", api.receiver.leases.count)
     yield _number("tiercel_messages_bytes", engine.total_bytes)
     yield from _store(api.runner.driver.store)
@@ -244,6 +252,14 @@ def _claims(engine: Engine, name: str, field: str) -> Metric:
     family = _family(name)
     for each in engine.claims.all():
         family.add_metric([each.consumer, each.queue], getattr(each, field) or 0)
+    return family  # type: ignore[no-any-return]
+
+
+def _lags(engine: Engine) -> Metric:
+    family = _family("tiercel_consumer_lag_messages")
+    for each in engine.claims.all():
+        queue = engine.queues.find(parse_queue_name(each.queue))
+        family.add_metric([each.consumer, each.queue], 0 if queue is None else queue.count)
     return family  # type: ignore[no-any-return]
 
 

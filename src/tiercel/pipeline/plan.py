@@ -70,7 +70,7 @@ def _source(pipeline: Pipeline) -> Iterator[str]:
 
 
 def queues(options: StreamOptions, patience_s: float = _PATIENCE_S) -> Iterator[Waiting]:
-    client = DataClient(options, patience_s=patience_s)
+    client = DataClient(options.endpoint, patience_s=patience_s)
     try:
         names = options.queue
         if names is None:

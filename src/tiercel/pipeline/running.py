@@ -125,7 +125,7 @@ class Runner:
 
 def is_transactional(pipeline: Pipeline, queue: str) -> bool:
     """Whether a queue is transactional; a missing queue is an error."""
-    client = DataClient(read_write_options(pipeline.connection_options))
+    client = DataClient(read_write_options(pipeline.connection_options).endpoint)
     try:
         return bool(client.head(queue)["transactional"])
     finally:
