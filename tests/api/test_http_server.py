@@ -13,11 +13,13 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import Message
 
 from data.served import PATIENCE_S
 from data.test_authorization import certificate
 from tiercel.api.http_server import PunctualHttp, Serving
 from tiercel.api.listening import tls_context
+from tiercel.api.problems import HANDLERS
 from tiercel.server.config import ApiOptions
 from tiercel.server.connection_limits import ConnectionLimits
 
@@ -122,6 +124,47 @@ def test_single_bytes_do_not_extend_the_deadline(head: bytes) -> None:
             writer.transport.abort()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("path", [b"/echo", b"/denied"])
+@pytest.mark.parametrize("trailer", [b"X", b"X: y\r\n"], ids=["one", "many"])
+def test_a_trailer_has_a_maximum_size(path: bytes, trailer: bytes) -> None:
+    """The parser keeps it, before anybody has looked at the token."""
+
+    async def main() -> None:
+        async with serving(http=PunctualHttp) as address:
+            reader, writer = await asyncio.open_connection(*address)
+            head = b"POST %b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" % path
+            writer.write(head + b"1\r\nx\r\n0\r\n")
+            ended = asyncio.ensure_future(rest(reader))
+            with suppress(ConnectionError):
+                for _ in range(1000):
+                    writer.write(trailer * 1000)
+                    await writer.drain()
+            await ended
+            writer.transport.abort()
+
+    asyncio.run(main())
+
+
+def test_a_client_that_hangs_up_in_its_body_is_no_error() -> None:
+    """The server would log each one with a traceback."""
+    app = Starlette(routes=[Route("/echo", _echo, methods=["POST"])], exception_handlers=HANDLERS)
+    arriving: list[Message] = [
+        {"type": "http.request", "body": b"x", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    answers: list[Message] = []
+
+    async def receive() -> Message:
+        return arriving.pop(0)
+
+    async def send(message: Message) -> None:
+        answers.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/echo", "headers": [], "query_string": b""}
+    asyncio.run(app(scope, receive, send))
+    assert answers[0]["status"] == 400
 
 
 def test_headers_have_a_maximum_size() -> None:

@@ -108,6 +108,7 @@ class PunctualHttp(HttpToolsProtocol):
         self._limits = limits
         self._has_headers = False
         self._bytes = 0  # since the timer was set
+        self._framing = 0  # bytes since the last headers or piece of a body: of headers or a trailer
         self._socket: asyncio.Transport | None = None  # below TLS, if there is TLS
         self._early: list[bytes] | None = []  # received before `connection_made`, which TLS can do
         self._is_lost = False
@@ -151,16 +152,30 @@ class PunctualHttp(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._bytes += len(data)
+        self._framing += len(data)
         if self._hangs_up is None:  # another request begins
             self._hang_up_after(self.headers_s)
         elif self._has_headers and self._bytes >= _MIN_BODY_BYTES:
             self._hang_up_after(self.silence_s)
         super().data_received(data)
-        if not self._has_headers and self._bytes > _MAX_HEADER_BYTES:
+        if self._framing > _MAX_HEADER_BYTES:
+            self._refuse_framing()
+
+    def _refuse_framing(self) -> None:
+        """The parser would keep headers without end, and a trailer after a chunked body as well."""
+        if self._has_headers:  # the request may have an answer already
+            _report_invalid(f"The trailer is larger than {_MAX_HEADER_BYTES} bytes.")
+            self.transport.abort()
+        else:
             self.send_400_response(f"The headers are larger than {_MAX_HEADER_BYTES} bytes.")
+
+    def on_body(self, body: bytes) -> None:
+        self._framing = 0
+        super().on_body(body)
 
     def on_headers_complete(self) -> None:
         self._has_headers = True
+        self._framing = 0
         self._hang_up_after(self.silence_s)
         super().on_headers_complete()
 
@@ -188,7 +203,7 @@ class PunctualHttp(HttpToolsProtocol):
 
     def _stop_waiting(self) -> None:
         self._has_headers = False
-        self._bytes = 0
+        self._bytes = self._framing = 0
         if self._hangs_up is not None:
             self._hangs_up.cancel()
             self._hangs_up = None

@@ -4,7 +4,7 @@ from http import HTTPStatus
 from typing import Final
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ExceptionHandler
 
@@ -115,6 +115,11 @@ async def _http_error(request: Request, error: Exception) -> Response:
     return response
 
 
+async def _gone(_request: Request, _error: Exception) -> Response:
+    """The client hung up in the middle of its body: nothing was done, and nobody reads this."""
+    return Response(status_code=HTTPStatus.BAD_REQUEST)
+
+
 async def _bug(request: Request, _error: Exception) -> Response:
     """An unexpected error; the server logs it."""
     problem = "internal error"
@@ -124,5 +129,6 @@ async def _bug(request: Request, _error: Exception) -> Response:
 HANDLERS: Final[dict[int | type[Exception], ExceptionHandler]] = {
     MqError: _mq_error,
     HTTPException: _http_error,
+    ClientDisconnect: _gone,
     Exception: _bug,
 }
