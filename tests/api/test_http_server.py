@@ -126,6 +126,17 @@ def test_single_bytes_do_not_extend_the_deadline(head: bytes) -> None:
     asyncio.run(main())
 
 
+def test_a_client_that_says_nothing_has_the_same_deadline() -> None:
+    async def main() -> bytes:
+        async with serving() as address:
+            reader, writer = await asyncio.open_connection(*address)
+            said = await rest(reader)
+            writer.transport.abort()
+            return said
+
+    assert asyncio.run(main()) == b""
+
+
 @pytest.mark.parametrize("path", [b"/echo", b"/denied"])
 @pytest.mark.parametrize("trailer", [b"X", b"X: y\r\n"], ids=["one", "many"])
 def test_a_trailer_has_a_maximum_size(path: bytes, trailer: bytes) -> None:

@@ -107,6 +107,7 @@ def certified(issued: Issued) -> dict[str, str]:
 
 
 class TestMessages:
+    @pytest.mark.conformance("SRMP-195")
     def test_arrive(self, play: Play) -> None:
         async def scene(world: World) -> None:
             async with world.machine("A") as here, world.machine("B") as there:

@@ -171,12 +171,23 @@ class TestAnAnswer:
         side.connect()
         assert bodies(side) == [b"1", b"1"]
 
-    def test_that_is_not_http_is_tried_again(self, side: Side, box: Box) -> None:
+    @pytest.mark.parametrize(
+        ("answer", "reason"),
+        [
+            (b"220 smtp.example ESMTP\r\n\r\n", "Expected HTTP/"),
+            (
+                b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
+                "changes to a protocol",
+            ),
+        ],
+    )
+    def test_that_is_not_http_is_tried_again(self, side: Side, box: Box, answer: bytes, reason: str) -> None:
         box.send(b"1")
         connection = side.connect()
-        side.run(lambda: side.srmp.received(connection, b"220 smtp.example ESMTP\r\n\r\n"))
+        side.run(lambda: side.srmp.received(connection, answer))
         assert side.closed() == [connection]
         assert "the answer is not HTTP" in side.outgoing(box).reason
+        assert reason in side.outgoing(box).reason
 
     def test_that_comes_before_its_request_counts_for_nothing(self, side: Side, box: Box) -> None:
         box.send(b"one")

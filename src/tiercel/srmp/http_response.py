@@ -50,7 +50,9 @@ class ResponseParser:
         self._head_size += len(data) if self._status is None else 0
         try:
             self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as problem:
+        except httptools.HttpParserUpgrade:
+            raise DecodeError("HttpResponse", "head", 0, "changes to a protocol that is not known") from None
+        except httptools.HttpParserError as problem:
             raise DecodeError("HttpResponse", "head", 0, str(problem)) from None
         if self._status is None and self._head_size > HEAD_MAX_BYTES:
             raise DecodeError("HttpResponse", "head", 0, f"has more than {HEAD_MAX_BYTES} bytes")
