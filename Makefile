@@ -15,7 +15,7 @@ DATA ?= data
 TARGET ?= test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-remote-read bench-data bench-api bench-srmp bench-pgm bench-tls bench-spark bench-growth conformance crash soak spark-soak spark-4.2 model simulate simulate-multicast arrival-stories mutants fuzz interop console-test docs docs-serve docs-test package lock clean pythons
+.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-remote-read bench-data bench-api bench-srmp bench-pgm bench-tls bench-protected bench-spark bench-growth conformance crash crash-wcf soak spark-soak spark-4.2 model simulate simulate-multicast arrival-stories mutants fuzz interop console-test docs docs-serve docs-test package lock clean pythons
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -104,6 +104,9 @@ bench-srmp: $(VENV)/.ready ## measure messages over HTTP, in and out, beside som
 bench-tls: $(VENV)/.ready ## measure mutual TLS between queue managers beside plain text, in and out
 	@$(BIN)/python bench/bench_tls.py $(ARGS)
 
+bench-protected: $(VENV)/.ready ## measure signed and encrypted messages that arrive on port 1801 beside plain ones
+	@$(BIN)/python bench/bench_protected.py $(ARGS)
+
 bench-pgm: $(VENV)/.ready ## measure multicast messages beside OpenPGM's own tool; ARGS="--transport udp"
 	@$(BIN)/python bench/bench_pgm.py $(ARGS)
 
@@ -129,6 +132,10 @@ conformance: $(VENV)/.ready ## run the suite and print which requirements it cov
 
 crash: $(VENV)/.ready ## kill a working queue manager N times (1000) and check what is left
 	@PYTHONPATH=tests $(BIN)/python tests/crash/run.py $(N)
+
+crash-wcf: N = 100
+crash-wcf: $(VENV)/.ready ## kill a WCF service N (100) times in the middle of an operation: no message lost, none repeated after its commit
+	@TIERCEL_WCF_KILLS=$(N) $(BIN)/pytest --quiet tests/wcf/test_kills.py
 
 soak: N = 100000
 soak: TRANSPORT = binary

@@ -115,11 +115,13 @@ class Sender:
         delivery: int = 1,
         guid: UUID | None = None,
         context: ssl.SSLContext | None = None,
+        template: bytes = b"",
     ) -> None:
+        """Sends `template` instead of a packet of its own, if there is one."""
         self._guid = guid or uuid4()
-        self._packet = message(self._guid, destination, bytes(body_size), delivery=delivery)
+        self._packet = template or message(self._guid, destination, bytes(body_size), delivery=delivery)
         body = bytes([1]) * body_size
-        self._body_at = message(self._guid, destination, body).index(body)
+        self._body_at = 0 if template else message(self._guid, destination, body).index(body)
         self._number = 0
         connection = socket.create_connection(endpoint)
         self._stream = Stream(connection if context is None else context.wrap_socket(connection))

@@ -1,6 +1,6 @@
 """A service that is killed at work loses no message, and repeats none that it has committed.
 
-`TIERCEL_WCF_KILLS=100` kills it more often than the suite has time for.
+`make crash-wcf` kills it more often than the suite has time for.
 """
 
 import os
