@@ -64,7 +64,7 @@ class Verifier:
         self.cache: AgingCache[tuple[bytes, bytes], TrustedCertificate] = AgingCache(
             USER_CERTIFICATES, CERTIFICATE_LIFETIME_S
         )
-        self._cached_of = Trust()
+        self._known = Trust()  # the trust store as it was at the last verification
         self.own_certificate: Callable[[], bytes] = (
             bytes  # what this queue manager signs with; b"" if nothing
         )
@@ -80,8 +80,8 @@ class Verifier:
         return self._policy.verify_signatures and len(self._trust()) > 0
 
     def groups_of(self, sid: bytes) -> frozenset[SecurityIdentifier]:
-        """The groups of a verified sender; the resolver's error if they cannot be told."""
-        return self._trust().groups_of(sid) if self._groups is None else self._groups(sid)
+        """The groups of a sender that was just verified; the resolver's error if they cannot be told."""
+        return self._known.groups_of(sid) if self._groups is None else self._groups(sid)
 
     def verify(self, packet: UserMessage, now: float) -> Verdict:
         """Verify the signature of a packet with a clear body; MessageRefusedError for a bad one."""
@@ -117,7 +117,7 @@ class Verifier:
         """
         if not self._policy.verify_signatures:
             return NOTHING
-        trust = self._trust()
+        trust = self._current()
         entries = [entry for name in signers if (entry := trust.get(name)) is not None]
         certificates = [entry.certificate for entry in entries]
         found = xml_signature.verify(signature, parts, certificates, self._policy.signatures)
@@ -136,16 +136,20 @@ class Verifier:
         if kind == _NO_SENDER:
             return _verdict(signature) if self._policy.external_certificates else NOTHING
         refuses = self._policy.refuse_unknown_certificates
-        if len(self._trust()) > 0 if refuses is None else refuses:
+        if len(self._known) > 0 if refuses is None else refuses:
             raise bad_signature("its certificate is not in the trust store")
         return NOTHING
 
+    def _current(self) -> Trust:
+        trust = self._trust()
+        if trust is not self._known:  # edited: a certificate that was removed must not count
+            self.cache.clear()
+            self._known = trust
+        return trust
+
     def _find(self, der: bytes, sender: bytes, now: float) -> TrustedCertificate | None:
         """The entry of a certificate, from the cache or the trust store (MQQB-203)."""
-        trust = self._trust()
-        if trust is not self._cached_of:  # edited: a certificate that was removed must not count
-            self.cache.clear()
-            self._cached_of = trust
+        trust = self._current()
         self.cache.expire(now)
         entry = self.cache.get((der, sender), now)
         if entry is None:
