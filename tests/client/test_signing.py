@@ -2,6 +2,7 @@
 
 import asyncio
 import stat
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,16 @@ import tiercel.aio
 from message_security.signing import trust
 from tiercel.message_security.certificates import load_certificate
 from tiercel.message_security.signatures import hash_algorithm
+from tiercel.message_security.signer import Signer
 from tiercel.message_security.trust import Trust, TrustedCertificate
 from tiercel.message_security.verdict import NOTHING
 from tiercel.message_security.verifier import Verifier
 from tiercel.model.codes import AuthenticationLevel, HashAlgorithm, QueueAccess, SenderIdType
-from tiercel.model.errors import FailVerifySignatureExError, MessageNotAuthenticatedError
+from tiercel.model.errors import (
+    CannotSignDataExError,
+    FailVerifySignatureExError,
+    MessageNotAuthenticatedError,
+)
 from tiercel.model.sid import SecurityIdentifier
 from tiercel.wire.user_message import UserMessage
 
@@ -44,6 +50,22 @@ def knowing(manager: Any) -> Verifier:
     own = load_certificate(manager._runtime.driver.signing_key.signer().certificate.der)
     known = Trust((TrustedCertificate("here", ALICE, own),))
     return Verifier(lambda: known)
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_program_signs_with_a_certificate_of_its_own(manager: Any, tmp_path: Path, kind: Any) -> None:
+    """Named by its file; local queues verify it by the trust store, which has nobody here."""
+    signer, path = Signer.new("shop", datetime.now(UTC)), tmp_path / "shop.pem"
+    path.write_text(signer.pem())
+    path.chmod(0o600)
+    manager.queue(r"DIRECT=OS:there\private$\q").send(b"signed", sign=kind(path))
+    (packet,) = packets(manager)
+    known = Trust((TrustedCertificate("shop", ALICE, signer.certificate),))
+    assert Verifier(lambda: known).verify(packet, 1).sender == ALICE.encode()
+    assert not (tmp_path / "data" / "signing.pem").exists()
+    path.chmod(0o644)
+    with pytest.raises(CannotSignDataExError, match="chmod 600"):
+        manager.queue(r"DIRECT=OS:there\private$\q").send(b"signed", sign=kind(path))
 
 
 def test_a_queue_that_demands_authentication_takes_it(manager: Any, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -39,6 +40,7 @@ from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
 from tiercel.model.queue_name import parse_new_queue_name
+from tiercel.server import signing_key
 
 # Module constants: looking up a member of an enum is slow, and these are needed for every message.
 _SEND, _RECEIVE, _PEEK = QueueAccess.SEND, QueueAccess.RECEIVE, QueueAccess.PEEK
@@ -74,14 +76,15 @@ class AsyncEmbeddedQueue(QueueCore):
         message: Message | bytes | str,
         *,
         transaction: Transaction | None = None,
-        sign: bool | Signing = False,
+        sign: bool | str | Path | Signing = False,
         encrypt: bool = False,
     ) -> MessageId:
         """Sends a message; on return it has its id and time, and is on disk if it is recoverable.
 
-        With `sign`, it is signed with the key of this queue manager, which is made at first need. `Signing`
-        chooses another key and other algorithms. With `encrypt`, its body is encrypted on the way to another
-        computer, for which the daemon that sends it needs the key of that computer.
+        With `sign`, it is signed: `True` takes the key of this queue manager, which is made at first need,
+        and a path the private key and certificate in a PEM file. `Signing` chooses algorithms, too. With
+        `encrypt`, its body is encrypted on the way to another computer, for which the daemon that sends it
+        needs the key of that computer.
         """
         sent, engine = check_message(message), self.driver.engine
         inside = None if transaction is None else within(self.driver, transaction)
@@ -96,7 +99,7 @@ class AsyncEmbeddedQueue(QueueCore):
         messages: Iterable[Message | bytes | str],
         *,
         transaction: Transaction | None = None,
-        sign: bool | Signing = False,
+        sign: bool | str | Path | Signing = False,
         encrypt: bool = False,
     ) -> list[MessageId]:
         """Sends messages in their order, all of them or none, with one write to the disk."""
@@ -112,11 +115,13 @@ class AsyncEmbeddedQueue(QueueCore):
         self,
         messages: list[Message],
         inside: engine_transaction.Transaction | None,
-        sign: bool | Signing,
+        sign: bool | str | Path | Signing,
     ) -> None:
         signing = sign if isinstance(sign, Signing) else DEFAULT_SIGNING
         signer = signing.signer
-        if signer is None:
+        if isinstance(sign, str | Path):
+            signer = await self._runtime.apart(partial(signing_key.read, Path(sign)))
+        elif signer is None:
             signer = await self._runtime.apart(self.driver.signing_key.signer)
         is_transactional = inside is not None and inside.number is not None
         certificate, engine = signer.certificate.der, self.driver.engine

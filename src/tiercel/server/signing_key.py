@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -36,7 +37,12 @@ class SigningKey:
 
 
 def read(path: Path) -> Signer:
-    return Signer.parse(private_file.read(path, CannotSignDataExError))
+    return _parse(private_file.read(path, CannotSignDataExError))
+
+
+@lru_cache(8)  # a program may name its file with every message, and checking a key takes milliseconds
+def _parse(pem: str) -> Signer:
+    return Signer.parse(pem)
 
 
 def create(path: Path, name: str, *, replace: bool = False) -> Signer:
