@@ -51,6 +51,12 @@ _FIXES: Final = {
 }
 
 
+def fix_of(code: int) -> str:
+    """What to do about a message that ended with this class; "" if nothing is known to help."""
+    known = message_class(code)
+    return _FIXES.get(known, "") if isinstance(known, MessageClass) else ""
+
+
 class GroupBy(StrEnum):
     REASON = "reason"
     QUEUE = "queue"  # the destination
@@ -129,7 +135,7 @@ def _row(group: _Group) -> Json:
     return {
         "class": known.name.lower() if isinstance(known, MessageClass) and group.reason else None,
         "reason": class_meaning(group.reason) if group.reason else "",
-        "fix": _FIXES.get(known, "") if isinstance(known, MessageClass) else "",
+        "fix": fix_of(group.reason),
         "destination": group.destination,
         "count": group.count,
         "bytes": group.size_bytes,

@@ -31,6 +31,15 @@ _SENTENCES: Final = {
     ConnectionStatus.ROUTING_DATA_NOT_AVAILABLE: "no route",
     ConnectionStatus.LOW_RESOURCE: "out of memory for sockets",
 }
+_FIXES: Final = {
+    ConnectionStatus.PING_FAILURE: "start the queue manager there, or correct the address",
+    ConnectionStatus.SOCKET_CONNECT_FAILURE: "start the queue manager there, or correct the address",
+    ConnectionStatus.CONNECTION_REFUSED: "start the queue manager there, or correct the address",
+    ConnectionStatus.DNS_FAILURE: "correct the computer name, or add it to DNS or [hosts]",
+    ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE: "renew its certificate, or correct [[peers]]",
+    ConnectionStatus.UNKNOWN_FAILURE: "read the log of both computers",
+    ConnectionStatus.ROUTING_DATA_NOT_AVAILABLE: "add the computer to [machines] or [routing]",
+}
 _HELD: Final = {
     OutgoingQueueState.ON_HOLD: "paused by an administrator",
     OutgoingQueueState.LOCKED: "locked: [access] hardened allows messages over HTTP only",
@@ -78,8 +87,25 @@ def _why(queue: OutgoingQueue, last: ConnectionHistoryEntry | None) -> str:
         return _HELD[queue.state]
     if queue.reason or last is None:
         return queue.reason
-    meaning = _error(last.error)[1]
-    said = _SENTENCES[last.status]
+    return _meaning(last)
+
+
+def sentence(entry: ConnectionHistoryEntry) -> str:
+    """A line of the connection history, with the address that was tried."""
+    where = f" ({', '.join(entry.address_list)})" if entry.address_list else ""
+    return f"{_meaning(entry)}{where}"
+
+
+def fix_of(queue: OutgoingQueue) -> str:
+    """What to do so that its messages leave; "" if they will by themselves."""
+    if queue.state is OutgoingQueueState.ON_HOLD:
+        return "resume it"
+    last = queue.connection_history[-1] if queue.connection_history else None
+    return "" if last is None else _FIXES.get(last.status, "")
+
+
+def _meaning(entry: ConnectionHistoryEntry) -> str:
+    meaning, said = _error(entry.error)[1], _SENTENCES[entry.status]
     return f"{said}: {meaning}" if meaning else said
 
 

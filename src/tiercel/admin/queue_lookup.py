@@ -18,6 +18,11 @@ def find(engine: Engine, text: str) -> QueueState:
     return state
 
 
+def is_same(engine: Engine, state: QueueState, text: str) -> bool:
+    """Whether a name means this queue."""
+    return engine.queues.find(parse_queue_name(text)) is state
+
+
 def not_found(engine: Engine, name: FormatName) -> QueueNotFoundError:
     if not engine.queues.is_local(name):
         problem = "there is no outgoing queue for it here"

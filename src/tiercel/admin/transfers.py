@@ -26,6 +26,7 @@ from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import QueueAccess
 from tiercel.model.errors import InvalidParameterError, MessageNotFoundError, MqError, QueueNotFoundError
 from tiercel.model.format_name import DirectFormatName, FormatName
+from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.model.queue_name import parse_queue_name
 from tiercel.security.access import Token
@@ -127,15 +128,15 @@ class Transfers:
             engine.opening.close(opened)
 
     @contextmanager
-    def _goals(self, engine: Engine, request: TransferRequest, source: QueueState) -> Iterator["_Goals"]:
-        goals = _Goals(engine, self._runner.driver.token, source, moves=request.moves)
+    def _goals(self, engine: Engine, request: TransferRequest, source: QueueState) -> Iterator["Goals"]:
+        goals = Goals(engine, self._runner.driver.token, source, moves=request.moves)
         try:
             yield goals
         finally:
             goals.close()
 
 
-class _Goals:
+class Goals:
     """The destinations of one commit, each opened once."""
 
     def __init__(self, engine: Engine, token: Token, source: QueueState, *, moves: bool) -> None:
@@ -149,6 +150,13 @@ class _Goals:
         opened = self._opened.get(name)
         if opened is None:
             opened = self._opened[name] = self._open(name)
+        return opened
+
+    def itself(self, state: QueueState) -> OpenQueue:
+        """A queue of this computer, which may be the source."""
+        name = self._engine.queues.format_name(state)
+        opened = self._engine.opening.open(name, QueueAccess.SEND, token=self._token)
+        self._opened[name] = opened
         return opened
 
     def own(self, seen: Seen) -> OpenQueue:
@@ -193,7 +201,7 @@ class _Goals:
 class _Step:
     """The work of one commit."""
 
-    def __init__(self, engine: Engine, opened: OpenQueue, goals: _Goals, request: TransferRequest) -> None:
+    def __init__(self, engine: Engine, opened: OpenQueue, goals: Goals, request: TransferRequest) -> None:
         self._engine = engine
         self._opened = opened
         self._goals = goals
@@ -216,19 +224,24 @@ class _Step:
             engine.moving.take_away(self._opened, lookup_id)
 
     def _send(self, original: Message, goal: OpenQueue) -> None:
-        message, is_transactional = _anew(original), self._request.transactional
-        if is_transactional is None:
-            is_transactional = _wanted(goal, original)
-        if not is_transactional:
-            self._engine.sending.send(goal, message)
-            return
-        transaction = self._engine.transactions.begin()
-        try:
-            self._engine.sending.send(goal, message, transaction)
-            self._engine.transactions.commit(transaction.id)
-        except MqError:
-            self._engine.transactions.abort_if_active(transaction)
-            raise
+        send_in_batch(self._engine, goal, _anew(original), original, self._request.transactional)
+
+
+def send_in_batch(
+    engine: Engine, goal: OpenQueue, message: Message, original: Message, transactional: bool | None
+) -> MessageId:
+    """Sends a message made of another one, in a transaction if its goal takes only such."""
+    is_transactional = _wanted(goal, original) if transactional is None else transactional
+    if not is_transactional:
+        return engine.sending.send(goal, message)
+    transaction = engine.transactions.begin()
+    try:
+        identifier = engine.sending.send(goal, message, transaction)
+        engine.transactions.commit(transaction.id)
+    except MqError:
+        engine.transactions.abort_if_active(transaction)
+        raise
+    return identifier
 
 
 def _wanted(goal: OpenQueue, original: Message) -> bool:

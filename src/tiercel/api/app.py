@@ -27,6 +27,7 @@ from tiercel.api.routes import (
     messages,
     multicast,
     openapi,
+    operations,
     outgoing,
     peers,
     queue_manager,
@@ -35,6 +36,7 @@ from tiercel.api.routes import (
     streams,
     transactions,
     transfers,
+    why,
 )
 from tiercel.model.errors import InvalidParameterError
 
@@ -47,6 +49,7 @@ _ROUTERS: Final = (
     messages,
     leases,
     transfers,
+    operations,
     outgoing,
     peers,
     multicast,
@@ -56,6 +59,7 @@ _ROUTERS: Final = (
     consumers,
     dead,
     discards,
+    why,
     queue_manager,
     me,
     events,

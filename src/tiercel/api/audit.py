@@ -1,6 +1,7 @@
 """The audit log: who changed what, one line per change, in the log or in a separate file."""
 
 import logging
+from collections.abc import Mapping
 from logging.handlers import WatchedFileHandler
 from typing import Final
 
@@ -19,8 +20,8 @@ class Audit:
         if self._handler is not None:  # not via the logger: other daemons of this process share it
             self._handler.setFormatter(log.JsonLines())
 
-    def write(self, *, who: str, what: str, subject: str, result: str, **more: object) -> None:
-        values = {"who": who, "what": what, "subject": subject, "result": result, **more}
+    def write(self, values: Mapping[str, object]) -> None:
+        """Who, what, subject, result and more."""
         if self._handler is None:
             log.info("audit", **values)
             return

@@ -10,8 +10,10 @@ from fastapi.responses import Response
 from tiercel.admin.browsing import Messages
 from tiercel.admin.claims import Claims
 from tiercel.admin.dead_letters import DeadLetters
+from tiercel.admin.editing import Editing
 from tiercel.admin.errors import BusyError
 from tiercel.admin.message_json import dumps
+from tiercel.admin.operations import Operations
 from tiercel.admin.queues import Queues
 from tiercel.admin.runner import Runner
 from tiercel.admin.searching import Searching
@@ -19,7 +21,9 @@ from tiercel.admin.sending import Sender
 from tiercel.admin.stages import Stages
 from tiercel.admin.transfers import Transfers
 from tiercel.admin.waits import Waits
+from tiercel.admin.why import Why
 from tiercel.api.audit import Audit
+from tiercel.api.audited_runner import AuditedRunner
 from tiercel.api.body_decoder import BodyDecoder
 from tiercel.api.events import Events
 from tiercel.api.message_searcher import MessageSearcher
@@ -34,9 +38,9 @@ class Api:
     def __init__(
         self, runner: Runner, waits: Waits, audit: Audit, started: float, limits: ConnectionLimits
     ) -> None:
-        self.runner = runner
-        self.limits = limits  # of the connections by TCP
         self.daemon = runner if isinstance(runner, Daemon) else None  # None: no daemon runs
+        runner = self.runner = AuditedRunner(runner)
+        self.limits = limits  # of the connections by TCP
         self.claims = Claims(runner, waits)
         self.stages = Stages(runner)
         self.waits = waits
@@ -54,6 +58,9 @@ class Api:
         self.streams = 0
         self.intake = Intake()
         self.transfers = Transfers(runner)
+        self.operations = Operations(runner)
+        self.editing = Editing(runner)
+        self.why = Why(runner)
 
 
 class Intake:

@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     DataRoutes = Callable[[Runner, Waits], ASGIApp]
 
 _LOCAL_CONNECTIONS: Final = 1000
+_TENDED: Final = 12  # every minute
 
 
 class ApiEndpoint:
@@ -94,6 +96,7 @@ class ApiServer:
         self._api: Api | None = None
         self._loading: asyncio.Task[None] | None = None
         self._sampling: asyncio.Task[None] | None = None
+        self._resuming: asyncio.Task[None] | None = None
         self._servings: list[Serving] = []
         self._loop = asyncio.get_running_loop()
         self._unix_socket = UnixSocket(directory)
@@ -105,6 +108,12 @@ class ApiServer:
         self._listeners = [self._local] if listener is None else [self._local, listener]
         for each in self._listeners:
             self._loop.add_reader(each.fileno(), self._first_connection)
+        if isinstance(runner, Daemon):  # somebody has to empty the trash
+            self._resuming = self._loop.create_task(self._resume())
+
+    async def _resume(self) -> None:
+        if await self._runner.call(lambda engine: engine.operations.has_open) and self._loading is None:
+            self._first_connection()
 
     def _first_connection(self) -> None:
         for each in self._listeners:
@@ -156,6 +165,8 @@ class ApiServer:
         return api, Dispatcher(app, OwnerAuthorization(), data_routes), Dispatcher(app, tokens)
 
     async def close(self) -> None:
+        if self._resuming is not None:
+            self._resuming.cancel()
         self._waits.stop()
         if self._loading is None:
             for each in self._listeners:
@@ -178,8 +189,11 @@ class ApiServer:
 
 
 async def _sample(api: "Api") -> None:
-    while True:
+    """Takes the samples of the charts; now and then, empties the trash."""
+    for turn in count():
         await api.queues.sample()
+        if turn % _TENDED == 0:
+            await api.operations.tend()
         await asyncio.sleep(STEP_S)
 
 

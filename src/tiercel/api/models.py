@@ -7,6 +7,7 @@ from fastapi import Path
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from tiercel.admin.leases import MAX_LEASE_S, MAX_LIMIT
+from tiercel.admin.transfers import MAX_NAMED
 
 MAX_WAIT_MS = 60_000
 MOVED_MAX = 100_000
@@ -205,6 +206,91 @@ class DeadLetterGroups(ResponseModel):
     groups: list[DeadLetterGroup]
     looked: int  # dead letters that were looked at: the newest ones
     total: int
+
+
+class WhyEvent(ResponseModel):
+    time: str | None
+    text: str
+
+
+class WhyPlace(ResponseModel):
+    queue: str
+    kind: str
+    lookup_id: str
+
+
+class WhyAnswer(ResponseModel):
+    """With label, size, sent, sender, destination, recoverable and transactional, as far as known."""
+
+    id: str
+    state: Literal[
+        "waiting",
+        "held",
+        "claimed",
+        "outgoing",
+        "delivered",
+        "dead",
+        "trash",
+        "received",
+        "ended",
+        "unknown",
+    ]
+    events: list[WhyEvent]
+    places: list[WhyPlace]
+    fix: str | None
+    commands: list[str]
+    discards_since: str | None  # how far the ledger goes back
+
+
+class DeleteMessages(RequestModel):
+    lookup_ids: list[str] | None = Field(
+        default=None, max_length=MAX_NAMED, description="only these messages"
+    )
+    limit: int | None = Field(default=None, ge=1, description="at most so many, from the front of the queue")
+    plan: str | None = Field(default=None, pattern="^[0-9]{1,18}$", description="of the dry run")
+    dry_run: bool = False
+
+
+class Operation(ResponseModel):
+    """Of a dry run: `plan`, `count`, `bytes`, `undoable`, and `first`, the first lookup ids."""
+
+    count: int
+    bytes: int
+
+
+class OperationList(ResponseModel):
+    operations: list[Operation]
+
+
+class Edit(RequestModel):
+    changes: dict[str, Any] = Field(description="properties of the new message; null: the default")
+    to: str | None = Field(default=None, max_length=4000)
+    keep: bool = Field(default=False, description="leave the original where it is")
+    transactional: bool | None = None
+
+
+class Edited(ResponseModel):
+    id: str
+    edited_from: str
+    changed: dict[str, list[Any]]  # old and new value of each property
+    operation: str | None  # which undo takes
+
+
+class AuditLines(ResponseModel):
+    lines: list[dict[str, Any]]
+    next: str | None
+
+
+class ExplainFinding(ResponseModel):
+    result: Literal["ok", "warn", "fail", "unknown"]
+    text: str
+
+
+class Explanation(ResponseModel):
+    would_go: bool
+    error: str | None  # that sending would give
+    fix: str | None
+    findings: list[ExplainFinding]
 
 
 class Me(ResponseModel):

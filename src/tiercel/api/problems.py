@@ -40,6 +40,7 @@ _STATUS: Final[dict[type[BaseException], HTTPStatus]] = {
     errors.QueueNotFoundError: HTTPStatus.NOT_FOUND,
     errors.ConsumerNotFoundError: HTTPStatus.NOT_FOUND,
     errors.StageNotFoundError: HTTPStatus.NOT_FOUND,
+    errors.OperationNotFoundError: HTTPStatus.NOT_FOUND,
     errors.MessageNotFoundError: HTTPStatus.NOT_FOUND,
     errors.QueueDeletedError: HTTPStatus.GONE,
     errors.QueueNotAvailableError: HTTPStatus.GONE,

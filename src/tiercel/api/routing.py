@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive
 
+from tiercel.api.audited_runner import CURRENT, AuditEntry
 from tiercel.api.context import Api
 from tiercel.api.parameters import declared_size, read_body
 from tiercel.api.problems import status_of
@@ -100,28 +101,37 @@ def _audited(handler: Callable[[Request], Awaitable[Response]], extra: dict[str,
         request.state.audited = {}
         if extra[_MESSAGES] and not api.audit.covers_messages:
             return await handler(request)
+        entry = AuditEntry(lambda: _line(request, extra[_AUDIT]))
+        CURRENT.set(entry)
         try:
             response = await handler(request)
         except MqError as problem:
             _write(api, request, extra[_AUDIT], f"{int(status_of(problem))} {problem.name}")
+            if entry.is_written:
+                await entry.failed(api.runner, problem.name)
             raise
         except RequestValidationError:
             _write(api, request, extra[_AUDIT], "400")
             raise
+        finally:
+            CURRENT.set(None)
         _write(api, request, extra[_AUDIT], str(response.status_code))
         return response
 
     return audited
 
 
-def _write(api: Api, request: Request, what: str, result: str) -> None:
+def _line(request: Request, what: str) -> dict[str, object]:
     subject = " ".join(unquote(str(each)) for each in request.path_params.values())
     more = dict(request.state.audited)
-    api.audit.write(
-        who=getattr(request.state, "who", "") or "unknown",
-        what=what,
-        subject=str(more.pop("subject", subject)),
-        result=result,
-        address=None if request.client is None else request.client.host,
+    return {
+        "who": getattr(request.state, "who", "") or "unknown",
+        "what": what,
+        "subject": str(more.pop("subject", subject)),
+        "address": None if request.client is None else request.client.host,
         **more,
-    )
+    }
+
+
+def _write(api: Api, request: Request, what: str, result: str) -> None:
+    api.audit.write({**_line(request, what), "result": result})

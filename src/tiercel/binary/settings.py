@@ -24,6 +24,8 @@ class Peer:
     signers: tuple[str, ...] = ()  # whose certificates sign its messages over HTTP, by name
     tls: tuple[str, int] | None = None  # host and port; both sides must use TLS
     fingerprint: str = ""  # of its certificate; otherwise the certificate has to name the GUID
+    url: str = ""  # of its HTTP API, which `why --hops` and `explain` ask
+    token_file: str = ""  # with the token for that
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,7 +65,7 @@ def _verb(verb: str, words: str) -> Callable[..., ExitCode | None]:
         transactional: Transactional = False,
         dry_run: DryRun = False,
     ) -> ExitCode | None:
-        chosen = _ids(context, source, lookup_id, match)
+        chosen = chosen_ids(context, source, lookup_id, match)
         how = {"to": to, "dry_run": dry_run} | ({"transactional": True} if transactional else {})
         return _transfer(context, _Transfer(verb, source, limit, chosen, how))
 
@@ -137,12 +137,12 @@ def replay(
     dry_run: DryRun = False,
 ) -> ExitCode | None:
     """Send messages again, by default to their own destination."""
-    chosen = _ids(context, source, lookup_id, match)
+    chosen = chosen_ids(context, source, lookup_id, match)
     how = {"to": to, "dry_run": dry_run, "keep": keep} | ({"transactional": True} if transactional else {})
     return _transfer(context, _Transfer("replay", source, limit, chosen, how))
 
 
-def _ids(
+def chosen_ids(
     context: Context, source: str, lookup_ids: list[str] | None, pattern: str | None
 ) -> list[str] | None:
     if pattern is None:

@@ -27,6 +27,9 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "cp": "copy_move",
         "mv": "copy_move",
         "replay": "copy_move",
+        "edit": "operations",
+        "delete": "operations",
+        "undo": "operations",
         "export": "exporting",
         "import": "exporting",
     },
@@ -39,6 +42,8 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "rm": "queues",
     },
     "Monitoring": {
+        "why": "why",
+        "explain": "why",
         "outgoing": "monitoring",
         "pause": "queues",
         "resume": "queues",
@@ -52,6 +57,8 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "journal": "dead_letters",
         "dead": "dead_letters",
         "discards": "dead_letters",
+        "operations": "operations",
+        "audit": "operations",
     },
     "Running a queue manager": {
         "serve": "serve",

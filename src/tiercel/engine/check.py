@@ -11,6 +11,7 @@ from itertools import chain
 from uuid import UUID
 
 from tiercel.engine.attributes import decode_queue_manager
+from tiercel.engine.audit import broken_links
 from tiercel.engine.catalog import AWAITING_FINAL_ACK_NUMBER, FIRST_SLOT, JOURNAL_SLOT, decode_queue
 from tiercel.engine.check_claims import ClaimChecker
 from tiercel.engine.discards import Discard
@@ -96,6 +97,7 @@ class Checker:
         yield from self._check_peers()
         yield from self._check_claims()
         yield from self._check_discards()
+        yield from (Problem("audit", text) for text in broken_links(self.view))
         yield from self._check_staged_sends()
         yield from self._list_damaged()
 

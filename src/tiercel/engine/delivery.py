@@ -314,6 +314,17 @@ class Delivery:
         if record.is_copy or not self._deadlines.is_over(packet):
             self.waiting.offer(target, new_lookup_id, record)
 
+    def relocate(
+        self, queue: QueueState, lookup_id: int, record: Record, packet: UserMessage, target: QueueState
+    ) -> None:
+        """`transfer` that keeps the lookup id; only to and from a subqueue, where the id cannot be taken."""
+        self.detach(queue, lookup_id, record, packet)
+        target.insert(self._core, lookup_id, record, recoverable=packet.is_recoverable)
+        if not record.is_copy:
+            self._deadlines.watch(target, lookup_id, packet)
+        if record.is_copy or not self._deadlines.is_over(packet):
+            self.waiting.offer(target, lookup_id, record)
+
 
 def _priority_of_plain(packet: bytes) -> tuple[int, bool] | None:
     """The priority of a plain message, and whether it is recoverable; None for any other message."""

@@ -141,6 +141,20 @@ class Ledger:
             yield _decode_line(key, data)
         yield from self._new
 
+    def about(self, identifier: str) -> Iterator[Discard]:
+        """The lines that name a message, oldest first; those of the running batch are in it too."""
+        needle = json.dumps(identifier).encode()
+        for key, data in self._core.batch.range(Keyspace.DISCARDS, _FIRST, _LAST):
+            if needle in data:
+                yield _decode_line(key, data)
+        yield from self._new
+
+    @property
+    def oldest(self) -> int | None:
+        """The time of the first line that is kept."""
+        found = self._core.batch.first(Keyspace.DISCARDS, _FIRST, _LAST)
+        return None if found is None else _decode_line(*found).time
+
     def newest(self, before: int | None, limit: int) -> Iterator[tuple[int, Discard]]:
         """Lines that are written already, the newest first, from below a number."""
         below = _LAST + b"\0" if before is None else before.to_bytes(8, "big")

@@ -18,6 +18,7 @@ from tiercel.engine.access import Access, system_descriptor
 from tiercel.engine.administration import Administration, load_queue_manager
 from tiercel.engine.admission import Admission
 from tiercel.engine.arrivals import Arrivals
+from tiercel.engine.audit import Audit
 from tiercel.engine.browsing import Browsing
 from tiercel.engine.carriers import Carriers
 from tiercel.engine.catalog import Catalog
@@ -34,9 +35,11 @@ from tiercel.engine.moving import Moving
 from tiercel.engine.notes import Notes
 from tiercel.engine.numbering import Numbering
 from tiercel.engine.opening import Opening
+from tiercel.engine.operations import Operations
 from tiercel.engine.outgoing import Outgoing
 from tiercel.engine.outgoing_index import OutgoingIndex
 from tiercel.engine.peers import Peers
+from tiercel.engine.preflight import Preflight
 from tiercel.engine.purging import Purging
 from tiercel.engine.queues import Queues
 from tiercel.engine.quotas import Quotas
@@ -46,6 +49,7 @@ from tiercel.engine.resource_manager import Outcome, ResourceManager
 from tiercel.engine.sending import Sending
 from tiercel.engine.stages import Stages
 from tiercel.engine.subscriptions import Subscriptions
+from tiercel.engine.tracing import Tracing
 from tiercel.engine.transactions import Transactions
 from tiercel.message_security.encryption import Encryption
 from tiercel.message_security.verifier import Verifier
@@ -94,7 +98,7 @@ class Engine:
 
         # The order is that of dependence: a part gets those above it.
         self.ledger: Ledger = core.ledger
-        self.notes = Notes(core)
+        self.notes, self.audit, self.operations = Notes(core), Audit(core), Operations(core)
         self.administration = Administration(core, manager)
         self.peers = Peers(core)
         streams = IncomingStreams(core)
@@ -142,7 +146,7 @@ class Engine:
         )
         self.transactions = Transactions(core, catalog, self.delivery, self.waiting, self.outgoing)
         self.resource_manager = ResourceManager(core, self.transactions)
-        self.browsing = Browsing(core, self.numbering)
+        self.browsing, self.tracing = Browsing(core, self.numbering), Tracing(core, catalog)
         self.claims = Claims(core, catalog, self.delivery, self._deadlines)
         self.purging = Purging(core, catalog, self.numbering, self._deadlines, self.delivery)
         self.moving = Moving(core, admission, self.delivery, self.transactions)
@@ -160,7 +164,10 @@ class Engine:
         self.arrivals = Arrivals(
             core, admission, self.delivery, self.final_acks, self.peers, self.queues, self.quotas, streams
         )
-        self.opening = Opening(core, catalog, resolver, self.waiting, access)
+        self.opening, self.preflight = (
+            Opening(core, catalog, resolver, self.waiting, access),
+            Preflight(catalog, resolver, access, self.quotas, admission),
+        )
         self.sending = Sending(
             core,
             resolver,

@@ -74,6 +74,37 @@ class Moving:
         else:
             self._delivery.finish(queue, lookup_id, record, MessageClass.ACK_RECEIVE)
 
+    def throw_away(self, opened: OpenQueue, lookup_id: int, trash: OpenQueue) -> int:
+        """Moves a message to the trash of its queue, where it keeps its lookup id; returns its size."""
+        queue, goal = opened.queue_for(QueueAccess.RECEIVE), trash.queue_for(QueueAccess.MOVE)
+        record = self._available(queue, lookup_id)
+        self._relocate(queue, lookup_id, record, goal)
+        return len(record.packet)
+
+    def put_back(self, trash: OpenQueue, lookup_id: int, goal: OpenQueue) -> bool:
+        """Undoes `throw_away`; False if the message is not in the trash any more.
+
+        It gets its old place. Where consumers claim messages by number, it gets a new one at the end: they
+        would never see it behind the place that they have reached.
+        """
+        queue, home = trash.queue_for(QueueAccess.RECEIVE), goal.queue_for(QueueAccess.MOVE)
+        record = None if lookup_id in queue.locks else queue.get(self._core, lookup_id)
+        if record is None:
+            return False
+        if home.consumers:
+            self._core.reserve(len(record.packet))
+            self._transactions.move(queue, lookup_id, record, home)
+        else:
+            self._relocate(queue, lookup_id, record, home)
+        return True
+
+    def _relocate(self, queue: QueueState, lookup_id: int, record: Record, goal: QueueState) -> None:
+        packet = UserMessage(record.packet)
+        if packet.is_recoverable:
+            self._core.reserve_to_move(1, len(record.packet))
+        moved = record._replace(move_count=record.move_count + 1, last_move_time=self._core.seconds)
+        self._delivery.relocate(queue, lookup_id, moved, packet, goal)
+
     def _available(self, queue: QueueState, lookup_id: int) -> Record:
         record = None if lookup_id in queue.locks else queue.get(self._core, lookup_id)
         if record is None:

@@ -50,6 +50,12 @@ class Purging:
                 self._delivery.finish(state, lookup_id, record, reason)
         self._end_available(state, reason, self._numbering.newest_sequence, inf)
 
+    def end_one(self, state: QueueState, lookup_id: int, reason: MessageClass) -> None:
+        """Ends one message, if it is there and no reader holds it."""
+        record = None if lookup_id in state.locks else state.get(self._core, lookup_id)
+        if record is not None:
+            self._delivery.finish(state, lookup_id, record, reason)
+
     def _end_available(self, state: QueueState, reason: MessageClass, newest: int, limit: float) -> int:
         """Ends the messages that are available now, and none that comes of it; how many there were."""
         if state.is_outgoing:

@@ -109,6 +109,14 @@ def glance(data: bytes, at: int = 0) -> tuple[int, int, int | None, int]:
     return len(data) - start, flags, None if limit == INFINITE or is_copy else sent + limit, arrival
 
 
+def packet_at(data: bytes, at: int = 0) -> int | None:
+    """Where the packet begins in a record that begins at `at`; None for one that is too short."""
+    if len(data) < at + _HEAD_SIZE:
+        return None
+    name_size: int = _GLANCE.unpack_from(data, at)[3]
+    return at + _HEAD_SIZE + name_size
+
+
 def stored_packet_size(data: bytes) -> int:
     """The size of the packet in a record, as far as a damaged one shows it."""
     rest = max(len(data) - _HEAD.size, 0)

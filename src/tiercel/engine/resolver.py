@@ -90,6 +90,20 @@ class Resolver:
         `answers_to` is the address that it is meant for, besides the name: each has an outgoing queue.
         A receipt for a message that came over HTTP waits if SRMP is off now.
         """
+        state = self.route(name, answers_to, is_receipt=is_receipt)
+        if state is None:
+            return self._catalog.create_outgoing(
+                name,
+                is_multicast=isinstance(name, MulticastFormatName),
+                for_acknowledgements=for_acknowledgements,
+                answers_to=answers_to,
+            )
+        if state.is_outgoing and not for_acknowledgements:
+            self._catalog.use_outgoing(state)
+        return state
+
+    def route(self, name: FormatName, answers_to: str = "", *, is_receipt: bool = False) -> QueueState | None:
+        """`destination` without effect: None where an outgoing queue would be created."""
         check_can_send(name)
         if self.is_local(name):
             state = self.find(name)
@@ -101,18 +115,7 @@ class Resolver:
             raise UnsupportedFormatNameOperationError(str(name), problem=problem)
         if not is_receipt:
             self._carriers.check(name)
-        is_multicast = isinstance(name, MulticastFormatName)
-        state = self._catalog.outgoing(name, answers_to)
-        if state is None:
-            return self._catalog.create_outgoing(
-                name,
-                is_multicast=is_multicast,
-                for_acknowledgements=for_acknowledgements,
-                answers_to=answers_to,
-            )
-        if not for_acknowledgements:
-            self._catalog.use_outgoing(state)
-        return state
+        return self._catalog.outgoing(name, answers_to)
 
     def check_carried(self, queue: QueueState, message: Message) -> None:
         """Raises when the message cannot leave this computer by an outgoing queue."""

@@ -978,6 +978,12 @@ class StageNotFoundError(MqError):
     fix = "run the task again; unpublished stages are removed after a day"
 
 
+class OperationNotFoundError(MqError):
+    code, name = 0xE00E0030, "TIERCEL_ERROR_OPERATION_NOT_FOUND"
+    meaning = "there is no such operation"
+    fix = "see `tiercel operations`"
+
+
 class StageBusyError(MqError):
     code, name = 0xE00E0022, "TIERCEL_ERROR_STAGE_BUSY"
     meaning = "it is being published right now"

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, Self, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from tiercel.binary.settings import Peer, Settings
@@ -728,16 +729,7 @@ def _peers(tables: list[Any]) -> tuple[Peer, ...]:
         if not isinstance(table, dict):
             raise ConfigError("peers: must be a section, written [[peers]]")
         values = {name: _peer_option(name, value) for name, value in table.items()}
-        if not values.get("name"):
-            raise ConfigError("[[peers]] name: required")
-        if "guid" not in values and not values.get("addresses"):
-            raise ConfigError(f"[[peers]] {values['name']}: set guid, addresses, or both")
-        if values.get("signers") and "guid" not in values:
-            raise ConfigError(f"[[peers]] {values['name']}: signers needs guid")
-        if "tls" in values and "guid" not in values:
-            raise ConfigError(f"[[peers]] {values['name']}: tls needs guid, which the certificate proves")
-        if "fingerprint" in values and "tls" not in values:
-            raise ConfigError(f"[[peers]] {values['name']}: fingerprint needs tls")
+        _check_peer(values)
         peers.append(Peer(**values))
     for name in ("name", "guid"):
         used = [getattr(peer, name) for peer in peers if getattr(peer, name)]
@@ -745,6 +737,21 @@ def _peers(tables: list[Any]) -> tuple[Peer, ...]:
         if twice:
             raise _wrong("[peers]", name, twice[0], "is used twice")
     return tuple(peers)
+
+
+def _check_peer(values: dict[str, Any]) -> None:
+    if not values.get("name"):
+        raise ConfigError("[[peers]] name: required")
+    if "guid" not in values and not values.get("addresses"):
+        raise ConfigError(f"[[peers]] {values['name']}: set guid, addresses, or both")
+    if values.get("signers") and "guid" not in values:
+        raise ConfigError(f"[[peers]] {values['name']}: signers needs guid")
+    if "tls" in values and "guid" not in values:
+        raise ConfigError(f"[[peers]] {values['name']}: tls needs guid, which the certificate proves")
+    if "fingerprint" in values and "tls" not in values:
+        raise ConfigError(f"[[peers]] {values['name']}: fingerprint needs tls")
+    if values.get("token_file") and not values.get("url"):
+        raise ConfigError(f"[[peers]] {values['name']}: token_file needs url")
 
 
 def _peer_option(name: str, value: Any) -> Any:
@@ -756,6 +763,8 @@ def _peer_option(name: str, value: Any) -> Any:
         return endpoint.host, endpoint.port
     if name == "fingerprint":
         return _fingerprint(_checked("[peers]", name, value, str))
+    if name == "url":
+        return _checked_url(_checked("[peers]", name, value, str))
     if name != "guid":
         checked = _checked("[peers]", name, value, hints[name])
         for address in checked if name == "addresses" else ():
@@ -766,6 +775,18 @@ def _peer_option(name: str, value: Any) -> Any:
         return UUID(_checked("[peers]", name, value, str))
     except ValueError as problem:
         raise _wrong("[peers]", name, value, "must be the GUID of a queue manager") from problem
+
+
+def _checked_url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        has_more = parts.path.strip("/") or parts.query
+        is_right = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0 and not has_more
+    except ValueError:
+        is_right = False
+    if not is_right:
+        raise _wrong("[peers]", "url", text, "must be http://host:port or https://host:port")
+    return text.rstrip("/")
 
 
 def _fingerprint(text: str) -> str:

@@ -53,6 +53,8 @@ class Keyspace(StrEnum):
     STAGES = "stages"
     STAGED = "staged"
     PUBLISHED = "published"
+    AUDIT = "audit"
+    OPERATIONS = "operations"
 
 
 class View(Protocol):

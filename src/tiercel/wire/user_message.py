@@ -87,6 +87,7 @@ _SEQUENCE = struct.Struct("<QI")
 # TimeToBeReceived, SentTime and UserHeader.Flags of a valid packet, without decoding the rest.
 packet_summary = struct.Struct("<II4xI").unpack_from
 SUMMARY_AT = 48
+SOURCE_AT, UNIQUIFIER_AT = 16, 56  # of SourceQueueManager and MessageID, which form the id of a message
 _PLACE = TransactionHeader.LAYOUT.struct
 _NO_GUID = bytes(16)
 _DIRECT = 7

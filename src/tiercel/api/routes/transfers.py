@@ -5,8 +5,8 @@ from fastapi import Request, Response
 from tiercel.admin.transfers import TransferRequest
 from tiercel.api.context import Api, Context, about, answer
 from tiercel.api.models import QueueName, Replay, Transfer, Transferred
+from tiercel.api.numbers import lookup_ids_of
 from tiercel.api.routing import needs, new_router
-from tiercel.model.errors import InvalidParameterError
 from tiercel.security.tokens import Role
 
 router = new_router()
@@ -51,8 +51,8 @@ async def replay_messages(api: Context, request: Request, queue: QueueName, want
 async def _transfer(
     api: Api, request: Request, queue: str, wanted: Transfer | Replay, *, moves: bool
 ) -> Response:
-    about(request, **({} if wanted.to is None else {"to": wanted.to}))
-    lookup_ids = None if wanted.lookup_ids is None else tuple(map(_number, wanted.lookup_ids))
+    about(request, **({} if wanted.to is None else {"to": wanted.to}), dry_run=wanted.dry_run)
+    lookup_ids = None if wanted.lookup_ids is None else lookup_ids_of(wanted.lookup_ids)
     counts = await api.transfers.run(
         TransferRequest(
             queue,
@@ -65,11 +65,5 @@ async def _transfer(
             wanted.dry_run,
         )
     )
-    about(request, count=counts["count"], dry_run=wanted.dry_run)
+    about(request, count=counts["count"])
     return answer(counts)
-
-
-def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 20):
-        raise InvalidParameterError("lookup_ids", present=repr(text[:60]), fix="give lookup ids in digits")
-    return int(text)

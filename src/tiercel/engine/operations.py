@@ -1,0 +1,112 @@
+"""Bulk changes that can be undone: what was done, and which messages it took.
+
+key                     value
+operation number, 0     JSON: kind, queue, who, when, state and counts
+operation number, n     the lookup ids of the messages of one commit, 8 bytes each
+
+Messages that are deleted go to the subqueue `;trash` of their queue and keep their lookup id, which nobody
+else gets, so undoing puts them back into their old place.
+"""
+
+import json
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Final
+
+from tiercel.engine.core import Core
+from tiercel.store.interface import Keyspace, View
+
+MAX_OPERATIONS: Final = 1000
+_KEY: Final = struct.Struct(">QI")
+_ID_SIZE: Final = 8
+
+
+class OperationState(StrEnum):
+    DONE = "done"
+    UNDONE = "undone"
+    OVER = "over"  # the trash was emptied: it cannot be undone any more
+
+
+@dataclass(slots=True)
+class OperationRow:
+    number: int
+    kind: str
+    queue: str  # path name
+    who: str
+    time: int
+    state: OperationState = OperationState.DONE
+    count: int = 0
+    size_bytes: int = 0
+    restored: int = 0
+    parts: int = 0
+    note: str = ""
+
+
+class Operations:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def begin(self, kind: str, queue: str, who: str, note: str = "") -> OperationRow:
+        newest = self._core.batch.last(Keyspace.OPERATIONS, b"\0", b"\xff" * 12)
+        number = 1 if newest is None else _KEY.unpack(newest[0])[0] + 1
+        row = OperationRow(number, kind, queue, who, self._core.seconds, note=note)
+        self.save(row)
+        return row
+
+    def save(self, row: OperationRow) -> None:
+        self._core.batch.put(Keyspace.OPERATIONS, _KEY.pack(row.number, 0), json.dumps(asdict(row)).encode())
+
+    def add(self, row: OperationRow, lookup_ids: Sequence[int], size_bytes: int) -> None:
+        """Remembers the messages that the operation takes in this commit."""
+        row.parts += 1
+        row.count += len(lookup_ids)
+        row.size_bytes += size_bytes
+        packed = b"".join(each.to_bytes(_ID_SIZE, "big") for each in lookup_ids)
+        self._core.batch.put(Keyspace.OPERATIONS, _KEY.pack(row.number, row.parts), packed)
+        self.save(row)
+
+    def get(self, number: int) -> OperationRow | None:
+        data = self._core.batch.get(Keyspace.OPERATIONS, _KEY.pack(number, 0)) if number < 1 << 64 else None
+        return None if data is None else _decode(data)
+
+    def part(self, row: OperationRow, part: int) -> list[int]:
+        """The lookup ids of one commit; parts count from 1."""
+        data = self._core.batch.get(Keyspace.OPERATIONS, _KEY.pack(row.number, part)) or b""
+        return [int.from_bytes(data[at : at + _ID_SIZE], "big") for at in range(0, len(data), _ID_SIZE)]
+
+    def all(self) -> list[OperationRow]:
+        """Newest first."""
+        return list(rows(self._core.batch))[::-1]
+
+    @property
+    def has_open(self) -> bool:
+        """Whether there are messages in the trash that somebody has to end."""
+        return any(row.state is OperationState.DONE for row in rows(self._core.batch))
+
+    def close(self, row: OperationRow, state: OperationState) -> None:
+        """Ends the operation; its list of messages is not needed any more."""
+        for part in range(1, row.parts + 1):
+            self._core.batch.delete(Keyspace.OPERATIONS, _KEY.pack(row.number, part))
+        row.state, row.parts = state, 0
+        self.save(row)
+
+    def forget_oldest(self) -> None:
+        """Those that are closed, above the number that is kept."""
+        found = list(rows(self._core.batch))
+        for row in found[: max(0, len(found) - MAX_OPERATIONS)]:
+            if row.state is not OperationState.DONE:
+                self._core.batch.delete(Keyspace.OPERATIONS, _KEY.pack(row.number, 0))
+
+
+def rows(view: View) -> Iterator[OperationRow]:
+    """Oldest first."""
+    for key, data in view.range(Keyspace.OPERATIONS, b"\0", b"\xff" * 12):
+        if len(key) == _KEY.size and _KEY.unpack(key)[1] == 0:
+            yield _decode(data)
+
+
+def _decode(data: bytes) -> OperationRow:
+    values = json.loads(data)
+    return OperationRow(**{**values, "state": OperationState(values["state"])})

@@ -1,0 +1,168 @@
+"""Deleting with undo, editing and resending, and the audit lines of both."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from addresses import own_address
+from api.asked import Asked, asked, at
+
+
+def messages(served: Asked, queue: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = served.get(f"{at(queue)}/messages").json()["messages"]
+    return found
+
+
+def filled(served: Asked, queue: str, count: int = 5) -> list[dict[str, Any]]:
+    served.send(queue, *({"label": f"{number}"} for number in range(count)))
+    return messages(served, queue)
+
+
+def delete(served: Asked, queue: str, **wanted: Any) -> dict[str, Any]:
+    answer = served.post(f"{at(queue)}/delete", wanted)
+    assert answer.status_code == 200, answer.text
+    done: dict[str, Any] = answer.json()
+    return done
+
+
+class TestDelete:
+    def test_undo_puts_messages_back_into_their_old_places(self, served: Asked, queue: str) -> None:
+        before = filled(served, queue)
+        done = delete(served, queue, lookup_ids=[before[1]["lookup_id"], before[3]["lookup_id"]])
+        assert (done["count"], done["state"], served.labels(queue)) == (2, "done", ["0", "2", "4"])
+        assert served.labels(f"{queue};trash") == ["1", "3"]
+        undone = served.post(f"/operations/{done['id']}/undo").json()
+        assert (undone["state"], undone["restored"]) == ("undone", 2)
+        after = messages(served, queue)
+        assert [each["lookup_id"] for each in after] == [each["lookup_id"] for each in before]
+        assert [each["id"] for each in after] == [each["id"] for each in before]
+        again = served.post(f"/operations/{done['id']}/undo")
+        assert (again.status_code, "undone already" in again.json()["detail"]) == (400, True)
+
+    def test_the_plan_of_a_dry_run_leaves_later_messages(self, served: Asked, queue: str) -> None:
+        filled(served, queue, 3)
+        plan = delete(served, queue, dry_run=True)
+        assert (plan["count"], plan["undoable"], len(plan["first"])) == (3, True, 3)
+        served.send(queue, {"label": "late", "priority": 7})
+        assert delete(served, queue, plan=plan["plan"])["count"] == 3
+        assert served.labels(queue) == ["late"]
+
+    def test_in_several_commits(self, served: Asked, queue: str) -> None:
+        lines = b"".join(b'{"label":"%d"}\n' % number for number in range(250))
+        kind = {"content-type": "application/x-ndjson"}
+        served.ask("POST", f"{at(queue)}/messages", content=lines, headers=kind)
+        done = delete(served, queue, limit=220)
+        assert (done["count"], served.count(queue)) == (220, 30)
+        assert served.post(f"/operations/{done['id']}/undo").json()["restored"] == 220
+        assert served.labels(queue, limit=1000) == [str(number) for number in range(250)]
+
+    def test_what_was_taken_out_of_the_trash_stays_out(self, served: Asked, queue: str) -> None:
+        filled(served, queue, 2)
+        done = delete(served, queue)
+        served.receive(f"{queue};trash", acknowledge="now")
+        assert served.post(f"/operations/{done['id']}/undo").json()["restored"] == 1
+
+    def test_a_message_that_a_reader_holds_stays(self, served: Asked, queue: str) -> None:
+        filled(served, queue, 3)
+        served.receive(queue)
+        assert delete(served, queue)["count"] == 2
+        assert served.count(queue) == 1
+
+    def test_no_trash(self, served: Asked) -> None:
+        refused = served.post(f"{at(';deadletter')}/delete", {})
+        assert (refused.status_code, "cannot be undone" in refused.json()["detail"]) == (400, True)
+
+    def test_no_such_operation(self, served: Asked) -> None:
+        assert served.post("/operations/999999/undo").status_code == 404
+
+
+class TestEdit:
+    def test_one_commit_sends_the_edit_and_deletes_the_original(self, served: Asked, queue: str) -> None:
+        (first, *_) = filled(served, queue, 2)
+        answer = served.post(
+            f"{at(queue)}/messages/{first['lookup_id']}/edit", {"changes": {"label": "new", "text": "body"}}
+        )
+        done = answer.json()
+        assert answer.status_code == 200, answer.text
+        assert (done["edited_from"], done["changed"]["label"]) == (first["id"], ["0", "new"])
+        assert served.labels(queue) == ["1", "new"]
+        assert messages(served, queue)[1]["id"] == done["id"]
+        second = served.post(f"{at(queue)}/messages/{first['lookup_id']}/edit", {"changes": {"label": "x"}})
+        assert (second.status_code, served.labels(queue)) == (404, ["1", "new"])
+        served.post(f"/operations/{done['operation']}/undo")
+        assert served.labels(queue) == ["0", "1", "new"]
+
+    def test_a_dead_letter_goes_to_its_destination(self, served: Asked, queue: str) -> None:
+        dead = {"negative_journaling": True, "time_to_be_received": 0, "label": f"{queue} late"}
+        served.send(queue, dead)
+        (found,) = [each for each in messages(served, ";deadletter") if each["label"] == dead["label"]]
+        changes = {"time_to_be_received": "infinite"}
+        path = f"{at(';deadletter')}/messages/{found['lookup_id']}/edit"
+        assert served.post(path, {"changes": changes}).status_code == 200
+        assert served.labels(queue) == [dead["label"]]
+        assert dead["label"] not in served.labels(";deadletter")
+
+    def test_to_another_queue_and_kept(self, served: Asked, queue: str) -> None:
+        served.create(f"{queue}-tx", transactional=True)
+        (first,) = filled(served, queue, 1)
+        wanted = {"changes": {"label": "copy"}, "to": f"{queue}-tx", "keep": True}
+        done = served.post(f"{at(queue)}/messages/{first['lookup_id']}/edit", wanted).json()
+        assert (done["operation"], served.labels(queue), served.labels(f"{queue}-tx")) == (
+            None,
+            ["0"],
+            ["copy"],
+        )
+
+    @pytest.mark.parametrize(
+        "changes",
+        [{}, {"id": "x"}, {"lookup_id": "7"}, {"priority": 9}, {"nothing": 1}, {"arrival_time": "x"}],
+    )
+    def test_refused_changes_change_nothing(self, served: Asked, queue: str, changes: dict[str, Any]) -> None:
+        (first,) = filled(served, queue, 1)
+        answer = served.post(f"{at(queue)}/messages/{first['lookup_id']}/edit", {"changes": changes})
+        assert (answer.status_code, served.labels(queue)) == (400, ["0"])
+
+    def test_a_held_message_is_a_conflict(self, served: Asked, queue: str) -> None:
+        (first,) = filled(served, queue, 1)
+        served.receive(queue)
+        answer = served.post(f"{at(queue)}/messages/{first['lookup_id']}/edit", {"changes": {"label": "x"}})
+        assert answer.status_code == 409
+
+    def test_a_goal_that_is_not_there_keeps_the_original(self, served: Asked, queue: str) -> None:
+        (first,) = filled(served, queue, 1)
+        wanted = {"changes": {"label": "x"}, "to": "nowhere"}
+        answer = served.post(f"{at(queue)}/messages/{first['lookup_id']}/edit", wanted)
+        assert (answer.status_code, served.labels(queue)) == (404, ["0"])
+        far = {"changes": {"label": "far"}, "to": rf"DIRECT=TCP:{own_address()}\private$\far"}
+        assert served.post(f"{at(queue)}/messages/{first['lookup_id']}/edit", far).status_code == 200
+
+
+class TestAudit:
+    def test_a_line_for_each_change(self, served: Asked, queue: str) -> None:
+        filled(served, queue, 1)
+        delete(served, queue, dry_run=True)
+        done = delete(served, queue)
+        served.post(f"/operations/{done['id']}/undo")
+        served.ask("DELETE", f"{at('nowhere')}")
+        lines = served.get("/audit", limit=3).json()["lines"]
+        assert [(each["what"], each["subject"]) for each in lines] == [
+            ("undo", done["id"]),
+            ("delete messages", queue),
+            ("create queue", queue),
+        ]
+        assert lines[0]["line"] == lines[1]["line"] + 1
+
+
+def test_after_a_restart(tmp_path: Path) -> None:
+    """Operations and audit lines are in the store, and the chain is whole."""
+    with asked(tmp_path) as served:
+        served.create("orders")
+        filled(served, "orders", 3)
+        done = delete(served, "orders", limit=2)
+    with asked(tmp_path) as served:
+        (row,) = served.get("/operations").json()["operations"]
+        assert (row["id"], row["state"]) == (done["id"], "done")
+        assert served.post(f"/operations/{done['id']}/undo").json()["restored"] == 2
+        assert served.labels("orders") == ["0", "1", "2"]
+        assert len(served.get("/audit").json()["lines"]) == 3
