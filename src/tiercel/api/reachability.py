@@ -23,9 +23,9 @@ async def try_to_reach(daemon: Daemon, explained: Explained) -> None:
     host = goal.host
     configured = host.casefold() in daemon.config.hosts
     try:
-        async with asyncio.timeout(_TIMEOUT_S):
-            addresses = await daemon.network.resolver.resolve(host)
-    except TimeoutError:
+        async with asyncio.timeout(2 * _TIMEOUT_S):  # with the wait for its turn
+            addresses = await daemon.network.resolver.resolve(host, _TIMEOUT_S)
+    except (OSError, RuntimeError):  # no answer, or no thread for the lookup
         explained.add(Result.FAIL, f"no answer from DNS about {host}")
         return
     if not addresses:
