@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -178,9 +179,14 @@ def test_every_page_is_accessible_and_fits_a_phone(site: Site, new_page: Any, sc
         "",
         f"queue/{queue}",
         f"queue/{queue}/{held['lookup_id']}",
+        f"edit/{queue}/{held['lookup_id']}",
+        f"why/{quote(held['id'], safe='')}",
         "dead",
         "outgoing",
         "consumers",
+        "streams",
+        "operations",
+        "audit",
         "health",
     ]
     found: dict[str, Any] = {}
@@ -196,3 +202,82 @@ def test_every_page_is_accessible_and_fits_a_phone(site: Site, new_page: Any, sc
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width <= 390, f"{place} scrolls sideways: {width} pixels"
     assert found == {}
+
+
+def test_a_message_is_edited_and_resent_and_it_can_be_undone(page: Any, site: Site) -> None:
+    site.served.create("edited")
+    site.served.send("edited", {"label": "order 7", "text": "one\ntwo"})
+    go(page, site, "queue/edited")
+    page.get_by_role("row", name="order 7").click()
+    page.get_by_role("button", name="Edit and resend").click()
+    expect(page.get_by_role("button", name="Nothing is changed yet")).to_be_disabled()
+    page.get_by_label("Label").fill("order 8")
+    page.get_by_label("Body", exact=True).fill("one\nthree")
+    expect(page.get_by_label("Changes of body")).to_contain_text("- two")
+    expect(page.get_by_label("Changes of body")).to_contain_text("+ three")
+    page.get_by_role("button", name="Check", exact=True).click()
+    expect(page.get_by_text("A message would arrive.")).to_be_visible()
+    page.get_by_role("button", name="Send the edit").click()
+    expect(page.get_by_text("Sent as ")).to_be_visible()
+    assert site.served.labels("edited") == ["order 8"]
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("1 message put back into edited.")).to_be_visible()
+    assert site.served.labels("edited") == ["order 7", "order 8"]
+
+
+def test_a_deletion_is_undone(page: Any, site: Site) -> None:
+    site.served.create("emptied")
+    site.served.send("emptied", {"label": "a"}, {"label": "b"})
+    go(page, site, "queue/emptied")
+    page.get_by_role("button", name="Delete all").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_text("2 messages (")).to_be_visible()
+    dialog.get_by_role("button", name="Delete").click()
+    expect(page.get_by_text("The queue is empty.")).to_be_visible()
+    go(page, site, "operations")
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="emptied"))
+    row.get_by_role("button", name="Undo").click()
+    expect(row.get_by_text("undone")).to_be_visible()
+    assert site.served.labels("emptied") == ["a", "b"]
+    go(page, site, "audit")
+    expect(page.get_by_role("rowheader", name="undo").first).to_be_visible()
+
+
+def test_why_tells_where_a_message_is(page: Any, site: Site) -> None:
+    site.served.create("found")
+    (identifier,) = site.served.send("found", {"label": "wanted"})
+    go(page, site, "why")
+    page.get_by_label("Message id").fill(identifier)
+    page.get_by_role("button", name="Find").click()
+    expect(page.get_by_text("It waits in its queue for a reader.")).to_be_visible()
+    page.get_by_role("link", name="Open it in found").click()
+    expect(page.get_by_role("heading", name="wanted")).to_be_visible()
+    page.get_by_role("link", name="Why is it here?").click()
+    expect(page.get_by_text("It waits in its queue for a reader.")).to_be_visible()
+    page.get_by_label("To queue").fill("nowhere")
+    page.get_by_role("button", name="Check").click()
+    expect(page.get_by_text("A message would not arrive.")).to_be_visible()
+
+
+def test_an_editor_shows_hostile_text_as_text(page: Any, site: Site) -> None:
+    site.served.create("hostile-edit")
+    site.served.send("hostile-edit", {"label": HOSTILE, "text": HOSTILE})
+    (message,) = site.served.get(f"{at('hostile-edit')}/messages").json()["messages"]
+    go(page, site, f"edit/hostile-edit/{message['lookup_id']}")
+    expect(page.get_by_label("Original body")).to_have_text(HOSTILE)
+    page.get_by_label("Label").fill(f"{HOSTILE}!")
+    expect(page.get_by_label("Changes of properties")).to_contain_text(HOSTILE)
+    assert page.locator("img").count() == 0
+
+
+def test_roles_of_the_editor(site: Site, new_page: Any) -> None:
+    site.served.create("readonly")
+    site.served.send("readonly", {"label": "x"})
+    page = new_page()
+    log_in(page, site, "read")
+    go(page, site, "queue/readonly")
+    expect(page.get_by_role("button", name="Delete all (needs the role receive)")).to_be_disabled()
+    page.get_by_role("row", name="x").first.click()
+    expect(
+        page.get_by_role("button", name="Edit and resend (needs the role receive and send)")
+    ).to_be_disabled()

@@ -14,12 +14,21 @@ import { DeadPage } from "./pages/dead.js";
 import { OutgoingPage } from "./pages/outgoing.js";
 import { ConsumersPage } from "./pages/consumers.js";
 import { HealthPage } from "./pages/health.js";
+import { WhyPage } from "./pages/why.js";
+import { EditPage } from "./pages/edit.js";
+import { StreamsPage } from "./pages/streams.js";
+import { AuditPage, OperationsPage } from "./pages/operations.js";
+import { Notice } from "./parts/notice.js";
 
 const PAGES = [
   ["", "Overview", "q", Overview],
+  ["why", "Why", "w", WhyPage],
   ["dead", "Dead letters", "d", DeadPage],
   ["outgoing", "Outgoing", "o", OutgoingPage],
   ["consumers", "Consumers", "c", ConsumersPage],
+  ["streams", "Streams", "s", StreamsPage],
+  ["operations", "Operations", "u", OperationsPage],
+  ["audit", "Audit", "a", AuditPage],
   ["health", "Health", "h", HealthPage],
 ];
 const KEYS = [
@@ -88,8 +97,9 @@ function Page({ me, place }) {
   const known = PAGES.find(([name]) => name === page);
   if (page === "queue" && rest.length === 1) content = html`<${QueuePage} key=${key} me=${me} name=${rest[0]} />`;
   else if (page === "queue" && rest.length === 2) content = html`<${MessagePage} key=${key} me=${me} name=${rest[0]} id=${rest[1]} />`;
-  else if (known && !rest.length) content = html`<${known[3]} key=${key} me=${me} />`;
-  return html`<main id="main" ref=${main} tabindex="-1">${content}</main>`;
+  else if (page === "edit" && rest.length === 2) content = html`<${EditPage} key=${key} me=${me} name=${rest[0]} id=${rest[1]} />`;
+  else if (known && rest.length <= (page === "why" ? 1 : 0)) content = html`<${known[3]} key=${key} me=${me} rest=${rest} />`;
+  return html`<main id="main" ref=${main} tabindex="-1"><${Notice} />${content}</main>`;
 }
 
 function App() {

@@ -5,6 +5,7 @@ import { get, post, queuePath, remove, useData } from "../parts/api.js";
 import { moment, number, queueLink, size } from "../parts/format.js";
 import { Action, Failure, Form } from "../parts/dialog.js";
 import { Body } from "../parts/body.js";
+import { notify } from "../parts/notice.js";
 
 const TIMES = ["sent_time", "arrival_time", "last_move_time"];
 const ELSEWHERE = ["body", "decoded", "locked", "locked_by", "reason"];
@@ -17,6 +18,15 @@ export function MessagePage({ me, name, id }) {
   const back = () => {
     location.hash = queueLink(name);
   };
+  const hasTrash = !/;|^DIRECT=|^MULTICAST=/i.test(name);
+  const drop = async () => {
+    if (!hasTrash) {
+      await remove(path);
+      return;
+    }
+    const done = await post(`${queuePath(name)}/delete`, { lookup_ids: [id] });
+    notify("1 message deleted.", done.id);
+  };
   const crumbs = html`<p class="crumbs"><a href="#/">Overview</a> › <a href=${queueLink(name)}>${name}</a></p>`;
   if (!message) return html`${crumbs}<h1>Message</h1><${Failure} error=${error} />${!error && html`<p class="loading">Loading</p>`}`;
   const views = { body: "Body", properties: "Properties", packet: "Packet" };
@@ -28,6 +38,8 @@ export function MessagePage({ me, name, id }) {
     ${message.locked_by && html`<p class="note">${held(message.locked_by)}</p>`}
     <p class="tools"><span class="choices" role="group" aria-label="View">${Object.entries(views).map(([key, title]) => html`
       <button type="button" aria-pressed=${view === key} onClick=${() => setView(key)}>${title}</button>`)}</span>
+      <a class="button" href=${`#/why/${encodeURIComponent(message.id)}`}>Why is it here?</a>
+      <${Action} me=${me} role=${["receive", "send"]} onClick=${() => { location.hash = `#/edit/${encodeURIComponent(name)}/${id}`; }}>Edit and resend<//>
       <${Action} me=${me} role=${["receive", "send"]} onClick=${() => setDialog("move")}>Move<//>
       <${Action} me=${me} role="receive" danger onClick=${() => setDialog("delete")}>Delete<//></p>
     ${view === "body" && html`<${Body} message=${message} />`}
@@ -37,7 +49,7 @@ export function MessagePage({ me, name, id }) {
       act=${async ({ to }) => { await post(`${queuePath(name)}/move`, { to, lookup_ids: [id] }); back(); }}>
       <label>To queue <input name="to" required autofocus /></label><p class="quiet">It leaves one queue and enters the other in the same commit.</p><//>`}
     ${dialog === "delete" && html`<${Form} title="Delete the message" label="Delete" danger onClose=${() => setDialog(null)}
-      act=${async () => { await remove(path); back(); }}><p>This receives the message and drops it. It cannot be undone.</p><//>`}`;
+      act=${async () => { await drop(); back(); }}><p>${hasTrash ? "It goes to the trash; for 24 hours this can be undone." : "This receives the message and drops it. It cannot be undone."}</p><//>`}`;
 }
 
 function held(by) {

@@ -7,6 +7,7 @@ import { useEvents, useStatus } from "../parts/live.js";
 import { Action, Failure, Form } from "../parts/dialog.js";
 import { FIELDS, MessageList } from "../parts/list.js";
 import { Chart } from "../parts/spark.js";
+import { notify } from "../parts/notice.js";
 
 const TAIL = 50;
 
@@ -34,6 +35,7 @@ export function QueuePage({ me, name }) {
       <span class="choices" role="group" aria-label="View">${Object.entries(views).map(([key, title]) => html`
         <button type="button" aria-pressed=${view === key} onClick=${() => setView(key)}>${title}</button>`)}</span>
       ${isOwn && html`<${Action} me=${me} role="send" onClick=${() => setDialog("send")}>Send<//>`}
+      ${isOwn && html`<${Action} me=${me} role="receive" danger onClick=${() => setDialog("delete")}>Delete all<//>`}
       <${Action} me=${me} role="admin" danger onClick=${() => setDialog("purge")}>Purge<//>
     </p>
     ${view === "browse" && html`<${Browse} name=${name} queue=${queue} />`}
@@ -42,6 +44,7 @@ export function QueuePage({ me, name }) {
     ${view === "charts" && html`<${Charts} name=${name} />`}
     ${view === "properties" && html`<${Properties} queue=${queue} />`}
     ${dialog === "send" && html`<${Send} name=${name} queue=${queue} onClose=${() => setDialog(null)} onDone=${reload} />`}
+    ${dialog === "delete" && html`<${Delete} name=${name} queue=${queue} onClose=${() => setDialog(null)} onDone=${reload} />`}
     ${dialog === "purge" && html`<${Purge} name=${name} queue=${queue} onClose=${() => setDialog(null)} onDone=${reload} />`}`;
 }
 
@@ -190,6 +193,19 @@ function Send({ name, queue, onClose, onDone }) {
     <label>Body <textarea name="text" rows="6"></textarea></label>
     ${!queue.transactional && html`<label>Priority <input name="priority" type="number" min="0" max="7" value="3" /></label>`}
     <label class="check"><input type="checkbox" name="recoverable" checked /> Recoverable: survives a restart</label>
+  <//>`;
+}
+
+function Delete({ name, queue, onClose, onDone }) {
+  const { data, error } = useData(() => post(`${queuePath(name)}/delete`, { dry_run: true }), [name]);
+  const act = async () => {
+    const done = await post(`${queuePath(name)}/delete`, { plan: data.plan });
+    notify(`${plural(done.count, "message")} of ${queue.name} deleted.`, done.id);
+    onDone();
+  };
+  return html`<${Form} title=${`Delete the messages of ${queue.name}`} label="Delete" danger act=${act} onClose=${onClose}>
+    <${Failure} error=${error} />
+    <p>${!data ? "Counting" : `${plural(data.count, "message")} (${size(data.bytes)}) go to the trash. ${data.undoable ? "For 24 hours this can be undone." : "They do not fit into the trash: purge the queue instead."} Messages that arrive from now on stay.`}</p>
   <//>`;
 }
 
