@@ -16,7 +16,7 @@ def test_nothing_is_known(run: Run) -> None:
     result = run("why", r"{00000000-0000-0000-0000-00000000abcd}\7")
     assert (result.code, result.out) == (3, "")
     assert result.err.startswith("nothing is known about it")
-    assert "is not a valid message id" in run.refused(2, "why", "7")
+    assert "is not a valid message id" in run.refused(1, "why", "7")
 
 
 def test_explain(run: Run, queue: str) -> None:
