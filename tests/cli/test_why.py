@@ -21,11 +21,11 @@ def test_nothing_is_known(run: Run) -> None:
 
 def test_explain(run: Run, queue: str) -> None:
     result = run.fine("explain", queue, "--size", "20k")
-    assert result.lines[0].startswith("ok     the queue exists")
+    assert result.lines[0].startswith("ok    the queue exists")
     refused = run("explain", queue, "--transactional")
     assert (refused.code, refused.lines[1][:5]) == (1, "fail ")
     assert "MQ_ERROR_TRANSACTION_USAGE" in refused.err
     far = rf"DIRECT=TCP:{own_address()}\private$\far"
-    assert run.fine("explain", far, "--no-network").lines[0].startswith("ok     a queue of another computer")
+    assert run.fine("explain", far, "--no-network").lines[0].startswith("ok    a queue of another computer")
     assert run("explain", far).code == 1
     assert run("explain", queue, "--size", "much").code == 2
