@@ -15,7 +15,7 @@ DATA ?= data
 TARGET ?= test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-remote-read bench-data bench-api bench-srmp bench-pgm bench-tls bench-protected bench-spark bench-growth conformance crash crash-wcf soak spark-soak spark-4.2 model simulate simulate-multicast arrival-stories mutants fuzz interop console-test docs docs-serve docs-test package lock clean pythons
+.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-remote-read bench-data bench-api bench-srmp bench-pgm bench-tls bench-protected bench-spark bench-growth conformance crash crash-wcf soak spark-soak proof-spark spark-4.2 model simulate simulate-multicast arrival-stories mutants fuzz interop console-test docs docs-serve docs-test package lock clean pythons
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -141,6 +141,10 @@ soak: N = 100000
 soak: TRANSPORT = binary
 soak: $(VENV)/.ready ## N (100000) messages between two daemons, KILLS (30) kills and CUTS (30) cuts, TRANSPORT (binary), tls, http or https; SEED=... again
 	@$(BIN)/python tests/soak/run.py $(TRANSPORT) $(N) $(KILLS) $(CUTS) $(SEED)
+
+proof-spark: $(VENV)/.ready ## what docs/spark.md promises: N random schedules without a JVM, then the kill matrix as one table
+	@$(BIN)/python tests/spark_schedules/run.py --schedules $(or $(N),10000) $(if $(SEED),--seed $(SEED))
+	@$(BIN)/python tests/spark_soak/run.py $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 spark-soak: $(VENV)/.ready ## kill Spark jobs and queue managers at every step of a batch, for every sink; SEED=... again
 	@$(BIN)/python tests/spark_soak/run.py $(if $(SEED),--seed $(SEED)) $(ARGS)

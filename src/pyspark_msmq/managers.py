@@ -194,7 +194,7 @@ class Managers:
     def _take(self, at: Offsets, end: Offsets, budget: Budget) -> Offsets:
         """Claim until the limits are reached or no queue manager has more."""
         is_poll = end == at and not self._available_now and not budget.least
-        asked = [lane for lane in self._usable() if lane.is_free][: budget.rows]
+        asked = [lane for lane in self._usable() if lane.is_free]  # each for one message, at least
         share = budget.shared(max(len(asked), 1))
         while not budget.is_spent:
             for lane in asked:
@@ -205,7 +205,7 @@ class Managers:
             else:
                 self._await(asked, _ANSWER_S)
             end, is_poll = self._collect(at, end, budget), False
-            asked = [lane for lane in asked if lane.is_free and lane.is_full][: budget.rows]
+            asked = [lane for lane in asked if lane.is_free and lane.is_full]
             before, share = share, budget.shared(max(len(asked), 1))
             # Less than half: the next messages are too large for what is left.
             if not asked or len(self.lanes) == 1 or share.is_less_than_half(before):
@@ -357,13 +357,15 @@ class Managers:
         """
         deadline = time.monotonic() + self._options.poll_timeout_ms / 1000 + _GRACE_S
         was_busy, is_late = any(lane.is_busy for lane in self.lanes), False
-        while time.monotonic() < deadline or (self._is_patient and self.lanes[0].is_busy):
-            self._pause(deadline - time.monotonic())
+        while True:
             self._settle()
             if was_busy and not any(lane.is_busy for lane in self.lanes):
                 return
             if not is_late and any(lane.held is not None for lane in self.lanes):
                 deadline, is_late = min(deadline, time.monotonic() + _GRACE_S), True
+            if time.monotonic() >= deadline and not (self._is_patient and self.lanes[0].is_busy):
+                return
+            self._pause(deadline - time.monotonic())
 
     def _pause(self, longest_s: float = _POLL_S) -> None:
         with self._changed:

@@ -1,0 +1,1 @@
+"""Random schedules of streaming queries, without a JVM: `make proof-spark`."""
