@@ -11,6 +11,7 @@ from tiercel.engine.queue_state import QueueState
 from tiercel.model.format_name import DirectFormatName, PrivateFormatName
 from tiercel.model.queue import OutgoingQueue
 from tiercel.sim import http_links
+from tiercel.sim.bursts import Bursts
 from tiercel.sim.checkers import Invariants
 from tiercel.sim.consumers import Consumers
 from tiercel.sim.enemy import Enemy, EnemyOptions
@@ -141,8 +142,14 @@ class World:
         self._drains = random.random() < 0.7
         self._drains_after_s = random.choice((0.0, 0.0, 0.0, 0.0, 3 * 86400.0))
         self._spoke = 0.0
-        self.workload = Workload(
-            self.machines, self.schedule, self._random("workload"), self.trace, self.sent_messages, workload
+        self.workload = self._applications("workload", workload)
+        self.bursts = Bursts(
+            self.machines,
+            self.schedule,
+            self.network,
+            self._random("bursts"),
+            self._applications("messages of bursts", workload),
+            duration,
         )
         self.faults = Faults(
             self.machines, self.schedule, self.network, self._random("faults"), self.trace, faults
@@ -157,6 +164,11 @@ class World:
             if http:
                 self.enemies.append(self._http_enemy(self.enemy.options))
             self._drains_after_s = 0.0  # answers to made-up computers are tried for days, which takes long
+
+    def _applications(self, purpose: str, options: WorkloadOptions) -> Workload:
+        return Workload(
+            self.machines, self.schedule, self._random(purpose), self.trace, self.sent_messages, options
+        )
 
     def _random(self, purpose: str) -> Random:
         """A separate random source per part: a change in one does not affect the others."""
@@ -294,6 +306,7 @@ class World:
         for machine in self.machines:
             machine.start()
         self.workload.plan()
+        self.bursts.plan()
         self.faults.plan()
         self.consumers.plan()
         for enemy in self.enemies:

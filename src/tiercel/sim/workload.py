@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from random import Random
 from uuid import UUID
@@ -149,6 +149,41 @@ class Workload:
             if self._try_to_send(each, message, transaction):
                 sent.append(each)
         self._end_transaction(machine, transaction, sent, receipts)
+
+    def new_burst(self, machine: Machine, kind: Kind, other_shapes: float) -> Callable[[int], None]:
+        """A command that sends as many messages as it is told, all to one queue and like the first.
+
+        `other_shapes` is the probability that another message comes in place of one of them.
+        """
+        first: list[tuple[SentMessage, Message]] = []
+
+        def send(count: int) -> None:
+            first[:] = first or [self._compose(machine, kind)]
+            transaction = machine.engine.transactions.begin() if kind is Kind.TRANSACTIONAL else None
+            sent: list[SentMessage] = []
+            for _ in range(count):
+                is_other = self._random.random() < other_shapes
+                each, message = self._compose_after(first[0][0]) if is_other else self._like(*first[0])
+                if self._try_to_send(each, message, transaction):
+                    sent.append(each)
+            if transaction is None or self._commit(machine, transaction):
+                self.number(sent)
+                machine.note(partial(self._mark_sent, sent))
+
+        return send
+
+    def _like(self, earlier: SentMessage, message: Message) -> tuple[SentMessage, Message]:
+        label = self._sent_messages.new_label(earlier.source)
+        body = label.encode().ljust(len(message.body), b".")
+        return replace(earlier, label=label, receipts=[]), replace(message, label=label, body=body)
+
+    def _compose_after(self, earlier: SentMessage) -> tuple[SentMessage, Message]:
+        """Another message from the same sender to the same queue."""
+        sent, _ = self._compose(earlier.source, earlier.kind)
+        sent.target, sent.queue, sent.name = earlier.target, earlier.queue, earlier.name
+        sent.is_over_http = earlier.is_over_http  # in the names of its administration queue, too
+        self._keep_first_alive(sent)
+        return sent, self._message(sent)
 
     def _end_transaction(
         self,
@@ -586,12 +621,7 @@ class Workload:
 
     def _send_another(self, earlier: SentMessage) -> None:
         """Send a message after an earlier one of the same stream."""
-        sent, message = self._compose(earlier.source, Kind.TRANSACTIONAL)
-        sent.target, sent.queue, sent.name = earlier.target, earlier.queue, earlier.name
-        if self._options.http.pairs:
-            self._keep_first_alive(sent)
-            message = self._message(sent)
-        self._send_alone(sent, message)
+        self._send_alone(*self._compose_after(earlier))
 
     def _send_alone(self, sent: SentMessage, message: Message) -> None:
         """Send one message in a transaction of its own."""
