@@ -33,10 +33,11 @@ class End:
         self.arrivals = self.acked = 0
 
     def pump(self) -> None:
-        while self.session.room > 0 and self.session.flight.sent < MESSAGES:
-            entry = Entry(None)
-            self.in_flight.append(entry)
-            self.session.send(self.message, self.message.data, entry)
+        room = min(self.session.room, MESSAGES - self.session.flight.sent)
+        if room > 0:
+            run = [Entry(None, self.message.is_recoverable) for _ in range(room)]
+            self.in_flight.extend(run)
+            self.session.send([(entry, self.message.data) for entry in run])
 
     def say(self, other: "End") -> bool:
         """Gives the other side what this one wants to say; whether that was anything."""
@@ -106,7 +107,7 @@ def test_no_number_is_mistaken_for_none(first: int, others: int) -> None:
         for _ in range(others if acked else first):
             if not receipts.room:
                 acked += len(flight.acknowledge(receipts.acknowledge(0, 0, 64)))
-            flight.add(Entry(None), recoverable=True)
+            flight.add([Entry(None, is_recoverable=True)])
             receipts.count(1, recoverable=True)
         acked += len(flight.acknowledge(receipts.acknowledge(0, 0, 64)))
         assert flight.is_empty

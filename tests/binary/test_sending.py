@@ -55,7 +55,7 @@ class TestMessagePositionAvailable:
         for body, each in zip((b"1", b"2"), taken, strict=True):
             assert each is not None
             assert (each.packet.body, each.sequence, each.number) == (body, 0, 0)
-            entry = Entry(each)
+            entry = Entry(each, is_recoverable=each.packet.is_recoverable)
             marks = (entry.is_session_acked, entry.is_order_acked, entry.is_over)
             assert (entry.recoverable_number, *marks) == (0, False, False, False)
 

@@ -151,7 +151,7 @@ def test_what_comes_to_us_is_counted_and_dropped() -> None:
     world.talk()
     for delivery in 0, 1:
         sent = packet(b"for nobody", delivery)
-        world.peer.session.send(sent, sent.data, Entry(None))
+        world.peer.session.send([(Entry(None, sent.is_recoverable), sent.data)])
     world.outbox.receive(world.peer.answer(b""), 0)
     assert world.talk() == []
     assert world.peer.session.flight.is_empty

@@ -32,8 +32,8 @@ class Context(MachineContext[Action]):
     def after_ms(self, milliseconds: float) -> float:
         return self.now + milliseconds / _MS
 
-    def write(self, connection: int, data: bytes) -> None:
-        self._written.setdefault(connection, []).append(data)
+    def write(self, connection: int, *data: bytes) -> None:
+        self._written.setdefault(connection, []).extend(data)
 
     def close(self, connection: int, event: SessionEvent) -> None:
         """Close the connection after everything that was written to it."""

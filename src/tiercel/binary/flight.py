@@ -4,6 +4,7 @@ Numbers on the wire have 16 bits and wrap; all comparisons are of distances (MQQ
 """
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tiercel.binary.receipts import FLAGS
@@ -20,6 +21,7 @@ class Entry:
     """OutgoingMessagePosition: one message on one session."""
 
     taken: Taken | None  # None for acknowledgements of the protocol itself
+    is_recoverable: bool
     recoverable_number: int = 0  # RecoverableSequenceNumber; 0 for express messages
     is_session_acked: bool = False
     is_order_acked: bool = False
@@ -50,13 +52,14 @@ class Flight:
     def is_empty(self) -> bool:
         return not self._uncounted and not self._unstored
 
-    def add(self, entry: Entry, *, recoverable: bool) -> None:
-        self.sent += 1
-        self._uncounted.append(entry)
-        if recoverable:
+    def add(self, run: Sequence[Entry]) -> None:
+        self.sent += len(run)
+        self._uncounted.extend(run)
+        recoverable = [entry for entry in run if entry.is_recoverable]
+        self._unstored.extend(recoverable)
+        for entry in recoverable:
             self.recoverable_sent += 1
             entry.recoverable_number = self.recoverable_sent
-            self._unstored.append(entry)
 
     def acknowledge(self, header: SessionHeader) -> list[Entry]:
         """Mark Acknowledged Messages ([MS-MQQB] 3.1.5.5.1): returns the completed entries, in order."""

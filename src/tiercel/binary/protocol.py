@@ -62,6 +62,7 @@ class BinaryProtocol(CarrierMachine[Action]):
         self._own = encode_guid(engine.queue_manager.identifier)
         self._numbers = count(1)
         self._sessions: dict[int, Session] = {}
+        self._acknowledging: dict[Session, None] = {}  # that have acknowledged messages in this batch
         self._by_guid: dict[UUID, dict[Session, None]] = {}  # open sessions
         self._dialled: dict[int, NextHop] = {}
         self._next_hops: dict[Key, NextHop] = {}
@@ -86,6 +87,10 @@ class BinaryProtocol(CarrierMachine[Action]):
         Timers run after the inputs: a session must not end because we were too busy to read from it.
         """
         self._context.timers.run(self._context.now)
+        # After all their acknowledgements, which often come in several packets: then the runs are long.
+        for session in self._acknowledging:
+            self._serve_all(session)
+        self._acknowledging.clear()
         while ready := self._queues.take_ready():
             next_hops: dict[NextHop, None] = {}
             for queue in ready:
@@ -298,7 +303,7 @@ class BinaryProtocol(CarrierMachine[Action]):
                 entry.is_over = True
                 run.append(taken)
         self._engine.outgoing.delivered(run)
-        self._serve_all(session)
+        self._acknowledging[session] = None
 
     def closed(self, session: Session) -> None:
         """Gives back what was on its way: [MS-MQQB] 3.1.5.9."""
@@ -488,24 +493,25 @@ class BinaryProtocol(CarrierMachine[Action]):
                 if not limit:
                     continue  # its OrderAcks wake it
             run = self._engine.outgoing.take(queue, limit, next_hop.guid or session.remote_guid)
-            for taken in run:
-                self._send(session, taken)
+            if run:
+                session.send([self._entry(session, taken) for taken in run])
             if len(run) == limit:
                 next_hop.ready[queue] = None
 
-    def _send(self, session: Session, taken: Taken) -> None:
+    def _entry(self, session: Session, taken: Taken) -> tuple[Entry, bytes]:
         """Sending the Packet: [MS-MQQB] 3.1.7.1.6."""
-        entry, data = Entry(taken), self._addressed(session, taken.packet).data
+        packet = taken.packet
+        entry = Entry(taken, packet.is_recoverable)
+        report_trace(self._engine, packet, session.address)
         if taken.number:
             stream = self._streams.get(taken.queue)
             if stream is None:
                 stream = self._streams[taken.queue] = OutgoingStream(
                     self._context, self._engine.outgoing, taken.queue
                 )
-            data = stream.add(entry, taken)
             stream.address = session.address
-        session.send(taken.packet, data, entry)
-        report_trace(self._engine, taken.packet, session.address)
+            return entry, stream.add(entry, taken)
+        return entry, self._addressed(session, packet).data
 
     def _addressed(self, session: Session, packet: UserMessage) -> UserMessage:
         """Give a final ack the address form of the messages that it acknowledges, unless a router is between.

@@ -471,19 +471,20 @@ class Session:
 
     # Sending.
 
-    def send(self, packet: UserMessage, data: bytes, entry: Entry) -> None:
+    def send(self, run: Sequence[tuple[Entry, bytes]]) -> None:
         """Updating the UserMessage Packet: [MS-MQQB] 3.1.7.1.3.
 
-        Send a message; `data` is the packet, possibly with an updated position in its stream.
+        Send messages; the bytes are their packets, possibly with an updated position in the stream. The last
+        one, whose number is that of its header, carries an acknowledgement that is nearly due.
         """
-        recoverable = packet.is_recoverable
-        self.flight.add(entry, recoverable=recoverable)
+        self.flight.add([entry for entry, _ in run])
+        packets = [data for _, data in run]
         if self._should_piggyback():
-            data = UserMessage(data).with_session(self._acknowledgement())
+            packets[-1] = UserMessage(packets[-1]).with_session(self._acknowledgement())
         self.is_active = True
         if not self._context.timers.is_set(self.no_ack_came):
             self._start_ack_wait()
-        self._write(data)
+        self._context.write(self.connection, *packets)
 
     def send_or_hold(self, about: bytes, packet: UserMessage) -> None:
         """Send an acknowledgement of the protocol itself; it replaces an older one that still waits."""
@@ -493,7 +494,7 @@ class Session:
     def send_held(self) -> None:
         while self.held and self.room > 0:
             packet = self.held.pop(next(iter(self.held)))
-            self.send(packet, packet.data, Entry(None))
+            self.send([(Entry(None, packet.is_recoverable), packet.data)])
 
     def _write(self, data: bytes) -> None:
         self._context.write(self.connection, data)

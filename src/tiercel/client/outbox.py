@@ -93,9 +93,9 @@ class Outbox:
     def _pump(self) -> None:
         while self._waiting and self._session.room > 0:
             packet = self._waiting.popleft()
-            entry = Entry(None)
+            entry = Entry(None, packet.is_recoverable)
             self._flying[entry] = packet
-            self._session.send(packet, packet.data, entry)
+            self._session.send([(entry, packet.data)])
 
     # Called by the session.
 

@@ -107,8 +107,8 @@ class Delivery:
         together: list[bytes] = []  # plain recoverable messages
         priorities: list[int] = []
         for packet, dead_letter_queue, verdict in run:
-            is_special = dead_letter_queue or verdict or queue.is_outgoing or queue.waiters
-            plain = None if is_special else _priority_of_plain(packet)
+            is_special = dead_letter_queue or verdict or (queue.waiters and not queue.is_outgoing)
+            plain = None if is_special else _priority_of_plain(packet, queue)
             if plain is not None and plain[1]:
                 together.append(packet)
                 priorities.append(plain[0])
@@ -123,7 +123,8 @@ class Delivery:
 
     def accept_alike(self, queue: QueueState, messages: Alike) -> None:
         """`accept` for messages of one shape from another queue manager: one decision serves all of them."""
-        plain = None if queue.is_outgoing or queue.waiters else _priority_of_plain(messages.first.data)
+        is_special = queue.waiters and not queue.is_outgoing
+        plain = None if is_special else _priority_of_plain(messages.first.data, queue)
         if plain is not None and plain[1]:
             self._accept_together(queue, messages.packets, [plain[0]] * len(messages))
             return
@@ -133,12 +134,20 @@ class Delivery:
     def _accept_together(self, queue: QueueState, packets: Sequence[bytes], priorities: list[int]) -> None:
         lookup_ids = self._numbering.new_lookup_ids(priorities)
         queue.insert_arrivals(self._core, lookup_ids, packets)
+        if not queue.is_outgoing:
+            return
+        run = list(zip(lookup_ids, map(UserMessage, packets), strict=True))
+        self._deadlines.watch_run(queue, run)
+        for lookup_id, packet in run:
+            record = Record(packet.data, self._core.seconds)
+            self._outgoing_index.entered(queue, lookup_id, record, packet)
+        self._core.ready[queue] = None
 
     def accept_one(self, queue: QueueState, record: Record, packet: UserMessage | None = None) -> None:
         """`accept` for a run of one; callers that have the packet decoded pass it in."""
         if packet is None:
-            plain = _priority_of_plain(record.packet)
-            if plain is not None and not queue.is_outgoing:
+            plain = None if queue.is_outgoing else _priority_of_plain(record.packet, queue)
+            if plain is not None:
                 priority, recoverable = plain
                 lookup_id = self._numbering.new_lookup_id(priority)
                 queue.insert(self._core, lookup_id, record, recoverable=recoverable)
@@ -305,6 +314,15 @@ class Delivery:
                 self._core.ready[queue] = None
         self._catalog.drop_empty_subqueue(queue)
 
+    def detach_run(self, queue: QueueState, run: Sequence[tuple[int, Record, UserMessage]]) -> None:
+        """`detach` for messages of an outgoing queue that were in flight together."""
+        for lookup_id, _, packet in run:
+            if queue.locks[lookup_id].doom is not None:
+                self._deadlines.forget_purge(queue, lookup_id)
+            self._outgoing_index.left(packet)
+        queue.remove_run(self._core, [each[:2] for each in run])
+        self._deadlines.forget_run(queue, [(lookup_id, packet) for lookup_id, _, packet in run])
+
     def transfer(
         self, queue: QueueState, lookup_id: int, record: Record, packet: UserMessage, target: QueueState
     ) -> None:
@@ -326,9 +344,12 @@ class Delivery:
             self.waiting.offer(target, lookup_id, record)
 
 
-def _priority_of_plain(packet: bytes) -> tuple[int, bool] | None:
-    """The priority of a plain message, and whether it is recoverable; None for any other message."""
+def _priority_of_plain(packet: bytes, queue: QueueState) -> tuple[int, bool] | None:
+    """The priority of a plain message, and whether it is recoverable; None for any other message.
+
+    On its way to another queue manager every message is plain: nobody is told of it yet.
+    """
     limit, _, flags = packet_summary(packet, SUMMARY_AT)
-    if flags & TOLD_AT_ARRIVAL or limit != INFINITE:
+    if not queue.is_outgoing and (flags & TOLD_AT_ARRIVAL or limit != INFINITE):
         return None
     return 0 if flags & _TRANSACTIONAL else packet[2] & PRIORITY, flags & _RECOVERABLE != 0

@@ -17,6 +17,8 @@ the commit that makes it durable, and keeps it over every reconnect and restart 
 """
 
 from collections.abc import Collection, Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 from uuid import UUID
 
@@ -28,7 +30,7 @@ from tiercel.engine.deadlines import Deadlines
 from tiercel.engine.delivery import Delivery
 from tiercel.engine.numbering import Numbering
 from tiercel.engine.outgoing_index import OutgoingIndex
-from tiercel.engine.queue_state import Lock, QueueState
+from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import Record, slot_key
 from tiercel.engine.sequence_ids import SequenceIds
 from tiercel.engine.stream import SIZES, UNIDENTIFIED, Stream
@@ -46,6 +48,8 @@ from tiercel.wire.order_ack import FinalAckBody
 from tiercel.wire.security_header import ENCRYPTED_BODY
 from tiercel.wire.structure import decode_tx_sequence_id, encode_guid, encode_tx_sequence_id
 from tiercel.wire.user_message import UserMessage, placed
+
+_QUEUE_OF = itemgetter(0)  # of a message in flight
 
 
 class Taken(NamedTuple):
@@ -156,35 +160,52 @@ class Outgoing:
         the destination has confirmed.
         """
         run: list[Taken] = []
-        while len(run) < limit and (found := queue.next_undecoded(self._core)) is not None:
-            lookup_id = found[0]
-            recent = self._index.take_recent(queue, lookup_id)
-            if recent is not None:
-                record, packet = recent
-            else:
-                decoded = queue.decode(self._core, *found)
-                if decoded is None:
-                    continue
-                record, packet = decoded, UserMessage(decoded.packet)
-            if self._deadlines.is_late(packet):
-                self._delivery.finish(queue, lookup_id, record, MessageClass.NACK_REACH_QUEUE_TIMEOUT, packet)
-                continue
-            sequence, number = self._place(packet)
-            taken = Taken(queue, lookup_id, record, packet, sequence, number)
-            if number and self._is_confirmed(queue, sequence, number):
-                self._finish_ordered(taken)
-                continue
-            if number and queue.held_by_readers:
-                break  # an administrator has locked a message: the rest of the stream must wait
-            if packet.security_flags & ENCRYPTED_BODY:
-                sealed = self._sealed(taken)
-                if sealed is None:
-                    continue
-                taken = sealed
-            queue.lock(lookup_id, Lock(None))
-            run.append(taken)
+        while wanted := limit - len(run):
+            found = queue.lock_available(self._core, wanted)
+            if not self._add_sendable(run, queue, found) or len(found) < wanted:
+                break
         self._put_on_wire(queue, run, receiver)
         return run
+
+    def _add_sendable(
+        self, run: list[Taken], queue: QueueState, found: list[tuple[int, bytes | Record]]
+    ) -> bool:
+        """Add the messages to the run that are to be sent; False if the rest of the queue must wait."""
+        for index, (lookup_id, data) in enumerate(found):
+            taken = self._taken(queue, lookup_id, data)
+            if taken is None or self._has_ended(taken):
+                continue
+            if taken.number and queue.held_by_readers:  # an administrator has locked a message of the stream
+                for each, _ in found[index:]:
+                    queue.unlock(each)
+                return False
+            sealed = self._sealed(taken) if taken.packet.security_flags & ENCRYPTED_BODY else taken
+            if sealed is not None:
+                run.append(sealed)
+        return True
+
+    def _taken(self, queue: QueueState, lookup_id: int, data: bytes | Record) -> Taken | None:
+        """A message that was locked; None if its record is damaged."""
+        recent = self._index.take_recent(queue, lookup_id)
+        if recent is None:
+            record = queue.decode(self._core, lookup_id, data)
+            if record is None:
+                queue.unlock(lookup_id)
+                return None
+            recent = record, UserMessage(record.packet)
+        record, packet = recent
+        return Taken(queue, lookup_id, record, packet, *self._place(packet))
+
+    def _has_ended(self, taken: Taken) -> bool:
+        """Whether the message ends here, without being sent."""
+        queue, lookup_id, record, packet, sequence, number = taken
+        if self._deadlines.is_late(packet):
+            self._delivery.finish(queue, lookup_id, record, MessageClass.NACK_REACH_QUEUE_TIMEOUT, packet)
+            return True
+        if number and self._is_confirmed(queue, sequence, number):
+            self._finish_ordered(taken)
+            return True
+        return False
 
     def _sealed(self, taken: Taken) -> Taken | None:
         """Encrypting the Message Body: [MS-MQQB] 3.1.7.1.5. The stored record stays clear, for journals.
@@ -232,12 +253,9 @@ class Outgoing:
 
     def delivered(self, run: Iterable[Taken]) -> None:
         """The next hop has the messages; those outside our streams are complete."""
-        for taken in run:
-            queue, lookup_id, record, packet = taken[:4]
-            if self._land(taken):
-                self._delivery.detach(queue, lookup_id, record, packet)
-                if packet.flags & user_header.POSITIVE_JOURNALING:
-                    self._delivery.copies.journal_at_source(packet, record)
+        for taken in self._detached(run):
+            if taken.packet.flags & user_header.POSITIVE_JOURNALING:
+                self._delivery.copies.journal_at_source(taken.packet, taken.record)
 
     def refused(self, taken: Taken, reason: MessageClass) -> None:
         """The next hop will never take the message."""
@@ -247,14 +265,20 @@ class Outgoing:
 
     def ordered(self, run: Iterable[Taken]) -> None:
         """The destination has the messages, in order."""
-        for taken in run:
-            if self._land(taken):
-                self._finish_ordered(taken)
+        for taken in self._detached(run):
+            self._await_or_journal(taken)
 
     def _land(self, taken: Taken) -> bool:
         """Whether the message still exists at the end of its flight."""
         queue, lookup_id = taken[:2]
         return lookup_id in queue.locks and not queue.is_deleted
+
+    def _detached(self, run: Iterable[Taken]) -> Iterator[Taken]:
+        """Take the messages out of their queues, those of one queue together; yields those that existed."""
+        for queue, flight in groupby(run, _QUEUE_OF):
+            landed = [] if queue.is_deleted else [taken for taken in flight if taken[1] in queue.locks]
+            self._delivery.detach_run(queue, [taken[1:4] for taken in landed])
+            yield from landed
 
     def finish_confirmed(self, queue: QueueState) -> None:
         """Remove what the destination has confirmed while it was not in flight.
@@ -272,8 +296,12 @@ class Outgoing:
             self._finish_ordered(Taken(queue, found[0], record, packet, sequence, number))
 
     def _finish_ordered(self, taken: Taken) -> None:
-        queue, lookup_id, record, packet = taken[:4]
-        self._delivery.detach(queue, lookup_id, record, packet)
+        self._delivery.detach(*taken[:4])
+        self._await_or_journal(taken)
+
+    def _await_or_journal(self, taken: Taken) -> None:
+        """What follows when the destination has the message: a final ack, a copy, or nothing."""
+        queue, record, packet = taken.queue, taken.record, taken.packet
         if not _is_http(queue):
             if packet.wants_final_ack:
                 self._await_final_ack(queue, record, packet)

@@ -9,6 +9,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -197,6 +198,20 @@ class QueueState:
         core.total_bytes -= size
         self.publish()
 
+    def remove_run(self, core: Core, run: Sequence[tuple[int, Record]]) -> None:
+        """`remove` for messages that were in flight together."""
+        keys, size, slot = [], 0, self.slot
+        for lookup_id, record in run:
+            self._drop_lock(lookup_id)
+            if lookup_id in self.express:
+                self.remove(core, lookup_id, record)
+            else:
+                keys.append(message_key(slot, lookup_id))
+                size += len(record.packet)
+        if keys:
+            core.batch.delete_many(_MESSAGES, keys)
+            self._count_out(core, len(keys), size)
+
     def remove_stored(self, core: Core, lookup_ids: Sequence[int], size: int) -> None:
         """Takes many stored messages, none of them locked, out of the list; `size` is their sum."""
         slot = self.slot
@@ -283,6 +298,17 @@ class QueueState:
         while (found := self.at_or_after(core, at)) is not None and found[0] in self.locks:
             at = found[0] + 1
         self._available_from = LAST_LOOKUP_ID if found is None else found[0]
+        return found
+
+    def lock_available(self, core: Core, limit: int) -> list[tuple[int, bytes | Record]]:
+        """Locks the first available messages for the protocol that sends them, at most `limit`.
+
+        Returns them as they are stored. They are read in one scan.
+        """
+        found = list(islice(self.available(core), limit))
+        for lookup_id, _ in found:
+            self.locks[lookup_id] = Lock(None)
+        self._available_from = LAST_LOOKUP_ID if len(found) < limit else found[-1][0] + 1
         return found
 
     def decode(self, core: Core, lookup_id: int, data: bytes | Record) -> Record | None:

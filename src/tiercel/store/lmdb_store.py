@@ -284,10 +284,10 @@ class LmdbBatch(LmdbView):
     def delete_many(self, space: Keyspace, keys: Iterable[bytes]) -> None:
         try:
             cursor = self._cursors[space]
-            find, delete = cursor.set_key, cursor.delete
+            current, find, delete = cursor.key, cursor.set_key, cursor.delete
             for key in keys:
                 self._spent += _WRITE_COST
-                if find(key):
+                if current() == key or find(key):  # a delete leads to the neighbour, which is mostly the next
                     delete()
         except lmdb.Error as error:
             self._explain(error)
