@@ -22,7 +22,7 @@ from tiercel.wire.internal_packets import SessionAck
 from tiercel.wire.order_ack import build_order_ack
 from tiercel.wire.user_message import UserMessage
 
-from .site import NOW, PEER, SYSTEM, THERE, Peer, Site
+from .site import NOW, PEER, SYSTEM, THERE, Peer, Site, letter
 
 RECOVERABLE = DeliveryGuarantee.RECOVERABLE
 ALL = (1 << 32) - 1
@@ -160,6 +160,47 @@ class TestPartialAcknowledgement:
         site.sends(*bodies(65, 70), delivery=RECOVERABLE)
         site.wait(5_000)
         assert site.reaches().hears_messages() == bodies(33, 70)[:64]
+
+
+class TestPassingOn:
+    """A router handles messages that come together like messages that come one by one."""
+
+    FAR = rf"PRIVATE={UUID(int=77)}\00000007"
+
+    def messages(self, first: int, last: int) -> list[bytes]:
+        numbers = range(first, last + 1)
+        return [letter(number, queue=self.FAR, recoverable=number % 7 > 0) for number in numbers]
+
+    def packets(self, site: Site) -> list[bytes]:
+        """Of all messages that wait to be passed on."""
+        queue, core, at, found = site.state(self.FAR), site.engine._core, 0, []
+        while (each := queue.at_or_after(core, at)) is not None:
+            record = queue.get(core, each[0])
+            assert record is not None
+            found.append(record.packet)
+            at = each[0] + 1
+        return found
+
+    def passed_on(self, quota_kib: int | None, *, at_once: bool) -> list[bytes]:
+        site = Site(routing_server=True)
+        peer = site.opens()
+        peer.sends(*self.messages(1, 3))  # then the way is known
+        if quota_kib is not None:
+            administration = site.engine.administration
+            site.run(lambda: administration.set_properties(queue_manager_quota_kib=quota_kib))
+        rest = self.messages(4, 40)
+        for run in [rest] if at_once else [[each] for each in rest]:
+            if not peer.is_closed:
+                peer.sends(*run)
+        return site.run(lambda: self.packets(site))
+
+    @pytest.mark.parametrize("quota_kib", [None, 3])
+    def test_all_at_once_or_one_by_one(self, quota_kib: int | None) -> None:
+        """Also if there is room for a part of them only."""
+        packets = self.passed_on(quota_kib, at_once=True)
+        assert packets == self.passed_on(quota_kib, at_once=False)
+        assert {UserMessage(packet).hop_count for packet in packets} == {1}
+        assert (len(packets) == 40) == (quota_kib is None)
 
 
 class TestMessagesThatEndInFlight:

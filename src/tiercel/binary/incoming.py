@@ -105,12 +105,22 @@ class Incoming:
             if for_us:
                 yield for_us
                 for_us = []
-            if isinstance(packet, Alike):
+            if isinstance(packet, Alike) and not self._stays_together(packet):
                 yield from packet.singles()
             else:
                 yield packet
         if for_us:
             yield for_us
+
+    def _stays_together(self, messages: Alike) -> bool:
+        """Whether plain messages are passed on, all of them, on a way that is known."""
+        first = messages.first
+        if len(messages) == 1:
+            return True
+        if first.is_transactional or first.comes_from(self._own) or first.hop_count >= ROUTING_HOPS_MAX:
+            return False
+        queue = self._routes.get(first.address_bytes)
+        return queue is not None and self._engine.arrivals.takes(messages, queue)
 
     def _is_for_us(self, message: UserMessage) -> bool:
         return message.is_addressed_to(self._own) and not message.comes_from(self._own)
@@ -121,7 +131,7 @@ class Incoming:
             if message.comes_from(self._own):
                 self._refuse_own(session, message)
             elif not message.is_addressed_to(self._own):
-                self._pass_on(session, message.without_session())
+                self._pass_on(session, packet if isinstance(packet, Alike) else Alike(message))
             elif isinstance(packet, OrderAck):
                 self._order_acked(session, packet)
             elif isinstance(packet, FinalAck):
@@ -229,11 +239,12 @@ class Incoming:
 
     # Passing on.
 
-    def _pass_on(self, session: Session, packet: UserMessage) -> None:
-        """Forward a message; only its hop count changes (MQQB-193, MQQB-194)."""
+    def _pass_on(self, session: Session, messages: Alike) -> None:
+        """Forward messages; only their hop count changes (MQQB-193, MQQB-194)."""
+        packet = messages.first
         if packet.is_transactional:
             self._engine.quotas.check_room(ROOM_FOR_AN_ANSWER)
-        reason = self._try_to_pass_on(packet)
+        reason = self._try_to_pass_on(messages)
         if reason is None or not packet.is_transactional:
             return
         sender, source = packet.source_queue_manager, self._source(session)
@@ -242,15 +253,19 @@ class Incoming:
         if self._engine.arrivals.meet(packet, source, is_refused=True):
             self._engine.final_acks.rejected(packet, reason, source.address_of(sender))
 
-    def _try_to_pass_on(self, packet: UserMessage) -> MessageClass | None:
-        """The class that refuses the message, or None."""
+    def _try_to_pass_on(self, messages: Alike) -> MessageClass | None:
+        """The class that refuses the message, or None; several stay together only if none is refused."""
+        packet = messages.first
         queue, reason = self._route(packet), MessageClass.NACK_BAD_DST_Q
         if packet.hop_count >= ROUTING_HOPS_MAX:
             reason = MessageClass.NACK_HOP_COUNT_EXCEEDED
         elif queue is not None:
-            self._trace(Alike(packet))
-            packet.count_hop()
-            return self._engine.delivery.arrive(packet, queue)
+            self._trace(messages)
+            messages.count_hop()
+            if len(messages) == 1:
+                return self._engine.delivery.arrive(packet, queue)
+            self._engine.delivery.accept_alike(queue, messages)
+            return None
         self._engine.delivery.refuse(packet, reason, str(decode_destination(packet)))
         return reason
 

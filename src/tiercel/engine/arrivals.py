@@ -178,7 +178,7 @@ class Arrivals:
         if queue is None or queue.is_outgoing or queue.waiters or not is_plain:
             return alike.singles()
         are_new = self._are_next if alike.first.is_transactional else self._are_unknown
-        return (alike,) if are_new(alike, queue, source) and self._takes(alike, queue) else alike.singles()
+        return (alike,) if are_new(alike, queue, source) and self.takes(alike, queue) else alike.singles()
 
     def _are_unknown(self, alike: Alike, _queue: QueueState, _source: Source) -> bool:
         return self.history.are_new(alike.identities)
@@ -192,7 +192,7 @@ class Arrivals:
         is_next = stream.accepts(sequence, number, packet.previous_number)
         return is_next and not self.streams.is_early(stream, sequence)
 
-    def _takes(self, alike: Alike, queue: QueueState) -> bool:
+    def takes(self, alike: Alike, queue: QueueState) -> bool:
         """Whether the queue takes all of the messages, with some room to spare."""
         spare = ROOM_FOR_AN_ANSWER + len(alike) * _KEY_AND_HEAD
         try:

@@ -58,6 +58,12 @@ class Alike:
         """Each message by itself."""
         return iter((self,)) if len(self.packets) == 1 else map(Alike, self.messages())
 
+    def count_hop(self) -> None:
+        """`UserMessage.count_hop` of each."""
+        self.first.count_hop()
+        flags, join = self.first.data[60:64], b"".join
+        self.packets = [join((packet[:60], flags, packet[64:])) for packet in self.packets]
+
     @property
     def identities(self) -> list[bytes]:
         """`UserMessage.identity` of each."""
