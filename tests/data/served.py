@@ -137,6 +137,12 @@ class Served(Running, Client):
     def client(self, token: str, ca: Path | None = None) -> Client:
         return Client(self.start["data_endpoint"], token, ca)
 
+    @contextmanager
+    def connect(self) -> Iterator[socket.socket]:
+        """A client that says nothing."""
+        with socket.create_connection((self.url.hostname, self.url.port)) as connection:
+            yield connection
+
     @property
     def data_pid(self) -> int:
         """Of the data process that was started last."""

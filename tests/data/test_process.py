@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -13,6 +14,7 @@ from http.client import IncompleteRead
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pyarrow as pa
 import pytest
 
@@ -83,6 +85,29 @@ class TestKilled:
             assert served.get("/queues").status == 200
             served.event("data_process_started", 2)
             assert is_running(pids[1])
+
+
+class TestConnectionsThatAreTurnedAway:
+    def test_are_counted_by_the_daemon_however_often_the_process_dies(self, tmp_path: Path) -> None:
+        with serving(tmp_path, options="port = 0\nprocesses = 1\nconnections = 1") as served:
+            with served.connect(), served.connect():
+                until(lambda: turned_away(tmp_path) > 0)
+            before = turned_away(tmp_path)
+            os.kill(served.data_pid, signal.SIGKILL)
+            served.event("data_process_started", 1)
+            assert turned_away(tmp_path) >= before
+            with served.connect(), served.connect():
+                until(lambda: turned_away(tmp_path) > before)
+
+
+def turned_away(folder: Path) -> float:
+    """As the metrics of the daemon tell."""
+    transport = httpx.HTTPTransport(uds=str(folder / "data" / "tiercel.sock"))
+    with httpx.Client(transport=transport, base_url="http://local", timeout=PATIENCE_S) as client:
+        text = client.get("/metrics").text
+    found = re.search(r'tiercel_connections_turned_away_total\{interface="data"\} (\S+)', text)
+    assert found is not None, text
+    return float(found[1])
 
 
 def _claim(served: Served) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import socket
+from collections.abc import MutableSequence
 from typing import Final
 
 from tiercel.server import log
@@ -32,9 +33,15 @@ async def listen(host: str, port: int) -> socket.socket:
     raise AssertionError("the last try either listens or raises")
 
 
-def connection_limits(section: str, options: Options) -> ConnectionLimits:
+def connection_limits(
+    section: str, options: Options, turned_away: MutableSequence[int] | None = None
+) -> ConnectionLimits:
     return ConnectionLimits(
-        section, options.connections, options.connections_per_address, options.trusted_proxies
+        section,
+        options.connections,
+        options.connections_per_address,
+        options.trusted_proxies,
+        turned_away=turned_away,
     )
 
 

@@ -136,7 +136,7 @@ METRICS: Final = (
         "tiercel_connections_turned_away_total",
         "counter",
         ("interface",),
-        "connections to the API, remote reading and SRMP that were refused or evicted, since the start",
+        "connections to the API, the data endpoint, remote reading and SRMP, refused or evicted",
     ),
     Described("tiercel_build", "info", ("version", "guid", "computer"), "version and identity"),
 )
@@ -288,6 +288,8 @@ def _turned_away(api: "Api") -> Metric:
         family.add_metric(["endpoint_mapper"], reading.mapper_limits.turned_away)
     if api.daemon is not None and api.daemon.http is not None:
         family.add_metric(["srmp"], api.daemon.http.guests.turned_away)
+    for interface, count in {} if api.daemon is None else api.daemon.turned_away.items():
+        family.add_metric([interface], count())
     return family  # type: ignore[no-any-return]
 
 

@@ -16,6 +16,7 @@ from tiercel.api.listening import listen, tls_context, warn_without_tls
 from tiercel.server import log
 from tiercel.server.config import Config, DataOptions, Endpoint
 from tiercel.server.daemon import Daemon
+from tiercel.server.shared_counts import SharedCounts
 
 _FIRST_PAUSE_S: Final = 0.1  # before restarting a data process
 _LONGEST_PAUSE_S: Final = 10.0
@@ -40,9 +41,13 @@ class DataEndpoint:
         self._daemon = daemon
         self._listener = await listen(self._options.host, self._options.port)
         self._endpoint = Endpoint(self._options.host, self._listener.getsockname()[1])
+        self._turned_away = SharedCounts.new(self._options.processes)
+        daemon.turned_away["data"] = lambda: self._turned_away.total
         warn_without_tls("data_without_tls", self._options, self._endpoint)
         directory, loop = daemon.driver.directory, asyncio.get_running_loop()
-        self._watchers = [loop.create_task(self._watch(directory)) for _ in range(self._options.processes)]
+        self._watchers = [
+            loop.create_task(self._watch(directory, number)) for number in range(self._options.processes)
+        ]
 
     def reload(self) -> None:
         """Have the data processes read the certificate again, if it can be used."""
@@ -56,13 +61,14 @@ class DataEndpoint:
             watcher.cancel()
         await asyncio.gather(*self._watchers, return_exceptions=True)
         self._listener.close()
+        self._turned_away.close()
 
-    async def _watch(self, directory: Path) -> None:
+    async def _watch(self, directory: Path, number: int) -> None:
         """Keeps one data process running, with a growing pause between restarts."""
         loop, pause_s = asyncio.get_running_loop(), _FIRST_PAUSE_S
         while True:
             started = loop.time()
-            code = await self._run(directory)
+            code = await self._run(directory, number)
             self._daemon.driver.forget_dead_readers()
             if loop.time() - started > _LONGEST_PAUSE_S:
                 pause_s = _FIRST_PAUSE_S
@@ -70,21 +76,23 @@ class DataEndpoint:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
-    async def _run(self, directory: Path) -> int:
-        descriptor = self._listener.fileno()
+    async def _run(self, directory: Path, number: int) -> int:
+        descriptor, counts = self._listener.fileno(), self._turned_away.descriptor
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-P",  # never import from the working directory
             "-m",
             "tiercel.data.process",
             stdin=asyncio.subprocess.PIPE,
-            pass_fds=[descriptor],
+            pass_fds=[descriptor, counts],
         )
         assert process.stdin is not None
         log.info("data_process_started", pid=process.pid, address=self._endpoint)
         settings = {
             "directory": str(directory),
             "descriptor": descriptor,
+            "counts": counts,
+            "number": number,
             "options": asdict(self._options),
             "log": asdict(self._daemon.config.log),
         }

@@ -23,6 +23,7 @@ from tiercel.data.app import DataApp
 from tiercel.data.daemon_client import DaemonClient
 from tiercel.server import log, process_tuning
 from tiercel.server.config import DataOptions
+from tiercel.server.shared_counts import SharedCounts
 from tiercel.server.tls import RenewableContext
 from tiercel.store import open_reader
 
@@ -56,6 +57,7 @@ async def _serve(settings: dict[str, Any], tls: RenewableContext | None) -> None
     options = DataOptions(**settings["options"])
     directory = Path(settings["directory"])
     listener = socket.socket(fileno=settings["descriptor"])
+    counts = SharedCounts(settings["counts"], options.processes)
     with open_reader(directory) as reader:
         app = DataApp(
             reader,
@@ -65,7 +67,7 @@ async def _serve(settings: dict[str, Any], tls: RenewableContext | None) -> None
         server = new_server(
             app.app,
             tls=tls,
-            limits=connection_limits("data", options),
+            limits=connection_limits("data", options, counts.one(settings["number"])),
             trusted_proxies=options.trusted_proxies,
         )
         await server.serve([listener])

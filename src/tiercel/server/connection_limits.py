@@ -6,7 +6,7 @@ evicted.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, MutableSequence
 from enum import IntEnum
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -49,7 +49,9 @@ class ConnectionLimits:
         per_address: int,
         trusted: Iterable[str] = (),
         clock: Callable[[], float] = monotonic,
+        turned_away: MutableSequence[int] | None = None,
     ) -> None:
+        """`turned_away`: where to count, if another process reads it."""
         self.change(limit, per_address)
         self._trusted = [ip_network(each, strict=False) for each in trusted]
         self._guests: dict[Guest, str] = {}  # oldest first, with the origin
@@ -57,7 +59,12 @@ class ConnectionLimits:
         self._report = log.Repeated(f"{interface}_connections_turned_away".removeprefix("_"), level=WARNING)
         self._clock = clock
         self._all_busy_until = 0.0
-        self.turned_away = 0  # refused and evicted, since the start
+        self._turned_away = [0] if turned_away is None else turned_away
+
+    @property
+    def turned_away(self) -> int:
+        """Connections that were refused and evicted, since the start."""
+        return self._turned_away[0]
 
     def change(self, limit: int, per_address: int) -> None:
         """Holds for newcomers; those who are there stay."""
@@ -100,12 +107,12 @@ class ConnectionLimits:
         """Evict some of these connections that are not in use; False if all are in use."""
         self._report(reason, address=origin)
         if guests is self._guests and self._clock() < self._all_busy_until:
-            self.turned_away += 1
+            self._turned_away[0] += 1
             return False
         standings = {guest: guest.standing for guest in guests}
         lowest = min(standings.values(), default=Standing.BUSY)
         if lowest is Standing.BUSY:
-            self.turned_away += 1
+            self._turned_away[0] += 1
             if guests is self._guests:
                 self._all_busy_until = self._clock() + _LOOK_AGAIN_S
             return False
@@ -114,7 +121,7 @@ class ConnectionLimits:
         # The oldest of the largest crowd: a newcomer from elsewhere has time for its request.
         candidates.sort(key=lambda guest: -crowds[self._guests[guest]])
         for victim in candidates[:count]:
-            self.turned_away += 1
+            self._turned_away[0] += 1
             self.leave(victim)
             victim.evict()
         return True

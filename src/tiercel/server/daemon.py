@@ -79,6 +79,7 @@ class Daemon:
         self._completed = completed
         self._reads = Reads()
         self.endpoints: list[Endpoint] = []
+        self.turned_away: dict[str, Callable[[], int]] = {}  # connections, by interfaces in other processes
         self.failure: BaseException | None = None
         self.failed = asyncio.Event()
         self.network = Network(config, self._put)
