@@ -283,11 +283,19 @@ class TestTls:
     def test_clients_need_a_certificate_if_so_configured(self, play: Play, tmp_path: Path) -> None:
         authority = Authority(tmp_path)
         issued, client = authority.issue(HOST), authority.issue("client", name="client")
+        strangers = [
+            None,
+            Authority(tmp_path, "another").issue("client", name="stranger"),
+            authority.issue("client", name="expired", is_expired=True),
+        ]
         context = ssl.create_default_context(cafile=authority.file)
 
         async def scene(daemon: Daemon, queue: QueueState) -> None:
-            with pytest.raises((OSError, EOFError)):
-                await post(daemon, MESSAGE, tls=context)
+            for stranger in strangers:
+                if stranger is not None:
+                    context.load_cert_chain(stranger.certificate, stranger.key)
+                with pytest.raises((OSError, EOFError)):
+                    await post(daemon, MESSAGE, tls=context)
             assert queue.count == 0
             context.load_cert_chain(client.certificate, client.key)
             assert await post(daemon, MESSAGE, tls=context) == 200
