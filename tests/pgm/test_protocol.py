@@ -22,6 +22,7 @@ from tiercel.server.transports import expect_transports
 from tiercel.srmp.http_request import read_multicast
 from tiercel.srmp.receipt_sender import ReceiptSender
 from tiercel.srmp.request import read_srmp
+from tiercel.srmp.usual_packet import UsualPackets
 
 GROUP, PORT = "234.1.1.1", 8001
 
@@ -190,6 +191,22 @@ class TestReceiving:
         speak(side, load("05_pgm"))
         body = "ardenwhite".encode("utf-16-le")
         assert (one.bodies(), two.bodies(), other.bodies()) == ([body], [body], [])
+
+    def test_usual_messages_become_the_packets_that_others_do(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """They have a faster way into the store."""
+        source, sides = Side(), (Side(), Side())
+        for number in range(3):
+            source.to().send(b"428.10", label=f"price {number}", application_tag=number, priority=number)
+        requests = [data.payload for data in sent(source)]
+        assert len(requests) == 3
+        found = []
+        for side in sides:
+            box = side.create("one", multicast_address=ADDRESS)
+            speak(side, *requests, room=2000)
+            found.append([seen.record.packet for seen in side.engine.browsing.in_order(box.state, 0)])
+            monkeypatch.setattr(UsualPackets, "encode", lambda *_arguments: None)
+        assert found[0] == found[1]
+        assert len(found[0]) == 3
 
     @pytest.mark.conformance("SRMP-176")
     def test_without_a_queue_nothing_happens(self) -> None:

@@ -25,6 +25,7 @@ from tiercel.srmp.http_request import read_multicast
 from tiercel.srmp.kinds import Kind, kind_of
 from tiercel.srmp.message import read_message
 from tiercel.srmp.request import SrmpRequest, read_srmp
+from tiercel.srmp.usual_packet import UsualPackets
 from tiercel.wire.message import encode_message
 from tiercel.wire.user_message import UserMessage
 
@@ -52,6 +53,7 @@ class Incoming:
         self._refusal = refusal
         self._do = do
         self._framing: dict[Session, Framing] = {}
+        self._usual_packets = UsualPackets()
         self._seen_changes = -1
 
     # Subscriptions.
@@ -136,8 +138,13 @@ class Incoming:
             return
         if envelope.stream is not None:  # there are none over PGM (SRMP-181)
             request = request._replace(envelope=replace(envelope, stream=None))
-        message = read_message(request, self._engine.seconds)
-        self._deliver(UserMessage(encode_message(message, over_http=True)), session, where)
+        self._deliver(self._packet(request), session, where)
+
+    def _packet(self, request: SrmpRequest) -> UserMessage:
+        usual = self._usual_packets.encode(request, self._engine.seconds)
+        if usual is not None:
+            return UserMessage(usual)
+        return UserMessage(encode_message(read_message(request, self._engine.seconds), over_http=True))
 
     def _deliver(self, packet: UserMessage, session: Session, where: str) -> None:
         self.messages += 1
