@@ -7,6 +7,7 @@ completely and gives the same bytes back. Everything else is a finding.
 import struct
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from basics import Target, read_properties, same
@@ -22,10 +23,12 @@ from wcf_promises import TARGETS as WCF_TARGETS
 
 from tiercel.model.errors import DecodeError, IllegalFormatNameError, IllegalQueuePathNameError
 from tiercel.model.format_name import DirectFormatName, FormatName, PrivateFormatName, PublicFormatName
+from tiercel.model.identifiers import MessageId, TxSequenceId
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
 from tiercel.model.sid import ADMINISTRATORS, SecurityIdentifier
-from tiercel.wire.base_header import BaseHeader
+from tiercel.wire.alike import Alike
+from tiercel.wire.base_header import INTERNAL, BaseHeader
 from tiercel.wire.capture import Capture, read_capture
 from tiercel.wire.extension_headers import (
     DeadLetterHeader,
@@ -120,6 +123,50 @@ def _frames(stream: bytes, chunk: int) -> tuple[list[bytes], str]:
     except DecodeError as error:
         return found, str(error)
     return found, ""
+
+
+def check_alike(data: bytes) -> None:
+    """What has the shape of the first message is what decoding finds, message by message."""
+    framer = Framer()
+    framer.receive(data)
+    try:
+        for packet in framer.packets():
+            if not packet[2] & INTERNAL:
+                _check_run(framer.take_alike(UserMessage(packet)))
+    except DecodeError:
+        return
+
+
+def _check_run(alike: Alike) -> None:
+    if len(alike) == 1:
+        return
+    messages = [UserMessage(packet) for packet in alike.packets]  # raises if one is not a message
+    if alike.identities != [message.identity for message in messages]:
+        raise AssertionError("other identities")
+    if len({_shape(message) for message in messages}) > 1:
+        raise AssertionError("other shapes")
+
+
+def _shape(message: UserMessage) -> tuple[object, ...]:
+    """What is decided by the first message."""
+    return (
+        message.base_flags,
+        message.flags,
+        message.source_bytes,
+        message.address_bytes,
+        message.admin_queue,
+        message.response_queue,
+        message.sent_time,
+        message.time_to_reach_queue,
+        message.time_to_be_received,
+        message.acknowledgements,
+        message.message_class,
+        message.security_flags,
+        message.sender,
+        message.has_signature,
+        message.trailer,
+        message.is_transactional and message.stream,
+    )
 
 
 def check_ping(data: bytes) -> None:
@@ -312,7 +359,22 @@ def _paths() -> list[bytes]:
     ]
 
 
+def _alike() -> list[bytes]:
+    queue = FormatName.parse(r"DIRECT=OS:host\private$\q")
+    place = {"transaction_id": 1, "tx_sequence_id": TxSequenceId(3, 4)}
+    kinds: list[dict[str, Any]] = [{}, {"label": "order"}, {"sender_id": ADMINISTRATORS.encode()}, place]
+    return [b"".join(_message(number, queue, kind) for number in (1, 2, 3)) for kind in kinds]
+
+
+def _message(number: int, queue: FormatName, kind: dict[str, Any]) -> bytes:
+    if "transaction_id" in kind:
+        kind = kind | {"tx_sequence_number": number, "previous_tx_sequence_number": number - 1}
+    message = Message(bytes(number), delivery=1, destination_queue=queue, id=MessageId(_GUID, number), **kind)
+    return encode_message(message)
+
+
 _TARGETS: dict[str, Target] = {
+    "alike": Target(check_alike, _alike),
     "capture": Target(check_capture, lambda: _vectors("captures/*.pcap*")),
     "extension_headers": Target(check_extension_headers, lambda: [_extension_headers()]),
     "format_name": Target(check_format_name, _names),
