@@ -33,15 +33,17 @@ from tiercel.model.identifiers import MessageId, TxSequenceId
 from tiercel.model.message import Message
 from tiercel.model.sid import SecurityIdentifier
 from tiercel.store.interface import Keyspace
-from tiercel.store.memory_store import Crash, Write
+from tiercel.store.memory_store import Crash, MemoryStore, Write
 from tiercel.wire.alike import Alike
 from tiercel.wire.base_header import TRACING
 from tiercel.wire.message import encode_message
 from tiercel.wire.user_message import UserMessage
 
 SENDERS = (UUID(int=0xA, version=4), UUID(int=0xB, version=4))
+FAR = UUID(int=0xF, version=4)  # another queue manager: what is for it is passed on
 PLAIN, IN_ORDER = ("q", "small", "journaled"), ("tx", "small_tx")
 QUEUES = (*PLAIN, *IN_ORDER)
+DESTINATIONS = (*QUEUES, "far")
 SMALL_KIB = 12
 STEPS = 12
 _SID = SecurityIdentifier.parse("S-1-5-21-1-2-3-1001").encode()
@@ -70,7 +72,7 @@ class Sender:
     def burst(self) -> Iterator[bytes]:
         """Messages that are alike, but for some."""
         random = self._random
-        queue = random.choice(QUEUES)
+        queue = random.choice(DESTINATIONS)
         common = self._properties()
         size, mixed_in = random.choice((0, 10, 1000)), random.choice((0, 0, 0.01, 0.1))
         for _ in range(random.choice((1, 2, 5, 30, 70, 300))):
@@ -115,7 +117,7 @@ class Sender:
             }
         message = Message(
             body,
-            destination_queue=FormatName.parse(rf"DIRECT=OS:SITE\private$\{queue}"),
+            destination_queue=_name(queue),
             id=MessageId(self.guid, self._number),
             sent_time=NOW,
             **properties,
@@ -143,7 +145,7 @@ class Sender:
             lambda: random.choice(self.sent) if self.sent else packet,  # once more
             lambda: self._message(queue, common | {"priority": 1}, b"other priority"),
             lambda: self._message(queue, common | {"time_to_be_received": 1}, b"soon over"),
-            lambda: self._message(random.choice(QUEUES), common, b"elsewhere"),
+            lambda: self._message(random.choice(DESTINATIONS), common, b"elsewhere"),
             lambda: self._message("nowhere", common, b"no such queue"),
             lambda: self._message(queue, common, b"another size"),
             lambda: _patched(packet, 52, random.randrange(256)),  # SentTime
@@ -167,13 +169,14 @@ class Story:
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)  # a test
         self._senders = [Sender(self._random, guid) for guid in SENDERS]
-        self._site = Site(peers=self._settings())
+        self._site = self._start(MemoryStore())
         self._peers: dict[UUID, Peer] = {}
         self._told = Told({}, [], [], [])
         self._create_queues()
 
-    def _settings(self) -> tuple[PeerSettings, ...]:
-        return tuple(PeerSettings(guid=guid, addresses=("0.0.0.0/0",)) for guid in SENDERS)
+    def _start(self, store: MemoryStore) -> Site:
+        peers = tuple(PeerSettings(guid=guid, addresses=("0.0.0.0/0",)) for guid in SENDERS)
+        return Site(store, peers=peers, routing_server=True, machines={FAR: ("192.0.2.99",)})
 
     def _create_queues(self) -> None:
         for name in QUEUES:
@@ -251,7 +254,7 @@ class Story:
     def _restart(self) -> None:
         self._end_life()
         elapsed_ms = self._site.elapsed_ms
-        self._site = Site(self._site.store.crash(), peers=self._settings())
+        self._site = self._start(self._site.store.crash())
         self._site.elapsed_ms = elapsed_ms
         self._peers.clear()
 
@@ -272,6 +275,12 @@ class Story:
         kib = self._random.choice((1, 20, 8192, 8192))
         administration = self._site.engine.administration
         self._site.run(lambda: administration.set_properties(queue_manager_quota_kib=kib))
+
+
+def _name(queue: str) -> FormatName:
+    return FormatName.parse(
+        rf"PRIVATE={FAR}\0000000a" if queue == "far" else rf"DIRECT=OS:SITE\private$\{queue}"
+    )
 
 
 def _patched(packet: bytes, at: int, byte: int) -> bytes:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import count
+from uuid import UUID
 
 import pytest
 
@@ -17,6 +18,7 @@ from tiercel.store.memory_store import Crash
 from tiercel.wire.alike import Alike
 from tiercel.wire.internal_packets import SessionAck
 from tiercel.wire.session_header import SessionHeader
+from tiercel.wire.user_message import UserMessage
 
 from .nodes import Net
 from .site import HERE, SYSTEM, Site, in_stream, letter, letters
@@ -84,6 +86,12 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def numbers(count: int) -> list[bytes]:
     return [b"%d" % number for number in range(1, count + 1)]
+
+
+def packets(site: Site, name: str) -> list[bytes]:
+    queue, core = site.state(name), site.engine._core
+    records = site.run(lambda: [queue.decode(core, *found) for found in queue.available(core)])
+    return [record.packet for record in records if record is not None]
 
 
 class TestAlike:
@@ -188,6 +196,16 @@ class TestAlike:
         site.opens().sends(*letters(1, 3, recoverable=True))
         assert waiter.found is not None
         assert (stored, site.bodies(HERE)) == ([], [b"2", b"3"])
+
+    def test_those_for_another_computer(self, stored: list[int]) -> None:
+        far = UUID(int=0xF, version=4)
+        name = rf"PRIVATE={far}\0000000a"
+        site = Site(routing_server=True, machines={far: ("192.0.2.99",)})
+        peer = site.opens()
+        peer.sends(letter(1, recoverable=True, queue=name))  # now the way is known
+        peer.sends(*(letter(number, recoverable=True, queue=name) for number in range(2, 10)))
+        assert (stored, site.bodies(name)) == ([8], numbers(9))
+        assert {UserMessage(packet).hop_count for packet in packets(site, name)} == {1}
 
     def test_to_a_queue_that_does_not_exist(self, site: Site, stored: list[int]) -> None:
         nowhere = [letter(n, recoverable=True, queue=r"DIRECT=OS:SITE\private$\nowhere") for n in (1, 2)]
