@@ -144,6 +144,7 @@ soak: $(VENV)/.ready ## N (100000) messages between two daemons, KILLS (30) kill
 
 proof-spark: $(VENV)/.ready ## what docs/spark.md promises: N random schedules without a JVM, then the kill matrix as one table
 	@$(BIN)/python tests/spark_schedules/run.py --schedules $(or $(N),10000) $(if $(SEED),--seed $(SEED))
+	@$(BIN)/python tests/spark_schedules/fleet.py $(if $(SEED),--seed $(SEED))
 	@$(BIN)/python tests/spark_soak/run.py $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 spark-soak: $(VENV)/.ready ## kill Spark jobs and queue managers at every step of a batch, for every sink; SEED=... again

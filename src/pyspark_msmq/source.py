@@ -1,5 +1,7 @@
 """The data source: `spark.read.format("msmq")`, `readStream`, `write` and `writeStream`."""
 
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -58,3 +60,15 @@ class DefaultSource(DataSource):
         options = read_write_options(self.options)
         check_writing(options, schema, overwrite=overwrite)
         return StreamWriter(options)
+
+
+def register(spark: SparkSession) -> None:
+    """Where Spark does not find the package by itself: after `--py-files`, and with Spark Connect.
+
+    Spark looks for data sources once, when a session first needs one, in the packages that Python has then.
+    """
+    try:
+        spark.dataSource.register(DefaultSource)
+    except PySparkException as problem:
+        if problem.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":  # it has found the package
+            raise

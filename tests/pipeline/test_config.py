@@ -31,6 +31,17 @@ def test_the_least_that_is_needed() -> None:
     assert {"body", "body_type", "decode_error"} <= set(pipeline.columns)
 
 
+def test_several_queue_managers() -> None:
+    one = parse(LEAST.replace("[source]", '[source]\nurl = "@managers.toml"'), Path("/shop"))
+    assert one.reader_options["url"] == "@/shop/managers.toml"
+    two = LEAST.replace("[source]", '[source]\nurl = "http://a:1,http://b:1"\non_unreachable = "fail"')
+    assert parse(two, Path()).reader_options["url"] == "http://a:1,http://b:1"
+    assert parse(two, Path()).reader_options["onUnreachable"] == "fail"
+    bad = '[quarantine]\nformat = "parquet"\npath = "bad"\nqueue = "bad"\n'
+    with pytest.raises(ConfigError, match="only with one queue manager"):
+        parse(two + bad, Path())
+
+
 def test_everything_that_can_be_said() -> None:
     pipeline = parse(
         """

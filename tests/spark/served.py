@@ -1,7 +1,6 @@
 """A queue manager in a process of its own, and how a test commands, kills and restarts it."""
 
 import json
-import signal
 import subprocess
 import sys
 import time
@@ -10,6 +9,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 from addresses import own_address
+from spark_soak.processes import descendants, kill
 
 _DESK = Path(__file__).with_name("desk.py")
 PATIENCE_S = 120.0
@@ -59,10 +59,10 @@ class Served:
         return f"msmq-rpc://{self._host}:{self._ports['remote_read']}"
 
     def kill(self) -> None:
-        """SIGKILL, as a power cut would be."""
+        """As a power cut would be: with the data process, which would hold its port for a while."""
         process, self._process = self._process, None
         if process is not None:
-            process.send_signal(signal.SIGKILL)
+            kill([process.pid, *descendants(process.pid)])
             self._close(process)
 
     def stop(self) -> None:

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+from addresses import own_address
 from pyspark_msmq import managers, schema
 from pyspark_msmq.batch_reader import BatchReader
 from pyspark_msmq.data_client import EndpointLostError
@@ -19,6 +20,7 @@ from pyspark_msmq.stream_reader import ConsumeReader
 from spark.served import Served
 from spark.support import PATIENCE_S, Table, wait_until
 from spark_soak.line import Line
+from tiercel.pipeline import plan
 
 ALL = ReadAllAvailable()
 QUICK = {"pollTimeoutMs": "50"}
@@ -144,6 +146,14 @@ class TestReading:
         rows = [batch for piece in reader.partitions() for batch in reader.read(piece)]
         assert [body for batch in rows for body in batch.column("body").to_pylist()] == [b"0", b"1", b"2"]
 
+    def test_the_plan_of_a_pipeline(self, three: list[Served], queue: str) -> None:
+        three[1].send(queue, "x", "y")
+        url = ",".join(server.url for server in three)
+        options = read_stream_options({"url": url, "queue": queue, "consumer": queue})
+        lines = list(plan.queues(options))
+        assert [line["waiting"] for line in lines] == [0, 2, 0]
+        assert {line["queue"] for line in lines} == {rf"SRV\private$\{queue}"}
+
     def test_the_lag_by_queue(self, three: list[Served], queue: str, consuming: Make) -> None:
         reader = consuming(*three[:2])
         three[0].send(queue, *"abcde")
@@ -245,7 +255,7 @@ class TestUnreachable:
     @pytest.fixture
     def pair(self, tmp_path: Path, queue: str, three: list[Served]) -> Iterator[list[Served]]:
         """The first of the others, and one that may be killed."""
-        own = Served(tmp_path / "own").start()
+        own = Served(tmp_path / "own", host=own_address(3)).start()  # where its port stays free
         own.make_queue(queue)
         yield [three[0], own]
         own.stop()

@@ -60,6 +60,7 @@ class SourceOptions:
     max_messages_per_partition: int = 50_000
     fail_on_data_loss: bool = True
     resume_consumer: bool = False
+    on_unreachable: str = ""  # of several queue managers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +123,9 @@ class Pipeline:
 
     @property
     def connection_options(self) -> dict[str, str]:
-        """How to reach the queue manager."""
-        found = {"url": self.source.url}
+        """How to reach the queue managers."""
+        url = self.source.url
+        found = {"url": f"@{self.folder / url[1:]}" if url.startswith("@") else url}
         for name, file in ("tokenFile", self.source.token_file), ("tlsCa", self.source.tls_ca):
             if file:
                 found[name] = str(self.folder / file)
@@ -145,6 +147,7 @@ class Pipeline:
             "maxMessagesPerPartition": str(source.max_messages_per_partition),
             "failOnDataLoss": str(source.fail_on_data_loss).lower(),
             "resumeConsumer": "true" if source.resume_consumer else "",
+            "onUnreachable": source.on_unreachable,
             "badMessageMode": "column",
         }
         return {name: value for name, value in found.items() if value}
@@ -167,6 +170,7 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "expect": ("text", "xml", "json", "dotnet"),
     "from": ("queue", "journal", "deadletter", "xactdeadletter"),
     "mode": ("consume", "browse"),
+    "on_unreachable": ("wait", "fail"),
 }
 _WANTED: Final = {int: "a whole number", bool: "true or false", str: "a text in quotes"}
 _SECTIONS: Final = ("pipeline", "spark", "source", "decode", "table", "quarantine")
@@ -282,13 +286,21 @@ def _check_together(pipeline: Pipeline) -> None:
     for table in pipeline.tables:
         _check_table("table", table)
     if pipeline.quarantine is not None:
-        _check_table("quarantine", pipeline.quarantine)
-        if pipeline.quarantine.sql or pipeline.quarantine.function:
-            raise ConfigError("[quarantine] sql: bad messages are stored unchanged; remove sql and function")
+        _check_quarantine(pipeline.quarantine, pipeline.source)
     every = [*pipeline.tables, *([pipeline.quarantine] if pipeline.quarantine else [])]
     for one, other in combinations(every, 2):
         if _place(one, pipeline.folder) == _place(other, pipeline.folder):
             raise ConfigError(f"{other.options}: two sections have the same table")
+
+
+def _check_quarantine(quarantine: QuarantineSection, source: SourceOptions) -> None:
+    _check_table("quarantine", quarantine)
+    if quarantine.sql or quarantine.function:
+        raise ConfigError("[quarantine] sql: bad messages are stored unchanged; remove sql and function")
+    if quarantine.queue and re.search(r"^@|,", source.url):
+        raise ConfigError(
+            "[quarantine] queue: only with one queue manager in [source] url; use a table instead"
+        )
 
 
 def _place(table: TableSection, folder: Path) -> tuple[str, str]:

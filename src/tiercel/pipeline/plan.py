@@ -50,7 +50,7 @@ def plan(pipeline: Pipeline, spark: SparkSession) -> Iterator[str]:
 def _source(pipeline: Pipeline) -> Iterator[str]:
     options = read_stream_options(pipeline.reader_options)
     what = f"claimed by consumer {pipeline.consumer}" if options.is_consuming else "browsed, not removed"
-    yield f"messages from {options.url}, {what}"
+    yield f"messages from {', '.join(map(str, options.endpoints))}, {what}"
     if options.url.is_rpc:
         yield f"  {', '.join(options.queue or ())}"
         return
@@ -70,7 +70,11 @@ def _source(pipeline: Pipeline) -> Iterator[str]:
 
 
 def queues(options: StreamOptions, patience_s: float = _PATIENCE_S) -> Iterator[Waiting]:
-    client = DataClient(options.endpoint, patience_s=patience_s)
+    for endpoint in options.endpoints:
+        yield from _queues(options, DataClient(endpoint, patience_s=patience_s))
+
+
+def _queues(options: StreamOptions, client: DataClient) -> Iterator[Waiting]:
     try:
         names = options.queue
         if names is None:
@@ -80,7 +84,7 @@ def queues(options: StreamOptions, patience_s: float = _PATIENCE_S) -> Iterator[
             head = _head(client, name, options)
             consumer = head.get("consumer", {})
             yield {
-                "queue": name,
+                "queue": name if len(options.managers) == 1 else head["queue"],
                 "bytes": head["bytes"],
                 "waiting": consumer.get("visible", head["count"]),
                 "claimed": consumer.get("hi", 0) - consumer.get("floor", 0),
