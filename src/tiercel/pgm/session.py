@@ -251,13 +251,13 @@ class Session:
                 self.next = end
 
     def _end_of_gap(self) -> int:
-        """The first number from `next` on that is here, is being repaired, or lies beyond `lead`.
+        """The first number after `next` that is here, is being repaired, or lies beyond `lead`.
 
         One packet of a stranger can open a gap of `JUMP_MAX`, so it is not walked number by number.
         """
         here = self._kept[0] if self._kept else self.lead + 1
         repaired = self._repairs.first
-        return here if repaired is None else min(here, repaired)
+        return max(here if repaired is None else min(here, repaired), self.next + 1)
 
     def _lose(self, count: int) -> None:
         self.lost += count
