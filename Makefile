@@ -15,7 +15,7 @@ DATA ?= data
 TARGET ?= test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-remote-read bench-data bench-api bench-srmp bench-pgm bench-tls bench-protected bench-spark bench-growth conformance crash crash-wcf soak spark-soak proof-spark spark-4.2 model simulate simulate-multicast arrival-stories mutants fuzz interop console-test docs docs-serve docs-test package lock clean pythons
+.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-remote-read bench-data bench-api bench-srmp bench-pgm bench-tls bench-protected bench-spark bench-growth conformance crash crash-wcf soak spark-soak proof-spark spark-4.2 model simulate simulate-multicast arrival-stories mutants fuzz interop console-test pictures docs docs-serve docs-test package lock clean pythons
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -34,7 +34,7 @@ $(VENV)/.ready: requirements/dev.lock pyproject.toml
 setup: $(VENV)/.ready ## make .venv, with everything in it
 
 demo: $(VENV)/.ready ## the story of README on one screen: two machines, a kill, a packet, a table by Spark
-	@$(BIN)/python examples/story.py
+	@SHOW=$(SHOW) $(BIN)/python examples/story.py
 
 run: $(VENV)/.ready ## run a queue manager on 127.0.0.1:1801 with its data in DATA (./data)
 	$(BIN)/tiercel serve --data $(DATA) $(ARGS)
@@ -182,6 +182,9 @@ interop: $(VENV)/.ready ## let impacket, Samba, Wine, Kerberos, curl, nginx, Ope
 console-test: $(VENV)/.ready ## click through the console in Chromium, which it installs where it can
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install --yes --no-install-recommends chromium; } || { echo "Chromium is missing. Run: sudo apt install chromium"; exit 2; }
 	@$(BIN)/pytest --quiet tests/console
+
+pictures: $(VENV)/.ready ## draw and photograph the pictures of README and docs/; needs Chromium
+	$(BIN)/python tools/pictures
 
 docs: $(VENV)/.ready ## build the documentation in build/site, with its reference from the code; a warning is an error
 	$(BIN)/mkdocs build --quiet

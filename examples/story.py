@@ -5,6 +5,7 @@ Two queue managers on one computer stand for two machines: the shop on 127.0.0.1
 """
 
 import json
+import os
 import random
 import shlex
 import signal
@@ -14,7 +15,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import chdir, redirect_stdout
+from contextlib import chdir, redirect_stdout, suppress
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from ipaddress import ip_address
@@ -84,6 +85,7 @@ class Machine:
             f"[remote_read]\nenabled = {is_read_from}\nport = {ports[2]}\n"
             'least_level_local = "privacy" # as for readers of other computers\n'
             '[accounts]\nfile = "accounts"\n[log]\nlevel = "error"\n'
+            f'[api]\nenabled = true\nhost = "{host}"\nport = {ports[4]}\n'
             f'[srmp]\nenabled = true\nhost = "{host}"\nhttp = false\nhttps_port = {ports[3]}\n'
             f'tls_certificate = "{CERTIFICATE}"\ntls_key = "{KEY}"\nca = "{CERTIFICATE}"\n',
             "utf-8",
@@ -229,7 +231,7 @@ def land(spark: SparkSession, port: int) -> None:
 def free_ports() -> list[int]:
     """Port 1801 if it is free on both machines; any free ports for the others."""
     found: list[int] = []
-    for wanted in (1801, 0, 0, 0):
+    for wanted in (1801, 0, 0, 0, 0):
         with socket.socket() as here, socket.socket() as there:
             try:
                 here.bind((SHOP, wanted))
@@ -242,6 +244,32 @@ def free_ports() -> list[int]:
             else:
                 found.append(here.getsockname()[1])
     return found
+
+
+def started(spark: "Future[SparkSession]") -> SparkSession:
+    """Waits for Spark, and shows that something goes on."""
+    began, is_terminal = time.monotonic(), sys.stdout.isatty()
+    if not spark.done() and not is_terminal:
+        print("  Spark is starting", flush=True)
+    while not spark.done():
+        if is_terminal:
+            print(f"\r  Spark is starting: {time.monotonic() - began:.0f} s", end="", flush=True)
+        with suppress(TimeoutError):
+            spark.exception(timeout=1)
+    if is_terminal:
+        print("\r\033[K", end="", flush=True)
+    return spark.result()
+
+
+def visit(address: str) -> None:
+    """The console of the warehouse; it stays until Ctrl-C if that was asked for."""
+    say("7. The console in the browser shows the queues of the warehouse.")
+    if not os.environ.get("SHOW"):
+        print(f"  {address} has ended with this demo; `make demo SHOW=1` leaves it running")
+        return
+    print(f"  {address}  (Ctrl-C ends it)", flush=True)
+    with suppress(KeyboardInterrupt):
+        signal.pause()
 
 
 def tell(spark: "Future[SparkSession]") -> None:
@@ -261,8 +289,9 @@ def tell(spark: "Future[SparkSession]") -> None:
         send_many(Path("orders.jsonl"))
         while warehouse.count() < MANY + 2:
             time.sleep(0.05)
-        land(spark.result(), ports[1])
+        land(started(spark), ports[1])
         print(f"  left in the queue of the warehouse: {warehouse.count()}")
+        visit(f"http://{WAREHOUSE}:{ports[4]}/console/")
     finally:
         shop.end()
         warehouse.end()

@@ -6,6 +6,7 @@ journals and dead-letter queues, in the ledger of discards, and from the acknowl
 
 import asyncio
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from tiercel.admin import outgoing
@@ -30,7 +31,6 @@ Json = dict[str, Any]
 
 _REST_S: Final = 0.005  # between slices while there are other clients
 _MAX_TRACES: Final = 100
-_SHOWN_TRIES: Final = 5  # of the connection history
 _DELETED: Final = "a queue that is deleted"
 
 
@@ -196,9 +196,13 @@ def _tell_waiting_to_leave(engine: Engine, story: _Story, trace: Trace, queue: O
     row = outgoing.row(engine, trace.queue)
     story.states.add("outgoing")
     story.add(trace.record.arrival_time, f"waits for {queue.destination_format_name}")
-    for entry in queue.connection_history[-_SHOWN_TRIES:]:
-        if entry.connection_history_time >= trace.record.arrival_time:
-            story.add(entry.connection_history_time, outgoing.sentence(entry), rank=2)
+    tries = [
+        each for each in queue.connection_history if each.connection_history_time >= trace.record.arrival_time
+    ]
+    for said, same in groupby(tries, outgoing.sentence):
+        first, *more = (each.connection_history_time for each in same)
+        again = f"; {len(more)} more times until {time_text(more[-1])}" if more else ""
+        story.add(first, f"{said}{again}", rank=2)
     if row["why"]:
         now = engine.seconds
         again = f"; next try at {row['next_try']}" if row["next_try"] else ""

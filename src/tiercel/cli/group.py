@@ -42,6 +42,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "rm": "queues",
     },
     "Monitoring": {
+        "top": "top",
         "why": "why",
         "explain": "why",
         "outgoing": "monitoring",

@@ -66,7 +66,7 @@ function Editor({ me, name, path, message }) {
     location.hash = queueLink(name);
   });
   const body = original.text === null ? html`<p class="quiet">The body is not text (${message.decoded?.kind ?? "binary"}); it is sent as it is.</p>`
-    : html`<label>Body <textarea name="text" rows="14" value=${edit.text} onInput=${set("text")}></textarea></label>`;
+    : html`<label>Body <textarea name="text" rows="8" value=${edit.text} onInput=${set("text")}></textarea></label>`;
   return html`<h1>Edit and resend</h1>
     <p class="quiet">One commit sends the edit and deletes the original${isDead ? "" : ", which can be undone"}.</p>
     <div class="sides"><section><h2>Original</h2><dl class="pairs"><dt>label</dt><dd>${original.label || "–"}</dd><dt>priority</dt><dd>${original.priority}</dd></dl>
