@@ -247,10 +247,8 @@ def free_ports() -> list[int]:
 
 
 def started(spark: "Future[SparkSession]") -> SparkSession:
-    """Waits for Spark, and shows that something goes on."""
+    """Waits for Spark, and shows on a terminal that something goes on."""
     began, is_terminal = time.monotonic(), sys.stdout.isatty()
-    if not spark.done() and not is_terminal:
-        print("  Spark is starting", flush=True)
     while not spark.done():
         if is_terminal:
             print(f"\r  Spark is starting: {time.monotonic() - began:.0f} s", end="", flush=True)
@@ -263,11 +261,10 @@ def started(spark: "Future[SparkSession]") -> SparkSession:
 
 def visit(address: str) -> None:
     """The console of the warehouse; it stays until Ctrl-C if that was asked for."""
-    say("7. The console in the browser shows the queues of the warehouse.")
     if not os.environ.get("SHOW"):
-        print(f"  {address} has ended with this demo; `make demo SHOW=1` leaves it running")
+        print(f"  its console, {address}, has ended with this demo; `make demo SHOW=1` leaves it running")
         return
-    print(f"  {address}  (Ctrl-C ends it)", flush=True)
+    print(f"  its console: {address}  (Ctrl-C ends it)", flush=True)
     with suppress(KeyboardInterrupt):
         signal.pause()
 
