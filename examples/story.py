@@ -262,9 +262,9 @@ def started(spark: "Future[SparkSession]") -> SparkSession:
 def visit(address: str) -> None:
     """The console of the warehouse; it stays until Ctrl-C if that was asked for."""
     if not os.environ.get("SHOW"):
-        print(f"  its console, {address}, has ended with this demo; `make demo SHOW=1` leaves it running")
+        print(f"its console was {address} (make demo SHOW=1 leaves it running)")
         return
-    print(f"  its console: {address}  (Ctrl-C ends it)", flush=True)
+    print(f"its console: {address} (Ctrl-C ends it)", flush=True)
     with suppress(KeyboardInterrupt):
         signal.pause()
 
@@ -287,7 +287,7 @@ def tell(spark: "Future[SparkSession]") -> None:
         while warehouse.count() < MANY + 2:
             time.sleep(0.05)
         land(started(spark), ports[1])
-        print(f"  left in the queue of the warehouse: {warehouse.count()}")
+        print(f"  left in the queue of the warehouse: {warehouse.count()}", end="; ")
         visit(f"http://{WAREHOUSE}:{ports[4]}/console/")
     finally:
         shop.end()

@@ -77,6 +77,6 @@ def test_the_story(tmp_path: Path) -> None:
     assert "received: order 1" in ended.stdout
     assert "MQ_ERROR_ACCESS_DENIED" in ended.stdout
     assert "left in the queue of the warehouse: 0" in ended.stdout
-    assert re.search(r"http://127\.0\.0\.2:\d+/console/, has ended", ended.stdout)
+    assert re.search(r"console was http://127\.0\.0\.2:\d+/console/ ", ended.stdout)
     assert (tmp_path / "build" / "demo" / "traffic.png").stat().st_size
     assert len(ended.stdout.splitlines()) < 50, "it fits on a screen"
