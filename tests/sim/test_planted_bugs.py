@@ -10,6 +10,7 @@ import pytest
 from tiercel.binary.flight import Entry
 from tiercel.binary.incoming import Incoming
 from tiercel.binary.outgoing_stream import OutgoingStream
+from tiercel.binary.session import Session
 from tiercel.engine.belief import Doubt
 from tiercel.engine.core import Effect
 from tiercel.engine.engine import Engine
@@ -66,8 +67,8 @@ def renumber_on_reconnect(patch: pytest.MonkeyPatch) -> Parts:
     """MQQB T02: a message that is sent again gets a new number."""
     take = Outgoing.take
 
-    def take_and_renumber(self: Outgoing, queue: QueueState, limit: int) -> list[Taken]:
-        return [renumber(self, queue, taken) for taken in take(self, queue, limit)]
+    def take_and_renumber(self: Outgoing, queue: QueueState, limit: int, receiver: UUID) -> list[Taken]:
+        return [renumber(self, queue, taken) for taken in take(self, queue, limit, receiver)]
 
     def renumber(self: Outgoing, queue: QueueState, taken: Taken) -> Taken:
         sent: set[tuple[QueueState, int]] = self.__dict__.setdefault("sent", set())
@@ -90,7 +91,7 @@ def renumber_on_reconnect(patch: pytest.MonkeyPatch) -> Parts:
 def order_acks_go_by_number_alone(patch: pytest.MonkeyPatch) -> Parts:
     """MQQB T05: an OrderAck of one sequence deletes messages of another."""
 
-    def order_acked(self: Incoming, packet: OrderAck) -> None:
+    def order_acked(self: Incoming, _session: Session, packet: OrderAck) -> None:
         for stream in list(self.outgoing_streams.values()):
             stream.order_acked(packet.body.tx_sequence_number)
 
