@@ -175,6 +175,23 @@ fuzz: $(VENV)/.ready ## fuzz each parser for SECONDS (60)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/fuzz.lock
 	@for target in $$($(BIN)/python tests/fuzz/targets.py --list); do $(BIN)/python tests/fuzz/targets.py $$target -max_total_time=$(SECONDS) || exit 1; done
 
+.venv-airflow/.ready: requirements/airflow.lock
+	$(PYTHON) -m venv .venv-airflow
+	.venv-airflow/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/airflow.lock
+	@touch $@
+
+.PHONY: airflow object-stores
+airflow: $(VENV)/.ready .venv-airflow/.ready ## let Apache Airflow parse the example for it; installs it into .venv-airflow
+	@$(BIN)/pytest --verbose tests/pipeline/test_airflow.py
+
+.venv-object-stores/.ready: requirements/object-stores.lock
+	$(PYTHON) -m venv .venv-object-stores
+	.venv-object-stores/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/object-stores.lock
+	@touch $@
+
+object-stores: $(VENV)/.ready .venv-object-stores/.ready ## write tables to a real S3 server process (moto), with two writers and deaths at every step
+	@$(BIN)/pytest --verbose tests/pipeline/test_object_stores.py
+
 interop: $(VENV)/.ready ## let impacket, Samba, Wine, Kerberos, curl, nginx, OpenPGM and .NET (Mono) meet Tiercel; installs them where it can
 	@sh tests/interop/prepare.sh $(PYTHON) $(BIN)
 	@TIERCEL_INTEROP=1 $(BIN)/pytest --verbose tests/interop tests/rpc/test_kerberos.py tests/remote_read/test_logging_on.py
@@ -203,7 +220,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 
 lock: $(VENV)/.ready ## make the lock files anew (names, versions and hashes only)
 	$(BIN)/pip install --quiet --disable-pip-version-check uv
-	for name in dev bench interop kerberos spark42; do $(COMPILE) --output-file requirements/$$name.lock requirements/$$name.in || exit 1; done
+	for name in dev bench interop kerberos spark42 airflow object-stores; do $(COMPILE) --output-file requirements/$$name.lock requirements/$$name.in || exit 1; done
 
 clean: ## remove .venv and everything built
 	rm -rf $(VENV) .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

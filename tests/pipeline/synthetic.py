@@ -66,6 +66,7 @@ def _messages(draw: random.Random, count: int) -> Iterator[dict[str, object]]:
             "label": f"{queue} {number}",
             "message_id": f"{{{MACHINES[machine]}}}\\{number}",
             "src_machine_id": str(MACHINES[machine]),
+            "resp_queue": rf"DIRECT=OS:web-{machine + 1}\private$\answers" if machine < 2 else None,
             "sender_id": sid(1001 + draw.randrange(3)) if machine < 2 else None,
             "body_size": int(draw.lognormvariate(6.5, 1)),
             "priority": 3,

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tiercel.pipeline.config import load, parse
+from tiercel.pipeline.tables import TableOptions
 from tiercel.server.config import ConfigError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -91,7 +92,7 @@ def test_everything_that_can_be_said() -> None:
     assert pipeline.columns == ("queue", "label", "arrived_time", "body", "body_type", "decode_error")
     assert [str(each.options) for each in pipeline.tables] == [
         "delta:/shop/lake/orders",
-        "postgresql:postgresql://db/shop#landed.orders",
+        "postgresql://db/shop#landed.orders",
     ]
     assert pipeline.quarantine is not None
     assert pipeline.quarantine.options.place == "/shop/bad.db"
@@ -124,7 +125,12 @@ def test_everything_that_can_be_said() -> None:
         ),
         ('"parquet"', '"postgresql"', r"\[table\] url: required for postgresql"),
         ('"parquet"', '"iceberg"', r"iceberg requires a name such as orders or shop.orders"),
-        ('"lake/orders"', '"s3://lake/orders"', r"must be a folder"),
+        ('"lake/orders"', '"hdfs://lake/orders"', r"must be a folder .*, or a URL of s3, gs, abfss"),
+        (
+            '"lake/orders"',
+            '"s3://lake/orders"',
+            r"parquet cannot commit on an object store; use delta or ice",
+        ),
         (
             '"lake/orders"',
             '"x"\nsql = "select 1"\nfunction = "a:b"',
@@ -176,3 +182,18 @@ def test_a_file_names_itself(tmp_path: Path) -> None:
 
 def test_the_example_is_right() -> None:
     assert load(EXAMPLES / "pipeline.toml").pipeline.name == "orders"
+
+
+def test_tables_on_object_stores(tmp_path: Path) -> None:
+    head = '[pipeline]\nname = "a"\n[[table]]\n'
+    made = parse(f'{head}format = "delta"\npath = "abfss://c@a.dfs.core.windows.net/lake"\n', tmp_path)
+    assert made.tables[0].options.place == "abfss://c@a.dfs.core.windows.net/lake"
+    lake = 'format = "iceberg"\npath = "s3://bucket/lake"\nname = "orders"\n'
+    with pytest.raises(ConfigError, match="an object store cannot hold the catalog; set catalog"):
+        parse(f"{head}{lake}", tmp_path)
+    assert parse(f'{head}{lake}catalog = "glue"\n', tmp_path).tables[0].options.catalog == "glue"
+    both = f'{head}format = "delta"\npath = "s3://b/x"\n[[table]]\nformat = "delta"\npath = "s3://b/x/"\n'
+    with pytest.raises(ConfigError, match="two sections have the same table"):
+        parse(both, tmp_path)
+    place = TableOptions.parse("delta:s3://bucket/lake").under(tmp_path)
+    assert (place.format, place.place) == ("delta", "s3://bucket/lake")

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 from matplotlib.image import imread
+from numpy import array_split
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import lit
 
-from pipeline.synthetic import table
+from pipeline.synthetic import MACHINES, table
 from tiercel.model.codes import MessageClass
 from tiercel.pipeline.reports import (
     REPORTS,
@@ -20,7 +22,8 @@ from tiercel.pipeline.reports import (
     senders,
     traffic,
 )
-from tiercel.pipeline.reports.times import axis_of, duration
+from tiercel.pipeline.reports.times import axis_of, duration, whole_duration
+from tiercel.pipeline.words import size_text
 
 MESSAGES = table(2000)
 
@@ -57,8 +60,10 @@ class Page(HTMLParser):
 def test_a_picture_and_a_page(name: str, rows: DataFrame, tmp_path: Path) -> None:
     made = make(name, rows, tmp_path)
     pixels = imread(made.png)
-    assert pixels.shape[:2] == (990, 1650)
-    assert 0.02 < (pixels[:, :, :3].min(axis=2) < 0.9).mean() < 0.6, "something is drawn, and not everywhere"
+    assert pixels.shape[1] == 1650
+    is_drawn = pixels[:, :, :3].min(axis=2) < 0.9
+    assert 0.02 < is_drawn.mean() < 0.6, "something is drawn, and not everywhere"
+    assert all(part.any() for part in array_split(is_drawn, 8)), "no band of the picture is empty"
     text = made.html.read_text("utf-8")
     page = Page(text)
     assert page.open == []
@@ -122,6 +127,16 @@ class TestNumbers:
         assert found.data[0].messages == most
         assert found.data[0].account == "not named"
         assert found.data[1].account.startswith("S-1-5-21-10-20-30-100")
+        # By the hosts that their messages name for answers; the third names none, and keeps its GUID.
+        assert {(each.guid, each.machine) for each in found.data} == {
+            (str(MACHINES[0]), "web-1"),
+            (str(MACHINES[1]), "web-2"),
+            (str(MACHINES[2]), str(MACHINES[2])),
+        }
+
+    def test_a_name_that_two_computers_claim_is_none(self, rows: DataFrame) -> None:
+        found = senders.job(rows.withColumn("resp_queue", lit(r"DIRECT=TCP:10.0.0.7\private$\a")))
+        assert {each.machine for each in found.data} == set(map(str, MACHINES))
 
     def test_end_to_end(self, rows: DataFrame) -> None:
         times: dict[str, list[float]] = {}
@@ -133,7 +148,7 @@ class TestNumbers:
         assert found.facts[0] == ("traced messages", f"{len(times):,}")
         assert found.facts[1] == (
             "the slowest",
-            duration(max(max(each) - min(each) for each in times.values())),
+            whole_duration(max(max(each) - min(each) for each in times.values())),
         )
         assert set(found.data.queues) == {"orders", "invoices", "shipping"}
 
@@ -144,10 +159,18 @@ def test_an_axis_has_neither_too_many_columns_nor_too_few() -> None:
         assert 12 <= len(axis.starts) <= 74, span
         assert axis.first <= 1_790_000_000
         assert axis.last + axis.width > 1_790_000_000 + span
+        assert axis.first <= axis.since <= 1_790_000_000
         assert axis.until > 1_790_000_000 + span
 
 
 def test_times_in_words() -> None:
     assert [duration(each) for each in (0, 0.25, 59, 90, 3600, 90_000, 400_000, 1e9)] == [
         "0 s", "0.25 s", "59 s", "1.5 min", "1 h", "25 h", "4.63 days", "31.7 years",
+    ]  # fmt: skip
+    assert [whole_duration(each) for each in (0, 1, 90)] == ["below 1 s", "1 s", "1.5 min"]
+
+
+def test_sizes_in_words() -> None:
+    assert [size_text(each) for each in (0, 312, 4300, 40_000, 3 << 20, 17 << 20, 5 << 40)] == [
+        "0 bytes", "312 bytes", "4.2 KiB", "39 KiB", "3.0 MiB", "17 MiB", "5.0 TiB",
     ]  # fmt: skip

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from spark.served import Served
@@ -210,4 +211,24 @@ def test_one_pipeline_runs_once_at_a_time(tmp_path: Path) -> None:
 def test_a_queue_for_bad_messages_that_is_not_there(shop: Shop) -> None:
     shop.text = shop.text.replace(shop.back, r".\private$\nowhere")
     with pytest.raises(RuntimeError, match="nowhere"):
+        shop.run()
+
+
+def test_a_table_that_takes_each_key_once(shop: Shop) -> None:
+    """The same order, sent twice in one batch, in the next batch, and in the next run."""
+    shop.text = shop.text.replace(
+        'partition_by = ["date"]', 'partition_by = ["date"]\ndedup = "id"\ncompact_every = 2'
+    )
+    shop.send(*range(18), 3, 3, *range(10, 20))
+    first = shop.run()
+    assert (first.batches, first.messages) == (2, 30)
+    assert shop.ids(0) == list(range(20))
+    assert len(shop.ids(1)) == 30
+    shop.send(5, 20)
+    assert shop.run().rows[f"delta:{shop.folder}/orders"] == 1
+    assert shop.ids(0) == list(range(21))
+    files = DeltaTable(str(shop.folder / "orders")).file_uris()
+    assert len(files) == 2, "the two batches of the first run were merged"
+    shop.text = shop.text.replace('dedup = "id"', 'dedup = "key"')
+    with pytest.raises(ConfigError, match="dedup key: unknown column; columns: arrived_time, id"):
         shop.run()

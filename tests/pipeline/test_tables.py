@@ -4,13 +4,16 @@ driver.
 
 import os
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, cast
 
 import duckdb
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from tiercel.pipeline.tables import Table, TableError, TableOptions, open_table
@@ -134,6 +137,45 @@ class TestExactlyOnce:
                 make().write(rows(spark, 0, 10), {"app": 0})
         assert make().write(rows(spark, 0, 10), {"app": 0}).rows == 10
         assert numbers(make(), spark) == list(range(10))
+
+
+def test_rows_are_removed_by_message_id(spark: SparkSession, make: Make) -> None:
+    assert make().remove(["a"]) == 0
+    for batch in range(2):
+        some = rows(spark, 10 * batch, 10 * batch + 10).drop("priority")
+        make().write(some.selectExpr("*", r"concat('{x}\\', number) as message_id"), {"app": batch})
+    assert make().remove([]) == 0
+    gone = {3, 12, 13, *range(5, 10)}
+    assert make().remove([rf"{{x}}\{each}" for each in (*gone, 77)]) == len(gone)
+    assert numbers(make(), spark) == sorted(set(range(20)) - gone)
+    assert make().applied("app") == 1
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_queries_skip_files_by_their_statistics(spark: SparkSession, make: Make, kind: str) -> None:
+    for batch in range(3):
+        some = rows(spark, 10 * batch, 10 * batch + 10).coalesce(1).selectExpr(
+            "*", "cast(number as decimal(9, 2)) as price", "cast(sent as date) as day", "null as nothing",
+            "cast('nan' as double) as rate", "repeat('x', 70) as long",
+        )  # fmt: skip
+        make().write(some.drop("priority", "nothing"), {"app": batch})
+    if kind == "delta":
+        table = DeltaTable(make().options.place)
+        some_of = list(table.to_pyarrow_dataset().get_fragments(filter=ds.field("number") > 25))
+        actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+        last = max(actions, key=lambda each: each["min.number"])
+        assert (last["min.number"], last["max.number"], last["null_count.label"]) == (20, 29, 2)
+        assert (last["min.label"], last["max.label"]) == ("order 20", "order 29")
+        assert last["max.sent"].isoformat() == "2026-08-03T12:00:00+00:00"
+        assert (last["min.price"], last["max.price"]) == (Decimal(20), Decimal(29))
+        assert last["max.day"].isoformat() == "2026-08-03"
+        assert last.get("max.rate") is None
+        assert last.get("max.long") is None
+        assert len(table.to_pyarrow_table(filters=[("label", "=", "order 11")])) == 1
+    else:
+        loaded = make()._load()  # type: ignore[attr-defined]
+        some_of = list(loaded.scan(row_filter="number > 25").plan_files())
+    assert len(some_of) == 1
 
 
 class Late:

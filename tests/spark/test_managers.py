@@ -20,7 +20,7 @@ from pyspark_msmq.stream_reader import ConsumeReader
 from spark.served import Served
 from spark.support import PATIENCE_S, Table, wait_until
 from spark_soak.line import Line
-from tiercel.pipeline import plan
+from tiercel.pipeline import waiting
 
 ALL = ReadAllAvailable()
 QUICK = {"pollTimeoutMs": "50"}
@@ -150,7 +150,7 @@ class TestReading:
         three[1].send(queue, "x", "y")
         url = ",".join(server.url for server in three)
         options = read_stream_options({"url": url, "queue": queue, "consumer": queue})
-        lines = list(plan.queues(options))
+        lines = list(waiting.queues(options))
         assert [line["waiting"] for line in lines] == [0, 2, 0]
         assert {line["queue"] for line in lines} == {rf"SRV\private$\{queue}"}
 

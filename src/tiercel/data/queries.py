@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from tiercel.admin import sources
+from tiercel.admin.message_json import time_text
 from tiercel.admin.runner import Runner
 from tiercel.admin.sources import Source
 from tiercel.engine.engine import Engine
@@ -30,6 +31,7 @@ class Queries:
             state = sources.find(engine, queue, source)
             head = engine.browsing.head(state)
             answer = sources.described(engine, state) | {"lo": head.lo, "hi": head.hi}
+            answer["oldest"] = time_text(engine.browsing.oldest_arrival(state))
             if time is not None:
                 answer["at"] = engine.browsing.sequence_at(state, time)
             if consumer is not None:

@@ -21,12 +21,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from tiercel import columns
 from tiercel.columns.messages import Row, of_rows
 from tiercel.model.errors import DecodeError, TiercelError
+from tiercel.pipeline.packets import packet_row
 from tiercel.pipeline.tables import Table
 from tiercel.wire.capture import TCP_PORT, Capture, Gap, Stream, is_capture, read_capture
 from tiercel.wire.framer import Framer
-from tiercel.wire.message import decode_message
-from tiercel.wire.packet import decode_packet
-from tiercel.wire.user_message import UserMessage
 
 # The source of a row, in addition to the columns of a message.
 _PLACE: Final = (pa.field("capture", pa.string()), pa.field("stream", pa.string()))
@@ -145,7 +143,7 @@ def _run_rows(data: bytes, at: int, moments: _Moments) -> Iterator[tuple[Row, fl
     try:
         for packet in framer.packets():
             at += len(packet)
-            row = _row(packet)
+            row = packet_row(packet)
             if row is not None:
                 yield row, _moment(moments, at - 1)
     except DecodeError as problem:
@@ -154,19 +152,6 @@ def _run_rows(data: bytes, at: int, moments: _Moments) -> Iterator[tuple[Row, fl
         return
     if at < end:
         yield _problem(f"the capture ends {end - at} bytes into a packet"), _moment(moments, at)
-
-
-def _row(data: bytes) -> Row | None:
-    """The row of a message; None for internal packets."""
-    try:
-        packet = decode_packet(data)
-        if not isinstance(packet, UserMessage):
-            return None
-        message = decode_message(packet)
-        message.authentication_level = 0  # whatever the packet claims: no signature was verified
-    except DecodeError as problem:
-        return _problem(str(problem))
-    return Row(message, 0, None, packet.body_size, str(message.dead_letter_queue or ""))
 
 
 def _moment(moments: _Moments, offset: int) -> float | None:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 from tiercel import columns
-from tiercel.pipeline.tables.table import FORMATS, NAMED, TableOptions
+from tiercel.pipeline.tables.places import SCHEMES, scheme_of
+from tiercel.pipeline.tables.table import FORMATS, NAMED, ON_STORES, TableOptions
 from tiercel.server.config import ConfigError
 
 # One pass until the queues are empty, or one batch per interval until stopped.
@@ -25,7 +26,7 @@ ONCE: Final = "once"
 _PIPELINE_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _INTERVAL: Final = re.compile(r"(\d{1,6})\s*(s|m|h)")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
-_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")  # s3://bucket, dbfs:/folder
+_ADDRESS: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+)):(\d{1,5})")
 _TABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 
 
@@ -55,6 +56,7 @@ class SourceOptions:
     mode: str = "consume"
     consumer: str = ""  # default: the pipeline's name
     columns: tuple[str, ...] = ()
+    raw: bool = False  # adds the column raw, for archives
     max_messages_per_trigger: int = 100_000
     max_bytes_per_trigger: str = "256m"
     max_messages_per_partition: int = 50_000
@@ -81,7 +83,9 @@ class TableSection:
     partition_by: tuple[str, ...] = ()
     sql: str = ""
     function: str = ""
+    dedup: str = ""  # a column: rows whose value the table has are skipped
     target_file_mib: int = 128
+    compact_every: int = 0  # batches; 0: only `tiercel pipeline compact`
 
     @property
     def options(self) -> TableOptions:
@@ -104,12 +108,27 @@ class QuarantineSection(TableSection):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MonitoringOptions:
+    """Where a run tells what it does."""
+
+    log: str = ""  # a file for one JSON line per batch; "-" is stdout
+    metrics: str = ""  # HOST:PORT to serve, or a file for node_exporter, ending in .prom
+    openlineage: bool = False
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        match = _ADDRESS.fullmatch(self.metrics)
+        return (match[1] or match[2], int(match[3])) if match else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
     pipeline: PipelineOptions
     source: SourceOptions
     tables: tuple[TableSection, ...]
     decode: DecodeOptions = field(default_factory=DecodeOptions)
     quarantine: QuarantineSection | None = None
+    monitoring: MonitoringOptions = field(default_factory=MonitoringOptions)
     spark: Mapping[str, str] = field(default_factory=dict)
     folder: Path = Path()
 
@@ -157,13 +176,14 @@ class Pipeline:
         """The columns to read, always including the error, to recognize bad messages."""
         wanted = self.source.columns or columns.names()
         needed = ("body", "body_type") if self.decode.bodies else ()
-        return tuple(dict.fromkeys((*wanted, *needed, "decode_error")))
+        return tuple(dict.fromkeys((*wanted, *needed, *["raw"] * self.source.raw, "decode_error")))
 
 
 _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "max_messages_per_trigger": (1, 10_000_000),
     "max_messages_per_partition": (1, 10_000_000),
     "target_file_mib": (1, 4096),
+    "compact_every": (0, 1_000_000),
 }
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "format": tuple(FORMATS),
@@ -173,7 +193,7 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "on_unreachable": ("wait", "fail"),
 }
 _WANTED: Final = {int: "a whole number", bool: "true or false", str: "a text in quotes"}
-_SECTIONS: Final = ("pipeline", "spark", "source", "decode", "table", "quarantine")
+_SECTIONS: Final = ("pipeline", "spark", "source", "decode", "table", "quarantine", "monitoring")
 
 S = TypeVar("S")
 
@@ -208,6 +228,7 @@ def parse(text: str, folder: Path) -> Pipeline:
         decode=_read(DecodeOptions, "decode", document.get("decode", {})),
         tables=tuple(_read(TableSection, "table", each) for each in _tables(document.get("table", []))),
         quarantine=None if quarantine is None else _read(QuarantineSection, "quarantine", quarantine),
+        monitoring=_read(MonitoringOptions, "monitoring", document.get("monitoring", {})),
         folder=folder,
     )
     _check_together(pipeline)
@@ -275,14 +296,14 @@ def _check_together(pipeline: Pipeline) -> None:
         )
     if own.trigger != ONCE and not own.interval_s:
         raise _wrong("pipeline", "trigger", own.trigger, 'must be once, or an interval such as "30s" or "5m"')
-    if _URL.match(own.state):
-        raise _wrong(
-            "pipeline", "state", own.state, "must be a folder that all machines see under the same name"
-        )
+    if scheme_of(own.state):
+        wanted = "must be a folder that all machines see: Spark's own access to object stores needs jars"
+        raise _wrong("pipeline", "state", own.state, wanted)
     try:
         columns.check_names(pipeline.columns)
     except columns.UnknownColumnError as problem:
         raise ConfigError(f"[source] columns: {problem}") from problem
+    _check_metrics(pipeline.monitoring)
     for table in pipeline.tables:
         _check_table("table", table)
     if pipeline.quarantine is not None:
@@ -303,9 +324,17 @@ def _check_quarantine(quarantine: QuarantineSection, source: SourceOptions) -> N
         )
 
 
+def _check_metrics(monitoring: MonitoringOptions) -> None:
+    place, address = monitoring.metrics, monitoring.address
+    if place and not place.endswith(".prom") and (address is None or address[1] > 65535):
+        wanted = "must be HOST:PORT, or a file whose name ends in .prom"
+        raise _wrong("monitoring", "metrics", place, wanted)
+
+
 def _place(table: TableSection, folder: Path) -> tuple[str, str]:
     """The normalized place of a table, to detect two sections with the same table."""
-    place = table.url or os.path.realpath(folder / table.path)
+    url = table.url or (table.path.rstrip("/") if scheme_of(table.path) else "")
+    place = url or os.path.realpath(folder / table.path)
     is_short = table.format == "iceberg" and "." not in table.name
     return place, f"default.{table.name}" if is_short else table.name
 
@@ -317,10 +346,8 @@ def _check_table(section: str, table: TableSection) -> None:
         raise ConfigError(f"[{section}] {place}: required for {table.format}")
     if getattr(table, other):
         raise _wrong(section, other, getattr(table, other), f"use {place} for {table.format}")
-    if _URL.match(table.path):
-        raise _wrong(
-            section, "path", table.path, "must be a folder that all machines see under the same name"
-        )
+    if scheme_of(table.path):
+        _check_store(section, table)
     if table.format in NAMED and not _TABLE_NAME.fullmatch(table.name):
         raise _wrong(
             section, "name", table.name, f"{table.format} requires a name such as orders or shop.orders"
@@ -335,9 +362,22 @@ def _check_table(section: str, table: TableSection) -> None:
         raise _wrong(section, "function", table.function, 'must have the form "module:name"')
 
 
+def _check_store(section: str, table: TableSection) -> None:
+    """An object store has no renames and no locks: only formats that commit without them."""
+    if scheme_of(table.path) not in SCHEMES:
+        wanted = f"must be a folder that all machines see, or a URL of {', '.join(SCHEMES)}"
+        raise _wrong(section, "path", table.path, wanted)
+    if table.format not in ON_STORES:
+        wanted = f"{table.format} cannot commit on an object store; use {' or '.join(sorted(ON_STORES))}"
+        raise _wrong(section, "path", table.path, wanted)
+    if table.format == "iceberg" and not table.catalog:
+        raise _wrong(section, "path", table.path, "an object store cannot hold the catalog; set catalog")
+
+
 def _placed(pipeline: Pipeline) -> Pipeline:
     def placed(table: Any) -> Any:
-        return replace(table, path=str(pipeline.folder / table.path)) if table and table.path else table
+        is_path = table and table.path and not scheme_of(table.path)
+        return replace(table, path=str(pipeline.folder / table.path)) if is_path else table
 
     return replace(
         pipeline, tables=tuple(map(placed, pipeline.tables)), quarantine=placed(pipeline.quarantine)

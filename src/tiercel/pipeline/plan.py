@@ -2,30 +2,19 @@
 
 from collections.abc import Iterator
 from textwrap import wrap
-from typing import Any, TypedDict
 
 from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_msmq import schema
-from pyspark_msmq.data_client import DataClient, EndpointError
-from pyspark_msmq.options import StreamOptions, read_stream_options
+from pyspark_msmq.options import read_stream_options
 from tiercel import columns
 from tiercel.pipeline.config import Pipeline, QuarantineSection, TableSection
 from tiercel.pipeline.running import Checkpoint, outputs
 from tiercel.pipeline.tables import open_table
+from tiercel.pipeline.waiting import queues
+from tiercel.pipeline.words import size_text
 
 _WIDTH = 100
-# Short, so that a plan reports an unreachable queue manager at once.
-_PATIENCE_S = 5.0
-
-
-class Waiting(TypedDict):
-    """The messages of a queue, and those claimed and unfinished."""
-
-    queue: str
-    bytes: int
-    waiting: int
-    claimed: int
 
 
 def plan(pipeline: Pipeline, spark: SparkSession) -> Iterator[str]:
@@ -58,7 +47,7 @@ def _source(pipeline: Pipeline) -> Iterator[str]:
     for line in queues(options):
         waiting += line["waiting"]
         yield (
-            f"  {line['queue']}: {_many(line['waiting'], 'message')} waiting ({_size(line['bytes'])})"
+            f"  {line['queue']}: {_many(line['waiting'], 'message')} waiting ({size_text(line['bytes'])})"
             + f", {_many(line['claimed'], 'message')} claimed and unfinished" * bool(line["claimed"])
         )
     source = pipeline.source
@@ -67,40 +56,6 @@ def _source(pipeline: Pipeline) -> Iterator[str]:
         f"  lag {_many(waiting, 'message')}: {_many(batches, 'batch', 'batches')} or more of at most"
         f" {source.max_messages_per_trigger:,} messages and {source.max_bytes_per_trigger}"
     )
-
-
-def queues(options: StreamOptions, patience_s: float = _PATIENCE_S) -> Iterator[Waiting]:
-    for endpoint in options.endpoints:
-        yield from _queues(options, DataClient(endpoint, patience_s=patience_s))
-
-
-def _queues(options: StreamOptions, client: DataClient) -> Iterator[Waiting]:
-    try:
-        names = options.queue
-        if names is None:
-            found = client.queues(options.queue_pattern, options.source)["queues"]
-            names = tuple(each["queue"] for each in found)
-        for name in names:
-            head = _head(client, name, options)
-            consumer = head.get("consumer", {})
-            yield {
-                "queue": name if len(options.managers) == 1 else head["queue"],
-                "bytes": head["bytes"],
-                "waiting": consumer.get("visible", head["count"]),
-                "claimed": consumer.get("hi", 0) - consumer.get("floor", 0),
-            }
-    finally:
-        client.close()
-
-
-def _head(client: DataClient, queue: str, options: StreamOptions) -> dict[str, Any]:
-    """The state of a queue, including the consumer's claims if it has ever connected."""
-    try:
-        return client.head(queue, options.source, consumer=options.consumer)
-    except EndpointError as problem:
-        if problem.code != "TIERCEL_ERROR_CONSUMER_NOT_FOUND":
-            raise
-        return client.head(queue, options.source)
 
 
 def _decoding(pipeline: Pipeline) -> Iterator[str]:
@@ -156,11 +111,3 @@ def _state(pipeline: Pipeline, checkpoint: Checkpoint) -> Iterator[str]:
 
 def _many(count: int, noun: str, nouns: str = "") -> str:
     return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
-
-
-def _size(count: float) -> str:
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:,.0f} {unit}"
-        count /= 1024
-    return f"{count:,.1f} TiB"

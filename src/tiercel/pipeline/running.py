@@ -22,17 +22,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pyspark_msmq import schema
-from pyspark_msmq.data_client import DataClient
-from pyspark_msmq.options import read_write_options
+from pyspark_msmq.data_client import DataClient, EndpointError
+from pyspark_msmq.options import read_stream_options, read_write_options
 from tiercel import columns
 from tiercel.model.errors import TiercelError
+from tiercel.pipeline.batch import Batch, Outcome, batch_of
 from tiercel.pipeline.config import Pipeline, TableSection
+from tiercel.pipeline.dedup import only_new
 from tiercel.pipeline.steps import Step, decoded, files_of_functions, marked, step_of, with_partition_columns
-from tiercel.pipeline.tables import Table, Written, open_table
+from tiercel.pipeline.tables import Table, Written, is_applied, open_table
+from tiercel.pipeline.waiting import Waiting, queues
+from tiercel.server.config import ConfigError
 
 # Spark's fixed limit of ten seconds for starting a worker is too short on a busy machine.
 _BUSY: Final = "Python worker failed to connect back"
 _ATTEMPTS: Final = 5
+# How long a finished batch waits to learn what is left in the queues.
+_PATIENCE_S: Final = 0.5
 
 
 class PipelineError(TiercelError):
@@ -50,8 +56,20 @@ class Summary:
     quarantined: int = 0
     seconds: float = 0.0
 
+    def add(self, outcome: Outcome) -> None:
+        self.batches += 1
+        self.again += outcome.again
+        self.quarantined += outcome.quarantined
+        for name, rows in outcome.tables.items():
+            self.rows[name] = self.rows.get(name, 0) + rows
+
 
 Watch = Callable[[StreamingQuery, Summary], None]
+Report = Callable[[Batch], None]
+
+
+def _no_report(_: Batch) -> None:
+    pass
 
 
 class Runner:
@@ -59,10 +77,11 @@ class Runner:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._outputs = [_Output.of(each, pipeline.folder) for each in pipeline.tables]
+        self._outputs = [Output.of(each, pipeline.folder) for each in pipeline.tables]
         quarantine = pipeline.quarantine
-        self._quarantine = None if quarantine is None else _Output.of(quarantine, pipeline.folder)
+        self._quarantine = None if quarantine is None else Output.of(quarantine, pipeline.folder)
         self.summary = Summary()
+        self.outcomes: dict[int, Outcome] = {}  # of batches that are not reported yet
         self.problem: Exception | None = None
 
     def write_batch(self, messages: DataFrame, batch: int) -> None:
@@ -80,30 +99,41 @@ class Runner:
         if quarantine is not None:
             rows = marked(rows, quarantine, "_bad")
         # A single table reads the queue only once anyway; for several, the batch is cached until all have it.
-        shared = quarantine is not None or len(self._outputs) > 1
+        several = len(self._outputs) > 1 or any(each.dedup for each in self._outputs)
+        shared = quarantine is not None or several
         rows = rows.persist(StorageLevel.MEMORY_AND_DISK) if shared else rows
+        outcome = Outcome()
         try:
-            self._write_all(rows, app, batch)
+            self._write_all(rows, app, batch, outcome)
         finally:
             if shared:
                 rows.unpersist()
-        self.summary.batches += 1
+        self.summary.add(outcome)
+        self.outcomes[batch] = outcome
+        for output in self._outputs:
+            if output.compact_every and (batch + 1) % output.compact_every == 0:
+                with _timed(outcome, f"compact {output.name}"):
+                    output.table.compact()
 
-    def _write_all(self, rows: DataFrame, app: str, batch: int) -> None:
+    def _write_all(self, rows: DataFrame, app: str, batch: int, outcome: Outcome) -> None:
         good = rows if self._quarantine is None else rows.where("not _bad").drop("_bad")
         for output in self._outputs:
-            written = output.write(good, app, batch)
-            name = str(output.table.options)
-            self.summary.rows[name] = self.summary.rows.get(name, 0) + written.rows
-            self.summary.again += written.already
+            with _timed(outcome, output.name):
+                written = output.write(good, app, batch)
+            outcome.tables[output.name] = written.rows
+            outcome.again += written.already
         # Last: if a table rejects the batch, a changed rule may quarantine more rows when it runs again.
         if self._quarantine is not None:
-            self._set_apart(rows.where("_bad").drop("_bad"), self._quarantine, app, batch)
+            with _timed(outcome, "quarantine"):
+                bad = rows.where("_bad").drop("_bad")
+                outcome.quarantined = self._set_apart(bad, self._quarantine, app, batch)
 
-    def _set_apart(self, bad: DataFrame, output: "_Output", app: str, batch: int) -> None:
-        if not bad.isEmpty():
-            self.summary.quarantined += output.write(bad, app, batch).rows
-            self._send_back(bad, app, batch)
+    def _set_apart(self, bad: DataFrame, output: "Output", app: str, batch: int) -> int:
+        if bad.isEmpty():
+            return 0
+        written = output.write(bad, app, batch)
+        self._send_back(bad, app, batch)
+        return written.rows
 
     def _send_back(self, bad: DataFrame, app: str, batch: int) -> None:
         """Send bad messages with a readable packet to a queue; each (app, batch) is published once."""
@@ -123,6 +153,13 @@ class Runner:
         readable.write.format("msmq").options(**options).mode("append").save()
 
 
+@contextmanager
+def _timed(outcome: Outcome, step: str) -> Iterator[None]:
+    started = time.monotonic()
+    yield
+    outcome.seconds[step] = time.monotonic() - started
+
+
 def is_transactional(pipeline: Pipeline, queue: str) -> bool:
     """Whether a queue is transactional; a missing queue is an error."""
     client = DataClient(read_write_options(pipeline.connection_options).endpoint)
@@ -133,22 +170,40 @@ def is_transactional(pipeline: Pipeline, queue: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Output:
+class Output:
     """A table, and the step that makes its rows."""
 
     table: Table
     step: Step
     partition_by: tuple[str, ...]
+    dedup: str = ""
+    compact_every: int = 0
+
+    @property
+    def name(self) -> str:
+        return str(self.table.options)
 
     @classmethod
-    def of(cls, section: TableSection, folder: Path) -> "_Output":
-        return cls(open_table(section.options), step_of(section, folder), section.partition_by)
+    def of(cls, section: TableSection, folder: Path) -> "Output":
+        return cls(
+            open_table(section.options),
+            step_of(section, folder),
+            section.partition_by,
+            section.dedup,
+            section.compact_every,
+        )
 
     def rows(self, messages: DataFrame) -> DataFrame:
-        return with_partition_columns(self.step(messages), self.partition_by)
+        found = with_partition_columns(self.step(messages), self.partition_by)
+        if self.dedup and self.dedup not in found.columns:
+            raise ConfigError(f"dedup {self.dedup}: unknown column; columns: {', '.join(found.columns)}")
+        return found
 
     def write(self, messages: DataFrame, app: str, batch: int) -> Written:
-        return self.table.write(self.rows(messages), {app: batch})
+        rows, marks = self.rows(messages), {app: batch}
+        if self.dedup and not is_applied(self.table, marks):
+            rows = only_new(rows, self.table, self.dedup)
+        return self.table.write(rows, marks)
 
 
 def outputs(pipeline: Pipeline, messages: DataFrame) -> Iterator[tuple[TableSection, DataFrame]]:
@@ -159,13 +214,16 @@ def outputs(pipeline: Pipeline, messages: DataFrame) -> Iterator[tuple[TableSect
     rows = decoded(messages, pipeline.decode)
     if pipeline.quarantine is not None:
         marked(rows, pipeline.quarantine, "_bad")
-        yield pipeline.quarantine, _Output.of(pipeline.quarantine, pipeline.folder).rows(rows)
+        yield pipeline.quarantine, Output.of(pipeline.quarantine, pipeline.folder).rows(rows)
     for section in pipeline.tables:
-        yield section, _Output.of(section, pipeline.folder).rows(rows)
+        yield section, Output.of(section, pipeline.folder).rows(rows)
 
 
-def run(pipeline: Pipeline, spark: SparkSession, watch: Watch) -> Summary:
-    """Run until the queues are empty, or until `watch`, which is called every second, raises."""
+def run(pipeline: Pipeline, spark: SparkSession, watch: Watch, report: Report = _no_report) -> Summary:
+    """Run until the queues are empty, or until `watch`, which is called every second, raises.
+
+    `report` is called once for each finished batch that had messages.
+    """
     with only_one(pipeline.state):
         for path in files_of_functions(pipeline.tables, pipeline.folder):
             spark.sparkContext.addPyFile(path)
@@ -175,17 +233,17 @@ def run(pipeline: Pipeline, spark: SparkSession, watch: Watch) -> Summary:
             pass  # report errors before the first message is taken
         if pipeline.quarantine is not None and pipeline.quarantine.queue:
             is_transactional(pipeline, pipeline.quarantine.queue)
-        return _run(pipeline, messages, watch)
+        return _run(pipeline, messages, watch, report)
 
 
-def _run(pipeline: Pipeline, messages: DataFrame, watch: Watch) -> Summary:
+def _run(pipeline: Pipeline, messages: DataFrame, watch: Watch, report: Report) -> Summary:
     runner = Runner(pipeline)
+    finished = _Finished(pipeline, runner, report)
     started = time.monotonic()
-    seen: set[int] = set()  # batches counted so far
     try:
         for attempt in count(1):
             try:
-                _follow(pipeline, messages, runner, seen, watch)
+                _follow(pipeline, messages, runner, finished, watch)
                 break
             except StreamingQueryException as problem:
                 if attempt < _ATTEMPTS and _BUSY in str(problem):
@@ -196,7 +254,9 @@ def _run(pipeline: Pipeline, messages: DataFrame, watch: Watch) -> Summary:
     return runner.summary
 
 
-def _follow(pipeline: Pipeline, messages: DataFrame, runner: Runner, seen: set[int], watch: Watch) -> None:
+def _follow(
+    pipeline: Pipeline, messages: DataFrame, runner: Runner, finished: "_Finished", watch: Watch
+) -> None:
     """Start the query, and watch it until it ends."""
     interval = pipeline.pipeline.interval_s
     writer = messages.writeStream.foreachBatch(runner.write_batch).queryName(pipeline.pipeline.name)
@@ -209,18 +269,37 @@ def _follow(pipeline: Pipeline, messages: DataFrame, runner: Runner, seen: set[i
     query = timed.start()
     try:
         while not query.awaitTermination(1):
-            _count(query, seen, runner.summary)
+            finished.look(query)
             watch(query, runner.summary)
-        _count(query, seen, runner.summary)
+        finished.look(query)
     finally:
         query.stop()
 
 
-def _count(query: StreamingQuery, seen: set[int], summary: Summary) -> None:
-    for progress in query.recentProgress:
-        if progress["batchId"] not in seen and progress["numInputRows"]:
-            seen.add(progress["batchId"])
-            summary.messages += progress["numInputRows"]
+class _Finished:
+    """Counts and reports the batches that Spark has logged as done."""
+
+    def __init__(self, pipeline: Pipeline, runner: Runner, report: Report) -> None:
+        self._pipeline = pipeline
+        self._runner = runner
+        self._report = report
+        self._last = -1
+
+    def look(self, query: StreamingQuery) -> None:
+        for progress in query.recentProgress:
+            if progress["batchId"] > self._last and progress["numInputRows"]:
+                self._last = progress["batchId"]
+                self._runner.summary.messages += progress["numInputRows"]
+                outcome = self._runner.outcomes.pop(self._last, Outcome())
+                own, waiting = self._pipeline, self._waiting()
+                self._report(batch_of(own.pipeline.name, own.source.url, progress, outcome, waiting))
+
+    def _waiting(self) -> list[Waiting]:
+        options = read_stream_options(self._pipeline.reader_options)
+        try:
+            return [] if options.url.is_rpc else list(queues(options, patience_s=_PATIENCE_S))
+        except EndpointError:
+            return []  # not worth failing for
 
 
 def _failure(problem: Exception) -> Exception:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from pyspark_msmq.bodies import from_msmq_body
@@ -39,10 +39,17 @@ def marked(rows: DataFrame, quarantine: QuarantineSection, mark: str) -> DataFra
     for name in ("decode_error", "body_error"):
         if name in rows.columns:
             bad |= f.col(name).isNotNull()
-    with _said(f"when = {quarantine.when!r:.60}"):
-        if quarantine.when:  # null counts as no match
-            bad |= f.coalesce(f.expr(quarantine.when), f.lit(False))
-        return rows.withColumn(mark, bad)
+    if quarantine.when:
+        bad |= condition(rows, quarantine.when, "when")
+    return rows.withColumn(mark, bad)
+
+
+def condition(rows: DataFrame, text: str, option: str) -> Column:
+    """A user's condition on the rows, checked; null counts as no match."""
+    with _said(f"{option} = {text!r:.60}"):
+        found = f.coalesce(f.expr(text), f.lit(False))
+        rows.where(found)
+        return found
 
 
 def step_of(table: TableSection, folder: Path) -> Step:

@@ -8,11 +8,12 @@ from pyspark.sql import functions as f
 
 from tiercel.pipeline.reports import style
 from tiercel.pipeline.reports.findings import Findings, empty
-from tiercel.pipeline.reports.times import DAY, HOUR, MINUTE, duration
+from tiercel.pipeline.reports.times import DAY, HOUR, MINUTE, duration, whole_duration
 
 NAME = "age"
 TITLE = "Age of messages"
 NEEDS = ("queue", "arrived_time")
+TAKES = ("landed_time",)
 
 # Upper limit of each band in seconds; the last band has none.
 _BANDS = (1, 10, MINUTE, 10 * MINUTE, HOUR, 6 * HOUR, DAY, 7 * DAY)
@@ -65,7 +66,7 @@ def job(rows: DataFrame) -> Findings:
             (
                 row["queue"] or "",
                 f"{row['messages']:,}",
-                duration(row["median"]),
+                whole_duration(row["median"]),
                 duration(row["oldest"]),
                 *(f"{each:,}" for each in row["bands"]),
             )
@@ -77,6 +78,10 @@ def job(rows: DataFrame) -> Findings:
 
 def _edges() -> list[tuple[float, float]]:
     return list(zip((0, *_BANDS), (*_BANDS, float("inf")), strict=True))
+
+
+def height(findings: Findings) -> float:
+    return style.bars_height(len(findings.data.queues))
 
 
 def draw(figure: Figure, findings: Findings) -> None:
@@ -98,13 +103,13 @@ def draw(figure: Figure, findings: Findings) -> None:
         axes.text(
             101,
             place,
-            f"{sum(bands):,} messages\nmedian {duration(median)}",
+            f"{sum(bands):,} messages\nmedian {whole_duration(median)}",
             va="center",
             fontsize=8.5,
             color=style.SOFT,
         )
     axes.set_yticks(places, [style.clipped(name) for name, _, _ in found.queues], color=style.INK)
-    axes.set_ylim(max(len(found.queues), 4) - 0.4, -0.6)
+    axes.set_ylim(len(found.queues) - 0.4, -0.6)
     axes.set_xlim(0, 118)
     axes.set_xticks([])
     for side in ("left", "bottom"):

@@ -14,6 +14,7 @@ from tiercel.pipeline.reports.times import Axis, axis, period
 NAME = "dead-letters"
 TITLE = "Dead letters by reason"
 NEEDS = ("class", "sent_time", "arrived_time", "queue")
+TAKES: tuple[str, ...] = ()
 
 _NEGATIVE = 0x8000
 _SHOWN = 7
@@ -67,6 +68,10 @@ def _name(value: int) -> str:
 def _meaning(value: int) -> str:
     known = message_class(value)
     return known.meaning if isinstance(known, MessageClass) else "an application's own reason"
+
+
+def height(findings: Findings) -> float:
+    return 4.6 + 0.35 * len(findings.data.totals[:8])
 
 
 def draw(figure: Figure, findings: Findings) -> None:

@@ -14,11 +14,12 @@ from pyspark.sql import functions as f
 from tiercel.model.codes import MessageClass
 from tiercel.pipeline.reports import style
 from tiercel.pipeline.reports.findings import Findings, empty
-from tiercel.pipeline.reports.times import Axis, axis_of, duration, moments, period
+from tiercel.pipeline.reports.times import Axis, axis_of, moments, period, whole_duration
 
 NAME = "end-to-end"
 TITLE = "End-to-end time of traced messages"
 NEEDS = ("class", "label", "body", "sent_time")
+TAKES: tuple[str, ...] = ()
 
 # `3C5F:0000002A:01 received by ...`: source, message number and hop count.
 _LABEL = r"^([0-9A-Fa-f]{4}:[0-9A-Fa-f]{1,8}):([0-9A-Fa-f]{1,4}) "
@@ -57,15 +58,15 @@ def job(rows: DataFrame) -> Findings:
     total = sum(row["messages"] for row in found)
     slowest = max(row["longest"] for row in found)
     return Findings(
-        headline=f"{total:,} traced messages, {period(whole)}; the slowest took {duration(slowest)}",
-        facts=(("traced messages", f"{total:,}"), ("the slowest", duration(slowest))),
+        headline=f"{total:,} traced messages, {period(whole)}; the slowest took {whole_duration(slowest)}",
+        facts=(("traced messages", f"{total:,}"), ("the slowest", whole_duration(slowest))),
         header=("queue", "messages", "p50", "p95", "longest", "most computers passed"),
         rows=[
             (
                 row["target"],
                 f"{row['messages']:,}",
-                *map(duration, row["parts"]),
-                duration(row["longest"]),
+                *map(whole_duration, row["parts"]),
+                whole_duration(row["longest"]),
                 f"{row['hops']:,}",
             )
             for row in found
@@ -102,6 +103,10 @@ def _journeys(rows: DataFrame) -> DataFrame:
         )
         .where("reports > 1")
     )
+
+
+def height(findings: Findings) -> float:
+    return 4.9 + 0.4 * len(findings.data.queues)
 
 
 def draw(figure: Figure, findings: Findings) -> None:

@@ -21,8 +21,11 @@ class Report(Protocol):
     NAME: str
     TITLE: str
     NEEDS: Sequence[str]
+    TAKES: Sequence[str]  # where the table has them
 
     def job(self, rows: DataFrame) -> Findings: ...
+
+    def height(self, findings: Findings) -> float: ...
 
     def draw(self, figure: Figure, findings: Findings) -> None: ...
 
@@ -30,6 +33,10 @@ class Report(Protocol):
 REPORTS: Mapping[str, Report] = {
     each.NAME: each for each in (traffic, dead_letters, age, senders, end_to_end)
 }
+
+
+# In inches: a picture is as high as what it shows, so that none is half empty.
+_WIDTH, _EMPTY = 11.0, 1.0
 
 
 class ReportError(TiercelError):
@@ -50,7 +57,7 @@ def make(name: str, rows: DataFrame, folder: Path) -> Made:
         raise ReportError(
             f"report {name}: the table has no column {', '.join(missing)}; it needs {', '.join(report.NEEDS)}"
         )
-    wanted = [*report.NEEDS, *(["landed_time"] if name == age.NAME and "landed_time" in rows.columns else [])]
+    wanted = [*report.NEEDS, *(each for each in report.TAKES if each in rows.columns)]
     readable = rows.where("decode_error is null") if "decode_error" in rows.columns else rows
     findings = report.job(readable.select(*wanted))
     folder.mkdir(parents=True, exist_ok=True)
@@ -66,11 +73,10 @@ def make(name: str, rows: DataFrame, folder: Path) -> Made:
 
 
 def _figure(report: Report, findings: Findings) -> Figure:
-    figure = Figure(figsize=(11, 6.6), dpi=150)
+    height = _EMPTY if findings.is_empty else report.height(findings)
+    figure = Figure(figsize=(_WIDTH, height), dpi=150)
     style.headed(figure, report.TITLE, findings.headline)
-    if findings.is_empty:
-        figure.text(0.5, 0.45, "nothing to show", fontsize=15, color=style.OTHERS, ha="center")
-        return figure
-    report.draw(figure, findings)
-    figure.subplots_adjust(left=0.15, right=0.97, top=0.815, bottom=0.07)
+    if not findings.is_empty:
+        report.draw(figure, findings)
+        style.framed(figure)
     return figure

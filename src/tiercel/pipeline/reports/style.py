@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
-from tiercel.pipeline.reports.times import Axis, duration, moments
+from tiercel.pipeline.reports.times import Axis, moments, whole_duration
 
 INK: Final = "#22303c"
 SOFT: Final = "#66737f"
@@ -74,8 +74,23 @@ def styled() -> Iterator[None]:
 
 def headed(figure: Figure, title: str, headline: str) -> None:
     """Draw the title and the headline above everything."""
-    figure.text(0.03, 0.955, title, fontsize=16, fontweight="bold", color=INK, va="center")
-    figure.text(0.03, 0.905, headline, fontsize=10.5, color=SOFT, va="center")
+    height = figure.get_figheight()
+    figure.text(0.03, 1 - 0.3 / height, title, fontsize=16, fontweight="bold", color=INK, va="center")
+    figure.text(0.03, 1 - 0.63 / height, headline, fontsize=10.5, color=SOFT, va="center")
+
+
+def framed(figure: Figure) -> None:
+    """Leave as much room around the axes as the texts there need, whatever the height."""
+    height = figure.get_figheight()
+    labels = [label.get_text() for axes in figure.axes for label in axes.get_yticklabels()]
+    widest = max((len(line) for text in labels for line in text.split("\n")), default=0)
+    left = max(0.15, 0.02 + 0.0066 * widest)  # of a letter, in parts of the width
+    figure.subplots_adjust(left=left, right=0.97, top=1 - 1.22 / height, bottom=0.46 / height)
+
+
+def bars_height(count: int) -> float:
+    """The height, in inches, of a picture with one bar for each of so many rows."""
+    return 1.75 + 0.5 * max(count, 2)
 
 
 def colours(names: Sequence[str], others: str | None = None) -> Mapping[str, str]:
@@ -145,7 +160,7 @@ def spans(axes: Axes, names: Sequence[str], values: Sequence[Span], colour: Mapp
     axes.set_yticks(range(len(names)), [clipped(each, 18) for each in names], color=INK)
     axes.set_ylim(len(names) - 0.4, -0.6)
     ticks = _log_ticks(low, max(longest, 1.0) * 2, high)
-    axes.set_xticks(ticks, ["below 1 s" if each < 1 else duration(each) for each in ticks])
+    axes.set_xticks(ticks, [whole_duration(each) for each in ticks])
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.grid(axis="x")
     axes.spines["left"].set_visible(False)
@@ -158,7 +173,7 @@ def _span(axes: Axes, place: int, span: Span, colour: str, *, is_right: bool) ->
     axes.plot([low], [place], "o", color=colour, markersize=9)
     axes.plot([middle], [place], "o", color="white", markeredgecolor=colour, markeredgewidth=2, markersize=8)
     axes.plot([high], [place], "|", color=colour, markersize=13, markeredgewidth=2)
-    words = "  ".join(f"{label} {duration(each)}" for label, each in zip(_PARTS, span, strict=True))
+    words = "  ".join(f"{label} {whole_duration(each)}" for label, each in zip(_PARTS, span, strict=True))
     axes.annotate(
         words,
         (low if is_right else high, place),

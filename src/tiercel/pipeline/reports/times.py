@@ -22,7 +22,8 @@ class Axis:
     first: int
     last: int
     width: int
-    until: int  # end of the last column that is not empty
+    since: int  # begin of the first column that is not empty
+    until: int  # end of the last one
 
     @property
     def starts(self) -> list[int]:
@@ -51,7 +52,8 @@ def axis(rows: DataFrame, time: Column) -> Axis | None:
 def axis_of(first: int, last: int) -> Axis:
     width = next((each for each in _WIDTHS if (last - first) / each < _BUCKETS), _WIDTHS[-1])
     begin, end = first // width * width, last // width * width
-    return Axis(begin, max(end, begin + (_LEAST - 1) * width), width, end + width)
+    more = max(_LEAST - 1 - (end - begin) // width, 0)  # empty columns, on both sides
+    return Axis(begin - more // 2 * width, end + (more - more // 2) * width, width, begin, end + width)
 
 
 def moments(starts: Iterable[int]) -> list[datetime]:
@@ -60,8 +62,13 @@ def moments(starts: Iterable[int]) -> list[datetime]:
 
 def period(axis: Axis) -> str:
     form = "%Y-%m-%d %H:%M" if axis.width >= MINUTE else "%Y-%m-%d %H:%M:%S"
-    begin, end = moments([axis.first, axis.until])
+    begin, end = moments([axis.since, axis.until])
     return f"{begin.strftime(form)} to {end.strftime(form)} UTC"
+
+
+def whole_duration(seconds: float) -> str:
+    """A time between two stamps of MSMQ, which counts whole seconds: 0 means less than one."""
+    return "below 1 s" if seconds < 1 else duration(seconds)
 
 
 def duration(seconds: float) -> str:

@@ -8,12 +8,13 @@ from pyspark.sql import functions as f
 
 from tiercel.pipeline.reports import style
 from tiercel.pipeline.reports.findings import Findings, empty
-from tiercel.pipeline.reports.times import Axis, axis, duration, period
-from tiercel.pipeline.tables.table import MIB
+from tiercel.pipeline.reports.times import Axis, axis, period, whole_duration
+from tiercel.pipeline.words import size_text
 
 NAME = "traffic"
 TITLE = "Traffic and latency of queues"
 NEEDS = ("queue", "sent_time", "arrived_time", "body_size", "class")
+TAKES: tuple[str, ...] = ()
 
 _SHOWN = 7
 _OTHERS = "others"
@@ -37,11 +38,11 @@ def job(rows: DataFrame) -> Findings:
         headline=f"{total:,} messages to {len(queues)} queue{'s' * (len(queues) != 1)}, {period(whole)}",
         facts=(
             ("messages", f"{total:,}"),
-            ("bodies", f"{size / MIB:,.1f} MiB"),
+            ("bodies", size_text(size)),
             ("queues", f"{len(queues):,}"),
-            ("messages a second, on average", f"{total / (whole.until - whole.first):,.2f}"),
+            ("messages a second, on average", f"{total / (whole.until - whole.since):,.3g}"),
         ),
-        header=("queue", "messages", "MiB of bodies", "latency p50", "p95", "longest"),
+        header=("queue", "messages", "bodies", "latency p50", "p95", "longest"),
         rows=[_line(row) for row in queues],
         data=Traffic(
             whole,
@@ -85,8 +86,12 @@ def _latency(row: Row) -> tuple[float, float, float]:
 
 
 def _line(row: Row) -> tuple[str, ...]:
-    times = [duration(each) for each in _latency(row)] if row["parts"] else [""] * 3
-    return row["queue"] or "", f"{row['messages']:,}", f"{(row['bytes'] or 0) / MIB:,.2f}", *times
+    times = [whole_duration(each) for each in _latency(row)] if row["parts"] else [""] * 3
+    return row["queue"] or "", f"{row['messages']:,}", size_text(row["bytes"] or 0), *times
+
+
+def height(findings: Findings) -> float:
+    return 4.9 + 0.4 * max(len(findings.data.latency), 1)
 
 
 def draw(figure: Figure, findings: Findings) -> None:

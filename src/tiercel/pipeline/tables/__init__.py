@@ -6,6 +6,24 @@ table already has is skipped. So a batch that Spark repeats, because it died bef
 changes nothing.
 """
 
-from tiercel.pipeline.tables.table import Compacted, Table, TableError, TableOptions, Written, open_table
+from tiercel.pipeline.tables.table import (
+    Compacted,
+    NoTableError,
+    Table,
+    TableError,
+    TableOptions,
+    Written,
+    is_applied,
+    open_table,
+)
 
-__all__ = ["Compacted", "Table", "TableError", "TableOptions", "Written", "open_table"]
+__all__ = [
+    "Compacted",
+    "NoTableError",
+    "Table",
+    "TableError",
+    "TableOptions",
+    "Written",
+    "is_applied",
+    "open_table",
+]

@@ -7,23 +7,22 @@ compaction removes.
 
 import functools
 import json
-import os
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from tiercel.pipeline.tables.places import ParquetSink, joined, open_parquet
+from tiercel.pipeline.tables.statistics import statistics_of
 from tiercel.pipeline.tables.table import MIB
 
 # Memory of a task before it writes a row group, over all its open files.
@@ -42,6 +41,7 @@ class DataFile:
     size: int
     rows: int
     partition: Mapping[str, str | None] = field(default_factory=dict)
+    statistics: Mapping[str, Any] = field(default_factory=dict)  # as Delta spells them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,6 @@ class Layout:
 
 def write_files(rows: DataFrame, layout: Layout) -> list[DataFile]:
     """Write all rows; returns the files that hold them."""
-    Path(layout.folder).mkdir(parents=True, exist_ok=True)
     write = functools.partial(_write_partition, layout)
     found = rows.mapInArrow(write, "file string").toArrow().column("file").to_pylist()
     return [DataFile(**json.loads(each)) for each in found]
@@ -124,22 +123,19 @@ class _File:
         self._partition = dict(zip(layout.partition_by, key, strict=True))
         name = f"{layout.prefix}-{number:05d}-{uuid.uuid4().hex}{layout.suffix}"
         folder = partition_folder(self._partition, exact=layout.are_folders_read)
-        self._name = str(Path(folder) / name)
-        self._path = Path(layout.folder) / self._name
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        # Spark needs microseconds; nanoseconds would be read back as another type.
-        self._writer = pq.ParquetWriter(self._path, schema, compression="zstd", coerce_timestamps="us")
+        self._name = f"{folder}/{name}" if folder else name
+        self._sink = ParquetSink(joined(layout.folder, self._name), schema)
+        self._schema = schema
         self._rows = 0
 
     def write(self, table: pa.Table) -> None:
-        self._writer.write_table(table)
+        self._sink.write(table)
         self._rows += table.num_rows
 
     def close(self) -> DataFile:
-        self._writer.close()
-        sync(self._path)
-        sync(self._path.parent)
-        return DataFile(self._name, self._path.stat().st_size, self._rows, self._partition)
+        size = self._sink.close()
+        statistics = statistics_of(self._sink.metadata, self._schema)
+        return DataFile(self._name, size, self._rows, self._partition, statistics)
 
 
 def schema_of(rows: DataFrame) -> pa.Schema:
@@ -212,31 +208,34 @@ def file_prefix(marks: Mapping[str, int]) -> str:
     return f"{re.sub(r'[^A-Za-z0-9]', '', app)[:12]}-{batch:08d}"
 
 
-def sync(path: Path) -> None:
-    """Make a file, or the entries of a folder, survive a power failure."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def write_table(table: pa.Table, target: str) -> None:
+    """One file with these rows, as a task would write it."""
+    sink = ParquetSink(target, table.schema)
+    sink.write(table)
+    sink.close()
 
 
-def join_files(sources: Sequence[Path], target: Path) -> int:
+def join_files(sources: Sequence[str], target: str) -> int:
     """Merge many files into one without loading all of them; columns that a file lacks are null."""
-    schema = pa.unify_schemas([pq.read_schema(each) for each in sources])
+    schema = pa.unify_schemas([_schema(each) for each in sources])
     rows = 0
-    with pq.ParquetWriter(target, schema, compression="zstd", coerce_timestamps="us") as writer:
-        for table in _groups(sources, schema):
-            writer.write_table(table)
-            rows += table.num_rows
-    sync(target)
+    sink = ParquetSink(target, schema)
+    for table in _groups(sources, schema):
+        sink.write(table)
+        rows += table.num_rows
+    sink.close()
     return rows
 
 
-def _groups(sources: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
+def _schema(source: str) -> pa.Schema:
+    with open_parquet(source) as file:
+        return file.schema_arrow
+
+
+def _groups(sources: Sequence[str], schema: pa.Schema) -> Iterator[pa.Table]:
     held: list[pa.Table] = []
     for source in sources:
-        with pq.ParquetFile(source) as file:
+        with open_parquet(source) as file:
             for batch in file.iter_batches():
                 held.append(_widened(pa.Table.from_batches([batch]), schema))
                 if sum(each.nbytes for each in held) >= BUFFER_BYTES:

@@ -6,8 +6,7 @@ The marks are Delta's own application transactions, in the same commit as the fi
 import functools
 import json
 import time
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -17,10 +16,12 @@ from deltalake.transaction import AddAction
 from pyspark.sql import DataFrame, SparkSession
 
 from tiercel.pipeline.tables.data_files import DataFile, Layout, file_prefix, nullable, schema_of, write_files
+from tiercel.pipeline.tables.places import joined, local_path
 from tiercel.pipeline.tables.reading import Fragment, read_fragments
 from tiercel.pipeline.tables.table import (
     MIB,
     Compacted,
+    NoTableError,
     TableError,
     TableOptions,
     Written,
@@ -72,12 +73,18 @@ class DeltaLakeTable:
 
     def read(self, spark: SparkSession) -> DataFrame:
         if not self._exists():
-            raise TableError(f"{self.options}: the table does not exist yet")
+            raise NoTableError(self.options)
         table = self._open()
         actions = pa.table(table.get_add_actions(flatten=False)).to_pylist()
-        root = Path(self.options.place)
-        fragments = [Fragment(str(root / each["path"]), each.get("partition") or {}) for each in actions]
+        root = self.options.place
+        fragments = [Fragment(joined(root, each["path"]), each.get("partition") or {}) for each in actions]
         return read_fragments(spark, fragments, nullable(pa.schema(table.schema().to_arrow())))
+
+    def remove(self, ids: Sequence[str]) -> int:
+        if not ids or not self._exists():
+            return 0
+        listed = ", ".join("'" + each.replace("'", "''") + "'" for each in ids)
+        return int(self._open().delete(f"message_id in ({listed})")["num_deleted_rows"])
 
     def compact(self) -> Compacted:
         if not self._exists():
@@ -95,7 +102,9 @@ class DeltaLakeTable:
     def _prepare(self, schema: pa.Schema) -> None:
         """Create the table, or add new columns to it; a column keeps its type."""
         if not self._exists():
-            Path(self.options.place).mkdir(parents=True, exist_ok=True)
+            path = local_path(self.options.place)
+            if path is not None:
+                path.mkdir(parents=True, exist_ok=True)
             DeltaTable.create(
                 self.options.place,
                 Schema.from_arrow(schema),
@@ -127,7 +136,7 @@ def _applied(table: DeltaTable, app: str) -> int:
 
 
 def _add(file: DataFile) -> AddAction:
-    stats = json.dumps({"numRecords": file.rows})
+    stats = json.dumps({"numRecords": file.rows, **file.statistics})
     return AddAction(
         file.path, file.size, file.partition, int(time.time() * 1000), data_change=True, stats=stats
     )

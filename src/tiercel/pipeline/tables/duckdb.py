@@ -6,7 +6,7 @@ DuckDB allows one writing process at a time; if another process has the file ope
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tiercel.pipeline.tables.data_files import Layout, file_prefix, write_files
 from tiercel.pipeline.tables.table import (
     Compacted,
+    NoTableError,
     TableError,
     TableOptions,
     Written,
@@ -110,13 +111,22 @@ class DuckDbTable:
 
     def read(self, spark: SparkSession) -> DataFrame:
         if not self._path.exists():
-            raise TableError(f"{self.options}: the table does not exist yet")
+            raise NoTableError(self.options)
         with self._open(read_only=True) as connection:
             if not _exists(connection, self.options.name):
-                raise TableError(f"{self.options}: the table does not exist yet")
+                raise NoTableError(self.options)
             connection.execute("set timezone = 'UTC'")
             rows = connection.sql(f"select * from {self._name}").to_arrow_table()  # noqa: S608  # quoted
         return spark.createDataFrame(rows)
+
+    def remove(self, ids: Sequence[str]) -> int:
+        if not ids or not self._path.exists():
+            return 0
+        with self._open() as connection:
+            if not _exists(connection, self.options.name):
+                return 0
+            query = f"delete from {self._name} where list_contains(?, message_id)"  # noqa: S608  # quoted
+            return int(connection.execute(query, [list(ids)]).fetchone()[0])
 
     def compact(self) -> Compacted:
         if self._path.exists():

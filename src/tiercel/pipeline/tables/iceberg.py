@@ -6,17 +6,20 @@ records its batch too, for readers of the history.
 """
 
 import functools
+import os
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlparse
 
 import pyarrow as pa
+from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.expressions import In
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.table import Table as Iceberg
@@ -34,10 +37,12 @@ from tiercel.pipeline.tables.data_files import (
     schema_of,
     write_files,
 )
+from tiercel.pipeline.tables.places import joined, listing, local_path, remove_file
 from tiercel.pipeline.tables.reading import Fragment, read_fragments
 from tiercel.pipeline.tables.table import (
     MIB,
     Compacted,
+    NoTableError,
     TableError,
     TableOptions,
     Written,
@@ -60,7 +65,8 @@ _TRIES: Final = 10  # attempts to commit, besides other writers
 class IcebergTable:
     def __init__(self, options: TableOptions) -> None:
         self.options = options
-        self._folder = Path(options.place).absolute()
+        path = local_path(options.place)
+        self._folder = None if path is None else path.absolute()
         name = options.name if "." in options.name else f"default.{options.name}"
         self._namespace, _, _ = name.rpartition(".")
         self._identifier = name
@@ -90,7 +96,7 @@ class IcebergTable:
                         raise TableError(f"{self.options}: the commit failed ({problem})") from problem
         return Written(sum(each.rows for each in files), len(files))
 
-    def _load_to_commit(self, catalog: SqlCatalog) -> Iceberg:
+    def _load_to_commit(self, catalog: Catalog) -> Iceberg:
         """The table; a commit to it fails if it has changed since.
 
         By default, pyiceberg would retry on top of that change, without checking the marks.
@@ -100,13 +106,13 @@ class IcebergTable:
         return table
 
     def _commit(self, table: Iceberg, files: list[DataFile], marks: Mapping[str, int]) -> None:
-        data = Path(_local(table.location())) / "data"
+        data = _data(table)
         app, batch = next(iter(marks.items()))
         with table.transaction() as transaction:
             transaction.set_properties({_MARK + each: str(number) for each, number in marks.items()})
             if files:
                 transaction.add_files(
-                    [str(data / each.path) for each in files],
+                    [joined(data, each.path) for each in files],
                     snapshot_properties={"tiercel.app": app, "tiercel.batch": str(batch)},
                     check_duplicate_files=False,
                 )
@@ -114,9 +120,19 @@ class IcebergTable:
     def read(self, spark: SparkSession) -> DataFrame:
         table = self._load()
         if table is None:
-            raise TableError(f"{self.options}: the table does not exist yet")
+            raise NoTableError(self.options)
         files = [Fragment(_local(task.file.file_path), {}) for task in table.scan().plan_files()]
         return read_fragments(spark, files, nullable(table.schema().as_arrow()))
+
+    def remove(self, ids: Sequence[str]) -> int:
+        with self._catalog() as catalog:
+            if not ids or not catalog.table_exists(self._identifier):
+                return 0
+            table = catalog.load_table(self._identifier)
+            chosen = In("message_id", set(ids))  # type: ignore[call-arg, arg-type]  # its types are those of its fields
+            count = table.scan(row_filter=chosen).count()
+            table.delete(chosen)
+        return count
 
     def compact(self) -> Compacted:
         before = after = 0
@@ -137,14 +153,13 @@ class IcebergTable:
         """Files that no snapshot names: leftovers of failed attempts."""
         known = {_local(each) for each in table.inspect.all_files().column("file_path").to_pylist()}
         oldest = time.time() - ORPHAN_AGE_S
-        data = Path(_local(table.location())) / "data"
         found = [
-            each
-            for each in data.glob("**/*.parquet")
-            if str(each) not in known and each.stat().st_mtime < oldest
+            each.place
+            for each in listing(_data(table), ".parquet")
+            if each.place not in known and each.modified < oldest
         ]
-        for path in found:
-            path.unlink()
+        for place in found:
+            remove_file(place)
         return len(found)
 
     def _prepare(self, schema: pa.Schema) -> Iceberg:
@@ -164,7 +179,7 @@ class IcebergTable:
                     update.union_by_name(schema)
             return table
 
-    def _create(self, catalog: SqlCatalog, schema: pa.Schema) -> Iceberg:
+    def _create(self, catalog: Catalog, schema: pa.Schema) -> Iceberg:
         table = catalog.create_table(self._identifier, schema, properties=_PROPERTIES)
         if self.options.partition_by:
             with table.update_spec() as update:
@@ -179,14 +194,14 @@ class IcebergTable:
 
     def _layout(self, table: Iceberg, prefix: str) -> Layout:
         return Layout(
-            folder=str(Path(_local(table.location())) / "data"),
+            folder=_data(table),
             prefix=prefix,
             partition_by=self.options.partition_by,
             keep_partition_columns=True,
         )
 
     def _load(self) -> Iceberg | None:
-        if not self.options.catalog and not (self._folder / "catalog.db").exists():
+        if not self.options.catalog and self._folder and not (self._folder / "catalog.db").exists():
             return None
         with self._catalog() as catalog:
             try:
@@ -195,14 +210,38 @@ class IcebergTable:
                 return None
 
     @contextmanager
-    def _catalog(self) -> Iterator[SqlCatalog]:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        uri = self.options.catalog or f"sqlite:///{self._folder / 'catalog.db'}"
-        catalog = SqlCatalog("tiercel", uri=uri, warehouse=f"file://{self._folder}")
+    def _catalog(self) -> Iterator[Catalog]:
+        catalog = open_catalog(self.options.catalog, self.options.place, self._folder)
         try:
             yield catalog
         finally:
-            catalog.engine.dispose()
+            catalog.close()
+
+
+def open_catalog(text: str, place: str, folder: Path | None) -> Catalog:
+    """The catalog of an option: `glue`, a REST server's URL, `name:NAME` of .pyiceberg.yaml, or a SQL URI.
+
+    Without one, it is a SQLite file in the folder.
+    """
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    warehouse = place if folder is None else f"file://{folder}"
+    if text.startswith("name:"):
+        return load_catalog(text.removeprefix("name:"))
+    properties = {"warehouse": warehouse, **_endpoint()}
+    if text == "glue":
+        return load_catalog("tiercel", type="glue", **properties)
+    if text.startswith(("http://", "https://")):
+        return load_catalog("tiercel", type="rest", uri=text, **properties)
+    if not text and folder is None:
+        raise TableError(f"iceberg:{place}: an object store cannot hold the catalog; set catalog")
+    return SqlCatalog("tiercel", uri=text or f"sqlite:///{folder}/catalog.db", **properties)
+
+
+def _endpoint() -> dict[str, str]:
+    """The server of the environment, which Arrow and delta-rs use by themselves, and pyiceberg does not."""
+    found = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    return {"s3.endpoint": found} if found else {}
 
 
 def _applied(table: Iceberg, app: str) -> int:
@@ -218,14 +257,19 @@ def _by_partition(table: Iceberg) -> list[list[IcebergFile]]:
 
 def _join(table: Iceberg, files: list[IcebergFile]) -> None:
     """Merge many files of one partition into one, in a separate snapshot."""
-    paths = [Path(_local(each.file_path)) for each in files]
-    target = paths[0].with_name(f"joined-{time.time_ns()}-{paths[0].name}")
+    paths = [_local(each.file_path) for each in files]
+    folder, _, name = paths[0].rpartition("/")
+    target = f"{folder}/joined-{time.time_ns()}-{name}"
     join_files(paths, target)
     with table.transaction() as transaction, transaction.update_snapshot().overwrite() as overwrite:
         for each in files:
             overwrite.delete_data_file(each)
-        for new in parquet_files_to_data_files(table.io, transaction.table_metadata, iter([str(target)])):
+        for new in parquet_files_to_data_files(table.io, transaction.table_metadata, iter([target])):
             overwrite.append_data_file(new)
+
+
+def _data(table: Iceberg) -> str:
+    return joined(_local(table.location()), "data")
 
 
 def _local(location: str) -> str:

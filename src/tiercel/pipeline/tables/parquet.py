@@ -13,12 +13,16 @@ import json
 import os
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from tiercel.pipeline.tables.data_files import (
@@ -28,12 +32,14 @@ from tiercel.pipeline.tables.data_files import (
     join_files,
     joinable,
     schema_of,
-    sync,
     write_files,
+    write_table,
 )
+from tiercel.pipeline.tables.places import sync
 from tiercel.pipeline.tables.table import (
     MIB,
     Compacted,
+    NoTableError,
     TableError,
     TableOptions,
     Written,
@@ -102,16 +108,42 @@ class ParquetTable:
         return Written(sum(each.rows for each in files), len(files))
 
     def read(self, spark: SparkSession) -> DataFrame:
-        if not self._state_file.exists() and not any(self._folder.glob("**/*.parquet")):
-            raise TableError(f"{self.options}: the table does not exist yet")
-        if not self._state_file.exists():  # not our folder
+        state: _State | None = None
+        if self._state_file.exists():
+            with self._locked() as state:
+                pass  # completes an interrupted commit
+        if not any(self._folder.glob("**/*.parquet")):
+            raise NoTableError(self.options)
+        if state is None:  # not our folder
             return spark.read.option("mergeSchema", "true").parquet(str(self._folder))
-        with self._locked() as state:  # also completes an interrupted commit
-            known = state.columns
         with _no_guessing(spark):
             rows = spark.read.option("mergeSchema", "true").parquet(str(self._folder))
-        types = {name: _SPARK_TYPES.get(known[name], "string") for name in state.partition_by or ()}
+        types = {name: _SPARK_TYPES.get(state.columns[name], "string") for name in state.partition_by or ()}
         return rows.withColumns({name: rows[name].cast(kind) for name, kind in types.items()})
+
+    def remove(self, ids: Sequence[str]) -> int:
+        if not ids or not self._own.is_dir():
+            return 0
+        chosen, count = pa.array(sorted(ids), pa.string()), 0
+        with self._compacting():
+            renames, removals = [], []
+            for path in sorted(self._folder.glob("**/*.parquet")):
+                rows = pq.ParquetFile(path).read()
+                kept = rows.filter(pc.invert(pc.is_in(rows.column("message_id"), chosen)))
+                if kept.num_rows == rows.num_rows:
+                    continue
+                count += rows.num_rows - kept.num_rows
+                name = str(path.relative_to(self._folder))
+                if kept.num_rows:
+                    pending = self._own / "files" / f"kept-{uuid4().hex}{_PENDING}"
+                    write_table(kept, str(pending))
+                    renames.append((str(pending.relative_to(self._folder)), name))
+                else:
+                    removals.append(name)
+            with self._locked() as state:
+                state.renames, state.removals = renames, removals
+                self._commit(state)
+        return count
 
     def compact(self) -> Compacted:
         if not self._own.is_dir():
@@ -127,7 +159,7 @@ class ParquetTable:
 
     def _join(self, folder: Path, names: list[str]) -> None:
         pending = self._own / "files" / f"joined-{names[0]}{_PENDING}"
-        join_files([folder / name for name in names], pending)
+        join_files([str(folder / name) for name in names], str(pending))
         with self._locked() as state:
             # Reuse the first name, so that readers in the order of names get the rows in order.
             target = (folder / names[0]).relative_to(self._folder)

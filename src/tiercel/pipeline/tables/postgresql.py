@@ -20,6 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from tiercel.pipeline.tables.table import (
     Compacted,
+    NoTableError,
     TableError,
     TableOptions,
     Written,
@@ -156,11 +157,18 @@ class PostgreSqlTable:
             try:
                 cursor.execute(sql.SQL("select * from {}").format(self._table))
             except psycopg.errors.UndefinedTable as problem:
-                raise TableError(f"{self.options}: the table does not exist yet") from problem
+                raise NoTableError(self.options) from problem
             known = _known_columns(connection, self.options.name)
             schema = pa.schema([(name, _ARROW[kind]) for name, kind in known.items()])
             parts = [_arrow(rows, schema) for rows in iter(lambda: cursor.fetchmany(_PAGE), [])]
         return spark.createDataFrame(pa.Table.from_batches(parts, schema))
+
+    def remove(self, ids: Sequence[str]) -> int:
+        with self._connect() as connection:
+            if not _known_columns(connection, self.options.name):
+                return 0
+            query = sql.SQL("delete from {} where message_id = any(%s)").format(self._table)
+            return connection.execute(query, (list(ids),)).rowcount
 
     def compact(self) -> Compacted:
         """Drop the staging tables of dead tasks; PostgreSQL needs no compaction."""

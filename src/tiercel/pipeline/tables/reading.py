@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
+
+from tiercel.pipeline.tables.places import open_parquet
 
 
 class Fragment(NamedTuple):
@@ -33,7 +34,7 @@ def _read(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
     for batch in batches:
         for row in batch.to_pylist():
             partition = json.loads(row["partition"])
-            with pq.ParquetFile(row["path"]) as file:
+            with open_parquet(row["path"]) as file:
                 for rows in file.iter_batches(batch_size=10_000):
                     yield _shaped(rows, partition, schema)
 

@@ -1,6 +1,7 @@
 """The interface of all table formats, and their names."""
 
 import importlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,11 +22,21 @@ FORMATS: Final[Mapping[str, tuple[str, str]]] = {
 # Formats whose place holds many tables, so that a name is required.
 NAMED: Final = frozenset({"iceberg", "postgresql", "duckdb"})
 
+# Formats whose commit is one conditional write, of an object or of a catalog's pointer.
+ON_STORES: Final = frozenset({"delta", "iceberg"})
+
 MIB: Final = 1 << 20
+# In a URL of PostgreSQL, and in its other form: host=... password=...
+_PASSWORD: Final = re.compile(r"(://[^:/@\s]*:(?=[^@\s]*@)|password=)(?:'[^']*'|[^@&\s]*)")
 
 
 class TableError(TiercelError):
     """A table that cannot be written or read."""
+
+
+class NoTableError(TableError):
+    def __init__(self, options: "TableOptions") -> None:
+        super().__init__(f"{options}: the table does not exist yet")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +54,10 @@ class TableOptions:
     target_file_mib: int = 128
 
     def __str__(self) -> str:
-        return f"{self.format}:{self.place}" + (f"#{self.name}" if self.name else "")
+        """The table as users write it, without a password: logs and metrics show it."""
+        place = _PASSWORD.sub(r"\1***", self.place)
+        kind = "" if place.startswith(f"{self.format}:") else f"{self.format}:"
+        return f"{kind}{place}" + (f"#{self.name}" if self.name else "")
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -62,7 +76,8 @@ class TableOptions:
 
     def under(self, folder: Path) -> Self:
         """The same options with an absolute place."""
-        return self if self.format == "postgresql" else replace(self, place=str(folder / self.place))
+        is_url = self.format == "postgresql" or "://" in self.place
+        return self if is_url else replace(self, place=str(folder / self.place))
 
 
 def _kind_of(place: str) -> str:
@@ -111,6 +126,9 @@ class Table(Protocol):
 
     def read(self, spark: SparkSession) -> DataFrame:
         """All rows currently in the table."""
+
+    def remove(self, ids: Sequence[str]) -> int:
+        """Remove the rows with these message ids, in one step; returns their number."""
 
     def compact(self) -> Compacted:
         """Merge small files and remove leftovers of failed attempts."""
