@@ -193,7 +193,7 @@ class Managers:
 
     def _take(self, at: Offsets, end: Offsets, budget: Budget) -> Offsets:
         """Claim until the limits are reached or no queue manager has more."""
-        is_poll = end == at and not self._available_now and not budget.least
+        is_poll = end == at and not self._available_now
         asked = [lane for lane in self._usable() if lane.is_free]  # each for one message, at least
         share = budget.shared(max(len(asked), 1))
         while not budget.is_spent:

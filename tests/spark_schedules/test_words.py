@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadMaxRows, ReadMinRows
 
 from pyspark_msmq import consumer, reading, schema
 from pyspark_msmq.options import read_stream_options
@@ -53,6 +53,9 @@ class Query:
         assert self.reader._managers is not None
         self.reader._managers.join()
         return self
+
+    def least(self) -> None:
+        self.reader.latestOffset(self.offsets[-1], ReadMinRows(5))
 
 
 def another_checkpoint(_qm: QueueManager) -> list[Callable[[], object]]:
@@ -139,3 +142,18 @@ def test_the_page_says_what_the_query_says(qm: QueueManager, what: str) -> None:
         with pytest.raises(RuntimeError) as refused:
             call()
         assert re.sub(r"\d+", "N", said) in re.sub(r"\d+", "N", str(refused.value))
+
+
+def test_an_idle_stream_waits_in_the_queue_manager_also_with_a_minimum(qm: QueueManager) -> None:
+    """Otherwise Spark would ask a hundred times a second."""
+    qm.open.queue(ORDERS).purge()
+    waits: list[int] = []
+    honest = Client.claim
+
+    def claim(self: Client, name: str, **what: Any) -> dict[str, Any]:
+        waits.append(what["wait_ms"])
+        return honest(self, name, **what)
+
+    with mock.patch.object(Client, "claim", claim):
+        Query(None, minMessagesPerTrigger="5", maxTriggerDelay="0ms").least()
+    assert waits == [1]
