@@ -18,7 +18,7 @@ from pyspark_msmq.options import read_batch_options, read_stream_options
 from pyspark_msmq.reading import DataLossError
 from pyspark_msmq.stream_reader import ConsumeReader
 from spark.served import Served
-from spark.support import PATIENCE_S, Table, wait_until
+from spark.support import PATIENCE_S, Table, progress, wait_until
 from spark_soak.line import Line
 from tiercel.pipeline import waiting
 
@@ -348,5 +348,5 @@ class TestInSpark:
         query = table.take_all(frame)
         assert sorted(table.bodies(spark)) == ["0x", "0y", "1x", "1y", "2x", "2y"]
         assert held(three, "in.spark") == 0
-        source = query.lastProgress["sources"][0] if query.lastProgress else {}
+        source = progress(query)[-1]["sources"][0]
         assert source["latestOffset"]["lag"] == {rf"SRV\private$\{queue}": 0}
