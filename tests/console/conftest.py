@@ -25,8 +25,9 @@ class Site(NamedTuple):
         return f"{self.served.start['api']}/console/"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """Until the end of the file only: while Playwright's event loop runs, asyncio refuses others."""
     if _CHROMIUM is None:
         pytest.skip("the console is not tested: Chromium is missing; `make console-test` installs it")
     playwright = pytest.importorskip("playwright.sync_api")
@@ -39,7 +40,7 @@ def browser() -> Iterator[Any]:
         yield browser
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def site(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     del browser  # without one, no daemon is needed
     folder: Path = tmp_path_factory.mktemp("console")

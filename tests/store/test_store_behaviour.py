@@ -11,31 +11,6 @@ from tiercel.store import MAX_KEY_SIZE, Batch, Keyspace, Store
 from .helpers import HIGHEST, LOWEST, MESSAGES, MIB, committed, contents, fill, key, record
 
 
-class TestManyAtOnce:
-    @pytest.mark.parametrize(
-        "names",
-        ["efg", "gfe", "fge", "eef", "ffe", "abc", "dab", "cde", "d", "", "ef abc", "ef gh efgh", "ab cd"],
-    )
-    def test_all_are_written_whatever_their_order(self, store: Store, names: str) -> None:
-        """LMDB appends keys that ascend, and would silently drop others."""
-        batch = store.begin()
-        expected = {b"d": b"before"}
-        batch.put(MESSAGES, b"d", b"before")
-        for number, run in enumerate(names.split(" ")):
-            records = [(each.encode(), b"%d %d" % (number, at)) for at, each in enumerate(run)]
-            batch.put_many(MESSAGES, records)
-            expected |= dict(records)
-        batch.commit()
-        assert committed(store)[MESSAGES] == expected
-
-    def test_after_the_last_was_deleted(self, store: Store) -> None:
-        batch = store.begin()
-        batch.put_many(MESSAGES, [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")])
-        batch.delete(MESSAGES, b"c")
-        batch.put_many(MESSAGES, [(b"bb", b"4"), (b"c", b"5")])
-        assert [name for name, _ in batch.range(MESSAGES, LOWEST, HIGHEST)] == [b"a", b"b", b"bb", b"c"]
-
-
 class TestReading:
     @pytest.fixture
     def batch(self, store: Store) -> Batch:

@@ -979,7 +979,7 @@ class StageNotFoundError(MqError):
 
 
 class OperationNotFoundError(MqError):
-    code, name = 0xE00E0030, "TIERCEL_ERROR_OPERATION_NOT_FOUND"
+    code, name = 0xE00E0033, "TIERCEL_ERROR_OPERATION_NOT_FOUND"
     meaning = "there is no such operation"
     fix = "see `tiercel operations`"
 

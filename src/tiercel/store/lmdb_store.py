@@ -17,7 +17,6 @@ disk is a full map, and the trial is exact again.
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from operator import lt
 from pathlib import Path
 from typing import Final, Never, Self
 
@@ -267,11 +266,9 @@ class LmdbBatch(LmdbView):
     def put_many(self, space: Keyspace, records: Sequence[tuple[bytes, bytes]]) -> None:
         self._spent += sum([len(value) for _, value in records]) + len(records) * _WRITE_COST
         try:
-            cursor = self._cursors[space]
-            _, written = cursor.putmulti(records, append=_can_append(cursor, records))
+            self._cursors[space].putmulti(records)
         except lmdb.Error as error:
             self._explain(error)
-        assert written == len(records)
 
     def delete(self, space: Keyspace, key: bytes) -> bool:
         self._spent += _WRITE_COST
@@ -399,16 +396,6 @@ def _open_databases(environment: lmdb.Environment) -> Databases:
         }
         lmdb_files.raise_format(transaction, databases[Keyspace.META])
         return databases
-
-
-def _can_append(cursor: "lmdb.Cursor[bytes]", records: Sequence[tuple[bytes, bytes]]) -> bool:
-    """Whether the keys ascend, beyond all that are there: then LMDB need not search, and fills its pages.
-
-    It silently drops records that do not.
-    """
-    keys = [key for key, _ in records]
-    ascend = all(map(lt, keys, keys[1:]))
-    return ascend and bool(keys) and (not cursor.last() or cursor.key() < keys[0])
 
 
 def _mebibytes(size: int) -> str:
