@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ from pyspark_msmq.stream_reader import ConsumeReader
 from spark.served import PATIENCE_S, Served
 
 _MORTAL: Final = 2
+_NUMBERS: Final = count(1)  # each run has a consumer of its own
 
 
 class Stream:
@@ -108,7 +110,7 @@ class Fleet:
     def run(self, rounds: int, rand: random.Random, victims: int = _MORTAL) -> list[float]:
         """Sends while victims die and come back; the seconds from sent to seen of those that never died."""
         mortal = self.servers[:victims]
-        stream, down, first = Stream(self.servers, f"c{len(self.sent)}"), set[Served](), len(self.sent)
+        stream, down, first = Stream(self.servers, f"fleet{next(_NUMBERS)}"), set[Served](), len(self.sent)
         for _ in range(rounds):
             for victim in mortal:
                 if victim in down and rand.random() < 0.5:
