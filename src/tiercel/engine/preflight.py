@@ -53,7 +53,7 @@ class Preflight:
         self._admission = admission
 
     def findings(self, name: FormatName, planned: Planned, token: Token | None) -> Iterator[Finding]:
-        """Each check and its result; a check that fails is not the last, unless there is no queue.
+        """Each check and its result. Checks go on after a failure, unless there is no queue.
 
         `token` is the account that would send; None for the owner of the queue manager.
         """
