@@ -203,6 +203,15 @@ class TestWhen:
         assert (ack.ack_sequence_number, ack.recoverable_msg_ack_seq_number) == (33, 33)
         assert ack.recoverable_msg_ack_flags == 1
 
+    @pytest.mark.parametrize("window", [64, 256])
+    def test_with_the_last_bit(self, window: int) -> None:
+        """Otherwise the last 32 messages of a burst would wait for the timer, in a large window."""
+        site = Site(window_size=window)
+        site.creates("q")
+        peer = site.opens(window=window)
+        peer.sends(*letters(1, 64, recoverable=True))
+        assert [peer.hears(SessionAck).header.ack_sequence_number for _ in range(2)] == [32, 64]
+
     @pytest.mark.conformance("MQQB-078")
     @pytest.mark.parametrize(("own", "its", "every"), [(64, 64, 32), (64, 10, 5), (6, 64, 3), (64, 1, 1)])
     def test_before_the_window_is_full(self, own: int, its: int, every: int) -> None:

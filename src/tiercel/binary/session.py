@@ -426,19 +426,18 @@ class Session:
         # A sender that has used up half of the window must not wait for a timer (MQQB T10).
         at_once = max(min(self._context.settings.window_size, self.peer_window) // 2, 1)
         while count:
-            if recoverable:
-                if not receipts.room:
-                    self.send_ack()
-                if not receipts.has_recoverable:
-                    self._start_ack_timer(self._recoverable_ack_timeout_ms)
-            elif not timers.is_set(self.ack_is_due):
-                self._start_ack_timer(self._ack_timeout_ms // 2)
+            if not recoverable:
+                if not timers.is_set(self.ack_is_due):
+                    self._start_ack_timer(self._ack_timeout_ms // 2)
+            elif not receipts.has_recoverable:
+                self._start_ack_timer(self._recoverable_ack_timeout_ms)
             some = min(count, max(at_once - receipts.unacked, 1))
             if recoverable:
                 some = min(some, receipts.room)
             receipts.count(some, recoverable=recoverable)
             count -= some
-            if receipts.unacked >= at_once:
+            # With the last bit, not before the next message (MQQB-077): it may never come.
+            if receipts.unacked >= at_once or not receipts.room:
                 self.send_ack()
 
     def _start_ack_timer(self, milliseconds: float) -> None:
