@@ -35,7 +35,7 @@ class BatchReader(DataSourceReader):
 
     def _pieces(self, endpoint: Endpoint) -> list[Piece]:
         with DataClient(endpoint) as client:
-            queues = queue_names(client, self._options)
+            queues = queue_names(client, self._options.of(endpoint))
             return [piece for queue in queues for piece in self._cut(client, endpoint, queue)]
 
     def _cut(self, client: DataClient, endpoint: Endpoint, queue: str | None) -> Iterator[Piece]:

@@ -4,9 +4,13 @@
 url = "https://a.example:8802"
 token_file = "a.token"   # relative to the file; tasks read it, so each node needs it
 tls_ca = "ca.pem"
+queues = ["orders"]      # or queue_pattern; default: those of the query
 drain = true             # claims nothing more, and leaves the checkpoint when all is acknowledged
+
+The same entries as a list in JSON need no file.
 """
 
+import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -43,6 +47,8 @@ class Endpoint:
     token_file: str | None = None
     tls_ca: str | None = None
     drain: bool = False
+    queues: tuple[str, ...] = ()  # instead of those of the query
+    queue_pattern: str | None = None
 
     def __str__(self) -> str:
         return str(self.url)
@@ -69,13 +75,19 @@ def read_url(text: str) -> Url:
     return Url(parts.scheme, parts.hostname or "", port, user)
 
 
-def read_endpoints(text: str) -> tuple[Endpoint, ...]:
-    """One URL, several separated by commas, or `@FILE`."""
+def read_endpoints(text: str, *, is_part: bool = False) -> tuple[Endpoint, ...]:
+    """One URL, several separated by commas, `@FILE`, or the entries of such a file as JSON.
+
+    A part of a longer list is checked with that list.
+    """
     if text.strip().startswith("@"):
         endpoints = _of_file(Path(text.strip()[1:]))
+    elif text.strip().startswith("["):
+        endpoints = _of_json(text)
     else:
         endpoints = tuple(Endpoint(read_url(part)) for part in text.split(","))
-    _check(endpoints)
+    if not is_part:
+        _check(endpoints)
     return endpoints
 
 
@@ -106,22 +118,51 @@ def _of_file(path: Path) -> tuple[Endpoint, ...]:
     entries = document.pop("manager", None)
     if document or not isinstance(entries, list) or not entries:
         raise ValueError(f"{path} must have entries [[manager]], and nothing else")
-    return tuple(_of_entry(path, number, entry) for number, entry in enumerate(entries, 1))
+    return _of_entries(str(path), path.parent, entries)
 
 
-def _of_entry(path: Path, number: int, entry: Any) -> Endpoint:
-    where = f"{path}, entry {number}"
+def _of_json(text: str) -> tuple[Endpoint, ...]:
+    try:
+        entries = json.loads(text)
+    except ValueError as problem:
+        raise ValueError(f"is not valid JSON ({problem})") from None
+    return _of_entries("the list", Path(), entries)
+
+
+def _of_entries(name: str, folder: Path, entries: list[Any]) -> tuple[Endpoint, ...]:
+    return tuple(
+        _of_entry(f"{name}, entry {number}", folder, entry) for number, entry in enumerate(entries, 1)
+    )
+
+
+_KEYS: Final = {
+    "url": (str, "a string"),
+    "token_file": (str, "a string"),
+    "tls_ca": (str, "a string"),
+    "drain": (bool, "true or false"),
+    "queues": (list, "a list of queue names"),
+    "queue_pattern": (str, "a string"),
+}
+
+
+def _of_entry(where: str, folder: Path, entry: Any) -> Endpoint:
     if not isinstance(entry, Mapping):
         raise ValueError(f"{where}: must be a table")  # noqa: TRY004  # an invalid option like the others
     for key, value in entry.items():
-        kind = {"url": str, "token_file": str, "tls_ca": str, "drain": bool}.get(key)
-        if kind is None:
-            raise ValueError(f"{where}: unknown key {key}; keys: url, token_file, tls_ca, drain")
-        if not isinstance(value, kind):
-            raise ValueError(f"{where}: {key} must be {'true or false' if kind is bool else 'a string'}")  # noqa: TRY004
+        if key not in _KEYS:
+            raise ValueError(f"{where}: unknown key {key}; keys: {', '.join(_KEYS)}")
+        kind, wanted = _KEYS[key]
+        texts = value if isinstance(value, list) else []
+        if not isinstance(value, kind) or not all(isinstance(each, str) for each in texts):
+            raise ValueError(f"{where}: {key} must be {wanted}")
+    if entry.get("queues") and entry.get("queue_pattern"):
+        raise ValueError(f"{where}: queues, queue_pattern: use only one of these")
     try:
         url = read_url(entry.get("url", ""))
     except ValueError as problem:
         raise ValueError(f"{where}: url {problem}") from None
-    files = {key: str(path.parent / entry[key]) for key in ("token_file", "tls_ca") if key in entry}
-    return Endpoint(url, drain=entry.get("drain", False), **files)
+    files = {key: str(folder / entry[key]) for key in ("token_file", "tls_ca") if key in entry}
+    queues = tuple(entry.get("queues", ()))
+    return Endpoint(
+        url, drain=entry.get("drain", False), queues=queues, queue_pattern=entry.get("queue_pattern"), **files
+    )

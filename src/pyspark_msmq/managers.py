@@ -37,7 +37,7 @@ class Managers:
         waits = options.waits_for_managers
         patience_s = 0.0 if waits and not available_now else PATIENCE_S
         self.lanes = [
-            Lane(Consumer(options, endpoint, patience_s=patience_s), self._changed, waits=waits)
+            Lane(Consumer(options.of(endpoint), endpoint, patience_s=patience_s), self._changed, waits=waits)
             for endpoint in options.endpoints
         ]
         self._ends: dict[str, dict[str, int]] = {}  # with availableNow: the numbers to come to

@@ -7,10 +7,10 @@ ignored silently.
 import difflib
 import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from pyspark_msmq.endpoints import Endpoint, Url, read_endpoints
 from tiercel.columns import RowFilter
@@ -19,6 +19,8 @@ from tiercel.model.queue_name import expand_queue_name, parse_queue_name
 
 DEFAULT_URL: Final = "http://127.0.0.1:8802"
 T = TypeVar("T")
+C = TypeVar("C", bound="Connection")
+R = TypeVar("R", bound="ReadOptions")
 
 
 class OptionError(ValueError):
@@ -102,7 +104,11 @@ def _queue(text: str) -> str:
 
 
 def _queues(text: str) -> tuple[str, ...]:
-    queues = tuple(map(_queue, text.split(",")))
+    return _different(text.split(","))
+
+
+def _different(names: Iterable[str]) -> tuple[str, ...]:
+    queues = tuple(map(_queue, names))
     if len(set(map(parse_queue_name, queues))) < len(queues):
         raise ValueError("has a queue twice")
     return queues
@@ -214,6 +220,13 @@ class ReadOptions(Connection):
         }
         return {name: value for name, value in chosen.items() if value is not None}
 
+    def of(self, manager: Endpoint) -> Self:
+        """The options for one queue manager, whose entry may name queues of its own."""
+        if not (manager.queues or manager.queue_pattern):
+            return self
+        queue = _different(manager.queues) if manager.queues else None
+        return replace(self, queue=queue, queue_pattern=manager.queue_pattern)
+
     @property
     def needs_queue(self) -> bool:
         """Dead letters and the ledger belong to the queue manager, not to a queue."""
@@ -290,7 +303,7 @@ def read_batch_options(options: Mapping[str, str]) -> BatchOptions:
         )
     if read.ending_position.kind == "earliest":
         raise OptionError("endingPosition=earliest would read nothing; use latest, a lookup id or a time")
-    _check_queue(read)
+    read = _with_queues(read)
     _check_filters(read)
     _check_rpc(read)
     return read
@@ -300,7 +313,7 @@ def read_stream_options(options: Mapping[str, str]) -> StreamOptions:
     read = _read(StreamOptions, options)
     if read.source == "discards":
         raise OptionError("from=discards is for batch reads only: the ledger of discards is not a queue")
-    _check_queue(read)
+    read = _with_queues(read)
     _check_filters(read)
     _check_rpc(read)
     if read.is_consuming:
@@ -354,6 +367,17 @@ def _check_filters(read: ReadOptions) -> None:
         raise OptionError(f"{', '.join(read.filters)}: not for from=discards; use .where(...)")
 
 
+def _with_queues(read: R) -> R:
+    """The options, checked; those of one queue manager with the queues of its entry."""
+    for manager in read.managers:
+        try:
+            _check_queue(read.of(manager))
+        except ValueError as problem:
+            has_own = manager.queues or manager.queue_pattern
+            raise OptionError(f"{manager}: {problem}" if has_own else str(problem)) from None
+    return read.of(read.managers[0]) if len(read.managers) == 1 else read
+
+
 def _check_queue(read: ReadOptions) -> None:
     if read.queue and read.queue_pattern:
         raise OptionError("queue and queuePattern: use only one of these")
@@ -402,10 +426,7 @@ def _check_rpc_stream(read: StreamOptions) -> None:
         )
 
 
-R = TypeVar("R", bound=Connection)
-
-
-def _read(role: type[R], options: Mapping[str, str]) -> R:
+def _read(role: type[C], options: Mapping[str, str]) -> C:
     known = {option.metadata["name"].lower(): option for option in fields(role)}
     found: dict[str, Any] = {}
     for name, text in options.items():

@@ -1,5 +1,6 @@
 """pipeline.toml: what is right is read, what is wrong is one line that says so."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,71 @@ def test_several_queue_managers() -> None:
     bad = '[quarantine]\nformat = "parquet"\npath = "bad"\nqueue = "bad"\n'
     with pytest.raises(ConfigError, match="only with one queue manager"):
         parse(two + bad, Path())
+
+
+TWO = """
+[pipeline]
+name = "orders"
+[[source]]
+url = "http://a:1,http://b:1"
+token_file = "ab.token"
+queues = ["orders"]
+max_messages_per_trigger = 7
+[[source]]
+url = "@managers.toml"
+queue_pattern = "bills-*"
+tls_ca = "/ca.pem"
+drain = true
+[[table]]
+format = "parquet"
+path = "lake/orders"
+"""
+
+
+def test_several_sources(tmp_path: Path) -> None:
+    (tmp_path / "managers.toml").write_text(
+        '[[manager]]\nurl = "https://c:1"\n'
+        '[[manager]]\nurl = "https://d:1"\nqueues = ["own"]\ntoken_file = "d.token"\n'
+    )
+    pipeline = parse(TWO, tmp_path)
+    assert "queue" not in pipeline.reader_options
+    assert pipeline.reader_options["maxMessagesPerTrigger"] == "7"
+    assert pipeline.source.max_messages_per_trigger == 7
+    assert pipeline.url == "http://a:1,http://b:1,@managers.toml"
+    of_ab = {"token_file": str(tmp_path / "ab.token"), "queues": ["orders"]}
+    of_cd = {"tls_ca": "/ca.pem", "drain": True}
+    assert json.loads(pipeline.connection_options["url"]) == [
+        {"url": "http://a:1", **of_ab},
+        {"url": "http://b:1", **of_ab},
+        {"url": "https://c:1", **of_cd, "queue_pattern": "bills-*"},
+        {"url": "https://d:1", **of_cd, "queues": ["own"], "token_file": str(tmp_path / "d.token")},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (
+            '"@managers.toml"',
+            '"http://b:1"',
+            r"\[\[source\]\] url = 'http://b:1': is in two sources; name all",
+        ),
+        ("drain = true", "max_messages_per_trigger = 8", r"must be the same for all sources, not 7"),
+        ("drain = true", "consume = true", r"\[\[source\]\] consume: unknown option; did you mean consumer"),
+        ("[[source]]", "[[sources]]", r"\[sources\]: unknown section; did you mean source"),
+    ],
+)
+def test_several_sources_that_do_not_fit(old: str, new: str, words: str) -> None:
+    assert old in TWO
+    with pytest.raises(ConfigError, match=words):
+        parse(TWO.replace(old, new), Path("/shop"))
+
+
+def test_no_file_of_queue_managers() -> None:
+    with pytest.raises(
+        ConfigError, match=r"\[\[source\]\] 2: url = '@managers.toml': cannot read /nowhere/man"
+    ):
+        parse(TWO, Path("/nowhere")).reader_options  # noqa: B018  # read when it is needed
 
 
 def test_everything_that_can_be_said() -> None:

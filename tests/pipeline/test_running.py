@@ -232,3 +232,30 @@ def test_a_table_that_takes_each_key_once(shop: Shop) -> None:
     shop.text = shop.text.replace('dedup = "id"', 'dedup = "key"')
     with pytest.raises(ConfigError, match="dedup key: unknown column; columns: arrived_time, id"):
         shop.run()
+
+
+def test_several_sources_with_queues_of_their_own(shop: Shop, tmp_path: Path) -> None:
+    """One run reads all of them, and one that is added later begins with its first message."""
+    other = Served(tmp_path / "other").start()
+    try:
+        other.make_queue("bills")
+        other.make_queue("notes")
+        source = shop.text[shop.text.index("[source]") : shop.text.index("[decode]")]
+        more = f'[[source]]\nurl = "{other.url}"\nqueues = ["bills"]\n'
+        shop.text = shop.text.replace(f"queue = '{shop.back}'", "")
+        one = shop.text
+        shop.send(1, 2)
+        other.send("bills", '{"id": 11}', '{"id": 12}', '{"id": 13}')
+        other.send("notes", '{"id": 21}')
+        shop.run()
+        assert shop.ids() == [1, 2]
+        shop.text = one.replace(source, source.replace("[source]", "[[source]]") + more)
+        shop.send(3)
+        lines = "\n".join(plan(shop.pipeline, shop.spark))
+        assert f"messages from {shop.daemon.url}, {other.url}, claimed by" in lines
+        assert "lag 4 messages" in lines
+        assert shop.run().messages == 4
+        assert shop.ids() == [1, 2, 3, 11, 12, 13]
+        assert (other.count("bills"), other.count("notes")) == (0, 1)
+    finally:
+        other.stop()

@@ -1,5 +1,6 @@
 """Options: what is known, what is checked, and what is said of the rest."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -224,6 +225,38 @@ class TestSeveralQueueManagers:
         a, b = read_stream_options({**STREAM, "url": f"@{file}", "tokenFile": "all"}).endpoints
         assert (a.token_file, a.tls_ca, a.drain) == (str(tmp_path / "a.token"), "/ca.pem", False)
         assert (b.token_file, b.tls_ca, b.drain) == ("all", None, True)
+
+    def test_queues_of_their_own(self) -> None:
+        entries = [
+            {"url": "http://a:1", "queues": ["orders", "bills"]},
+            {"url": "http://b:1", "queue_pattern": "private$\\shop-*"},
+            {"url": "http://c:1"},
+        ]
+        read = read_stream_options({**STREAM, "url": json.dumps(entries)})
+        a, b, c = (read.of(endpoint) for endpoint in read.endpoints)
+        assert (a.queue, a.queue_pattern) == ((r".\private$\orders", r".\private$\bills"), None)
+        assert (b.queue, b.queue_pattern) == (None, r"private$\shop-*")
+        assert c.queue == read.queue
+        only = read_stream_options({"consumer": "c", "url": json.dumps(entries[:1])})
+        assert only.queue == a.queue
+
+    @pytest.mark.parametrize(
+        ("entry", "words"),
+        [
+            ({"queues": ["orders", r".\private$\orders"]}, "http://a:1: has a queue twice"),
+            ({"queues": "orders"}, "entry 1: queues must be a list of queue names"),
+            ({"queues": [7]}, "entry 1: queues must be a list of queue names"),
+            ({"queues": ["a"], "queue_pattern": "b*"}, "use only one of these"),
+            ({"token": "secret"}, "unknown key token; keys: url, token_file, tls_ca, drain, queues, queue_p"),
+        ],
+    )
+    def test_entries_that_are_wrong(self, entry: dict[str, object], words: str) -> None:
+        with pytest.raises(OptionError, match=words):
+            read_stream_options({**STREAM, "url": json.dumps([{"url": "http://a:1"} | entry])})
+        with pytest.raises(OptionError, match="is not valid JSON"):
+            read_stream_options({**STREAM, "url": "[{"})
+        with pytest.raises(OptionError, match="missing queue"):
+            read_stream_options({"consumer": "c", "url": '[{"url": "http://a:1"}]'})
 
     @pytest.mark.parametrize(
         ("text", "words"),

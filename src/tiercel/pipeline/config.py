@@ -5,16 +5,18 @@ The sections are data classes; their fields are the options, with types and defa
 """
 
 import difflib
+import json
 import os
 import re
 import tomllib
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
+from pyspark_msmq.endpoints import read_endpoints
 from tiercel import columns
 from tiercel.pipeline.tables.places import SCHEMES, scheme_of
 from tiercel.pipeline.tables.table import FORMATS, NAMED, ON_STORES, TableOptions
@@ -45,13 +47,14 @@ class PipelineOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """Options of `format("msmq")`, in TOML spelling."""
+    """Options of `format("msmq")`, in TOML spelling; of several, only the first six may differ."""
 
     url: str = "http://127.0.0.1:8802"
     token_file: str = ""
     tls_ca: str = ""
     queues: tuple[str, ...] = ()
     queue_pattern: str = ""
+    drain: bool = False  # of several queue managers: about to be removed
     from_: str = "queue"
     mode: str = "consume"
     consumer: str = ""  # default: the pipeline's name
@@ -124,7 +127,7 @@ class MonitoringOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
     pipeline: PipelineOptions
-    source: SourceOptions
+    sources: tuple[SourceOptions, ...]
     tables: tuple[TableSection, ...]
     decode: DecodeOptions = field(default_factory=DecodeOptions)
     quarantine: QuarantineSection | None = None
@@ -141,10 +144,25 @@ class Pipeline:
         return self.source.consumer or self.pipeline.name
 
     @property
+    def source(self) -> SourceOptions:
+        """What all sources have in common."""
+        return self.sources[0]
+
+    @property
+    def url(self) -> str:
+        """The queue managers, as the file names them."""
+        return ",".join(each.url for each in self.sources)
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for each in self.sources for name in each.queues))
+
+    @property
     def connection_options(self) -> dict[str, str]:
         """How to reach the queue managers."""
-        url = self.source.url
-        found = {"url": f"@{self.folder / url[1:]}" if url.startswith("@") else url}
+        if len(self.sources) > 1 or self.source.drain:
+            return {"url": json.dumps(list(_entries(self.sources, self.folder)))}
+        found = {"url": _at(self.source.url, self.folder)}
         for name, file in ("tokenFile", self.source.token_file), ("tlsCa", self.source.tls_ca):
             if file:
                 found[name] = str(self.folder / file)
@@ -154,10 +172,10 @@ class Pipeline:
     def reader_options(self) -> dict[str, str]:
         """The options of the stream, as the source spells them."""
         source = self.source
-        consuming = source.mode == "consume"
+        consuming, is_one = source.mode == "consume", len(self.sources) == 1
         found = self.connection_options | {
-            "queue": ",".join(source.queues),
-            "queuePattern": source.queue_pattern,
+            "queue": ",".join(source.queues) if is_one else "",
+            "queuePattern": source.queue_pattern if is_one else "",
             "from": source.from_,
             "mode": source.mode,
             "consumer": self.consumer if consuming else "",
@@ -177,6 +195,34 @@ class Pipeline:
         wanted = self.source.columns or columns.names()
         needed = ("body", "body_type") if self.decode.bodies else ()
         return tuple(dict.fromkeys((*wanted, *needed, *["raw"] * self.source.raw, "decode_error")))
+
+
+def _at(url: str, folder: Path) -> str:
+    return f"@{folder / url[1:]}" if url.startswith("@") else url
+
+
+def _entries(sources: Iterable[SourceOptions], folder: Path) -> Iterator[dict[str, Any]]:
+    """The queue managers of several sources, as entries of a file of queue managers."""
+    for number, source in enumerate(sources, 1):
+        try:
+            managers = read_endpoints(_at(source.url, folder), is_part=True)
+        except ValueError as problem:
+            raise ConfigError(f"[[source]] {number}: url = {source.url[:60]!r}: {problem}") from problem
+        for manager in managers:
+            own = manager.queues or manager.queue_pattern
+            entry = {
+                "url": str(manager.url),
+                "token_file": manager.token_file or (source.token_file and str(folder / source.token_file)),
+                "tls_ca": manager.tls_ca or (source.tls_ca and str(folder / source.tls_ca)),
+                "queues": list(manager.queues if own else source.queues),
+                "queue_pattern": manager.queue_pattern if own else source.queue_pattern,
+                "drain": manager.drain or source.drain,
+            }
+            yield {name: value for name, value in entry.items() if value}
+
+
+# What each [[source]] has for itself; the rest is that of the whole run.
+_OF_EACH: Final = frozenset({"url", "token_file", "tls_ca", "queues", "queue_pattern", "drain"})
 
 
 _RANGES: Final[Mapping[str, tuple[int, int]]] = {
@@ -224,7 +270,7 @@ def parse(text: str, folder: Path) -> Pipeline:
     pipeline = Pipeline(
         pipeline=_read(PipelineOptions, "pipeline", document.get("pipeline", {})),
         spark=_spark(document.get("spark", {})),
-        source=_read(SourceOptions, "source", document.get("source", {})),
+        sources=_sources(document.get("source", {})),
         decode=_read(DecodeOptions, "decode", document.get("decode", {})),
         tables=tuple(_read(TableSection, "table", each) for each in _tables(document.get("table", []))),
         quarantine=None if quarantine is None else _read(QuarantineSection, "quarantine", quarantine),
@@ -233,6 +279,22 @@ def parse(text: str, folder: Path) -> Pipeline:
     )
     _check_together(pipeline)
     return _placed(pipeline)
+
+
+def _sources(found: Any) -> tuple[SourceOptions, ...]:
+    """One `[source]`, or several `[[source]]`, in any of which the options of the whole run may stand."""
+    if not isinstance(found, list):
+        return (_read(SourceOptions, "source", found),)
+    of_run: dict[str, Any] = {}
+    for each in found:
+        for name, value in each.items() if isinstance(each, dict) else ():
+            if name not in _OF_EACH and of_run.setdefault(name, value) != value:
+                raise _wrong(
+                    "[source]", name, value, f"must be the same for all sources, not {of_run[name]!r}"
+                )
+    return tuple(
+        _read(SourceOptions, "[source]", of_run | each if isinstance(each, dict) else each) for each in found
+    )
 
 
 def _tables(found: Any) -> list[Any]:
@@ -304,21 +366,34 @@ def _check_together(pipeline: Pipeline) -> None:
     except columns.UnknownColumnError as problem:
         raise ConfigError(f"[source] columns: {problem}") from problem
     _check_metrics(pipeline.monitoring)
+    _check_sources(pipeline)
     for table in pipeline.tables:
         _check_table("table", table)
     if pipeline.quarantine is not None:
-        _check_quarantine(pipeline.quarantine, pipeline.source)
+        _check_quarantine(pipeline.quarantine, pipeline.url)
     every = [*pipeline.tables, *([pipeline.quarantine] if pipeline.quarantine else [])]
     for one, other in combinations(every, 2):
         if _place(one, pipeline.folder) == _place(other, pipeline.folder):
             raise ConfigError(f"{other.options}: two sections have the same table")
 
 
-def _check_quarantine(quarantine: QuarantineSection, source: SourceOptions) -> None:
+def _check_sources(pipeline: Pipeline) -> None:
+    """Files of queue managers are read later: they may be on another machine, or not be there yet."""
+    if len(pipeline.sources) < 2:
+        return
+    seen: set[str] = set()
+    for source in pipeline.sources:
+        for url in source.url.split(","):
+            if url.strip() in seen:
+                raise _wrong("[source]", "url", url, "is in two sources; name all its queues in one of them")
+            seen.add(url.strip())
+
+
+def _check_quarantine(quarantine: QuarantineSection, url: str) -> None:
     _check_table("quarantine", quarantine)
     if quarantine.sql or quarantine.function:
         raise ConfigError("[quarantine] sql: bad messages are stored unchanged; remove sql and function")
-    if quarantine.queue and re.search(r"^@|,", source.url):
+    if quarantine.queue and re.search(r"^@|,", url):
         raise ConfigError(
             "[quarantine] queue: only with one queue manager in [source] url; use a table instead"
         )

@@ -33,7 +33,7 @@ class Lineage:
     def __init__(self, pipeline: Pipeline, client: OpenLineageClient | None = None) -> None:
         self._client = client or OpenLineageClient()
         self._run = str(generate_new_uuid())
-        own, source = pipeline.pipeline, urlsplit(pipeline.source.url.split(",")[0])
+        own, source = pipeline.pipeline, urlsplit(pipeline.url.split(",")[0])
         self._namespace = f"msmq://{source.netloc or source.path.lstrip('@')}"
         kind = "BATCH" if own.interval_s is None else "STREAMING"
         facet = job_type_job.JobTypeJobFacet(processingType=kind, integration="TIERCEL", jobType="PIPELINE")
@@ -41,7 +41,7 @@ class Lineage:
         sections = [*pipeline.tables, *([pipeline.quarantine] if pipeline.quarantine else [])]
         self._tables = {str(each.options): _dataset_name(each.options) for each in sections}
         self._quarantine = str(pipeline.quarantine.options) if pipeline.quarantine else ""
-        self._read: dict[str, tuple[int, int]] = dict.fromkeys(pipeline.source.queues, (0, 0))
+        self._read: dict[str, tuple[int, int]] = dict.fromkeys(pipeline.queues, (0, 0))
         self._written = dict.fromkeys(self._tables, 0)
 
     def begin(self) -> None:

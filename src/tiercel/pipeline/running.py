@@ -292,7 +292,7 @@ class _Finished:
                 self._runner.summary.messages += progress["numInputRows"]
                 outcome = self._runner.outcomes.pop(self._last, Outcome())
                 own, waiting = self._pipeline, self._waiting()
-                self._report(batch_of(own.pipeline.name, own.source.url, progress, outcome, waiting))
+                self._report(batch_of(own.pipeline.name, own.url, progress, outcome, waiting))
 
     def _waiting(self) -> list[Waiting]:
         options = read_stream_options(self._pipeline.reader_options)

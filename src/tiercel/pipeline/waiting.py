@@ -25,7 +25,7 @@ def queues(options: StreamOptions, patience_s: float = _PATIENCE_S) -> Iterator[
     """The queues of a source; raises `EndpointError` if a queue manager does not answer."""
     for endpoint in options.endpoints:
         with DataClient(endpoint, patience_s=patience_s) as client:
-            for name in _names(client, options):
+            for name in _names(client, options.of(endpoint)):
                 head = _head(client, name, options)
                 yield _waiting(head, name if len(options.endpoints) == 1 else head["queue"])
 
