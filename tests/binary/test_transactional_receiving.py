@@ -171,6 +171,64 @@ class TestAccepting:
         assert box.bodies() == [b"1", b"2"]
 
 
+class TestQueuesThatComeAndGo:
+    """A stream goes on when its queue is created or deleted, without waiting for the resend of its sender."""
+
+    @pytest.fixture
+    def there(self, net: Net) -> Qm:
+        return net.qm("THERE")
+
+    def test_a_queue_that_is_created_after_a_refusal(self, net: Net, here: Qm, there: Qm) -> None:
+        orders = there.to(here, "orders")
+        there.send_together((orders, b"1"))
+        net.settle()  # refused, and not yet confirmed by an OrderAck
+        box = here.create("orders", transactional=True)
+        there.send_together((orders, b"2"))
+        net.sleep(1)
+        assert box.bodies() == [b"2"]
+        assert orders.state.count == 0
+
+    def test_a_queue_that_is_created_anew(self, net: Net, here: Qm, there: Qm) -> None:
+        orders = there.to(here, "orders")
+        here.create("orders", transactional=True)
+        there.send_together((orders, b"1"))
+        net.settle()
+        here.box("orders").delete()
+        box = here.create("orders", transactional=True)
+        there.send_together((orders, b"2"))
+        net.sleep(1)
+        assert box.bodies() == [b"2"]
+
+    def test_a_queue_that_is_deleted(self, net: Net, here: Qm, there: Qm) -> None:
+        """What comes next is refused at once."""
+        orders = there.to(here, "orders")
+        here.create("orders", transactional=True)
+        there.send_together((orders, b"1"))
+        net.settle()
+        here.box("orders").delete()
+        there.send_together((orders, b"2"))
+        net.sleep(1)
+        assert orders.state.count == 0
+        assert MessageClass.NACK_BAD_DST_Q in here.discarded()
+
+    def test_a_message_that_was_refused_stays_refused(self, here: Qm, sender: Hand) -> None:
+        """Its sender has heard so, and may have sent it again by other means."""
+        packet = sender.transactional(here.name_of("orders"), 1)
+        sender.send(packet)
+        box = here.create("orders", transactional=True)
+        sender.send(packet, sender.transactional(here.name_of("orders"), 2, 0))
+        assert box.bodies() == [b"2"]
+
+    def test_another_sequence_begins_as_in_any_new_queue(self, here: Qm, sender: Hand) -> None:
+        """A stranger who claimed to be the sender has not blocked a queue before it exists."""
+        name = here.name_of("orders")
+        later = SEQUENCE._replace(ordinal=SEQUENCE.ordinal + 7)
+        sender.send(sender.transactional(name, 9, 0, tx_sequence_id=later))
+        box = here.create("orders", transactional=True)
+        sender.send(sender.transactional(name, 1, 0))
+        assert box.bodies() == [b"1"]
+
+
 class TestOrderAcks:
     """3.1.2.7, 3.1.6.9."""
 

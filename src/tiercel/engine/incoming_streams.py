@@ -95,7 +95,22 @@ class IncomingStreams:
         for all before it. Their streams are in memory alone, where strangers cannot fill anything.
         """
         key = self._key(packet, queue)
-        return self._streams.get(key) or self._load(key, queue, decode_destination(packet))
+        return self._streams.get(key) or self._continue(key, queue, packet)
+
+    def _continue(self, key: bytes, queue: QueueState | None, packet: UserMessage) -> IncomingStream:
+        """The stream, which may have begun while the queue did not exist, or in one of the same name.
+
+        Its next message may be on the way already, and names the one before it, so it would be rejected here
+        until its sender repeats it. Ids of sequences are random: nobody else could have begun this one.
+        """
+        stream = self._load(key, queue, decode_destination(packet))
+        left = slot_key(_NO_QUEUE) + key[4:]
+        before = self._streams.get(left)
+        if not stream.sequence and before is not None and before.sequence == packet.sequence[0]:
+            stream.sequence, stream.number = before.sequence, before.number
+            stream.answers_to = before.answers_to
+            del self._streams[left]
+        return stream
 
     def of_sender(self, sender: UUID, queue: QueueState, name: FormatName) -> IncomingStream:
         """The stream of a sender that is not that of the message, as in SRMP (SRMP-137)."""
@@ -118,15 +133,20 @@ class IncomingStreams:
         return stream
 
     def bequeath(self, queue: QueueState) -> None:
-        """A queue is deleted: streams over HTTP go on in a queue of the same name that follows it.
+        """A queue is deleted: its streams go on without it, and in a queue of the same name that follows it.
 
-        Their senders could not go on if we forgot them: each message names one before it, which must be known
-        here (SRMP-127). In the binary protocol, the first message in flight names none.
+        Those over HTTP are stored. Their senders could not go on if we forgot them: each message names one
+        before it, which must be known here (SRMP-127). In the binary protocol, the first message in flight
+        names none, so memory is enough.
         """
         self.flush()
         for key, data in list(self._core.batch.range(Keyspace.INCOMING, *_keys_of(queue.slot))):
+            left = slot_key(_NO_QUEUE) + key[4:]
             if data[_VALUE.size :].startswith(_HTTP):
-                self._core.batch.put(Keyspace.INCOMING, slot_key(_NO_QUEUE) + key[4:], data)
+                self._core.batch.put(Keyspace.INCOMING, left, data)
+            elif len(self._streams) < _STREAMS_KEPT:
+                with suppress(struct.error, UnicodeDecodeError):  # damaged
+                    self._streams[left] = IncomingStream.decode(left, data)
 
     def _inherit(self, key: bytes) -> bytes | None:
         """The record of the stream in a deleted queue of the same name."""
@@ -236,8 +256,8 @@ class IncomingStreams:
         ]
 
     def all(self) -> list[IncomingStream]:
-        """Every stream that can be read, those in memory first."""
-        found = list(self._streams.values())
+        """Every stream into a queue that can be read, those in memory first."""
+        found = [stream for stream in self._streams.values() if stream.slot != _NO_QUEUE]
         for key, data in self._core.batch.range(Keyspace.INCOMING, slot_key(_NO_QUEUE + 1), b"\xff" * 8):
             if key not in self._streams:
                 with suppress(struct.error, UnicodeDecodeError):  # `tiercel check` tells of it
