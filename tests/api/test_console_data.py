@@ -37,6 +37,19 @@ class TestJumps:
         assert len(served.labels(rows, order="arrival", since=past)) == 10
         assert served.labels(rows, order="arrival", since=future) == []
 
+    def test_from_a_message_or_a_time_to_its_row(self, served: Asked, rows: str) -> None:
+        def row(**query: Any) -> int:
+            found: int = served.get(f"{at(rows)}/row", **query).json()["row"]
+            return found
+
+        messages = served.get(f"{at(rows)}/messages").json()["messages"]
+        assert [row(lookup_id=each["lookup_id"]) for each in messages] == list(range(10))
+        assert row(since="2020-01-01T00:00:00Z") == 0
+        assert row(since="2100-01-01T00:00:00Z") == row(lookup_id="9" * 18) == 10
+        assert served.get(f"{at(rows)}/row").status_code == 400
+        both = {"since": "2020-01-01T00:00:00Z", "lookup_id": "1"}
+        assert served.get(f"{at(rows)}/row", **both).status_code == 400
+
     @pytest.mark.parametrize("order", ["queue", "arrival"])
     def test_back_from_a_position(self, served: Asked, rows: str, order: str) -> None:
         def page(**query: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ class Site(NamedTuple):
 
     served: Asked
     tokens: dict[str, str]
+    token_file: Path
 
     @property
     def address(self) -> str:
@@ -43,14 +45,20 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def site(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     del browser  # without one, no daemon is needed
-    folder: Path = tmp_path_factory.mktemp("console")
+    with site_of(tmp_path_factory.mktemp("console")) as site:
+        yield site
+
+
+@contextmanager
+def site_of(folder: Path, options: str = "") -> Iterator[Site]:
+    """A daemon with a token for each role, on a new store or on the one that is there already."""
     tokens = {role.value: new_token() for role in Role}
     bearers = [Bearer(name, frozenset({Role(name)}), digest_of(token)) for name, token in tokens.items()]
     file = folder / "tokens"
     file.touch(0o600)
     file.write_text(Tokens(tuple(bearers)).text())
-    with asked(folder, f'[api]\nenabled = true\nport = 0\ntokens = "{file}"\n') as served:
-        yield Site(served, tokens)
+    with asked(folder, f'[api]\nenabled = true\nport = 0\ntokens = "{file}"\n{options}') as served:
+        yield Site(served, tokens, file)
 
 
 @pytest.fixture
@@ -89,3 +97,13 @@ def log_in(page: Any, site: Site, role: str) -> None:
     page.get_by_label("Token").fill(site.tokens[role])
     page.get_by_role("button", name="Log in").click()
     page.get_by_role("heading", name="Overview").wait_for()
+
+
+def expect(target: Any) -> Any:
+    from playwright.sync_api import expect as of_playwright  # noqa: PLC0415  # only where it is installed
+
+    return of_playwright(target)
+
+
+def go(page: Any, site: Site, place: str) -> None:
+    page.goto(f"{site.address}#/{place}")

@@ -8,21 +8,11 @@ from urllib.parse import quote
 import pytest
 
 from api.asked import at
-from console.conftest import Site, log_in
+from console.conftest import Site, expect, go, log_in
 
 AXE = Path(__file__).parent / "vendor" / "axe.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 HOSTILE = "<img src=x onerror=alert(1)>"
-
-
-def expect(target: Any) -> Any:
-    from playwright.sync_api import expect as of_playwright  # noqa: PLC0415  # only where it is installed
-
-    return of_playwright(target)
-
-
-def go(page: Any, site: Site, place: str) -> None:
-    page.goto(f"{site.address}#/{place}")
 
 
 class TestLogin:
@@ -184,10 +174,14 @@ def test_every_page_is_accessible_and_fits_a_phone(site: Site, new_page: Any, sc
         "dead",
         "outgoing",
         "consumers",
+        "transactions",
         "streams",
         "operations",
         "audit",
+        "access",
         "health",
+        f"queue/{queue}?view=search&pattern=a",
+        f"queue/{queue}?view=properties",
     ]
     found: dict[str, Any] = {}
     for place in places:

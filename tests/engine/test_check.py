@@ -139,11 +139,11 @@ def lose_queue(store: MemoryStore) -> None:
 
 
 def each(space: Keyspace, change: Callable[[bytes], bytes]) -> Damage:
-    """Damages the last record of a keyspace that is not empty."""
+    """Damages the last record of a keyspace that is not empty, nor the head of a transaction."""
 
     def damage(store: MemoryStore) -> None:
         records = store.spaces[space]
-        key = next(key for key in reversed(records) if records[key])
+        key = next(key for key in reversed(records) if records[key] and key[-4:] != b"\xff" * 4)
         records[key] = change(records[key])
 
     return damage
@@ -164,7 +164,15 @@ def lose_operation(store: MemoryStore) -> None:
 
 def lose_head(store: MemoryStore) -> None:
     operations = store.spaces[Keyspace.TRANSACTIONS]
-    del operations[next(key for key, value in operations.items() if not value)]
+    del operations[_head(store)]
+
+
+def damage_head_of_transaction(store: MemoryStore) -> None:
+    store.spaces[Keyspace.TRANSACTIONS][_head(store)] = b"short"
+
+
+def _head(store: MemoryStore) -> bytes:
+    return next(key for key in store.spaces[Keyspace.TRANSACTIONS] if key.endswith(b"\xff" * 4))
 
 
 def lose_taken_message(store: MemoryStore) -> None:
@@ -266,6 +274,10 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         "transactions: operation 1 .* operation 0 before it is missing",
     ),
     "the head of a transaction": (lose_head, "transactions: the head of transaction .* is missing"),
+    "the head of a transaction, damaged": (
+        damage_head_of_transaction,
+        "transactions: the head of transaction .* is damaged",
+    ),
     "an operation of no queue": (
         put(Keyspace.TRANSACTIONS, uuid4().bytes + bytes(4), OPERATION),
         "there never was",

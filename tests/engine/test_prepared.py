@@ -14,6 +14,7 @@ from tiercel.engine.resource_manager import Outcome
 from tiercel.engine.transaction import Transaction, TransactionState
 from tiercel.model.codes import CoordinatorAnswer, MessageClass, QueueManagerState
 from tiercel.model.errors import QueueDeletedError, StoreFailedError
+from tiercel.store.interface import Keyspace
 from tiercel.store.memory_store import CommitFails, MemoryStore, Write
 
 from .harness import ALICE, ALL_ACKNOWLEDGEMENTS, NOW, SYSTEM, Box, World, refused
@@ -49,6 +50,22 @@ def prepare_one_of_each(world: World, orders: Box) -> Transaction:
 
 
 class TestTransactionCollection:
+    def test_a_prepared_transaction_knows_when_it_began_after_a_kill(self, world: World, orders: Box) -> None:
+        prepare_one_of_each(world, orders)
+        world.now += 60
+        world.kill()
+        (again,) = world.engine.transactions.in_doubt()
+        assert again.began == int(NOW)
+
+    def test_of_an_older_version_it_does_not_know(self, world: World, orders: Box) -> None:
+        working = prepare_one_of_each(world, orders)
+        batch = world.store.begin()
+        batch.put(Keyspace.TRANSACTIONS, working.id.bytes + b"\xff" * 4, b"")
+        batch.commit()
+        world.kill()
+        (again,) = world.engine.transactions.in_doubt()
+        assert (again.began, len(again.operations)) == (None, 3)
+
     @pytest.mark.conformance("DMPR-027", "DMPR-107")
     def test_a_prepared_transaction_is_back_after_a_kill_with_its_operations_in_order(
         self, world: World, orders: Box

@@ -215,6 +215,31 @@ class Messages:
                 break
         return at
 
+    async def row_of(self, queue: str, lookup_id: int) -> int:
+        """How many messages stand before a place in the queue."""
+        at, row = -1, 0
+
+        def command(engine: Engine) -> tuple[int, int]:
+            state = queue_lookup.find(engine, queue)
+            return engine.browsing.pass_over(state, at, _WALKED, lookup_id)
+
+        while True:
+            at, passed = await self._runner.call(command)
+            row += passed
+            if passed < _WALKED:
+                return row
+
+    async def first_since(self, queue: str, time: datetime) -> int:
+        """The lookup id of the first message that arrived at a time or later; beyond all if none did."""
+
+        def command(engine: Engine) -> int:
+            state = queue_lookup.find(engine, queue)
+            start = engine.browsing.sequence_at(state, time.timestamp())
+            seen = next(engine.browsing.by_arrival(state, start), None)
+            return LAST_LOOKUP_ID if seen is None else seen.lookup_id
+
+        return await self._runner.call(command)
+
     async def _page(self, queue: str, options: BrowseOptions, at: int, limit: int) -> Page:
         rows: list[Row] = []
         size_bytes, is_last = 0, False

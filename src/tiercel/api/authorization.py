@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -67,6 +67,9 @@ class BrowserLogins:
     def begin(self, token: str) -> str:
         return self._sessions.begin(token, self._clock())
 
+    def count(self, token: str) -> int:
+        return self._sessions.count(token, self._clock())
+
     def end(self, request: Request) -> None:
         if self._is_own_page(request):
             self._sessions.end(request.cookies.get(COOKIE, ""))
@@ -106,6 +109,12 @@ class OwnerAuthorization:
         return frozenset(Role)
 
 
+class TokenUse(NamedTuple):
+    bearer: Bearer
+    last_used: float | None
+    logins: int
+
+
 class TokenAuthorization:
     """`service` is the name in error messages, `section` the part of the configuration with its tokens."""
 
@@ -115,6 +124,7 @@ class TokenAuthorization:
         self._service = service
         self._section = section
         self._logins = logins
+        self._used: dict[str, float] = {}  # by the digest of a known token: when
 
     def who(self, request: Request) -> str:
         """The token's owner, or "" if unknown."""
@@ -124,6 +134,12 @@ class TokenAuthorization:
         return "" if bearer is None else bearer.name
 
     def _bearer(self, tokens: TokenFile, request: Request) -> Bearer | None:
+        found = self._find(tokens, request)
+        if found is not None:
+            self._used[found.digest] = time.time()
+        return found
+
+    def _find(self, tokens: TokenFile, request: Request) -> Bearer | None:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         if kind.casefold() == "bearer":
             return tokens.find(token.strip())
@@ -159,6 +175,23 @@ class TokenAuthorization:
         if bearer is None:
             raise NotAuthenticatedError(self._service)
         return bearer.grants
+
+    # The tokens themselves.
+
+    @property
+    def file(self) -> Path | None:
+        return None if self._tokens is None else self._tokens.path
+
+    def uses(self) -> list[TokenUse]:
+        """Every token, and how it was used since the start."""
+        bearers = () if self._tokens is None else tuple(self._tokens.value)
+        known = {each.digest for each in bearers}
+        self._used = {digest: used for digest, used in self._used.items() if digest in known}
+        logins = self._logins
+        return [
+            TokenUse(each, self._used.get(each.digest), 0 if logins is None else logins.count(each.digest))
+            for each in bearers
+        ]
 
     # Logins of browsers.
 

@@ -24,6 +24,7 @@ from tiercel.admin.waits import Waits
 from tiercel.admin.why import Why
 from tiercel.api.audit import Audit
 from tiercel.api.audited_runner import AuditedRunner
+from tiercel.api.authorization import TokenAuthorization
 from tiercel.api.body_decoder import BodyDecoder
 from tiercel.api.events import Events
 from tiercel.api.message_searcher import MessageSearcher
@@ -36,11 +37,18 @@ _MAX_INTAKE_BYTES: Final = 128 << 20  # two requests of the largest size; each e
 
 class Api:
     def __init__(
-        self, runner: Runner, waits: Waits, audit: Audit, started: float, limits: ConnectionLimits
+        self,
+        runner: Runner,
+        waits: Waits,
+        audit: Audit,
+        started: float,
+        limits: ConnectionLimits,
+        tokens: TokenAuthorization,
     ) -> None:
         self.daemon = runner if isinstance(runner, Daemon) else None  # None: no daemon runs
         runner = self.runner = AuditedRunner(runner)
         self.limits = limits  # of the connections by TCP
+        self.tokens = tokens
         self.claims = Claims(runner, waits)
         self.stages = Stages(runner)
         self.waits = waits

@@ -157,11 +157,11 @@ class ApiServer:
         from tiercel.api.dispatcher import Dispatcher  # noqa: PLC0415
 
         audit = Audit(self._options.audit, messages=self._options.audit_messages)
-        api = Api(self._runner, self._waits, audit, self._started, self.limits)
-        app = build(api)
-        data_routes = None if self._data_routes is None else self._data_routes(self._runner, self._waits)
         logins = BrowserLogins(self._options.trusted_origins)
         tokens = TokenAuthorization(self._options.tokens, "HTTP API", "api", logins)
+        api = Api(self._runner, self._waits, audit, self._started, self.limits, tokens)
+        app = build(api)
+        data_routes = None if self._data_routes is None else self._data_routes(self._runner, self._waits)
         return api, Dispatcher(app, OwnerAuthorization(), data_routes), Dispatcher(app, tokens)
 
     async def close(self) -> None:

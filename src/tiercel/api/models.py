@@ -129,6 +129,10 @@ class Sent(ResponseModel):
     id: str
 
 
+class Row(ResponseModel):
+    row: int
+
+
 class SentMany(ResponseModel):
     count: int
     ids: list[str]
@@ -291,6 +295,23 @@ class Explanation(ResponseModel):
     error: str | None  # that sending would give
     fix: str | None
     findings: list[ExplainFinding]
+
+
+class AccessToken(ResponseModel):
+    name: str
+    roles: list[Literal["read", "send", "receive", "admin"]]
+    last_used: str | None  # for the API, since the start
+    logins: int  # browsers that are logged in with it
+    is_own: bool  # the one of this request
+
+
+class AccessTokenList(ResponseModel):
+    file: str | None  # null: there are no tokens, and every program of this computer has access
+    tokens: list[AccessToken]
+
+
+class Revoked(ResponseModel):
+    revoked: str
 
 
 class Me(ResponseModel):
@@ -533,6 +554,7 @@ class Transaction(ResponseModel):
     id: str
     state: str
     is_in_doubt: bool
+    began: str | None  # null for one that an older version has prepared
     sends: int
     receives: int
     moves: int

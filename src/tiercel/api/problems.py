@@ -42,6 +42,7 @@ _STATUS: Final[dict[type[BaseException], HTTPStatus]] = {
     errors.StageNotFoundError: HTTPStatus.NOT_FOUND,
     errors.OperationNotFoundError: HTTPStatus.NOT_FOUND,
     errors.MessageNotFoundError: HTTPStatus.NOT_FOUND,
+    errors.TokenNotFoundError: HTTPStatus.NOT_FOUND,
     errors.QueueDeletedError: HTTPStatus.GONE,
     errors.QueueNotAvailableError: HTTPStatus.GONE,
     errors.LeaseEndedError: HTTPStatus.GONE,

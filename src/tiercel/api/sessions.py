@@ -63,6 +63,10 @@ class Sessions:
             self._sessions.move_to_end(digest)
         return session.token
 
+    def count(self, token: str, now: float) -> int:
+        """The sessions of a token that have not ended."""
+        return sum(each.token == token and not each.is_over(now) for each in self._sessions.values())
+
     def end(self, cookie: str) -> None:
         self._sessions.pop(_digest(cookie), None)
 

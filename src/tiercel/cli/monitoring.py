@@ -129,6 +129,7 @@ def connections(context: Context) -> None:
 _TRANSACTIONS: Final = (
     Column("ID", lambda each: Styled(each["id"], "bold")),
     Column("STATE", lambda each: "in doubt" if each["is_in_doubt"] else each["state"].lower()),
+    Column("AGE", lambda each: age(each["began"]), "right"),
     Column("SENDS", lambda each: _some(each["sends"]), "right"),
     Column("RECEIVES", lambda each: _some(each["receives"]), "right"),
     Column("MOVES", lambda each: _some(each["moves"]), "right"),

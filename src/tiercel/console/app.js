@@ -3,6 +3,7 @@ import { render } from "./vendor/preact.js";
 import { useEffect, useRef, useState } from "./vendor/hooks.js";
 import { html } from "./parts/html.js";
 import { get, logOut, session } from "./parts/api.js";
+import { usePlace } from "./parts/place.js";
 import { connect, disconnect, useStatus } from "./parts/live.js";
 import { moment } from "./parts/format.js";
 import { Dialog, Failure } from "./parts/dialog.js";
@@ -18,6 +19,8 @@ import { WhyPage } from "./pages/why.js";
 import { EditPage } from "./pages/edit.js";
 import { StreamsPage } from "./pages/streams.js";
 import { AuditPage, OperationsPage } from "./pages/operations.js";
+import { TransactionsPage } from "./pages/transactions.js";
+import { AccessPage } from "./pages/access.js";
 import { Notice } from "./parts/notice.js";
 
 const PAGES = [
@@ -26,32 +29,44 @@ const PAGES = [
   ["dead", "Dead letters", "d", DeadPage],
   ["outgoing", "Outgoing", "o", OutgoingPage],
   ["consumers", "Consumers", "c", ConsumersPage],
+  ["transactions", "Transactions", "t", TransactionsPage],
   ["streams", "Streams", "s", StreamsPage],
   ["operations", "Operations", "u", OperationsPage],
   ["audit", "Audit", "a", AuditPage],
+  ["access", "Access", "l", AccessPage],
   ["health", "Health", "h", HealthPage],
 ];
 const KEYS = [
-  ["/", "filter or search"], ["j k ↓ ↑", "next and previous message"], ["Enter", "open the message"],
+  ["/", "filter or search"], ["j k ↓ ↑", "next and previous row"], ["Enter", "open it"], ["x", "choose it"], ["e", "edit and resend it"],
   ...PAGES.map(([, title, key]) => [`g ${key}`, title.toLowerCase()]), ["?", "this list"], ["Esc", "close"],
 ];
 
-function route() {
-  const [page = "", ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
-  return { page, rest };
+/** Moves the focus to the next or previous row: into the list of messages, or among the links of a table. */
+function step(by) {
+  const list = document.querySelector("main [role=grid]");
+  if (list) {
+    list.focus();
+    return;
+  }
+  const links = [...document.querySelectorAll("main tbody th a")];
+  const at = links.findIndex((each) => each.closest("tr").contains(document.activeElement));
+  links[Math.max(0, Math.min(links.length - 1, at + by))]?.focus();
 }
 
-function usePlace() {
-  const [place, setPlace] = useState(route());
-  useEffect(() => {
-    const change = () => setPlace(route());
-    addEventListener("hashchange", change);
-    return () => removeEventListener("hashchange", change);
-  }, []);
-  return place;
+/** What a key does outside of fields and dialogs. */
+function keyAction(key, showHelp) {
+  const click = (selector, within = document) => within?.querySelector(selector)?.click();
+  return {
+    "/": () => document.querySelector("[data-filter]")?.focus(),
+    "?": showHelp,
+    j: () => step(1),
+    k: () => step(-1),
+    x: () => click("input[type=checkbox]", document.activeElement.closest("tr")),
+    e: () => click("[data-key=e]"),
+  }[key];
 }
 
-const isTyping = (element) => element.closest?.("input, textarea, select, dialog");
+const isTyping = (element) => element.closest?.("input:not([type=checkbox]), textarea, select, dialog");
 
 function useKeys(showHelp) {
   const wasG = useRef(false);
@@ -60,16 +75,10 @@ function useKeys(showHelp) {
       if (isTyping(event.target) || event.ctrlKey || event.metaKey || event.altKey) return;
       const page = wasG.current && PAGES.find(([, , key]) => key === event.key);
       wasG.current = event.key === "g";
-      if (page) {
-        location.hash = `#/${page[0]}`;
-      } else if (event.key === "/") {
-        const field = document.querySelector("[data-filter]");
-        if (field) {
-          event.preventDefault();
-          field.focus();
-        }
-      } else if (event.key === "?") {
-        showHelp();
+      const act = page ? () => { location.hash = `#/${page[0]}`; } : keyAction(event.key, showHelp);
+      if (act && !event.defaultPrevented) {
+        event.preventDefault();
+        act();
       }
     };
     addEventListener("keydown", press);

@@ -6,7 +6,7 @@ The sequence is the lower part of the lookup id, above it stands the priority. S
 
 import heapq
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from tiercel.engine.core import Core
@@ -71,10 +71,15 @@ class Browsing:
             before, count = found[0], count - 1
         return before - 1
 
-    def pass_over(self, queue: QueueState, after: int, count: int) -> tuple[int, int]:
-        """Walks over `count` messages behind a lookup id without reading them: the last one, and how many."""
+    def pass_over(
+        self, queue: QueueState, after: int, count: int, before: int = LAST_LOOKUP_ID + 1
+    ) -> tuple[int, int]:
+        """Walks over `count` messages behind a lookup id, and before another one, without reading them: the
+        last one, and how many.
+        """
         passed, reached = 0, after
-        for lookup_id in islice(self._lookup_ids(queue, after + 1), count):
+        walk = takewhile(lambda lookup_id: lookup_id < before, self._lookup_ids(queue, after + 1))
+        for lookup_id in islice(walk, count):
             passed, reached = passed + 1, lookup_id
         return reached, passed
 

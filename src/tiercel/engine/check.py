@@ -29,7 +29,7 @@ from tiercel.engine.records import (
 )
 from tiercel.engine.stage_check import check_published, check_stages
 from tiercel.engine.stream import SIZES, Stream
-from tiercel.engine.transaction import SEQUENCE, TRANSACTION_HEAD, decode_operation
+from tiercel.engine.transaction import BEGAN, SEQUENCE, TRANSACTION_HEAD, decode_operation
 from tiercel.model.codes import QueueType, TransactionalOperationType
 from tiercel.model.identifiers import LOOKUP_SEQUENCE_BITS, NULL_GUID, lookup_id_sequence
 from tiercel.model.limits import INFINITE
@@ -268,7 +268,7 @@ class Checker:
                 yield named(problem, data)._replace(text=f"the message does not end at {deadline}")
 
     def _check_transactions(self) -> Iterator[Problem]:
-        """Operations are numbered from 0, and an empty record with the highest number says that it is all."""
+        """Operations are numbered from 0, and a record with the highest number says that it is all."""
         identifier, expected = b"", TRANSACTION_HEAD
         for key, data in self._records(Keyspace.TRANSACTIONS):
             if len(key) != 20:
@@ -282,6 +282,10 @@ class Checker:
             what = f"operation {index} of transaction {UUID(bytes=identifier)}"
             if index == TRANSACTION_HEAD:
                 expected = TRANSACTION_HEAD
+                if len(data) not in {0, BEGAN.size}:
+                    yield Problem(
+                        "transactions", f"the head of transaction {UUID(bytes=identifier)} is damaged"
+                    )
                 continue
             if index != expected:
                 yield Problem("transactions", f"{what}: operation {expected} before it is missing")

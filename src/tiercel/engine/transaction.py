@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tiercel.engine.handles import Waiter
     from tiercel.engine.queue_state import QueueState
 
-TRANSACTION_HEAD = 0xFFFF_FFFF  # the number of the empty record that stands for a prepared transaction itself
+TRANSACTION_HEAD = 0xFFFF_FFFF  # the number of the record that stands for a prepared transaction itself
+BEGAN = struct.Struct(">Q")  # in that record: seconds; older versions wrote nothing
 SEQUENCE = struct.Struct("<QI")  # of the messages to one queue: which it is, and the last number given out
 _ENQUEUE = TransactionalOperationType.ENQUEUE  # cached: enum lookup is slow here
 _OPERATION = struct.Struct(">BIQI")
@@ -79,6 +80,7 @@ class Transaction:
     state: TransactionState = TransactionState.ACTIVE
     single_phase: bool = True  # False when an outside coordinator decides
     waiters: list["Waiter"] = field(default_factory=list)  # reads in it that have found nothing yet
+    began: int | None = None  # seconds; None for one that an older version prepared
 
     def check_active(self) -> None:
         if self.state is not TransactionState.ACTIVE:

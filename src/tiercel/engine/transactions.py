@@ -18,6 +18,7 @@ from tiercel.engine.outgoing import Outgoing
 from tiercel.engine.queue_state import Lock, QueueState
 from tiercel.engine.records import Record, slot_key
 from tiercel.engine.transaction import (
+    BEGAN,
     SEQUENCE,
     TRANSACTION_HEAD,
     Operation,
@@ -63,7 +64,8 @@ class Transactions:
         return self._begin(self._core.new_guid(), None)
 
     def _begin(self, identifier: UUID, number: int | None) -> Transaction:
-        transaction = self._living[identifier] = Transaction(identifier, number)
+        transaction = Transaction(identifier, number, began=self._core.seconds)
+        self._living[identifier] = transaction
         return transaction
 
     def find(self, identifier: UUID) -> Transaction:
@@ -102,7 +104,8 @@ class Transactions:
         self._stop_waiting(transaction)
         transaction.single_phase = False
         transaction.state = TransactionState.PREPARED
-        self._core.batch.put(Keyspace.TRANSACTIONS, _operation_key(identifier, TRANSACTION_HEAD), b"")
+        head = b"" if transaction.began is None else BEGAN.pack(transaction.began)
+        self._core.batch.put(Keyspace.TRANSACTIONS, _operation_key(identifier, TRANSACTION_HEAD), head)
         for index, operation in enumerate(transaction.operations):
             key = _operation_key(identifier, index)
             self._core.batch.put(Keyspace.TRANSACTIONS, key, operation.encode())
@@ -240,7 +243,10 @@ class Transactions:
         identifier = UUID(bytes=key[:16])
         transaction = self._living.get(identifier) or self.begin(identifier)
         transaction.state, transaction.single_phase = TransactionState.PREPARED, False
-        operation = decode_operation(data, self._catalog.by_slot.get) if data else None
+        if key == _operation_key(identifier, TRANSACTION_HEAD):
+            transaction.began = BEGAN.unpack(data)[0] if data else None
+            return
+        operation = decode_operation(data, self._catalog.by_slot.get)
         if operation is not None:
             self._restore(transaction, operation)
 

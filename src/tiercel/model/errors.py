@@ -984,6 +984,12 @@ class OperationNotFoundError(MqError):
     fix = "see `tiercel operations`"
 
 
+class TokenNotFoundError(MqError):
+    code, name = 0xE00E0050, "TIERCEL_ERROR_TOKEN_NOT_FOUND"
+    meaning = "there is no token of that name"
+    fix = "see `tiercel token ls`"
+
+
 class StageBusyError(MqError):
     code, name = 0xE00E0022, "TIERCEL_ERROR_STAGE_BUSY"
     meaning = "it is being published right now"

@@ -16,6 +16,14 @@ class TokenFile:
     def __init__(self, path: Path, report: Callable[[str], None] = lambda _problem: None) -> None:
         self._file = Watched(path, read, Tokens(), report)
 
+    @property
+    def path(self) -> Path:
+        return self._file.path
+
+    @property
+    def value(self) -> Tokens:
+        return self._file.value
+
     def find(self, token: str) -> Bearer | None:
         return self._file.value.find(token)
 

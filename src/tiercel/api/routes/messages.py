@@ -216,6 +216,22 @@ async def browse_messages(
     return answer(page._asdict())
 
 
+@router.get("/queues/{queue}/row", **needs(Role.READ), response_model=models.Row)
+async def find_row(
+    api: Context,
+    queue: QueueName,
+    lookup_id: Annotated[str | None, Query(pattern="^[0-9]{1,20}$", description="of a message")] = None,
+    since: Annotated[
+        AwareDatetime | None, Query(description="of the first message that arrived at this time or later")
+    ] = None,
+) -> Response:
+    """The row of a message, counted from 0 in queue order, for `at`; the number of messages if it is gone."""
+    if (lookup_id is None) == (since is None):
+        raise InvalidParameterError("lookup_id", problem="one of lookup_id and since is required")
+    place = await api.messages.first_since(queue, since) if since else _number(lookup_id or "0")
+    return answer({"row": await api.messages.row_of(queue, place)})
+
+
 def _names(text: str | None) -> tuple[str, ...] | None:
     if text is None:
         return None

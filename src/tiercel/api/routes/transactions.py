@@ -6,6 +6,7 @@ from uuid import UUID
 
 from fastapi import Path, Response
 
+from tiercel.admin.message_json import time_text
 from tiercel.api.context import Api, Context, answer
 from tiercel.api.models import Decided, TransactionList
 from tiercel.api.routing import needs, new_router
@@ -32,6 +33,7 @@ def _row(transaction: Transaction) -> dict[str, Any]:
         "id": str(transaction.id),
         "state": transaction.state.value,
         "is_in_doubt": transaction.state is TransactionState.PREPARED,
+        "began": time_text(transaction.began),
         "sends": kinds[TransactionalOperationType.ENQUEUE],
         "receives": kinds[TransactionalOperationType.DEQUEUE],
         "moves": kinds[TransactionalOperationType.MOVE],

@@ -4,7 +4,7 @@ import { useState } from "../vendor/hooks.js";
 import { get, post, queuePath, remove, useData } from "../parts/api.js";
 import { moment, number, queueLink, size } from "../parts/format.js";
 import { Action, Failure, Form } from "../parts/dialog.js";
-import { Body } from "../parts/body.js";
+import { Body, bytesOf } from "../parts/body.js";
 import { notify } from "../parts/notice.js";
 
 const TIMES = ["sent_time", "arrival_time", "last_move_time"];
@@ -39,8 +39,10 @@ export function MessagePage({ me, name, id }) {
     <p class="tools"><span class="choices" role="group" aria-label="View">${Object.entries(views).map(([key, title]) => html`
       <button type="button" aria-pressed=${view === key} onClick=${() => setView(key)}>${title}</button>`)}</span>
       <a class="button" href=${`#/why/${encodeURIComponent(message.id)}`}>Why is it here?</a>
-      <${Action} me=${me} role=${["receive", "send"]} onClick=${() => { location.hash = `#/edit/${encodeURIComponent(name)}/${id}`; }}>Edit and resend<//>
+      <${Action} me=${me} role=${["receive", "send"]} shortcut="e" onClick=${() => { location.hash = `#/edit/${encodeURIComponent(name)}/${id}`; }}>Edit and resend<//>
+      <${Action} me=${me} role=${["receive", "send"]} onClick=${() => { location.hash = `#/edit/${encodeURIComponent(name)}/${id}?copy=1`; }}>Copy to editor<//>
       <${Action} me=${me} role=${["receive", "send"]} onClick=${() => setDialog("move")}>Move<//>
+      <button type="button" onClick=${() => download(message)}>Download</button>
       <${Action} me=${me} role="receive" danger onClick=${() => setDialog("delete")}>Delete<//></p>
     ${view === "body" && html`<${Body} message=${message} />`}
     ${view === "properties" && html`<${Properties} message=${message} />`}
@@ -50,6 +52,16 @@ export function MessagePage({ me, name, id }) {
       <label>To queue <input name="to" required autofocus /></label><p class="quiet">It leaves one queue and enters the other in the same commit.</p><//>`}
     ${dialog === "delete" && html`<${Form} title="Delete the message" label="Delete" danger onClose=${() => setDialog(null)}
       act=${async () => { await drop(); back(); }}><p>${hasTrash ? "It goes to the trash; for 24 hours this can be undone." : "This receives the message and drops it. It cannot be undone."}</p><//>`}`;
+}
+
+/** The body as a file, named after the label. */
+function download(message) {
+  const name = (message.label || "message").replace(/[^\w.-]+/g, "_").slice(0, 80);
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([bytesOf(message.body)]));
+  link.download = `${name}.${{ xml: "xml", json: "json", text: "txt" }[message.decoded?.kind] ?? "bin"}`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
 function held(by) {

@@ -4,6 +4,7 @@ import { useState } from "../vendor/hooks.js";
 import { get, post, useData } from "../parts/api.js";
 import { age, number, queueLink, rate, size } from "../parts/format.js";
 import { useEvents, useStatus } from "../parts/live.js";
+import { useParameter } from "../parts/place.js";
 import { Action, Failure, Form } from "../parts/dialog.js";
 import { Spark } from "../parts/spark.js";
 
@@ -21,9 +22,9 @@ export function Overview({ me }) {
   const load = (options) => Promise.all([get("/queues", { kind: "all", depths: 30 }, options), get("/queue-manager", {}, options)]);
   const { data, error, reload } = useData(load, [], status === "live" ? 30_000 : 5_000);
   const [changes, setChanges] = useState({});
-  const [filter, setFilter] = useState("");
-  const [onlyFull, setOnlyFull] = useState(false);
-  const [sort, setSort] = useState("name");
+  const [filter, setFilter] = useParameter("filter");
+  const [full, setFull] = useParameter("full");
+  const [sort, setSort] = useParameter("sort", "name");
   const [isCreating, setCreating] = useState(false);
   useEvents((kind, news) => {
     if (kind !== "queues") return;
@@ -42,8 +43,8 @@ export function Overview({ me }) {
   const isDead = (each) => /;dead(letter|xact)$/i.test(each.path_name);
   const own = all.filter((each) => ["private", "public", "subqueue"].includes(each.kind));
   const words = filter.toLowerCase();
-  const chosen = own.filter((each) => (!onlyFull || each.count) && `${each.name} ${each.label}`.toLowerCase().includes(words));
-  const key = COLUMNS.find(([name]) => name === sort)[2];
+  const chosen = own.filter((each) => (!full || each.count) && `${each.name} ${each.label}`.toLowerCase().includes(words));
+  const key = (COLUMNS.find(([name]) => name === sort) ?? COLUMNS[0])[2];
   chosen.sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : a.name < b.name ? -1 : 1));
   const quota = manager.properties.queue_manager_quota_kib;
   return html`
@@ -58,7 +59,7 @@ export function Overview({ me }) {
     </dl>
     <div class="tools">
       <label>Filter <input type="search" data-filter value=${filter} onInput=${(event) => setFilter(event.target.value)} placeholder="name or label" /></label>
-      <label class="check"><input type="checkbox" checked=${onlyFull} onChange=${(event) => setOnlyFull(event.target.checked)} /> Only with messages</label>
+      <label class="check"><input type="checkbox" checked=${Boolean(full)} onChange=${(event) => setFull(event.target.checked ? "1" : "")} /> Only with messages</label>
       <${Action} me=${me} role="admin" onClick=${() => setCreating(true)}>Create queue<//>
     </div>
     <p role="status" class="quiet">${number(chosen.length)} of ${number(own.length)} queues${chosen.length > SHOWN ? `; the first ${SHOWN} are shown, filter for others` : ""}</p>

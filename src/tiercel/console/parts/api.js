@@ -46,6 +46,7 @@ const query = (parameters) => {
 
 export const get = (path, parameters = {}, options = {}) => request("GET", `${V1}${path}${query(parameters)}`, options);
 export const post = (path, body = {}, parameters = {}) => request("POST", `${V1}${path}${query(parameters)}`, { body });
+export const patch = (path, body) => request("PATCH", `${V1}${path}`, { body });
 export const remove = (path) => request("DELETE", `${V1}${path}`);
 export const metrics = (options) => request("GET", "/metrics", { ...options, raw: true });
 export const logIn = (token) => request("POST", "/console/login", { body: { token } });

@@ -5,7 +5,7 @@ import { size } from "./format.js";
 
 const SHOWN = 64 * 1024;
 
-const bytesOf = (text) => Uint8Array.from(atob(text || ""), (character) => character.charCodeAt(0));
+export const bytesOf = (text) => Uint8Array.from(atob(text || ""), (character) => character.charCodeAt(0));
 
 function asText(bytes, type) {
   const isWide = ["lpwstr", "bstr"].includes(type) || (bytes.length > 1 && bytes[0] === 0xff && bytes[1] === 0xfe);

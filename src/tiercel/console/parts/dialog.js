@@ -11,7 +11,7 @@ export function Dialog({ title, onClose, children }) {
     <h2 id="dialog-title">${title}</h2>${children}</dialog>`;
 }
 
-/** A form in a dialog; `act` gets the values, and the dialog stays open with the error if it fails. */
+/** A form in a dialog; `act` gets the values. The dialog stays open with the error if it fails, or if it returns true. */
 export function Form({ title, label, act, onClose, danger = false, children }) {
   const [problem, setProblem] = useState(null);
   const [isBusy, setBusy] = useState(false);
@@ -19,8 +19,12 @@ export function Form({ title, label, act, onClose, danger = false, children }) {
     event.preventDefault();
     setBusy(true);
     try {
-      await act(Object.fromEntries(new FormData(event.target)));
-      onClose();
+      if (!(await act(Object.fromEntries(new FormData(event.target))))) {
+        onClose();
+        return;
+      }
+      setProblem(null);
+      setBusy(false);
     } catch (error) {
       setProblem(error);
       setBusy(false);
@@ -39,10 +43,10 @@ export function Form({ title, label, act, onClose, danger = false, children }) {
 }
 
 /** A button that needs a role: without it, it is disabled and says which. */
-export function Action({ me, role, onClick, danger = false, children }) {
+export function Action({ me, role, onClick, danger = false, primary = false, disabled = false, shortcut, children }) {
   const missing = [role].flat().filter((each) => !me.roles.includes(each));
   const why = missing.length ? `needs the role ${missing.join(" and ")}` : undefined;
-  return html`<button type="button" class=${danger ? "danger" : ""} disabled=${missing.length > 0} title=${why} onClick=${onClick}>
+  return html`<button type="button" class=${danger ? "danger" : primary ? "primary" : ""} disabled=${disabled || missing.length > 0} title=${why} data-key=${shortcut} onClick=${onClick}>
     ${children}${why && html`<span class="why"> (${why})</span>`}</button>`;
 }
 

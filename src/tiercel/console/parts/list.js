@@ -12,8 +12,8 @@ const stacked = matchMedia("(max-width: 720px)");
 
 export const FIELDS = "lookup_id,label,priority,arrival_time,message_class,id";
 
-/** Rows of messages; `fetchPage(start, limit)` returns those from a row on. */
-export function MessageList({ count, version, fetchPage, onOpen, target, label }) {
+/** Rows of messages; `fetchPage(start, limit)` returns those from a row on, `chosen` are lookup ids. */
+export function MessageList({ count, version, fetchPage, onOpen, onEdit, chosen, onChoose, target, label }) {
   const box = useRef(null);
   const pages = useRef(new Map());
   const [view, setView] = useState({ top: 0, height: 600 });
@@ -83,29 +83,36 @@ export function MessageList({ count, version, fetchPage, onOpen, target, label }
     if (event.key in moves) {
       event.preventDefault();
       show(active + moves[event.key]);
-    } else if (event.key === "Enter" && messageAt(active)) {
-      onOpen(messageAt(active));
+      return;
+    }
+    const act = { Enter: onOpen, x: onChoose, e: onEdit }[event.key];
+    if (act && messageAt(active) && !event.target.closest("input")) {
+      event.preventDefault();
+      act(messageAt(active));
     }
   };
   const drawn = [];
   for (let row = first; row < last; row++) drawn.push(row);
-  return html`<div class="list" ref=${box} role="grid" tabindex="0" aria-label=${label} aria-rowcount=${count + 1} aria-colcount="5"
+  return html`<div class="list" ref=${box} role="grid" tabindex="0" aria-label=${label} aria-rowcount=${count + 1} aria-colcount="6" aria-multiselectable="true"
     aria-activedescendant=${rows ? `row-${active}` : undefined} onKeyDown=${key}
     onScroll=${(event) => setView({ top: event.currentTarget.scrollTop, height: event.currentTarget.clientHeight })}>
     <div role="rowgroup" class="heads"><div class="row head" role="row" aria-rowindex="1">
-      <span role="columnheader">Row</span><span role="columnheader">Label</span><span role="columnheader">Priority</span>
+      <span role="columnheader"><span class="sr">Chosen</span></span><span role="columnheader">Row</span><span role="columnheader">Label</span><span role="columnheader">Priority</span>
       <span role="columnheader">Size</span><span role="columnheader">Age</span></div></div>
     <div class="spacer" role="rowgroup" style=${{ height: `${rows * rowHeight}px` }}>
       ${drawn.map((row) => html`<${Row} key=${row} row=${row} top=${row * rowHeight} message=${messageAt(row)}
-        isActive=${row === active} onOpen=${(message) => { setActive(row); onOpen(message); }} />`)}
+        isActive=${row === active} isChosen=${chosen.has(messageAt(row)?.lookup_id)} onChoose=${(message) => { setActive(row); onChoose(message); }}
+        onOpen=${(message) => { setActive(row); onOpen(message); }} />`)}
     </div>
   </div>`;
 }
 
-function Row({ row, top, message, isActive, onOpen }) {
+function Row({ row, top, message, isActive, isChosen, onOpen, onChoose }) {
   const mark = message?.locked ? " (held)" : "";
   return html`<div class=${`row ${isActive ? "active" : ""}`} role="row" id=${`row-${row}`} aria-rowindex=${row + 2}
-    aria-selected=${isActive} style=${{ transform: `translateY(${top}px)` }} onClick=${() => message && onOpen(message)}>
+    aria-selected=${isChosen} style=${{ transform: `translateY(${top}px)` }} onClick=${() => message && onOpen(message)}>
+    <span role="gridcell" class="choose" onClick=${(event) => event.stopPropagation()}>
+      <input type="checkbox" tabindex="-1" aria-label=${`Choose message ${number(row + 1)}`} checked=${isChosen} disabled=${!message} onChange=${() => onChoose(message)} /></span>
     <span role="gridcell" class="number">${number(row + 1)}</span>
     <span role="gridcell" class="label">${message ? message.label || html`<i>no label</i>` : "…"}${mark}</span>
     <span role="gridcell" class="number"><b class="name">priority </b>${message ? message.priority ?? 3 : ""}</span>
