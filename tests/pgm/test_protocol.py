@@ -1,5 +1,6 @@
 """The carrier: from an outgoing queue to the subscribed queues, and what is refused."""
 
+from itertools import count
 from random import Random
 
 import pytest
@@ -22,9 +23,10 @@ from tiercel.server.transports import expect_transports
 from tiercel.srmp.http_request import read_multicast
 from tiercel.srmp.receipt_sender import ReceiptSender
 from tiercel.srmp.request import read_srmp
-from tiercel.srmp.usual_packet import UsualPackets
+from tiercel.srmp.usual_message import UsualMessages
 
 GROUP, PORT = "234.1.1.1", 8001
+PORTS = count(4711)  # each source has its own
 
 
 @pytest.fixture
@@ -37,9 +39,18 @@ def sent(side: Side, *kinds: PacketType) -> list[Data]:
     return [each for each in packets if isinstance(each, Data) and (not kinds or each.kind in kinds)]
 
 
-def speak(side: Side, *apdus: bytes, port: int = PORT, room: int = 1400, group: str = GROUP) -> None:
-    """A foreign source sends APDUs, each cut into packets of `room` bytes."""
-    tsi = Tsi(b"other!", 4711 + len(side.events))
+def speak(
+    side: Side, *apdus: bytes, port: int = PORT, room: int = 1400, group: str = GROUP, at_once: bool = False
+) -> None:
+    """A foreign source sends APDUs, each cut into packets of `room` bytes; they come in one batch or many."""
+    if at_once:
+        hear, side.hear = side.hear, side.multicast.received  # type: ignore[method-assign]
+        try:
+            side.run(lambda: speak(side, *apdus, port=port, room=room, group=group))
+        finally:
+            side.hear = hear  # type: ignore[method-assign]
+        return
+    tsi = Tsi(b"other!", next(PORTS))
     number = 0
     side.hear(encode(Spm(tsi, port, 0, 0, 0xFFFF_FFFF, "10.9.0.9")), "10.9.0.9", group)
     for apdu in apdus:
@@ -204,7 +215,7 @@ class TestReceiving:
             box = side.create("one", multicast_address=ADDRESS)
             speak(side, *requests, room=2000)
             found.append([seen.record.packet for seen in side.engine.browsing.in_order(box.state, 0)])
-            monkeypatch.setattr(UsualPackets, "encode", lambda *_arguments: None)
+            monkeypatch.setattr(UsualMessages, "shape_of", lambda *_arguments: None)
         assert found[0] == found[1]
         assert len(found[0]) == 3
 
@@ -299,6 +310,84 @@ class TestReceiving:
         side = Side()
         side.hear(b"rubbish", "10.9.0.9", GROUP)
         assert side.multicast.malformed == 1
+
+
+def usual(*numbers: int) -> list[bytes]:
+    """Messages of one shape."""
+    return [load("05_pgm").replace(b"uuid:4494@", b"uuid:%d@" % number) for number in numbers]
+
+
+class TestRuns:
+    """Messages of one shape that come in one batch go into their queues together."""
+
+    def test_each_queue_has_them_in_their_order(self) -> None:
+        side = Side()
+        boxes = [side.create(name, multicast_address=ADDRESS) for name in ("one", "two")]
+        speak(side, *usual(*range(1000, 1600)), at_once=True)
+        found = [[message.id.uniquifier for message in box.messages()] for box in boxes]
+        assert found == [list(range(1000, 1600))] * 2
+        assert side.multicast.incoming.messages == 600
+
+    def test_a_duplicate_among_them_is_dropped(self) -> None:
+        side = Side()
+        box = side.create("one", multicast_address=ADDRESS)
+        speak(side, *usual(1000, 1001, 1002, 1001, 1003), at_once=True)
+        assert [message.id.uniquifier for message in box.messages()] == [1000, 1001, 1002, 1003]
+        assert side.multicast.incoming.dropped == {"duplicate": 1}
+
+    def test_one_that_came_before_is_dropped(self) -> None:
+        side = Side()
+        box = side.create("one", multicast_address=ADDRESS)
+        speak(side, *usual(1000, 1001), at_once=True)
+        speak(side, *usual(1001, 1002), at_once=True)
+        assert [message.id.uniquifier for message in box.messages()] == [1000, 1001, 1002]
+
+    def test_one_that_is_written_in_another_way_is_the_same_message(self) -> None:
+        side = Side()
+        box = side.create("one", multicast_address=ADDRESS)
+        again = usual(1001)[0].replace(b"\r\nHost: ", b"\r\nhost: ")
+        speak(side, *usual(1000, 1001), again, *usual(1002), at_once=True)
+        assert [message.id.uniquifier for message in box.messages()] == [1000, 1001, 1002]
+        assert side.multicast.incoming.dropped == {"duplicate": 1}
+
+    def test_a_queue_takes_as_many_as_it_has_room_for(self) -> None:
+        side = Side()
+        full = side.create("full", multicast_address=ADDRESS, quota_kib=20)
+        box = side.create("one", multicast_address=ADDRESS)
+        speak(side, *usual(*range(1000, 1010)), at_once=True)
+        kept = len(full.bodies())
+        assert 0 < kept < 10
+        assert [message.id.uniquifier for message in full.messages()] == list(range(1000, 1000 + kept))
+        assert len(box.bodies()) == 10
+        assert side.multicast.incoming.dropped == {"no room": 10 - kept}
+
+    def test_a_reader_that_waits_gets_the_first(self) -> None:
+        side = Side()
+        box = side.create("one", multicast_address=ADDRESS)
+        speak(side, *usual(1003), at_once=True)
+        box.receive()
+        waiter = box.wait()
+        speak(side, *usual(1000, 1001, 1002), at_once=True)
+        assert waiter.found is not None
+        assert [message.id.uniquifier for message in box.messages()] == [1001, 1002]
+
+    def test_peers_that_are_refused_are_refused_each_time(self) -> None:
+        side = Side()
+        box = side.create("one", multicast_address=ADDRESS)
+        speak(side, *usual(1000), at_once=True)
+        side.multicast.incoming._refusal = lambda _senders, address: f"{address} is not welcome"
+        speak(side, *usual(1001, 1002), at_once=True)
+        assert len(box.bodies()) == 1
+        assert side.multicast.incoming.dropped == {"refused": 2}
+
+    def test_to_another_address_they_are_refused(self) -> None:
+        side = Side()
+        box = side.create("one", multicast_address=ADDRESS)
+        other = side.create("other", multicast_address="234.1.1.1:8002")
+        speak(side, *usual(1000), at_once=True)
+        speak(side, *usual(1001), port=8002, at_once=True)
+        assert (len(box.bodies()), other.bodies()) == (1, [])
+        assert side.multicast.incoming.dropped == {"malformed": 1}
 
 
 class TestSubscriptions:

@@ -174,8 +174,7 @@ class Arrivals:
         """
         if len(alike) == 1:
             return (alike,)
-        is_plain = not alike.first.flags & TOLD_AT_ARRIVAL
-        if queue is None or queue.is_outgoing or queue.waiters or not is_plain:
+        if queue is None or not _is_quiet(alike, queue):
             return alike.singles()
         are_new = self._are_next if alike.first.is_transactional else self._are_unknown
         return (alike,) if are_new(alike, queue, source) and self.takes(alike, queue) else alike.singles()
@@ -192,11 +191,12 @@ class Arrivals:
         is_next = stream.accepts(sequence, number, packet.previous_number)
         return is_next and not self.streams.is_early(stream, sequence)
 
-    def takes(self, alike: Alike, queue: QueueState) -> bool:
+    def takes(self, alike: Alike, queue: QueueState, copies: int = 1) -> bool:
         """Whether the queue takes all of the messages, with some room to spare."""
         spare = ROOM_FOR_AN_ANSWER + len(alike) * _KEY_AND_HEAD
+        size, count = copies * (alike.size + spare), copies * len(alike)
         try:
-            return self._admission.refusal(queue, alike.first, alike.size + spare, len(alike)) is None
+            return self._admission.refusal(queue, alike.first, size, count) is None
         except (InsufficientResourcesError, StoreFullError):
             return False
 
@@ -276,6 +276,20 @@ class Arrivals:
             return self._take_posted_once(packet, queue, has_id=has_id)
         except (InsufficientResourcesError, StoreFullError) as problem:
             return Posted(Fate.NO_ROOM, f"there is no room for the message: {problem}")
+
+    def take_together(self, messages: Alike, queues: Sequence[QueueState]) -> bool:
+        """Messages of one shape over HTTP or by multicast, outside of streams and with ids of their own.
+
+        Each queue gets all of them. Returns False, having done nothing, unless all of them are new and taken.
+        """
+        if not self.history.are_new(messages.identities):
+            return False
+        if not all(_is_quiet(messages, each) and self.takes(messages, each, len(queues)) for each in queues):
+            return False
+        for queue in queues:
+            self._delivery.accept_alike(queue, messages)
+        self.history.remember(messages.identities, recoverable=messages.first.is_recoverable)
+        return True
 
     def arrive_by_multicast(self, packet: UserMessage, queues: Sequence[QueueState]) -> list[Posted]:
         """A message to a multicast address: one copy for each subscribed queue (SRMP-179, SRMP-193).
@@ -372,3 +386,8 @@ class Arrivals:
                     self._by_name.clear()
                 self._by_name[key] = queue
         return queue
+
+
+def _is_quiet(messages: Alike, queue: QueueState) -> bool:
+    """Whether nothing happens when the messages come in: nobody waits for them, and nobody is told."""
+    return not (queue.is_outgoing or queue.waiters or messages.first.flags & TOLD_AT_ARRIVAL)

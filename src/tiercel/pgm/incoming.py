@@ -5,31 +5,42 @@ ignored (SRMP-176); what cannot be read or kept is counted and told, because its
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 from uuid import UUID
 
 from tiercel.engine.arrivals import Fate
 from tiercel.engine.core import earliest
 from tiercel.engine.engine import Engine
+from tiercel.engine.queue_state import QueueState
 from tiercel.model.errors import DecodeError, MqError
-from tiercel.model.identifiers import NULL_GUID
 from tiercel.pgm.actions import Action, Join, Leave, MulticastEvent
 from tiercel.pgm.framing import Framing
 from tiercel.pgm.packet import Data, Nak, Spm
 from tiercel.pgm.receiver import Receiver
 from tiercel.pgm.session import Session, Shared
 from tiercel.pgm.settings import Settings
-from tiercel.srmp.envelope import Envelope
 from tiercel.srmp.http_request import read_multicast
 from tiercel.srmp.kinds import Kind, kind_of
 from tiercel.srmp.message import read_message
 from tiercel.srmp.request import SrmpRequest, read_srmp
-from tiercel.srmp.usual_packet import UsualPackets
+from tiercel.srmp.usual_message import Cut, Shape, UsualMessages, cut_multicast, senders_of
+from tiercel.wire.alike import Alike
 from tiercel.wire.message import encode_message
 from tiercel.wire.user_message import UserMessage
 
 Refusal = Callable[[set[UUID], str], str]
+_RUN_MAX = 256  # messages
+
+
+class _Run(NamedTuple):
+    """Messages of one shape and one source that are not in their queues yet."""
+
+    shape: Shape
+    session: Session
+    packets: list[bytes]
+    identities: list[bytes]
 
 
 class Incoming:
@@ -53,7 +64,8 @@ class Incoming:
         self._refusal = refusal
         self._do = do
         self._framing: dict[Session, Framing] = {}
-        self._usual_packets = UsualPackets()
+        self._usual = UsualMessages()
+        self._run: _Run | None = None
         self._seen_changes = -1
 
     # Subscriptions.
@@ -100,9 +112,8 @@ class Incoming:
         for apdu in delivered:
             if apdu is None:
                 framing.lost()
-                where = f"{session.group}:{session.port}"
                 reason = f"packets could not be repaired; {session.lost} since the source was first heard"
-                self._do(MulticastEvent("lost", session.address, where, reason))
+                self._do(MulticastEvent("lost", session.address, session.where, reason))
                 continue
             malformed = framing.malformed
             for request in framing.feed(apdu):
@@ -114,23 +125,28 @@ class Incoming:
 
     def _receive_request(self, data: bytes, session: Session) -> bool:
         """Whether it could be read."""
+        usual = cut_multicast(data)
+        shape = None if usual is None else self._usual.shape_of(usual)
+        if usual is not None and shape is not None and self._joins_run(shape, session):
+            self._add(usual, shape)
+            return True
+        self.settle()
         if not self._engine.queue_manager.connection_active:
             return True
-        where = f"{session.group}:{session.port}"
         try:
             request = read_srmp(read_multicast(data), over_multicast=True)
-            if request.envelope.path.to != f"MSMQ:MULTICAST={where}":
+            if request.envelope.path.to != f"MSMQ:MULTICAST={session.where}":
                 self._drop("malformed", session, f"it is to {request.envelope.path.to[:80]!a}")
                 return False
-            self._receive_message(request, session, where)
+            self._receive_message(request, session, usual)
         except (DecodeError, MqError) as problem:
             self._drop("malformed", session, str(problem))
             return False
         return True
 
-    def _receive_message(self, request: SrmpRequest, session: Session, where: str) -> None:
+    def _receive_message(self, request: SrmpRequest, session: Session, usual: Cut | None) -> None:
         envelope = request.envelope
-        if reason := self._refusal(_senders(envelope), session.address):
+        if reason := self._refusal(senders_of(envelope), session.address):
             self._drop("refused", session, reason)
             return
         if kind_of(envelope) is not Kind.USER:
@@ -138,19 +154,50 @@ class Incoming:
             return
         if envelope.stream is not None:  # there are none over PGM (SRMP-181)
             request = request._replace(envelope=replace(envelope, stream=None))
-        self._deliver(self._packet(request), session, where)
-
-    def _packet(self, request: SrmpRequest) -> UserMessage:
-        usual = self._usual_packets.encode(request, self._engine.seconds)
+        message = read_message(request, self._engine.seconds)
+        packet = UserMessage(encode_message(message, over_http=True))
         if usual is not None:
-            return UserMessage(usual)
-        return UserMessage(encode_message(read_message(request, self._engine.seconds), over_http=True))
-
-    def _deliver(self, packet: UserMessage, session: Session, where: str) -> None:
+            self._usual.learn(usual, request, packet)
         self.messages += 1
-        queues = self._engine.subscriptions.queues(where)
-        fates = self._engine.arrivals.arrive_by_multicast(packet, queues)
-        for posted in fates:
+        self._deliver(packet, session, self._engine.subscriptions.queues(session.where))
+
+    # Runs: messages of one shape go into their queues together.
+
+    def _joins_run(self, shape: Shape, session: Session) -> bool:
+        """Whether a message of the shape can be taken with others; what is refused goes the general way."""
+        run = self._run
+        if run is not None and run.shape is shape and run.session is session and len(run.packets) < _RUN_MAX:
+            return True
+        self.settle()
+        if (
+            not self._engine.queue_manager.connection_active
+            or shape.envelope.path.to != f"MSMQ:MULTICAST={session.where}"
+            or self._refusal(shape.senders, session.address)
+        ):
+            return False
+        self._run = _Run(shape, session, [], [])
+        return True
+
+    def _add(self, message: Cut, shape: Shape) -> None:
+        assert self._run is not None
+        packet = shape.packet(message)
+        self._run.packets.append(packet)
+        self._run.identities.append(shape.identity(message, packet))
+
+    def settle(self) -> None:
+        """Put the messages of the run into their queues; at the latest before the commit."""
+        run, self._run = self._run, None
+        if run is None:
+            return
+        self.messages += len(run.packets)
+        queues = self._engine.subscriptions.queues(run.session.where)
+        messages = Alike(UserMessage(run.packets[0]), run.packets, run.identities)
+        if not self._engine.arrivals.take_together(messages, queues):
+            for packet in messages.messages():
+                self._deliver(packet, run.session, queues)
+
+    def _deliver(self, packet: UserMessage, session: Session, queues: Sequence[QueueState]) -> None:
+        for posted in self._engine.arrivals.arrive_by_multicast(packet, queues):
             if posted.fate is Fate.DUPLICATE:
                 self.dropped["duplicate"] += 1
             elif posted.fate is not Fate.TAKEN:
@@ -158,7 +205,7 @@ class Incoming:
 
     def _drop(self, kind: str, session: Session, reason: str) -> None:
         self.dropped[kind] += 1
-        self._do(MulticastEvent("dropped", session.address, f"{session.group}:{session.port}", reason))
+        self._do(MulticastEvent("dropped", session.address, session.where, reason))
 
     # Time.
 
@@ -199,10 +246,3 @@ def counts(session: Session) -> dict[str, int]:
 def _endpoint(address: str) -> tuple[str, int]:
     group, _, port = address.rpartition(":")
     return group, int(port)
-
-
-def _senders(envelope: Envelope) -> set[UUID]:
-    claimed = {envelope.path.id.lineage}
-    if envelope.msmq is not None:
-        claimed.add(envelope.msmq.source_qm_guid)
-    return claimed - {NULL_GUID}

@@ -37,6 +37,8 @@ _OPT_SYN, _OPT_FIN, _OPT_RST = 0x0D, 0x0E, 0x0F
 _KNOWN: Final = frozenset({_OPT_FRAGMENT, _OPT_NAK_LIST, _OPT_JOIN, _OPT_SYN, _OPT_FIN, _OPT_RST})
 _FRAGMENT_OPTION_BYTES: Final = 16
 _NAK_LIST_MAX_BYTES: Final = 4 + 4 * NAK_LIST_MAX
+# Most packets have a fragment and no other option; so they begin, and two reserved octets follow.
+_ONLY_FRAGMENT: Final = bytes((_OPT_LENGTH, 4, 0, FRAGMENT_BYTES, _OPT_FRAGMENT | _END, 16))
 
 NO_MORE_REPAIRS: Final = 0x40  # the N bit of OPT_RST
 
@@ -90,6 +92,7 @@ class Options(NamedTuple):
 
 
 NO_OPTIONS: Final = Options()
+_NO_OTHERS: Final = NO_OPTIONS[1:]
 
 
 class Spm(NamedTuple):
@@ -221,6 +224,8 @@ def _decode_nak(data: bytes, kind: PacketType, tsi: Tsi, port: int, flags: int) 
 
 def _decode_options(data: bytes, at: int) -> tuple[Options, int]:
     """The options that begin at `at`, and where they end."""
+    if data.startswith(_ONLY_FRAGMENT, at) and len(data) >= at + FRAGMENT_BYTES:
+        return Options(_read_fragment(data, at + 4)), at + FRAGMENT_BYTES
     if len(data) < at + 4 or data[at] != _OPT_LENGTH or data[at + 1] != 4:
         raise _error("options", at, "do not begin with OPT_LENGTH")
     total = int.from_bytes(data[at + 2 : at + 4], "big")
@@ -247,14 +252,14 @@ def _decode_options(data: bytes, at: int) -> tuple[Options, int]:
 
 
 def _read_options(found: dict[int, bytes], at: int) -> Options:
-    if len(found) == 1 and _OPT_FRAGMENT in found:  # the usual ones
-        return Options(_read_fragment(found[_OPT_FRAGMENT], at))
     fragment = found.get(_OPT_FRAGMENT)
+    if fragment is not None and len(fragment) != _FRAGMENT_OPTION_BYTES:
+        raise _error("fragment", at, f"has {len(fragment)} bytes instead of {_FRAGMENT_OPTION_BYTES}")
     join, rst = found.get(_OPT_JOIN), found.get(_OPT_RST)
     if join is not None and len(join) != 8:
         raise _error("join", at, f"has {len(join)} bytes instead of 8")
     return Options(
-        None if fragment is None else _read_fragment(fragment, at),
+        None if fragment is None else _read_fragment(fragment, 0),
         _read_nak_list(found.get(_OPT_NAK_LIST), at),
         None if join is None else int.from_bytes(join[4:], "big"),
         _OPT_SYN in found,
@@ -263,10 +268,8 @@ def _read_options(found: dict[int, bytes], at: int) -> Options:
     )
 
 
-def _read_fragment(option: bytes, at: int) -> Fragment:
-    if len(option) != _FRAGMENT_OPTION_BYTES:
-        raise _error("fragment", at, f"has {len(option)} bytes instead of {_FRAGMENT_OPTION_BYTES}")
-    fragment = Fragment(*_FRAGMENT.unpack_from(option, 4))
+def _read_fragment(data: bytes, at: int) -> Fragment:
+    fragment = Fragment(*_FRAGMENT.unpack_from(data, at + 4))
     if not 0 < fragment.length <= APDU_MAX_BYTES:
         raise _error("fragment", at, f"length {fragment.length} is not 1 to {APDU_MAX_BYTES}")
     return fragment
@@ -328,6 +331,8 @@ def encode(packet: Packet) -> bytes:
 
 def _encode_options(options: Options) -> tuple[bytes, int]:
     """The options and the header's flags; those for routers come first."""
+    if options.fragment is not None and options[1:] == _NO_OTHERS:
+        return _ONLY_FRAGMENT + b"\0\0" + _FRAGMENT.pack(*options.fragment), _OPTIONS_PRESENT
     parts: list[bytes] = []
     flags = _OPTIONS_PRESENT
     if options.nak_list:

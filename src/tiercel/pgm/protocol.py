@@ -77,8 +77,9 @@ class MulticastProtocol:
         """Before the commit: run the timers, and send what is ready."""
         if self._settle_at is not None and self._settle_at <= self._now:
             self._settle()
-        self.incoming.subscribe()
         self.incoming.run(self._now)
+        self.incoming.settle()
+        self.incoming.subscribe()
         if self._is_stopped:
             return
         for queue in self._queues.take_ready():

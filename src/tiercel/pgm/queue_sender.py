@@ -6,6 +6,7 @@ between it is sent again, under the same id, and receivers drop the copy.
 """
 
 from collections import deque
+from functools import partial
 
 from tiercel.engine.carriers import CarrierQueues, is_held
 from tiercel.engine.engine import Engine
@@ -18,6 +19,7 @@ from tiercel.pgm.limits import SENT_APDU_MAX_BYTES
 from tiercel.pgm.source import Source
 from tiercel.srmp.message import envelope_of
 from tiercel.srmp.request import write_srmp
+from tiercel.srmp.usual_request import UsualRequests
 from tiercel.wire.message import decode_message
 from tiercel.wire.soap_header import CompoundMessageHeader
 
@@ -35,6 +37,7 @@ class QueueSender:
         self._engine = engine
         self._carried = carried
         self._ahead_bytes = max(_AHEAD_BYTES, ahead_bytes)
+        self._usual = UsualRequests(partial(write_request, engine=engine))
         self._taken: deque[tuple[int, Taken]] = deque()  # in the source, with the end of each in its bytes
         self._leaving: list[Taken] = []  # in the packets of this batch
         self._left: list[Taken] = []  # on the wire
@@ -68,7 +71,7 @@ class QueueSender:
     def _request(self, taken: Taken) -> bytes:
         if (stored := taken.packet.other(CompoundMessageHeader)) is not None:
             return stored.data
-        return write_request(decode_message(taken.packet), self._engine)
+        return self._usual.write(taken.packet) or write_request(decode_message(taken.packet), self._engine)
 
     # After the source has run.
 

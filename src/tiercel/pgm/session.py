@@ -66,6 +66,7 @@ class Session:
         """Opened by a packet of a source at `address`, which is received afterwards as any other."""
         self.tsi: Tsi = packet.tsi
         self.group, self.port, self.address = group, packet.port, address
+        self.where = f"{group}:{packet.port}"
         self.state = State.HEARD
         self.path: str | None = None
         self.heard_at = now

@@ -25,8 +25,8 @@ _MEDIA_TYPE = re.compile(rf"({_TOKEN}/{_TOKEN})[ \t]*(?=;|$)")
 _PARAMETER = re.compile(rf';[ \t]*({_TOKEN})[ \t]*=[ \t]*(?:"([^"\\\r\n]*)"|([^;"\\ \t\r\n]+))[ \t]*(?=;|$)')
 # As queue managers write it; each message has a boundary of its own.
 _USUAL = re.compile(r'multipart/related; boundary="([^"\\\r\n]*)"; type=text/xml')
-_BOUNDARY_START = b"MSMQ - SOAP boundary, "
-_BOUNDARY = re.compile(_BOUNDARY_START + rb"([0-9]{1,20})")
+BOUNDARY_START = b"MSMQ - SOAP boundary, "
+_BOUNDARY = re.compile(BOUNDARY_START + rb"([0-9]{1,20})")
 # After a delimiter: "--" closes; before the line break, RFC 2046 allows white space.
 _TAIL = re.compile(rb"--|[ \t]*\r\n")
 _NAME = re.compile(_TOKEN)
@@ -208,7 +208,7 @@ def choose_boundary(contents: Iterable[bytes], number: int) -> str:
     used = {
         int(digits)
         for content in contents
-        if _BOUNDARY_START in content  # a fast search: bodies may be large
+        if BOUNDARY_START in content  # a fast search: bodies may be large
         for digits in _BOUNDARY.findall(content)
     }
     while number in used:

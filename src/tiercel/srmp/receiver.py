@@ -24,7 +24,6 @@ from tiercel.message_security.verdict import NOTHING, Verdict
 from tiercel.message_security.xml_signature import SignedPart
 from tiercel.model.codes import NEGATIVE
 from tiercel.model.errors import DecodeError, InsufficientResourcesError, MqError, StoreFullError
-from tiercel.model.identifiers import NULL_GUID
 from tiercel.srmp.context import Context
 from tiercel.srmp.destinations import Destination, Destinations
 from tiercel.srmp.envelope import FOREIGN_ID, Envelope
@@ -37,7 +36,7 @@ from tiercel.srmp.queue_urls import read_url
 from tiercel.srmp.receipt_reader import ReceiptReader
 from tiercel.srmp.request import SrmpRequest, read_srmp
 from tiercel.srmp.stream_receipts import StreamReceipts
-from tiercel.srmp.usual_packet import UsualPackets
+from tiercel.srmp.usual_message import Cut, UsualMessages, cut, senders_of
 from tiercel.srmp.values import U32_MAX
 from tiercel.wire.message import encode_message
 from tiercel.wire.user_message import UserMessage
@@ -61,7 +60,7 @@ class Receiver:
         self._context = context
         self._engine = engine
         self._destinations = Destinations(context, engine)
-        self._usual_packets = UsualPackets()
+        self._usual = UsualMessages()
         self._receipts = receipts
         self._stream_receipts = stream_receipts
         self._refusal = refusal
@@ -71,21 +70,40 @@ class Receiver:
         if not self._engine.queue_manager.connection_active:
             return Answer(HTTPStatus.SERVICE_UNAVAILABLE, "the queue manager is offline")
         try:
+            usual = _cut(http)
+            if usual is not None and (answer := self._take_usual(usual, address)) is not None:
+                return answer
             request = read_srmp(http)
-            if reason := self._refusal(_senders(request.envelope), address):
+            if reason := self._refusal(senders_of(request.envelope), address):
                 return Answer(HTTPStatus.FORBIDDEN, reason)
             destination = self._destinations.find(request.envelope.path.to)
             if destination.problem:
                 return Answer(HTTPStatus.BAD_REQUEST, destination.problem)
             if destination.is_foreign:
                 return self._pass_on(request, destination)
-            return self._take(request, destination, address)
+            return self._take(request, destination, address, usual)
         except (InsufficientResourcesError, StoreFullError, DamagedStreamError) as problem:
             return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, str(problem))
         except (DecodeError, MqError) as problem:
             return Answer(HTTPStatus.BAD_REQUEST, str(problem))
 
-    def _take(self, request: SrmpRequest, destination: Destination, address: str) -> Answer:
+    def _take_usual(self, message: Cut, address: str) -> Answer | None:
+        """The answer to a message of a known shape that nothing is wrong with; all else is for `receive`."""
+        shape = self._usual.shape_of(message)
+        if shape is None or self._is_expired(shape.envelope):
+            return None
+        destination, envelope = self._destinations.find(shape.envelope.path.to), shape.envelope
+        queue = destination.queue
+        if queue is None or queue.queue.transactional != (envelope.stream is not None):
+            return None
+        if self._refusal(shape.senders, address):
+            return None
+        place = self._place(envelope, destination, queue)
+        return self._arrive(UserMessage(shape.packet(message)), queue, place, address)
+
+    def _take(
+        self, request: SrmpRequest, destination: Destination, address: str, usual: Cut | None
+    ) -> Answer:
         envelope, queue = request.envelope, destination.queue
         if queue is not None and queue.queue.transactional != (envelope.stream is not None):
             wanted = "messages of streams" if queue.queue.transactional else "messages outside of streams"
@@ -102,10 +120,15 @@ class Receiver:
         if self._is_expired(envelope):
             self._drop(request, address, str(queue), "it arrived after its time")
             return _ACCEPTED
-        return self._deliver(request, destination, queue, address)
+        return self._deliver(request, destination, queue, address, usual)
 
     def _deliver(
-        self, request: SrmpRequest, destination: Destination, queue: QueueState, address: str
+        self,
+        request: SrmpRequest,
+        destination: Destination,
+        queue: QueueState,
+        address: str,
+        usual: Cut | None,
     ) -> Answer:
         envelope = request.envelope
         try:
@@ -115,8 +138,23 @@ class Receiver:
             return _ACCEPTED
         place = self._place(envelope, destination, queue)
         packet = self._packet(request, place)
+        if usual is not None:
+            self._usual.learn(usual, request, packet)
+        has_id = envelope.path.id != FOREIGN_ID
+        return self._arrive(packet, queue, place, address, has_id=has_id, verdict=verdict)
+
+    def _arrive(
+        self,
+        packet: UserMessage,
+        queue: QueueState,
+        place: Place | None,
+        address: str,
+        *,
+        has_id: bool = True,
+        verdict: Verdict = NOTHING,
+    ) -> Answer:
         posted = self._engine.arrivals.arrive_over_http(
-            packet, queue, has_id=envelope.path.id != FOREIGN_ID, stream=place, verdict=verdict
+            packet, queue, has_id=has_id, stream=place, verdict=verdict
         )
         self._note(posted, packet, queue, address)
         if place is not None and _is_stored(posted, packet, place):
@@ -136,11 +174,6 @@ class Receiver:
 
     def _packet(self, request: SrmpRequest, place: Place | None) -> UserMessage:
         receipts_to = "" if place is None else place.receipts_to or place.stream.answers_to
-        awaits_final_receipt = request.envelope.msmq is not None and request.envelope.msmq.dead_letter
-        if not (receipts_to and awaits_final_receipt):
-            usual = self._usual_packets.encode(request, self._engine.seconds)
-            if usual is not None:
-                return UserMessage(usual)
         message = read_message(request, self._engine.seconds)
         if receipts_to and message.negative_journaling:
             message.administration_queue = read_url(receipts_to)  # for its final receipt (SRMP-167)
@@ -198,15 +231,12 @@ def _signed_parts(request: SrmpRequest) -> list[SignedPart]:
     return [SignedPart(part.content_id, part.content) for part in parts if part is not None]
 
 
-def _senders(envelope: Envelope) -> set[UUID]:
-    """The queue managers that the message says it is of."""
-    stream, msmq = envelope.stream, envelope.msmq
-    claimed = {
-        envelope.path.id.lineage,
-        NULL_GUID if stream is None else stream.stream_id.sender,
-        NULL_GUID if msmq is None else msmq.source_qm_guid,
-    }
-    return claimed - {NULL_GUID}
+def _cut(http: HttpRequest) -> Cut | None:
+    content_type = http.head.header("Content-Type")
+    if content_type is None:
+        return None
+    raw = http.encode()
+    return cut(raw, len(raw) - len(http.body), content_type.encode("latin-1"))
 
 
 def _is_stored(posted: Posted, packet: UserMessage, place: Place) -> bool:

@@ -4,14 +4,16 @@ from dataclasses import replace
 
 from tiercel.engine.engine import Engine
 from tiercel.engine.outgoing import Taken
-from tiercel.message_security.xml_signature import make_signature, parts_of
+from tiercel.message_security.xml_signature import XmlSignature, make_signature, parts_of
 from tiercel.model.format_name import DirectFormatName, DirectProtocol
 from tiercel.model.identifiers import NULL_GUID
+from tiercel.model.message import Message
 from tiercel.srmp.context import Context
 from tiercel.srmp.message import envelope_of
 from tiercel.srmp.queue_urls import write_url
 from tiercel.srmp.receipt_tokens import ReceiptTokens
 from tiercel.srmp.request import write_srmp
+from tiercel.srmp.usual_request import UsualRequests
 from tiercel.wire.message import decode_message
 from tiercel.wire.soap_header import CompoundMessageHeader
 
@@ -29,6 +31,7 @@ class RequestWriter:
         self._context = context
         self._identifier = engine.queue_manager.identifier
         self._tokens = tokens
+        self._usual = UsualRequests(self._write)
 
     def write(self, taken: Taken, previous: int) -> bytes:
         """The request of a message; `previous` is the number before it in its stream.
@@ -37,6 +40,9 @@ class RequestWriter:
         """
         if (stored := taken.packet.other(CompoundMessageHeader)) is not None:
             return stored.data  # a receipt, or a message that is passed on
+        place = (taken.number, previous) if taken.number else None
+        if (usual := self._usual.write(taken.packet, place)) is not None:
+            return usual
         message = decode_message(taken.packet)
         name, receipts_url = message.destination_queue, ""
         assert isinstance(name, DirectFormatName)
@@ -44,12 +50,17 @@ class RequestWriter:
             message.previous_tx_sequence_number = previous
             if taken.number == 1:
                 receipts_url = self.receipts_url(name, taken.sequence)
-        envelope = envelope_of(message, stream_sender=self._identifier, receipts_url=receipts_url)
+        signature = None
         if message.signature and message.connector_type == NULL_GUID:  # a connector's is not XML
             signature = make_signature(parts_of(taken.packet), message.signature)
-            envelope = replace(envelope, signature=signature)
+        return self._write(message, receipts_url, signature)
+
+    def _write(
+        self, message: Message, receipts_url: str = "", signature: XmlSignature | None = None
+    ) -> bytes:
+        envelope = envelope_of(message, stream_sender=self._identifier, receipts_url=receipts_url)
         return write_srmp(
-            envelope,
+            envelope if signature is None else replace(envelope, signature=signature),
             message.body or None,
             message.extension or None,
             content_guid=self._identifier,

@@ -37,11 +37,14 @@ class Alike:
     packets: Sequence[bytes]  # of all messages, the first one's too
     session: SessionHeader | None  # that came with a single message
 
-    def __init__(self, first: UserMessage, packets: Sequence[bytes] = ()) -> None:
+    def __init__(
+        self, first: UserMessage, packets: Sequence[bytes] = (), identities: Sequence[bytes] = ()
+    ) -> None:
+        """`identities`, if they are known."""
         self.session = first.session
         self.first = first.without_session()
         self.packets = packets or (self.first.data,)
-        self._identities: list[bytes] = []
+        self._identities = list(identities)
 
     def __len__(self) -> int:
         return len(self.packets)
