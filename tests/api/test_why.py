@@ -1,5 +1,6 @@
 """What is known about a message, by its id, and whether one would reach its queue."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,14 @@ def explain(served: Asked, queue: str, **options: Any) -> dict[str, Any]:
 
 def results(found: dict[str, Any]) -> list[str]:
     return [each["result"] for each in found["findings"]]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+    """Without the record of events: it answers from what is left of the messages."""
+    config = "[api]\nenabled = true\nport = 0\n[life]\nmax_bytes = 0\n"
+    with asked(tmp_path_factory.mktemp("api"), config) as served:
+        yield served
 
 
 class TestWhy:

@@ -4,9 +4,10 @@ from collections import Counter
 
 from tiercel.engine.handles import OpenQueue
 from tiercel.engine.queue_state import QueueState
-from tiercel.engine.records import decode_stats, slot_key, split_expiry_key, split_message_key
+from tiercel.engine.records import decode_record, decode_stats, slot_key, split_expiry_key, split_message_key
 from tiercel.engine.transaction import Operation, Transaction
 from tiercel.model.codes import TransactionalOperationType
+from tiercel.sim.recorded_lives import disagreements
 from tiercel.store import Keyspace
 
 from .engine_world import EngineWorld, Line, name_of
@@ -126,6 +127,16 @@ def check_engine(world: EngineWorld) -> None:
     check_locks(world)
     check_waiters(world)
     check_conservation(world)
+    check_life(world)
+
+
+def check_life(world: EngineWorld) -> None:
+    """What is recorded of each message agrees with where it is."""
+    packets = (decode_record(data).packet for data in world.store.spaces[Keyspace.MESSAGES].values())
+    world.ever_stored |= {packet[16:32] + packet[56:60] for packet in packets}
+    with world.store.snapshot() as view:
+        wrong = list(disagreements(view, world.ever_stored.__contains__))
+    assert not wrong, "what is recorded of each message"
 
 
 def operations(world: EngineWorld) -> list[Operation]:

@@ -107,12 +107,15 @@ class EngineWorld:
         self.completed: list[Waiter] = []
         self.removed: list[Gone] = []
         self._names: dict[bytes, str] = {}  # of the messages, by what an acknowledgement of them carries
+        self.ever_stored: set[bytes] = set()  # ids of messages that the store has had
         self._ledger_seen = b"\0"
         self._looks: dict[int, list[Seen]] = {}  # one look per queue and step is enough
         self._start()
 
     def _start(self) -> None:
-        self.engine = Engine(self.store, Identity("host"), now=self.now, owner=OWNER, tells_removed=True)
+        self.engine = Engine(
+            self.store, Identity("host"), now=self.now, owner=OWNER, tells_removed=True, life_bytes=1 << 30
+        )
 
     def run(self, command: Callable[[], T]) -> T:
         """One batch; `completed` and `removed` are what the commit let out."""

@@ -1,7 +1,8 @@
 """Where a message is and why: everything that this queue manager knows about one message, in sentences.
 
 It is put together from what is left of the message: in queues, outgoing queues and claims, as a copy in
-journals and dead-letter queues, in the ledger of discards, and from the acknowledgements that name it.
+journals and dead-letter queues, in the ledger of discards, from the acknowledgements that name it, and from
+the record of what happened to each message (`engine/life.py`).
 """
 
 import asyncio
@@ -12,12 +13,13 @@ from typing import Any, Final, NamedTuple
 from tiercel.admin import outgoing
 from tiercel.admin.browsing import holder_of
 from tiercel.admin.dead_letters import QUEUES, fix_of
+from tiercel.admin.life_sentences import DELETED, Sentence, sentences, shown_name
 from tiercel.admin.message_json import time_text
 from tiercel.admin.queues import kind_of
 from tiercel.admin.runner import Runner
-from tiercel.admin.sources import name_of
 from tiercel.engine.discards import Discard
 from tiercel.engine.engine import Engine
+from tiercel.engine.life import LifeEvent
 from tiercel.engine.tracing import Place, Trace, TraceKind
 from tiercel.model.codes import MessageClass, class_meaning
 from tiercel.model.format_name import FormatName
@@ -31,13 +33,15 @@ Json = dict[str, Any]
 
 _REST_S: Final = 0.005  # between slices while there are other clients
 _MAX_TRACES: Final = 100
-_DELETED: Final = "a queue that is deleted"
+_MAX_EVENTS: Final = 1000
+_LIFE_SLICE: Final = 10_000  # rows per turn: about 5 ms
 
 
 class _Event(NamedTuple):
     time: int
     rank: int  # among those of one second
     text: str
+    topic: str = ""  # events of one second with the same topic are the same event, told by two records
 
 
 @dataclass(slots=True)
@@ -50,9 +54,10 @@ class _Story:
     fixes: list[str] = field(default_factory=list)
     commands: list[str] = field(default_factory=list)
     about: Json = field(default_factory=dict)
+    sent_by: str = ""  # who sent it here, if that is recorded
 
-    def add(self, time: int, text: str, rank: int = 1) -> None:
-        self.events.append(_Event(time, rank, text))
+    def add(self, time: int, text: str, rank: int = 1, topic: str = "") -> None:
+        self.events.append(_Event(time, rank, text, topic or text))
 
     def fix(self, text: str, *commands: str) -> None:
         self.fixes += [text] if text and text not in self.fixes else []
@@ -79,8 +84,19 @@ class Why:
         self._runner = runner
 
     async def about(self, wanted: MessageId) -> Json:
-        traces = await self._traces(wanted)
-        return await self._runner.call(lambda engine: _told(engine, wanted, traces))
+        traces, life = await self._traces(wanted), await self._life(wanted)
+        return await self._runner.call(lambda engine: _told(engine, wanted, traces, life))
+
+    async def _life(self, wanted: MessageId) -> list[LifeEvent]:
+        found: list[LifeEvent] = []
+        at: bytes | None = b""
+        while at is not None and len(found) < _MAX_EVENTS:
+            before, start = self._runner.turns, at
+            part, at = await self._runner.call(lambda engine: engine.life.look(wanted, start, _LIFE_SLICE))  # noqa: B023
+            found += part
+            if self._runner.turns - before > 1:  # other clients come first
+                await asyncio.sleep(_REST_S)
+        return found[:_MAX_EVENTS]
 
     async def _traces(self, wanted: MessageId) -> list[Trace]:
         found: list[Trace] = []
@@ -94,15 +110,19 @@ class Why:
         return found
 
 
-def _told(engine: Engine, wanted: MessageId, traces: list[Trace]) -> Json:
+def _told(engine: Engine, wanted: MessageId, traces: list[Trace], life: list[LifeEvent]) -> Json:
     story = _Story()
+    told = sentences(engine, life)
+    story.sent_by = next((each.actor for each in told if each.is_first), "")
     for trace in traces:
         _tell(engine, story, wanted, trace)
     for line in engine.tracing.discards(wanted):
         _tell_discard(story, line)
+    story.events = [_recorded(story.events, each) for each in told] + story.events
+    _tell_end(story, told)
     if not story.states and story.events:
         story.states.add("ended")
-    story.events.sort()
+    story.events.sort(key=lambda each: (each.time, each.rank))
     state = next((each for each in _STATES if each in story.states), "unknown")
     return {
         "id": str(wanted),
@@ -113,12 +133,35 @@ def _told(engine: Engine, wanted: MessageId, traces: list[Trace]) -> Json:
         "fix": "; ".join(story.fixes) or None,
         "commands": story.commands,
         "discards_since": time_text(engine.ledger.oldest),
+        "life_since": time_text(engine.life.oldest),
     }
 
 
 def _merged(events: list[_Event]) -> list[_Event]:
-    """Without repetitions, as of a line in the ledger for a dead letter."""
-    return list({(each.time, each.text): each for each in events}.values())
+    """Without repetitions, as of a line in the ledger for a dead letter: the first text counts."""
+    merged: dict[tuple[int, str], _Event] = {}
+    for each in events:
+        merged.setdefault((each.time, each.topic), each)
+    return list(merged.values())
+
+
+def _recorded(others: list[_Event], sentence: Sentence) -> _Event:
+    """A recorded event, in the words of another record that knows it too and is taken out of the others."""
+    same = next((each for each in others if (each.time, each.topic) == (sentence.time, sentence.topic)), None)
+    text = sentence.text
+    if same is not None:
+        others.remove(same)
+        text = same.text
+    return _Event(sentence.time, 1, text + sentence.addition, sentence.topic)
+
+
+def _tell_end(story: _Story, told: list[Sentence]) -> None:
+    """How it ended, where nothing else is left of it."""
+    last = next((each for each in reversed(told) if each.state), None)
+    if last is not None:
+        story.states.add(last.state)
+    elif told and not story.states:
+        story.add(told[-1].time, "is not here any more: express messages do not outlive a restart", rank=9)
 
 
 def _tell(engine: Engine, story: _Story, wanted: MessageId, trace: Trace) -> None:
@@ -150,12 +193,8 @@ def _tell(engine: Engine, story: _Story, wanted: MessageId, trace: Trace) -> Non
 def short_name(engine: Engine, trace: Trace) -> str:
     """The queue as people type it."""
     if trace.queue is None or trace.queue.is_deleted:
-        return _DELETED
-    if trace.queue.is_outgoing:
-        return name_of(engine, trace.queue)
-    short = short_queue_name(str(trace.queue.queue.pathname))
-    name, mark, part = short.removeprefix(".\\system$").partition(";")
-    return f"{name}{mark}{part.lower() if trace.queue.keeps_messages else part}"
+        return DELETED
+    return shown_name(engine, trace.queue)
 
 
 def _tell_sending(engine: Engine, story: _Story, packet: UserMessage) -> None:
@@ -169,6 +208,7 @@ def _tell_sending(engine: Engine, story: _Story, packet: UserMessage) -> None:
         "size": packet.packet_size,
         "sent": time_text(packet.sent_time),
         "sender": sender,
+        "sent_by": story.sent_by if is_ours else "",
         "destination": None if goal is None else str(goal),
         "recoverable": packet.is_recoverable,
         "transactional": packet.is_transactional,
@@ -195,7 +235,8 @@ def _tell_waiting_to_leave(engine: Engine, story: _Story, trace: Trace, queue: O
     assert trace.queue is not None
     row = outgoing.row(engine, trace.queue)
     story.states.add("outgoing")
-    story.add(trace.record.arrival_time, f"waits for {queue.destination_format_name}")
+    waits = f"waits for {queue.destination_format_name}"
+    story.add(trace.record.arrival_time, waits, topic=f"entered {trace.queue.slot}")
     tries = [
         each for each in queue.connection_history if each.connection_history_time >= trace.record.arrival_time
     ]
@@ -211,31 +252,39 @@ def _tell_waiting_to_leave(engine: Engine, story: _Story, trace: Trace, queue: O
 
 
 def _tell_copy(story: _Story, trace: Trace, name: str, packet: UserMessage) -> None:
-    record, place = trace.record, f"lookup id {trace.lookup_id}"
+    record = trace.record
     if name in QUEUES or record.reason:
         story.states.add("dead")
         if record.reason:
             story.add(record.arrival_time, f"ended: {class_meaning(record.reason)}")
-        story.add(record.arrival_time, f"a copy is in {name}, {place}", rank=2)
+        _tell_place(story, trace, name)
         story.fix(fix_of(record.reason), f"tiercel replay '{name}' --lookup-id {trace.lookup_id}")
         return
     story.states.add("received")
     is_sent = name == ";journal"
     what = "delivered" if is_sent and not packet.is_transactional else "received"
-    story.add(record.arrival_time, f"was {what}")
-    story.add(record.arrival_time, f"a copy is in {name}, {place}", rank=2)
+    story.add(record.arrival_time, f"was {what}", topic="received")
+    _tell_place(story, trace, name)
+
+
+def _tell_place(story: _Story, trace: Trace, name: str) -> None:
+    assert trace.queue is not None
+    text = f"a copy is in {name}, lookup id {trace.lookup_id}"
+    story.add(trace.record.arrival_time, text, 2, f"copied {trace.queue.slot}")
 
 
 def _tell_queue(story: _Story, trace: Trace, name: str) -> None:
     record = trace.record
     if name.casefold().endswith(";trash"):
         story.states.add("trash")
-        story.add(record.last_move_time or record.arrival_time, f"deleted; it is in {name}")
+        moved = record.last_move_time or record.arrival_time
+        story.add(moved, f"deleted; it is in {name}", 2, f"moved {_slot(trace)}")
         story.fix("undo the deletion", "tiercel operations")
         return
-    story.add(record.arrival_time, f"arrived in {name}, lookup id {trace.lookup_id}")
+    arrived = f"arrived in {name}, lookup id {trace.lookup_id}"
+    story.add(record.arrival_time, arrived, topic=f"entered {_slot(trace)}")
     if record.move_count:
-        story.add(record.last_move_time, f"was moved to {name}", rank=2)
+        story.add(record.last_move_time, f"was moved to {name}", 2, f"moved {_slot(trace)}")
     if record.abort_count:
         times = "once" if record.abort_count == 1 else f"{record.abort_count} times"
         story.add(record.last_move_time or record.arrival_time, f"was given back {times} by its readers", 3)
@@ -250,6 +299,10 @@ def _tell_queue(story: _Story, trace: Trace, name: str) -> None:
     )
     story.add(record.arrival_time, f"{who} holds it and has not finished", rank=4)
     story.fix("wait for its reader, or end the lease or transaction", "tiercel transactions")
+
+
+def _slot(trace: Trace) -> int:
+    return 0 if trace.queue is None else trace.queue.slot
 
 
 def _tell_answer(engine: Engine, story: _Story, wanted: MessageId, trace: Trace) -> None:

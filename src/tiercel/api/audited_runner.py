@@ -41,6 +41,7 @@ class AuditEntry:
 
 
 CURRENT: Final[ContextVar[AuditEntry | None]] = ContextVar("audit", default=None)
+ACTOR: Final[ContextVar[str]] = ContextVar("actor", default="")  # who sends the present request
 
 
 class AuditedRunner:
@@ -57,10 +58,23 @@ class AuditedRunner:
         self._runner.turns = value
 
     def call(self, command: Callable[[Engine], T]) -> Awaitable[T]:
-        return self._runner.call(_with_line(command))
+        return self._runner.call(_acting(_with_line(command)))
 
     async def read(self, command: Callable[[Engine], Found | Waiter]) -> Found:
-        return await self._runner.read(_with_line(command))
+        return await self._runner.read(_acting(_with_line(command)))
+
+
+def _acting(command: Callable[[Engine], T]) -> Callable[[Engine], T]:
+    """The record of each message has the name of whoever acts on it."""
+    actor = ACTOR.get()
+    if not actor:
+        return command
+
+    def acting(engine: Engine) -> T:
+        with engine.life.acting(actor):
+            return command(engine)
+
+    return acting
 
 
 def _with_line(command: Callable[[Engine], T]) -> Callable[[Engine], T]:

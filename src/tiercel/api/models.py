@@ -224,7 +224,7 @@ class WhyPlace(ResponseModel):
 
 
 class WhyAnswer(ResponseModel):
-    """With label, size, sent, sender, destination, recoverable and transactional, as far as known."""
+    """With label, size, sent, sender, sent_by, destination, recoverable, transactional, as far as known."""
 
     id: str
     state: Literal[
@@ -244,6 +244,7 @@ class WhyAnswer(ResponseModel):
     fix: str | None
     commands: list[str]
     discards_since: str | None  # how far the ledger goes back
+    life_since: str | None  # how far the record of all events goes back; null: it is switched off, or empty
 
 
 class DeleteMessages(RequestModel):

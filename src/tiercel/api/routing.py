@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive
 
-from tiercel.api.audited_runner import CURRENT, AuditEntry
+from tiercel.api.audited_runner import ACTOR, CURRENT, AuditEntry
 from tiercel.api.context import Api
 from tiercel.api.parameters import declared_size, read_body
 from tiercel.api.problems import status_of
@@ -50,6 +50,7 @@ class ApiRoute(APIRoute):
         async def guarded(request: Request) -> Response:
             authorization = request.scope[AUTHORIZATION]
             request.state.who = authorization.who(request) if roles else ""
+            ACTOR.set(request.state.who)
             for role in roles:
                 authorization.check(request, role)
             request.state.is_admin = bool(roles) and authorization.grants(request, Role.ADMIN)

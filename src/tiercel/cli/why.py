@@ -21,8 +21,9 @@ _MARKS: Final = {"unknown": "?"}
 @verbs.command(
     "why",
     epilog=r"""
-Looks for the message in queues, claims, journals, dead-letter queues and the ledger of discards, and for
-acknowledgements that name it. With --hops, also asks the queue managers of [[peers]] that have a url.
+Looks for the message in queues, claims, journals, dead-letter queues and the ledger of discards, for
+acknowledgements that name it, and in the record of what happened to each message ([life] in the
+configuration). With --hops, also asks the queue managers of [[peers]] that have a url.
 
 Examples:
 
@@ -51,12 +52,7 @@ def why(
 
 def _show(context: Context, found: dict[str, Any], *, is_known: bool) -> None:
     if not is_known:
-        since = found["discards_since"]
-        note(
-            f"nothing is known about it; dropped messages are recorded since {when(since)}"
-            if since
-            else _NEVER
-        )
+        note(_unknown(found))
     if found["state"] != "unknown":
         context.out.line(Styled(_summary(found), "bold"))
     for time, where, text in _events(found):
@@ -73,11 +69,18 @@ def _show(context: Context, found: dict[str, Any], *, is_known: bool) -> None:
             return
 
 
-_NEVER: Final = "nothing is known about it; no message was ever dropped here"
+def _unknown(found: dict[str, Any]) -> str:
+    if found["life_since"]:
+        return f"nothing is known about it; the record goes back to {when(found['life_since'])}"
+    if found["discards_since"]:
+        dropped = f"dropped messages are recorded since {when(found['discards_since'])}"
+        return f"nothing is known about it; {dropped}, all others are not ([life] max_bytes)"
+    return "nothing is known about it; no message was ever dropped here"
 
 
 def _summary(found: dict[str, Any]) -> str:
-    parts = [str(found.get("label") or "(no label)"), size(found.get("size"))]
+    name = found["label"] or "(no label)" if "label" in found else found["id"]
+    parts = [str(name), size(found["size"]) if "size" in found else ""]
     if "recoverable" in found:
         kind = (
             "transactional"
@@ -86,7 +89,8 @@ def _summary(found: dict[str, Any]) -> str:
             if found["recoverable"]
             else "express"
         )
-        parts += [kind, f"sent {when(found['sent'])}"]
+        by = f" by {found['sent_by']}" if found.get("sent_by") else ""
+        parts += [kind, f"sent {when(found['sent'])}{by}"]
     return ", ".join(filter(None, parts))
 
 

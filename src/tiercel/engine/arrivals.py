@@ -135,6 +135,7 @@ class Arrivals:
     def arrive(self, run: Sequence[Alike], source: Source) -> ArrivedRun:
         """Receiving a UserMessage Packet ([MS-MQQB] 3.1.5.8), for one message or many."""
         arrivals: list[Arrival] = []
+        self._core.life.act(source.address)
         try:
             for alike in run:
                 queue = self._find(alike.first)
@@ -147,6 +148,8 @@ class Arrivals:
             return ArrivedRun(arrivals, f"there is no room for the message: {problem}")
         except DamagedStreamError as problem:
             return ArrivedRun(arrivals, str(problem))
+        finally:
+            self._core.life.actor = 0
         return ArrivedRun(arrivals)
 
     def needs_key(self, packet: UserMessage) -> bool:

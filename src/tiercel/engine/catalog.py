@@ -199,6 +199,7 @@ class Catalog:
         state.is_deleted = True
         self.subscriptions.update(state)
         queue = state.queue
+        self._core.life.queue_removed(state.slot, str(queue.pathname or self.format_name(state)))
         self.queue_manager.queue_collection.pop(queue.identifier, None)
         self._by_identifier.pop(queue.identifier, None)
         if isinstance(queue, OutgoingQueue):

@@ -15,6 +15,7 @@ from tiercel.engine.audit import broken_links
 from tiercel.engine.catalog import AWAITING_FINAL_ACK_NUMBER, FIRST_SLOT, JOURNAL_SLOT, decode_queue
 from tiercel.engine.check_claims import ClaimChecker
 from tiercel.engine.discards import Discard
+from tiercel.engine.life import is_damaged
 from tiercel.engine.problem import UNREADABLE, Problem, amount, named, why
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import (
@@ -98,6 +99,7 @@ class Checker:
         yield from self._check_claims()
         yield from self._check_discards()
         yield from (Problem("audit", text) for text in broken_links(self.view))
+        yield from self._check_life()
         yield from self._check_staged_sends()
         yield from self._list_damaged()
 
@@ -395,6 +397,11 @@ class Checker:
                 Discard(**json.loads(data))
             except UNREADABLE as error:
                 yield Problem("discards", f"line {int.from_bytes(key, 'big')} cannot be read ({why(error)})")
+
+    def _check_life(self) -> Iterator[Problem]:
+        for key, row in self._records(Keyspace.LIFE):
+            if is_damaged(row):
+                yield Problem("life", f"row {int.from_bytes(key, 'big')} cannot be read")
 
     def _check_staged_sends(self) -> Iterator[Problem]:
         self.counts.stages = self.view.count(Keyspace.STAGES)

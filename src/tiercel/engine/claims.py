@@ -31,6 +31,7 @@ from tiercel.engine.consumers import ROW_BYTES, Consumer, Consumers
 from tiercel.engine.core import Core
 from tiercel.engine.deadlines import Deadlines
 from tiercel.engine.delivery import TOLD, Delivery
+from tiercel.engine.life import LifeKind
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import Record, decode_record, glance, message_key, stored_packet_size
 from tiercel.engine.selection import Selection, Taken, select
@@ -294,12 +295,15 @@ class Claims:
         self._consumers.keep(consumer, queue, row)
         batch, slot, seconds, lo = self._core.batch, row.slot, self._core.seconds, row.hi
         for start in range(0, len(chosen), _AT_ONCE):
-            rows = []
+            rows, records = [], []
             for seq, taken in enumerate(chosen[start : start + _AT_ONCE], lo + start + 1):
                 data = taken.data or batch.get(Keyspace.MESSAGES, message_key(queue.slot, taken.lookup_id))
                 assert data is not None
+                records.append(data)
                 rows.append((claimed_key(slot, seq), encode_claimed(taken.lookup_id, seconds, data)))
             batch.put_many(_CLAIMED, rows)
+            with self._core.life.acting(f"consumer {consumer.name}"):
+                self._core.life.add_stored(LifeKind.CLAIMED, queue.slot, records, 0)
         self._remove(queue, chosen)
         row.hi = lo + len(chosen)
         size = sum([each.size for each in chosen])
@@ -332,7 +336,8 @@ class Claims:
     def _end_rows(
         self, queue: QueueState, row: ClaimRow, rows: Iterable[tuple[bytes, bytes]], reason: MessageClass
     ) -> int:
-        ended, size, told = 0, 0, []
+        ended: list[bytes] = []
+        size, told = 0, []
         tells_all = self._delivery.tells_all(queue, reason)
         for key, data in rows:
             try:
@@ -341,14 +346,16 @@ class Claims:
             except StoreDamagedError as problem:
                 self._set_aside(queue, row, key, data, problem)
                 continue
-            ended += 1
+            ended.append(data)
             size += packet_size
             if tells_all or flags & TOLD:  # rare
                 told.append(data)
-        self._consumers.count(queue, row, -ended, -size)
+        self._consumers.count(queue, row, -len(ended), -size)
+        with self._core.life.acting(f"consumer {row.consumer}"):
+            self._core.life.add_stored(LifeKind.ENDED, queue.slot, ended, HEAD_SIZE, reason)
         for data in told:
             self._delivery.conclude(queue, decode_record(data[HEAD_SIZE:]), reason)
-        return ended
+        return len(ended)
 
     def _give_back(self, row: ClaimRow, key: bytes, data: bytes) -> None:
         queue = self._consumers.queue(row)
@@ -360,6 +367,7 @@ class Claims:
         self._core.batch.delete(_CLAIMED, key)
         self._consumers.count(queue, row, -1, -len(record.packet))
         queue.insert(self._core, found.lookup_id, record, recoverable=packet.is_recoverable)
+        self._core.life.add_one(LifeKind.RELEASED, queue.slot, record.packet)
         if not record.is_copy:
             self._deadlines.watch(queue, found.lookup_id, packet)
         self._delivery.waiting.offer(queue, found.lookup_id, record)

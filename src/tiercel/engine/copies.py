@@ -3,6 +3,7 @@
 from tiercel.engine.acknowledgements import ACKNOWLEDGEMENTS
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.core import Core
+from tiercel.engine.life import LifeKind
 from tiercel.engine.numbering import Numbering
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.quotas import Quotas
@@ -126,6 +127,7 @@ class Copies:
         kept = record._replace(arrival_time=self._core.seconds, is_copy=True)
         lookup_id = self._numbering.new_lookup_id(packet.priority)
         queue.insert(self._core, lookup_id, kept, recoverable=packet.is_recoverable)
+        self._core.life.add_one(LifeKind.COPIED, queue.slot, record.packet, record.reason)
         self._waiting.offer(queue, lookup_id, kept)
 
 

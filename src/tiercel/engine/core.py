@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from tiercel.engine.discards import Ledger
+from tiercel.engine.life import Life
 from tiercel.engine.records import Record, encode_stats, message_key, slot_key, stored_packet_size
 from tiercel.model.codes import CoordinatorAnswer, MessageClass
 from tiercel.model.errors import StoreDamagedError, StoreFailedError
@@ -94,7 +95,9 @@ class Counter:
 
 
 class Core:
-    def __init__(self, store: Store, new_guid: Callable[[], UUID], *, tells_removed: bool = False) -> None:
+    def __init__(
+        self, store: Store, new_guid: Callable[[], UUID], *, tells_removed: bool = False, life_bytes: int = 0
+    ) -> None:
         self.new_guid = new_guid
         self.tells_removed = tells_removed
         self.now = 0.0
@@ -108,6 +111,7 @@ class Core:
         self._batch: Batch | None = None
         self._touched: dict[QueueState, None] = {}  # in the order of their first change, the same every run
         self.ledger = Ledger(self)
+        self.life = Life(self, life_bytes, store.space().limit)
 
     @property
     def batch(self) -> Batch:
@@ -180,6 +184,8 @@ class Core:
 
     def _write(self) -> None:
         self.ledger.flush()
+        if self._touched:  # else there may be nothing to write
+            self.life.flush()
         for queue in self._touched:
             if not queue.is_deleted:
                 stats = encode_stats(queue.stored_count, queue.stored_bytes)

@@ -30,6 +30,7 @@ from tiercel.engine.core import Core, Refused, Removed
 from tiercel.engine.deadlines import Deadlines
 from tiercel.engine.final_acks import FinalAcks
 from tiercel.engine.incoming_streams import IncomingStreams
+from tiercel.engine.life import LifeKind
 from tiercel.engine.numbering import Numbering
 from tiercel.engine.outgoing_index import OutgoingIndex
 from tiercel.engine.peers import Peers
@@ -56,6 +57,7 @@ _POS_RECEIVE = int(Acknowledgements.POS_RECEIVE)
 _NEG_ARRIVAL = int(Acknowledgements.NEG_ARRIVAL)
 _NEG_RECEIVE = int(Acknowledgements.NEG_RECEIVE)
 _ACK_RECEIVE = MessageClass.ACK_RECEIVE  # cached: enum lookup is slow here
+_ENTERED, _ENDED, _MOVED = LifeKind.ENTERED, LifeKind.ENDED, LifeKind.MOVED
 # The flags of packets whose end has to be concluded. Without an admin queue nothing is acknowledged.
 TOLD = user_header.ADMIN_QUEUE | user_header.POSITIVE_JOURNALING | user_header.TRANSACTION_HEADER
 TOLD_AT_ARRIVAL = user_header.ADMIN_QUEUE | user_header.POSITIVE_JOURNALING
@@ -134,6 +136,7 @@ class Delivery:
     def _accept_together(self, queue: QueueState, packets: Sequence[bytes], priorities: list[int]) -> None:
         lookup_ids = self._numbering.new_lookup_ids(priorities)
         queue.insert_arrivals(self._core, lookup_ids, packets)
+        self._core.life.add(_ENTERED, queue.slot, packets)
         if not queue.is_outgoing:
             return
         run = list(zip(lookup_ids, map(UserMessage, packets), strict=True))
@@ -151,11 +154,13 @@ class Delivery:
                 priority, recoverable = plain
                 lookup_id = self._numbering.new_lookup_id(priority)
                 queue.insert(self._core, lookup_id, record, recoverable=recoverable)
+                self._core.life.add_one(_ENTERED, queue.slot, record.packet)
                 if queue.waiters:
                     self.waiting.offer(queue, lookup_id, record)
                 return
             packet = UserMessage(record.packet)
         lookup_id = self._insert(queue, record, packet)
+        self._core.life.add_one(_ENTERED, queue.slot, record.packet)
         if queue.is_outgoing:
             self._outgoing_index.entered(queue, lookup_id, record, packet)
             self._core.ready[queue] = None
@@ -219,6 +224,7 @@ class Delivery:
         detail = self._admission.detail(packet, reason)
         why = f"{reason.meaning}{detail}{self._deadlines.clock_note(packet)}"
         self._core.ledger.add(name, packet, reason, why)
+        self._core.life.add_one(LifeKind.REFUSED, 0, packet.data, reason)
         self._core.effects.append(Refused(name, packet.id, why))
         self._tell_failure(packet, record or Record(packet.data, self._core.seconds), reason)
 
@@ -247,6 +253,7 @@ class Delivery:
         """
         packet = packet or UserMessage(record.packet)
         self.detach(queue, lookup_id, record, packet)
+        self._core.life.add_one(_ENDED, queue.slot, record.packet, reason)
         self._conclude(queue, record, reason, packet, detail)
 
     def conclude(self, queue: QueueState, record: Record, reason: MessageClass) -> None:
@@ -261,7 +268,9 @@ class Delivery:
     def receive_first(self, queue: QueueState, limit: int) -> list[tuple[int, Record, UserMessage]]:
         """`finish` for the first messages of a simple queue: they are received."""
         received, tells_all = [], self.tells_all(queue, _ACK_RECEIVE)
-        for lookup_id, record in queue.take_stored(self._core, limit):
+        taken = queue.take_stored(self._core, limit)
+        self._core.life.add(_ENDED, queue.slot, [record.packet for _, record in taken], _ACK_RECEIVE)
+        for lookup_id, record in taken:
             packet = UserMessage(record.packet)
             self._deadlines.forget(queue, lookup_id, packet)
             if tells_all or packet.flags & TOLD:  # rare
@@ -329,6 +338,7 @@ class Delivery:
         """Takes a message out of one queue and puts it into another; its sender is not told."""
         self.detach(queue, lookup_id, record, packet)
         new_lookup_id = self._insert(target, record, packet)
+        self._core.life.add_one(_MOVED, target.slot, record.packet)
         if record.is_copy or not self._deadlines.is_over(packet):
             self.waiting.offer(target, new_lookup_id, record)
 
@@ -338,6 +348,7 @@ class Delivery:
         """`transfer` that keeps the lookup id; only to and from a subqueue, where the id cannot be taken."""
         self.detach(queue, lookup_id, record, packet)
         target.insert(self._core, lookup_id, record, recoverable=packet.is_recoverable)
+        self._core.life.add_one(_MOVED, target.slot, record.packet)
         if not record.is_copy:
             self._deadlines.watch(target, lookup_id, packet)
         if record.is_copy or not self._deadlines.is_over(packet):

@@ -26,7 +26,6 @@ from tiercel.engine.claims import Claims
 from tiercel.engine.core import Core, Effect, earliest
 from tiercel.engine.deadlines import Deadlines
 from tiercel.engine.delivery import Delivery
-from tiercel.engine.discards import Ledger
 from tiercel.engine.expiry import Expiry
 from tiercel.engine.handles import Waiter
 from tiercel.engine.identity import Identity
@@ -81,6 +80,7 @@ class Engine:
         outcome_of: Callable[[UUID], Outcome] | None = None,
         tells_removed: bool = False,
         hardened: bool | None = None,
+        life_bytes: int = 0,
     ) -> None:
         """Queue Manager Started ([MS-MQDMPR] 3.1.4.1).
 
@@ -88,16 +88,17 @@ class Engine:
         that encrypt and decrypt bodies; by default there are none.
         `outcome_of` asks a coordinator how a transaction ended; without it, prepared transactions stay in
         doubt. With `tells_removed`, every message that leaves its queue is an effect too. `hardened` sets
-        HardenedSecurity, which counts from the start on; None keeps what is stored.
+        HardenedSecurity, which counts from the start on; None keeps what is stored. `life_bytes` bounds the
+        record of what happened to each message; 0 keeps none.
         """
-        core = self._core = Core(store, new_guid, tells_removed=tells_removed)
+        core = self._core = Core(store, new_guid, tells_removed=tells_removed, life_bytes=life_bytes)
         core.advance(now)
         restoring.leap(core.batch)
         manager = self.queue_manager = load_queue_manager(core, identity, hardened=hardened)
         manager.queue_manager_state = QueueManagerState.INITIALIZING
 
         # The order is that of dependence: a part gets those above it.
-        self.ledger: Ledger = core.ledger
+        self.ledger, self.life = core.ledger, core.life
         self.notes, self.audit, self.operations = Notes(core), Audit(core), Operations(core)
         self.administration = Administration(core, manager)
         self.peers = Peers(core)

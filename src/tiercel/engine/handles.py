@@ -84,6 +84,7 @@ class Waiter:
     tag: int | None = None
     found: Found | None = None
     error: MqError | None = None
+    actor: int = 0  # who waits, for the life of the message
 
     @property
     def is_done(self) -> bool:

@@ -4,6 +4,7 @@ from tiercel.engine.admission import Admission
 from tiercel.engine.core import Core
 from tiercel.engine.delivery import Delivery
 from tiercel.engine.handles import OpenQueue
+from tiercel.engine.life import LifeKind
 from tiercel.engine.queue_state import Lock, QueueState
 from tiercel.engine.reading import check_transaction
 from tiercel.engine.records import Record
@@ -71,6 +72,7 @@ class Moving:
         record = self._available(queue, lookup_id)
         if queue.is_outgoing:
             self._delivery.detach(queue, lookup_id, record)
+            self._core.life.add_one(LifeKind.RESENT, queue.slot, record.packet)
         else:
             self._delivery.finish(queue, lookup_id, record, MessageClass.ACK_RECEIVE)
 

@@ -28,6 +28,7 @@ from tiercel.engine.catalog import Catalog
 from tiercel.engine.core import Core
 from tiercel.engine.deadlines import Deadlines
 from tiercel.engine.delivery import Delivery
+from tiercel.engine.life import LifeKind
 from tiercel.engine.numbering import Numbering
 from tiercel.engine.outgoing_index import OutgoingIndex
 from tiercel.engine.queue_state import QueueState
@@ -165,6 +166,7 @@ class Outgoing:
             if not self._add_sendable(run, queue, found) or len(found) < wanted:
                 break
         self._put_on_wire(queue, run, receiver)
+        self._tell(LifeKind.TAKEN, queue, run)
         return run
 
     def _add_sendable(
@@ -249,11 +251,12 @@ class Outgoing:
                 self._delivery.finish(queue, lookup_id, record, lock.doom, taken.packet)
             else:
                 queue.unlock(lookup_id)
+                self._core.life.add_one(LifeKind.GIVEN_BACK, queue.slot, record.packet)
                 self._core.ready[queue] = None
 
     def delivered(self, run: Iterable[Taken]) -> None:
         """The next hop has the messages; those outside our streams are complete."""
-        for taken in self._detached(run):
+        for taken in self._detached(run, LifeKind.DELIVERED):
             if taken.packet.flags & user_header.POSITIVE_JOURNALING:
                 self._delivery.copies.journal_at_source(taken.packet, taken.record)
 
@@ -265,7 +268,7 @@ class Outgoing:
 
     def ordered(self, run: Iterable[Taken]) -> None:
         """The destination has the messages, in order."""
-        for taken in self._detached(run):
+        for taken in self._detached(run, LifeKind.ORDERED):
             self._await_or_journal(taken)
 
     def _land(self, taken: Taken) -> bool:
@@ -273,11 +276,15 @@ class Outgoing:
         queue, lookup_id = taken[:2]
         return lookup_id in queue.locks and not queue.is_deleted
 
-    def _detached(self, run: Iterable[Taken]) -> Iterator[Taken]:
+    def _tell(self, kind: LifeKind, queue: QueueState, run: Iterable[Taken]) -> None:
+        self._core.life.add(kind, queue.slot, [taken[2].packet for taken in run])
+
+    def _detached(self, run: Iterable[Taken], kind: LifeKind) -> Iterator[Taken]:
         """Take the messages out of their queues, those of one queue together; yields those that existed."""
         for queue, flight in groupby(run, _QUEUE_OF):
             landed = [] if queue.is_deleted else [taken for taken in flight if taken[1] in queue.locks]
             self._delivery.detach_run(queue, [taken[1:4] for taken in landed])
+            self._tell(kind, queue, landed)
             yield from landed
 
     def finish_confirmed(self, queue: QueueState) -> None:
@@ -297,6 +304,7 @@ class Outgoing:
 
     def _finish_ordered(self, taken: Taken) -> None:
         self._delivery.detach(*taken[:4])
+        self._tell(LifeKind.ORDERED, taken.queue, (taken,))
         self._await_or_journal(taken)
 
     def _await_or_journal(self, taken: Taken) -> None:
@@ -461,6 +469,7 @@ class Outgoing:
         self._index.left(packet)
         if is_ordered and origin is not None:
             self._count_unread(origin, -1)
+        self._core.life.add_one(LifeKind.FINAL, 0 if origin is None else origin.slot, record.packet, code)
         self._delivery.copies.final(queue, packet, record, code, note)
         return None
 

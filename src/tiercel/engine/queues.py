@@ -144,6 +144,10 @@ class Queues:
             raise QueueNotFoundError(str(name))
         return state
 
+    def by_slot(self, slot: int) -> QueueState | None:
+        """The queue with this number in records; None if it was deleted."""
+        return self._catalog.by_slot.get(slot)
+
     def find_local(self, name: FormatName) -> QueueState | None:
         """The queue that takes what peers send to the name, whichever computer the name gives."""
         if name.is_read_only or (isinstance(name, DirectFormatName) and name.subqueue is not None):

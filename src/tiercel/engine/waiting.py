@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tiercel.engine.core import Completed, Core
 from tiercel.engine.handles import Found, OpenQueue, Waiter
+from tiercel.engine.life import LifeKind
 from tiercel.engine.queue_state import Lock, QueueState
 from tiercel.engine.records import Record
 from tiercel.engine.transaction import Operation, Transaction
@@ -52,8 +53,10 @@ class Waiting:
             queue.lock(lookup_id, Lock(transaction, opened, allow_peek))
             kind = TransactionalOperationType.DEQUEUE
             transaction.operations.append(Operation(kind, queue, record, lookup_id))
+            self._core.life.add_one(LifeKind.HELD, queue.slot, record.packet)
         elif two_phase:
             packet = UserMessage(record.packet)
+            self._core.life.add_one(LifeKind.HELD, queue.slot, record.packet)
             queue.lock(lookup_id, Lock(opened, opened, allow_peek, None, record, packet))
             return Found(queue, lookup_id, record, packet)
         else:
@@ -71,6 +74,7 @@ class Waiting:
             self._delivery.finish(queue, lookup_id, record, lock.doom)
             return
         queue.unlock(lookup_id)
+        self._core.life.add_one(LifeKind.RETURNED, queue.slot, record.packet)
         if queue.is_outgoing:  # its carrier has waited for the reader
             self._core.ready[queue] = None
         returned = record._replace(abort_count=record.abort_count + 1)
@@ -85,6 +89,7 @@ class Waiting:
     def wait(self, queue: QueueState, waiter: Waiter) -> Waiter:
         """Wait For New Message ([MS-MQDMPR] 3.1.7.3.1); Waiting Message Read Timer Start (3.1.7.3.4)."""
         queue.waiters.append(waiter)
+        waiter.actor = self._core.life.actor
         if waiter.transaction is not None:
             waiter.transaction.waiters.append(waiter)
         if waiter.deadline is not None:
@@ -115,6 +120,8 @@ class Waiting:
             self._give_to(receiver, queue, lookup_id, record)
 
     def _give_to(self, waiter: Waiter, queue: QueueState, lookup_id: int, record: Record) -> None:
+        life = self._core.life
+        sender, life.actor = life.actor, waiter.actor
         found = self.take(
             waiter.opened,
             queue,
@@ -124,6 +131,7 @@ class Waiting:
             two_phase=waiter.two_phase,
             allow_peek=waiter.allow_peek,
         )
+        life.actor = sender
         self._complete(waiter, found=found)
 
     def _complete(self, waiter: Waiter, *, found: Found | None = None, error: MqError | None = None) -> None:

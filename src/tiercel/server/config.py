@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from tiercel.binary.settings import Peer, Settings
+from tiercel.engine.life import DEFAULT_MAX_BYTES as LIFE_MAX_BYTES
 from tiercel.message_security.body_encryption import EncryptionPolicy
 from tiercel.message_security.signatures import DEFAULT_POLICY
 from tiercel.message_security.verifier import VerificationPolicy
@@ -329,6 +330,11 @@ class ApiOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LifeOptions:
+    max_bytes: int = LIFE_MAX_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
     level: str = "info"
     format: str = "text"
@@ -354,6 +360,7 @@ class Config:
     multicast: MulticastOptions = field(default_factory=MulticastOptions)
     data: DataOptions = field(default_factory=DataOptions)
     api: ApiOptions = field(default_factory=ApiOptions)
+    life: LifeOptions = field(default_factory=LifeOptions)
     log: LogOptions = field(default_factory=LogOptions)
 
     @property
@@ -456,6 +463,7 @@ RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "api.port": (0, 65535),
     "api.connections": (1, 100_000),
     "api.connections_per_address": (1, 100_000),
+    "life.max_bytes": (0, 1 << 40),
 }
 _LEVELS: Final = ("none", "connect", "packet", "integrity", "privacy")
 CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -836,5 +844,6 @@ _SECTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "multicast": _options("multicast", MulticastOptions),
     "data": _options("data", DataOptions),
     "api": _options("api", ApiOptions),
+    "life": _options("life", LifeOptions),
     "log": _options("log", LogOptions),
 }

@@ -93,6 +93,7 @@ class Daemon:
             deadline_changed=self._arm,
             computer_name=node.computer_name or None,
             max_bytes=node.max_bytes,
+            life_bytes=config.life.max_bytes,
             network=NetworkSettings(
                 self._attach,
                 self._fail,

@@ -15,6 +15,7 @@ from tiercel.engine.core import Completed, Refused
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import OpenQueue, Waiter
 from tiercel.engine.identity import Identity
+from tiercel.engine.life import DEFAULT_MAX_BYTES as LIFE_MAX_BYTES
 from tiercel.engine.transaction import Transaction
 from tiercel.message_security.body_encryption import ExchangeKeys
 from tiercel.message_security.encryption import Encryption
@@ -79,6 +80,7 @@ class Driver:
         computer_name: str | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
         create: bool = True,
+        life_bytes: int = LIFE_MAX_BYTES,
         network: NetworkSettings | None = None,
     ) -> None:
         _check_arguments(directory, computer_name, max_bytes, clock)
@@ -125,6 +127,7 @@ class Driver:
                 hardened=None if network is None else network.hardened,
                 verifier=verifier,
                 encryption=encryption,
+                life_bytes=life_bytes,
             )
             self.node = self._new_node()
         except BaseException:

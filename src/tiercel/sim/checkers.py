@@ -30,6 +30,7 @@ from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import Record, decode_record, split_message_key
 from tiercel.model.codes import Acknowledgements, MessageClass
 from tiercel.sim.machine import Machine
+from tiercel.sim.recorded_lives import disagreements
 from tiercel.sim.sent_messages import SentMessage, SentMessages
 from tiercel.sim.setup import ADMIN_QUEUE, SMALL_QUEUES, TRANSACTIONAL_QUEUES
 from tiercel.store.interface import Keyspace
@@ -87,7 +88,14 @@ class Invariants:
         for machine in self._machines:
             with machine.store.snapshot() as view:
                 self._problems += [f"{machine}: {problem}" for problem in Checker(view).problems()]
+                if not machine.was_short:  # else the record may have gaps
+                    wrong = disagreements(view, self._is_recoverable)
+                    self._problems += [f"{machine}: {each}" for each in wrong]
         return self._problems
+
+    def _is_recoverable(self, identity: bytes) -> bool:
+        sent = self._by_id.get(identity)
+        return sent is not None and not sent.is_express
 
     def _foreign_labels(self) -> set[str]:
         """Of messages of hostile machines, and of acknowledgements that answer them."""

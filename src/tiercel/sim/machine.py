@@ -16,6 +16,7 @@ from tiercel.binary.inputs import Inputs
 from tiercel.binary.settings import Settings
 from tiercel.engine.engine import Engine
 from tiercel.engine.identity import Identity
+from tiercel.engine.life import DEFAULT_MAX_BYTES as LIFE_MAX_BYTES
 from tiercel.model.errors import StoreFailedError
 from tiercel.security.access import Token
 from tiercel.server.node import Node
@@ -153,6 +154,7 @@ class Machine:
             owner=OWNER,
             new_guid=self.new_guid,
             everyone_may_send=True,
+            life_bytes=LIFE_MAX_BYTES,
             **self.engine_options(),
         )
         self.node = self._parts.node(

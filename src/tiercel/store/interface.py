@@ -55,6 +55,8 @@ class Keyspace(StrEnum):
     PUBLISHED = "published"
     AUDIT = "audit"
     OPERATIONS = "operations"
+    LIFE = "life"
+    LIFE_NAMES = "life_names"
 
 
 class View(Protocol):
@@ -102,6 +104,9 @@ class Batch(View, Protocol):
         The bytes are spread over `writes` puts. Callers that add to the store reserve before they put, so
         that a full store refuses incoming messages and never outgoing ones. The batch stays usable.
         """
+
+    def has_room(self, size: int) -> bool:
+        """Whether `reserve` would succeed without looking for more room, which takes time in a full store."""
 
     def reserve_to_move(self, count: int, size: int) -> None:
         """Raise `StoreFullError` unless `count` records of `size` bytes in total can get other keys.

@@ -309,6 +309,9 @@ class LmdbBatch(LmdbView):
         if need > self._store.room:
             self._find_room(size, self._store.reserve_bytes)
 
+    def has_room(self, size: int) -> bool:
+        return self._spent + size + self._store.reserve_bytes <= self._store.room
+
     def reserve_to_move(self, count: int, size: int) -> None:
         kept, size = self._store.reserve_bytes // 2, size + 2 * count * _WRITE_COST
         if self._spent + size + kept > self._store.room:

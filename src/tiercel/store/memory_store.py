@@ -221,6 +221,11 @@ class MemoryBatch(MemoryView):
     def reserve(self, size: int, writes: int = 1) -> None:
         self._reserve(size + (writes - 1) * _cost(b"", b""), _RESERVE)
 
+    def has_room(self, size: int) -> bool:
+        self._raise_if_ended()
+        limit = self._store.max_bytes
+        return limit is None or self._store.size + size + _RESERVE <= limit
+
     def reserve_to_move(self, count: int, size: int) -> None:
         self._reserve(size + count * _cost(b"", b""), _RESERVE // 2)
 
