@@ -67,8 +67,9 @@ def _sentence(engine: Engine, event: LifeEvent) -> Sentence:
     text, state, code = "", "", event.message_class
     match event.kind:
         case LifeKind.ENTERED:
-            text = f"waits for {queue}" if _is_outgoing(engine, event.slot, queue) else f"arrived in {queue}"
-            by = f", from {actor}" if actor else ""
+            is_outgoing = _is_outgoing(engine, event.slot, queue)
+            text = f"waits for {queue}" if is_outgoing else f"arrived in {queue}"
+            by = f", from {actor}" if actor and not is_outgoing else ""
         case LifeKind.REFUSED:
             text, state, topic = f"refused: {class_meaning(code)}", "ended", ""
             by = f", from {actor}" if actor else ""
@@ -82,7 +83,10 @@ def _sentence(engine: Engine, event: LifeEvent) -> Sentence:
             text, state, topic = f"{text}{class_meaning(code)}", "ended", ""
         case LifeKind.FINAL:
             text = f"its destination reports: {class_meaning(code)}"
-            state = "received" if code == MessageClass.ACK_RECEIVE else "ended"
+            is_received = code == MessageClass.ACK_RECEIVE
+            state, topic = (
+                ("received", "received") if is_received else ("ended", f"ended: {class_meaning(code)}")
+            )
         case kind:
             text = _TEXTS[kind].format(queue=queue)
             state = "delivered" if kind in {LifeKind.DELIVERED, LifeKind.ORDERED} else ""

@@ -88,7 +88,8 @@ class Invariants:
         for machine in self._machines:
             with machine.store.snapshot() as view:
                 self._problems += [f"{machine}: {problem}" for problem in Checker(view).problems()]
-                if not machine.was_short:  # else the record may have gaps
+                # Without room the record has gaps, and enemies give several messages the same id.
+                if not machine.was_short and not self._sent_messages.foreign:
                     wrong = disagreements(view, self._is_recoverable)
                     self._problems += [f"{machine}: {each}" for each in wrong]
         return self._problems

@@ -43,7 +43,7 @@ class _Life:
         elif kind in _LEAVES and self.claimed[slot]:
             self.is_clear = self.is_clear and not self.places[slot]  # else it may be the other copy
             self.claimed[slot] -= 1
-        elif kind in _LEAVES:
+        elif kind in _LEAVES or (kind is LifeKind.FINAL and self.places[slot]):  # the order ack was lost
             self.places[slot] -= 1
 
 
