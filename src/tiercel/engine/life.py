@@ -107,12 +107,10 @@ class Life:
         """Something happened to the messages with these packets, of any source."""
         if not self.max_bytes or not packets:
             return
-        sources = {packet[SOURCE_AT:_SOURCE_END] for packet in packets}
-        if len(sources) == 1:
-            self.add_alike(kind, slot, packets, message_class)
-            return
-        for source in sources:
-            own = [packet for packet in packets if packet[SOURCE_AT:_SOURCE_END] == source]
+        by_source: dict[bytes, list[bytes]] = {}
+        for packet in packets:
+            by_source.setdefault(packet[SOURCE_AT:_SOURCE_END], []).append(packet)
+        for own in by_source.values():
             self.add_alike(kind, slot, own, message_class)
 
     def add_alike(self, kind: LifeKind, slot: int, packets: Sequence[bytes], message_class: int = 0) -> None:
