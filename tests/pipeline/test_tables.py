@@ -201,6 +201,51 @@ class TestColumns:
         colours = {row.number: row.colour for row in make().read(spark).select("number", "colour").collect()}
         assert colours == {number: None if number < 5 else "new" for number in range(10)}
 
+    def wide(self, spark: SparkSession, first: int, *kinds: str) -> DataFrame:
+        names = ("number", "rate", "price")
+        casts = [f"cast(id as {kind}) as {name}" for name, kind in zip(names, kinds, strict=True)]
+        return spark.range(first, first + 3, 1, 1).selectExpr(*casts)
+
+    def test_a_type_may_become_wider(self, spark: SparkSession, make: Make, kind: str) -> None:
+        narrow = self.wide(spark, 0, "int", "float", "decimal(9, 2)")
+        wide = self.wide(spark, 1 << 40, "bigint", "double", "decimal(18, 2)")
+        assert str(make().changes(narrow)) == ""
+        make().write(narrow, {"app": 0})
+        assert str(make().changes(narrow)) == ""
+        if kind == "delta":
+            with pytest.raises(
+                TableError, match="number is int and cannot become bigint: delta has no wider"
+            ):
+                make().changes(wide)
+            return
+        found = "number (bigint), rate (double)" + ", price (decimal(18,2))" * (kind != "postgresql")
+        assert (
+            str(make().changes(wide.selectExpr("*", "1 as colour"))) == f"new columns colour; wider {found}"
+        )
+        make().write(wide, {"app": 1})
+        for batch in (2, 3):  # small files to merge, of both types
+            make().write(self.wide(spark, 10 * batch, "bigint", "double", "decimal(18, 2)"), {"app": batch})
+        for _ in range(2):
+            rows = {row.number: row for row in make().read(spark).collect()}
+            assert sorted(rows) == [0, 1, 2, 20, 21, 22, 30, 31, 32, *range(1 << 40, (1 << 40) + 3)]
+            assert all(each.rate == each.number == each.price for each in rows.values())
+            make().compact()
+        with pytest.raises(
+            TableError, match="number is bigint in the table, and int is narrower; keep bigint"
+        ):
+            make().changes(narrow)
+        with pytest.raises(TableError, match="is narrower"):
+            make().write(narrow, {"app": 4})
+
+    def test_members_of_a_struct(self, spark: SparkSession, make: Make, kind: str) -> None:
+        make().write(spark.sql("select 1 as a, named_struct('x', 1) as value"), {"app": 0})
+        more = spark.sql("select 1 as a, named_struct('x', 1, 'y', 2) as value")
+        if kind == "postgresql":  # JSON
+            assert str(make().changes(more)) == ""
+            return
+        with pytest.raises(TableError, match=r"members of column value have changed.*select them as columns"):
+            make().changes(more)
+
 
 @pytest.mark.parametrize("kind", FILES)
 class TestPartitions:
@@ -222,6 +267,13 @@ class TestPartitions:
         make(("date",)).write(self.by_day(spark, 0, 5), {"app": 0})
         with pytest.raises(TableError, match="partitioned by"):
             make(("queue",)).write(self.by_day(spark, 5, 10), {"app": 1})
+
+    def test_they_keep_their_types(self, spark: SparkSession, make: Make) -> None:
+        make(("part",)).write(spark.range(3).selectExpr("id", "cast(id as int) as part"), {"app": 0})
+        with pytest.raises(
+            TableError, match="part is int and partitions the table, so it cannot become bigin"
+        ):
+            make(("part",)).changes(spark.range(3).selectExpr("id", "id as part"))
 
 
 @pytest.mark.parametrize("kind", FILES)

@@ -72,6 +72,7 @@ class SourceOptions:
 class DecodeOptions:
     bodies: bool = True
     expect: str = ""
+    schema: str = ""  # columns as in CREATE TABLE, or JSON Schema; @FILE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +234,7 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
 }
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "format": tuple(FORMATS),
-    "expect": ("text", "xml", "json", "dotnet"),
+    "expect": ("text", "xml", "json", "dotnet", "wcf"),
     "from": ("queue", "journal", "deadletter", "xactdeadletter"),
     "mode": ("consume", "browse"),
     "on_unreachable": ("wait", "fail"),
@@ -271,7 +272,7 @@ def parse(text: str, folder: Path) -> Pipeline:
         pipeline=_read(PipelineOptions, "pipeline", document.get("pipeline", {})),
         spark=_spark(document.get("spark", {})),
         sources=_sources(document.get("source", {})),
-        decode=_read(DecodeOptions, "decode", document.get("decode", {})),
+        decode=_with_schema(_read(DecodeOptions, "decode", document.get("decode", {})), folder),
         tables=tuple(_read(TableSection, "table", each) for each in _tables(document.get("table", []))),
         quarantine=None if quarantine is None else _read(QuarantineSection, "quarantine", quarantine),
         monitoring=_read(MonitoringOptions, "monitoring", document.get("monitoring", {})),
@@ -295,6 +296,19 @@ def _sources(found: Any) -> tuple[SourceOptions, ...]:
     return tuple(
         _read(SourceOptions, "[source]", of_run | each if isinstance(each, dict) else each) for each in found
     )
+
+
+def _with_schema(decode: DecodeOptions, folder: Path) -> DecodeOptions:
+    """The options with the text of the schema's file."""
+    if decode.schema and not decode.bodies:
+        raise _wrong("decode", "schema", decode.schema, "requires bodies = true")
+    if not decode.schema.startswith("@"):
+        return decode
+    path = folder / decode.schema[1:]
+    try:
+        return replace(decode, schema=path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as problem:
+        raise _wrong("decode", "schema", decode.schema, f"cannot read {path} ({problem})") from problem
 
 
 def _tables(found: Any) -> list[Any]:

@@ -11,6 +11,7 @@ from tiercel import columns
 from tiercel.pipeline.config import Pipeline, QuarantineSection, TableSection
 from tiercel.pipeline.running import Checkpoint, outputs
 from tiercel.pipeline.tables import open_table
+from tiercel.pipeline.typed import shape_of
 from tiercel.pipeline.waiting import queues
 from tiercel.pipeline.words import size_text
 
@@ -63,6 +64,9 @@ def _decoding(pipeline: Pipeline) -> Iterator[str]:
     if decode.bodies:
         only = f", anything but {decode.expect} is an error" if decode.expect else ""
         yield f"decode bodies to body_kind, body_text, body_json, body_error{only}"
+        if decode.schema:
+            kind = shape_of(decode.schema).kind.simpleString()
+            yield from wrap(f"value: {kind}", _WIDTH, initial_indent="  ", subsequent_indent="    ")
     else:
         yield "decode: bodies stay bytes"
     if pipeline.quarantine is None:
@@ -83,7 +87,10 @@ def _table(section: TableSection, rows: DataFrame, checkpoint: Checkpoint) -> It
         yield f"  sql: {' '.join(section.sql.split())}"
     if section.function:
         yield f"  function: {section.function}"
-    last = open_table(options).applied(checkpoint.query) if checkpoint.query else -1
+    table = open_table(options)
+    if changed := str(table.changes(rows)):
+        yield f"  {changed}"
+    last = table.applied(checkpoint.query) if checkpoint.query else -1
     yield f"  last batch: {last}" if last >= 0 else "  no batch of this pipeline yet"
     yield from wrap(f"columns: {_columns(rows)}", _WIDTH, initial_indent="  ", subsequent_indent="    ")
 

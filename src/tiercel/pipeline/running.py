@@ -229,8 +229,8 @@ def run(pipeline: Pipeline, spark: SparkSession, watch: Watch, report: Report = 
             spark.sparkContext.addPyFile(path)
         reader = spark.readStream.format("msmq").options(**pipeline.reader_options)
         messages = reader.schema(schema.of_messages(pipeline.columns)).load()
-        for _ in outputs(pipeline, messages):
-            pass  # report errors before the first message is taken
+        for section, rows in outputs(pipeline, messages):
+            open_table(section.options).changes(rows)  # report errors before the first message is taken
         if pipeline.quarantine is not None and pipeline.quarantine.queue:
             is_transactional(pipeline, pipeline.quarantine.queue)
         return _run(pipeline, messages, watch, report)

@@ -13,6 +13,7 @@ from pyspark.sql import functions as f
 
 from pyspark_msmq.bodies import from_msmq_body
 from tiercel.pipeline.config import DecodeOptions, QuarantineSection, TableSection
+from tiercel.pipeline.typed import VALUE, with_value
 from tiercel.server.config import ConfigError
 
 # The columns that the decoder adds to those of a message.
@@ -30,6 +31,8 @@ def decoded(messages: DataFrame, options: DecodeOptions) -> DataFrame:
         rows = rows.withColumn("_body", from_msmq_body("body", "body_type", options.expect or None))  # type: ignore[arg-type]
         rows = rows.withColumns({name: f.col(f"_body.{part}") for name, part in BODY_COLUMNS.items()})
         rows = rows.drop("_body")
+    if options.schema:
+        rows = with_value(rows, options.schema)
     return rows.withColumn("landed_time", f.current_timestamp())
 
 
@@ -54,6 +57,8 @@ def condition(rows: DataFrame, text: str, option: str) -> Column:
 
 def step_of(table: TableSection, folder: Path) -> Step:
     """The step that makes the rows of a table from the messages; SQL errors appear at the first use."""
+    if isinstance(table, QuarantineSection):
+        return lambda rows: rows.drop(VALUE)  # the body has it, and the schema may be what is to change
     if table.function:
         return _function(table.function, folder)
     if table.sql:

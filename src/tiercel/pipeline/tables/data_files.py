@@ -217,7 +217,7 @@ def write_table(table: pa.Table, target: str) -> None:
 
 def join_files(sources: Sequence[str], target: str) -> int:
     """Merge many files into one without loading all of them; columns that a file lacks are null."""
-    schema = pa.unify_schemas([_schema(each) for each in sources])
+    schema = pa.unify_schemas([_schema(each) for each in sources], promote_options="permissive")
     rows = 0
     sink = ParquetSink(target, schema)
     for table in _groups(sources, schema):

@@ -15,6 +15,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 from pyspark.sql import DataFrame, SparkSession
 
+from tiercel.pipeline.tables.changes import Changes, changes
 from tiercel.pipeline.tables.data_files import DataFile, Layout, file_prefix, nullable, schema_of, write_files
 from tiercel.pipeline.tables.places import joined, local_path
 from tiercel.pipeline.tables.reading import Fragment, read_fragments
@@ -28,7 +29,6 @@ from tiercel.pipeline.tables.table import (
     are_there,
     is_applied,
     other_partitions,
-    other_type,
 )
 
 # How long files are kept after the table has dropped them, for active readers and tasks.
@@ -80,6 +80,10 @@ class DeltaLakeTable:
         fragments = [Fragment(joined(root, each["path"]), each.get("partition") or {}) for each in actions]
         return read_fragments(spark, fragments, nullable(pa.schema(table.schema().to_arrow())))
 
+    def changes(self, rows: DataFrame) -> Changes:
+        known = _columns(self._open()) if self._exists() else {}
+        return changes(self.options, known, schema_of(rows))
+
     def remove(self, ids: Sequence[str]) -> int:
         if not ids or not self._exists():
             return 0
@@ -115,19 +119,19 @@ class DeltaLakeTable:
         partition_by = table.metadata().partition_columns
         if partition_by != list(self.options.partition_by):
             raise other_partitions(self.options, partition_by)
-        known = {each.name: each for each in table.schema().fields}
-        new = [each for each in Schema.from_arrow(schema).fields if each.name not in known]
-        for each in Schema.from_arrow(schema).fields:
-            if each.name in known and known[each.name].type != each.type:
-                raise other_type(self.options, each.name, known[each.name].type, each.type)
+        new = set(changes(self.options, _columns(table), schema).new)
         if new:
-            table.alter.add_columns(new)
+            table.alter.add_columns([each for each in Schema.from_arrow(schema).fields if each.name in new])
 
     def _exists(self) -> bool:
         return DeltaTable.is_deltatable(self.options.place)
 
     def _open(self) -> DeltaTable:
         return DeltaTable(self.options.place)
+
+
+def _columns(table: DeltaTable) -> dict[str, pa.DataType]:
+    return {each.name: each.type for each in nullable(pa.schema(table.schema().to_arrow()))}
 
 
 def _applied(table: DeltaTable, app: str) -> int:

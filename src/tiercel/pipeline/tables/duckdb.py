@@ -14,9 +14,11 @@ from tempfile import mkdtemp
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from tiercel.pipeline.tables.data_files import Layout, file_prefix, write_files
+from tiercel.pipeline.tables.changes import Changes, changes
+from tiercel.pipeline.tables.data_files import Layout, file_prefix, nullable, schema_of, write_files
 from tiercel.pipeline.tables.table import (
     Compacted,
     NoTableError,
@@ -25,7 +27,6 @@ from tiercel.pipeline.tables.table import (
     Written,
     are_there,
     is_applied,
-    other_type,
 )
 
 _ABANDONED_S = 24 * 3600
@@ -102,12 +103,24 @@ class DuckDbTable:
                 connection.execute(f"create schema if not exists {_quoted(schema)}")
             listed = ", ".join(f"{_quoted(name)} {kind}" for name, kind in new.items())
             connection.execute(f"create table {self._name} ({listed})")
-        known = _columns(connection, f"select * from {self._name}", [])  # noqa: S608  # quoted
-        for name, kind in new.items():
-            if name not in known:
-                connection.execute(f"alter table {self._name} add column {_quoted(name)} {kind}")
-            elif known[name] != kind:
-                raise other_type(self.options, name, known[name], kind)
+        found = changes(
+            self.options, self._known(connection), _schema(connection, "read_parquet(?)", [paths])
+        )
+        for name in found.new:
+            connection.execute(f"alter table {self._name} add column {_quoted(name)} {new[name]}")
+        for name in found.wider:
+            connection.execute(f"alter table {self._name} alter column {_quoted(name)} type {new[name]}")
+
+    def _known(self, connection: Any) -> dict[str, pa.DataType]:
+        return {each.name: each.type for each in _schema(connection, self._name)}
+
+    def changes(self, rows: DataFrame) -> Changes:
+        if not self._path.exists():
+            return Changes()
+        with self._open(read_only=True) as connection:
+            if not _exists(connection, self.options.name):
+                return Changes()
+            return changes(self.options, self._known(connection), schema_of(rows))
 
     def read(self, spark: SparkSession) -> DataFrame:
         if not self._path.exists():
@@ -148,6 +161,12 @@ def _exists(connection: Any, name: str) -> bool:
     schema, _, table = name.rpartition(".")
     query = "select count(*) from information_schema.tables where table_schema = ? and table_name = ?"
     return bool(connection.execute(query, [schema or "main", table]).fetchone()[0])
+
+
+def _schema(connection: Any, place: str, values: Sequence[Any] = ()) -> pa.Schema:
+    connection.execute("set timezone = 'UTC'")
+    query = f"select * from {place} limit 0"  # noqa: S608  # quoted
+    return nullable(connection.sql(query, params=list(values)).to_arrow_table().schema)
 
 
 def _columns(connection: Any, query: str, values: list[Any]) -> dict[str, str]:

@@ -27,6 +27,7 @@ from pyiceberg.table import TableProperties
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ByteType, ShortType
 
+from tiercel.pipeline.tables.changes import Changes, changes
 from tiercel.pipeline.tables.data_files import (
     DataFile,
     Layout,
@@ -49,7 +50,6 @@ from tiercel.pipeline.tables.table import (
     are_there,
     is_applied,
     other_partitions,
-    other_type,
 )
 
 _MARK: Final = "tiercel.applied."
@@ -124,6 +124,11 @@ class IcebergTable:
         files = [Fragment(_local(task.file.file_path), {}) for task in table.scan().plan_files()]
         return read_fragments(spark, files, nullable(table.schema().as_arrow()))
 
+    def changes(self, rows: DataFrame) -> Changes:
+        table = self._load()
+        known = {} if table is None else _columns(table)
+        return changes(self.options, known, schema_of(_with_wide_integers(rows)))
+
     def remove(self, ids: Sequence[str]) -> int:
         with self._catalog() as catalog:
             if not ids or not catalog.table_exists(self._identifier):
@@ -170,11 +175,8 @@ class IcebergTable:
                 return self._create(catalog, schema)
             table = catalog.load_table(self._identifier)
             self._check_partitions(table)
-            known = nullable(table.schema().as_arrow())
-            for each in schema:
-                if each.name in known.names and known.field(each.name).type != each.type:
-                    raise other_type(self.options, each.name, known.field(each.name).type, each.type)
-            if set(schema.names) - set(known.names):
+            found = changes(self.options, _columns(table), schema)
+            if found.new or found.wider:
                 with table.update_schema() as update:
                     update.union_by_name(schema)
             return table
@@ -242,6 +244,10 @@ def _endpoint() -> dict[str, str]:
     """The server of the environment, which Arrow and delta-rs use by themselves, and pyiceberg does not."""
     found = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     return {"s3.endpoint": found} if found else {}
+
+
+def _columns(table: Iceberg) -> dict[str, pa.DataType]:
+    return {each.name: each.type for each in nullable(table.schema().as_arrow())}
 
 
 def _applied(table: Iceberg, app: str) -> int:

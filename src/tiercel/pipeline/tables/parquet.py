@@ -11,6 +11,7 @@ removals first.
 import fcntl
 import json
 import os
+import re
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from tiercel.pipeline.tables.changes import Changes, changes
 from tiercel.pipeline.tables.data_files import (
     DataFile,
     Layout,
@@ -45,7 +47,6 @@ from tiercel.pipeline.tables.table import (
     Written,
     are_there,
     other_partitions,
-    other_type,
 )
 
 _PENDING: Final = ".pending"
@@ -101,9 +102,9 @@ class ParquetTable:
         with self._locked() as state:
             if self._has(state, marks):  # another driver has written the same rows
                 return Written(already=True)
-            self._check_columns(state, rows)
+            wider = self._take_columns(state, rows)
             state.applied |= marks
-            state.renames = [_names(each) for each in files]
+            state.renames = [_names(each) for each in files] + self._widened(wider)
             self._commit(state)
         return Written(sum(each.rows for each in files), len(files))
 
@@ -184,16 +185,33 @@ class ParquetTable:
     def _has(self, state: _State, marks: Mapping[str, int]) -> bool:
         return are_there(self.options, marks, lambda app: state.applied.get(app, -1))
 
-    def _check_columns(self, state: _State, rows: DataFrame) -> None:
-        """Columns may be added or missing, but a column never changes its type."""
+    def _take_columns(self, state: _State, rows: DataFrame) -> Mapping[str, pa.DataType]:
+        """Add the columns of a batch to the state; returns those that have become wider."""
         partition_by = list(self.options.partition_by)
         if state.partition_by is not None and state.partition_by != partition_by:
             raise other_partitions(self.options, state.partition_by)
         state.partition_by = partition_by
-        for each in schema_of(rows):
-            known = state.columns.setdefault(each.name, str(each.type))
-            if known != str(each.type):
-                raise other_type(self.options, each.name, known, each.type)
+        schema = schema_of(rows)
+        found = changes(self.options, _types(state, schema), schema)
+        state.columns |= {each.name: str(each.type) for each in schema}
+        return found.wider
+
+    def _widened(self, wider: Mapping[str, pa.DataType]) -> list[tuple[str, str]]:
+        """Rewrite the files with columns that become wider: readers expect one type in all files."""
+        renames = []
+        for path in sorted(self._folder.glob("**/*.parquet")) if wider else ():
+            rows = pq.ParquetFile(path).read()
+            schema = pa.schema([each.with_type(wider.get(each.name, each.type)) for each in rows.schema])
+            if schema == rows.schema:
+                continue
+            pending = self._own / "files" / f"wider-{uuid4().hex}{_PENDING}"
+            write_table(rows.cast(schema), str(pending))
+            renames.append((str(pending.relative_to(self._folder)), str(path.relative_to(self._folder))))
+        return renames
+
+    def changes(self, rows: DataFrame) -> Changes:
+        schema = schema_of(rows)
+        return changes(self.options, _types(self._load(), schema), schema)
 
     @contextmanager
     def _compacting(self) -> Iterator[None]:
@@ -260,6 +278,25 @@ class ParquetTable:
             sync(folder)
         state.renames, state.removals = [], []
         self._save(state)
+
+
+def _types(state: _State, schema: pa.Schema) -> dict[str, pa.DataType]:
+    """The types of the table: of nested ones, the state has only the text."""
+    batch = {each.name: each.type for each in schema}
+    return {
+        name: batch[name] if name in batch and str(batch[name]) == text else _type(text)
+        for name, text in state.columns.items()
+    }
+
+
+def _type(text: str) -> pa.DataType:
+    if match := re.fullmatch(r"decimal128\((\d+), (\d+)\)", text):
+        return pa.decimal128(int(match[1]), int(match[2]))
+    if text.startswith(("struct<", "list<", "map<")):
+        return pa.struct([])
+    if text.startswith("timestamp[us"):
+        return pa.timestamp("us", "UTC" if "UTC" in text else None)
+    return pa.type_for_alias(text)
 
 
 @contextmanager

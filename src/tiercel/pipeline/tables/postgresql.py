@@ -18,6 +18,7 @@ from psycopg.types.json import Jsonb
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from tiercel.pipeline.tables.changes import Changes, changes
 from tiercel.pipeline.tables.table import (
     Compacted,
     NoTableError,
@@ -26,7 +27,6 @@ from tiercel.pipeline.tables.table import (
     Written,
     are_there,
     is_applied,
-    other_type,
 )
 
 _MARKS: Final = sql.SQL(
@@ -75,7 +75,7 @@ class PostgreSqlTable:
     def write(self, rows: DataFrame, marks: Mapping[str, int]) -> Written:
         if is_applied(self, marks):
             return Written(already=True)
-        columns = {each.name: _kind(each) for each in to_arrow_schema(rows.schema, timezone="UTC")}
+        columns = _columns(rows)
         prefix = self._stage_prefix(marks)
         copy = functools.partial(_copy_partition, self.options.place, prefix, columns)
         try:
@@ -133,13 +133,24 @@ class PostgreSqlTable:
         if dot:
             connection.execute(sql.SQL("create schema if not exists {}").format(sql.Identifier(schema)))
         connection.execute(sql.SQL("create table if not exists {} ()").format(self._table))
+        found = self._changes(connection, columns)
+        is_new = not _known_columns(connection, self.options.name)
+        for name in columns if is_new else found.new:
+            add = sql.SQL("alter table {} add column {} {}")
+            connection.execute(add.format(self._table, sql.Identifier(name), sql.SQL(columns[name])))
+        for name in found.wider:
+            widen = sql.SQL("alter table {} alter column {} type {}")
+            connection.execute(widen.format(self._table, sql.Identifier(name), sql.SQL(columns[name])))
+
+    def _changes(self, connection: psycopg.Connection[Any], columns: Mapping[str, str]) -> Changes:
         known = _known_columns(connection, self.options.name)
-        for name, kind in columns.items():
-            if name not in known:
-                add = sql.SQL("alter table {} add column {} {}")
-                connection.execute(add.format(self._table, sql.Identifier(name), sql.SQL(kind)))
-            elif known[name] != _KINDS.get(kind, kind):
-                raise other_type(self.options, name, known[name], kind)
+        of_table = {name: _COMPARED.get(kind, pa.null()) for name, kind in known.items()}
+        of_batch = pa.schema([(name, _COMPARED[_KINDS.get(kind, kind)]) for name, kind in columns.items()])
+        return changes(self.options, of_table, of_batch)
+
+    def changes(self, rows: DataFrame) -> Changes:
+        with self._connect() as connection:
+            return self._changes(connection, _columns(rows))
 
     def _drop_stages(self, prefix: str, older_than_s: int = 0) -> int:
         """Drop staging tables, also those of failed attempts; their names contain the time of creation."""
@@ -189,7 +200,7 @@ _ARROW: Final = {
     "bigint": pa.int64(),
     "real": pa.float32(),
     "double precision": pa.float64(),
-    "numeric": pa.float64(),
+    "numeric": pa.decimal128(38, 18),  # of any scale in the table
     "text": pa.string(),
     "bytea": pa.binary(),
     "date": pa.date32(),
@@ -197,6 +208,14 @@ _ARROW: Final = {
     "timestamp with time zone": pa.timestamp("us", "UTC"),
     "timestamp without time zone": pa.timestamp("us"),
 }
+
+
+# Those that are equal in Arrow are different here.
+_COMPARED: Final = _ARROW | {"jsonb": pa.struct([])}
+
+
+def _columns(rows: DataFrame) -> dict[str, str]:
+    return {each.name: _kind(each) for each in to_arrow_schema(rows.schema, timezone="UTC")}
 
 
 def _kind(column: pa.Field) -> str:

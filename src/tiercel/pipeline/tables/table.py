@@ -5,11 +5,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from pyspark.sql import DataFrame, SparkSession
 
 from tiercel.model.errors import TiercelError
+
+if TYPE_CHECKING:
+    from tiercel.pipeline.tables.changes import Changes
 
 # Format to module and class. Only the format in use is imported: each needs a heavy package.
 FORMATS: Final[Mapping[str, tuple[str, str]]] = {
@@ -126,6 +129,9 @@ class Table(Protocol):
 
     def read(self, spark: SparkSession) -> DataFrame:
         """All rows currently in the table."""
+
+    def changes(self, rows: DataFrame) -> "Changes":
+        """New and wider columns, if these rows were written; `TableError` if the table cannot take them."""
 
     def remove(self, ids: Sequence[str]) -> int:
         """Remove the rows with these message ids, in one step; returns their number."""
