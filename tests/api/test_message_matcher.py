@@ -5,9 +5,11 @@ import struct
 
 import pytest
 
+from tiercel.admin.message_filter import Query
 from tiercel.api.message_matcher import MessageMatcher
 from tiercel.api.search_process import Search, question_of
 from tiercel.bodies import bus_headers, decode, encode
+from tiercel.engine.records import Record
 from tiercel.model.format_name import FormatName
 from tiercel.model.message import Message
 from tiercel.wire.message import encode_message
@@ -65,10 +67,10 @@ def test_what_is_decoded_is_found(name: str, ignore_case: bool) -> None:
 def test_a_pattern_that_takes_forever_skips_its_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tiercel.api.search_process.MESSAGE_S", 0.02)
     packets = [packet(Message(body)) for body in (b"aaa", b"a" * 40 + b"b", b"aa")]
-    answer = Search().answer(question_of(r"^(a|a)+$", False, packets))
+    answer = Search().answer(question_of(Query(r"^(a|a)+$"), [Record(packet, 0) for packet in packets]))
     assert answer == b'{"found": [0, 2], "skipped": [1]}'
 
 
 def test_an_invalid_pattern() -> None:
-    assert b"missing )" in Search().answer(question_of("(", False, []))
-    assert b"error" in Search().answer(question_of("(" * 2000 + ")" * 2000, False, []))
+    assert b"missing )" in Search().answer(question_of(Query("("), []))
+    assert b"error" in Search().answer(question_of(Query("(" * 2000 + ")" * 2000), []))

@@ -89,7 +89,9 @@ class TestEdit:
         assert served.labels(queue) == ["1", "new"]
         assert messages(served, queue)[1]["id"] == done["id"]
         second = served.post(f"{at(queue)}/messages/{first['lookup_id']}/edit", {"changes": {"label": "x"}})
-        assert (second.status_code, served.labels(queue)) == (404, ["1", "new"])
+        assert (second.status_code, served.labels(queue)) == (409, ["1", "new"])
+        never = served.post(f"{at(queue)}/messages/{2**56 - 1}/edit", {"changes": {"label": "x"}})
+        assert never.status_code == 404
         served.post(f"/operations/{done['operation']}/undo")
         assert served.labels(queue) == ["0", "1", "new"]
 

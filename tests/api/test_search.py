@@ -71,3 +71,36 @@ def test_a_hostile_pattern_holds_up_nobody_else(served: Asked, queue: str) -> No
     found = searched.result()
     assert [each["body_size"] for each in found["messages"]] == [3]
     assert len(found["skipped"]) == 1
+
+
+class TestFilter:
+    def test_messages_are_found(self, served: Asked, orders: str) -> None:
+        found = served.get(f"{at(orders)}/search", filter='label:"order 11" body:7 -body:1147').json()
+        assert labels(found) == ["order 117", "order 1107", *(f"order {i}" for i in EXPECTED)]
+        assert (found["looked"], found["matched"], found["next"]) == (1200, len(labels(found)), None)
+
+    def test_work_is_bounded(self, served: Asked, orders: str) -> None:
+        found = served.get(f"{at(orders)}/search", filter="priority>=0", limit=3).json()
+        assert (found["looked"], found["matched"], len(found["messages"])) == (3, 3, 3)
+        assert found["next"] == found["messages"][-1]["lookup_id"]
+
+    def test_dead_letters_by_their_reason(self, served: Asked, queue: str) -> None:
+        served.send(queue, {"negative_journaling": True, "time_to_be_received": 0, "label": queue})
+        wanted = f"class:nack_receive* label:{queue}"
+        found = served.get(f"{at(';deadletter')}/search", filter=wanted).json()
+        assert found["matched"] == 1
+        assert (
+            served.get(f"{at(';deadletter')}/search", filter=f"class:ack* label:{queue}").json()["matched"]
+            == 0
+        )
+
+    @pytest.mark.parametrize(
+        "query",
+        [{"filter": "age>long"}, {"filter": ""}, {"filter": "x", "pattern": "x"}, {"filter": "x" * 1001}],
+    )
+    def test_refused(self, served: Asked, queue: str, query: dict[str, str]) -> None:
+        served.send(queue, {"text": "x"})
+        assert served.get(f"{at(queue)}/search", **query).status_code == 400
+
+
+EXPECTED = [i for i in range(1110, 1200) if "7" in str(i) and i != 1147]

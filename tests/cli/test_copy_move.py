@@ -48,6 +48,8 @@ def test_those_that_match(run: Run, filled: str, queue: str) -> None:
     run.fine("cp", filled, queue, "--lookup-id", identifier)
     assert labels(run, queue)[-1] == "message 0"
     assert run("mv", filled, queue, "--match", "nothing").code == 3
+    assert run("mv", filled, queue, "--match", "priority>7").code == 3
+    assert run.fine("mv", "--dry-run", filled, queue, "--match", "body:2 age<1d").out.startswith("6 messages")
 
 
 def test_a_dry_run(run: Run, filled: str, queue: str) -> None:

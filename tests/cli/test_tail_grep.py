@@ -54,6 +54,16 @@ class TestGrep:
         run.fine("import", queue, file)
         assert run.fine("grep", "-c", "body 11..$", queue).out == "100\n"
 
+    def test_a_filter(self, run: Run, queue: str) -> None:
+        for priority in range(5):
+            run.fine("send", queue, f"body {priority}", "--label", f"order {priority}", "-p", str(priority))
+        assert run.fine("grep", "-c", "priority>=3 age<1h", queue).out.strip() == "2"
+        (line,) = run.fine("grep", "label:ORDER -priority<4", queue).lines
+        assert "order 4  body 4" in line
+        assert run("grep", "priority>7", queue).code == 3
+        assert "write a number" in run.refused(1, "grep", "priority>high", queue)
+        assert run.fine("grep", "-F", "-c", "body 3", queue).out.strip() == "1"
+
     def test_no_expression(self, run: Run, queue: str) -> None:
         result = run("grep", "(", queue)
         assert result.code == 2

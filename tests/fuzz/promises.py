@@ -6,6 +6,7 @@ completely and gives the same bytes back. Everything else is a finding.
 
 import struct
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -21,6 +22,7 @@ from security_promises import TARGETS as SECURITY_TARGETS
 from srmp_promises import TARGETS as SRMP_TARGETS
 from wcf_promises import TARGETS as WCF_TARGETS
 
+from tiercel.admin.message_filter import Candidate, FilterError, parse_filter
 from tiercel.model.errors import DecodeError, IllegalFormatNameError, IllegalQueuePathNameError
 from tiercel.model.format_name import DirectFormatName, FormatName, PrivateFormatName, PublicFormatName
 from tiercel.model.identifiers import MessageId, TxSequenceId
@@ -227,6 +229,25 @@ def check_format_name(data: bytes) -> None:
         raise AssertionError(f"{text!r} prints as {str(name)!r}, which is another name")
 
 
+def check_filter(data: bytes) -> None:
+    """Any text is a filter or is refused; a filter compares any message."""
+    text = data.decode("utf-8", "replace")
+    try:
+        wanted = parse_filter(text)
+    except FilterError as error:
+        str(error)
+        return
+    for packet in _filtered():
+        wanted.matches(Candidate(packet, 0, 0x8000, 1000))
+
+
+@cache
+def _filtered() -> list[bytes]:
+    bodies = (b"", b"text", b'{"a": {"b": [1, "x"]}}', b"<a>1</a>", b"\xff\x00")
+    goal = FormatName.parse(r"DIRECT=OS:host\private$\q")
+    return [encode_message(Message(body, label="label", destination_queue=goal)) for body in bodies]
+
+
 def check_path_name(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     try:
@@ -349,6 +370,14 @@ def _names() -> list[bytes]:
     return [text.encode() for text in texts]
 
 
+def _filters() -> list[bytes]:
+    return [
+        b'label:"order 7" priority>=5 age>1h size>10k body:Smith json.total>100 class:nack*',
+        b"id:{05ede9a5-4f1b-4b0f-9d6c-0c5d6f1f2b11}\\7 -word",
+        b'-"a \\" b" json.a.b.0=1 json.a!=2 age<1.5d',
+    ]
+
+
 def _paths() -> list[bytes]:
     return [
         rb"host\q",
@@ -381,6 +410,7 @@ _TARGETS: dict[str, Target] = {
     "framer": Target(check_framer, _streams),
     "multi_queue_format": Target(check_multi_queue_format, lambda: [MultiQueueFormatHeader().encode()]),
     "packet": Target(check_packet, _packets),
+    "filter": Target(check_filter, _filters),
     "path_name": Target(check_path_name, _paths),
     "ping": Target(check_ping, lambda: _vectors("mqqb/frame[12]*")),
     "public_key": Target(check_public_key, lambda: [PublicKeyBlob.of(1 << 511, 65537).encode()]),

@@ -13,7 +13,13 @@ from tiercel.admin.transfers import Goals, send_in_batch
 from tiercel.engine.browsing import Seen
 from tiercel.engine.engine import Engine
 from tiercel.engine.queue_state import QueueState
-from tiercel.model.errors import InvalidParameterError, MessageNotFoundError, SharingViolationError
+from tiercel.model.errors import (
+    InvalidParameterError,
+    MessageAlreadyReceivedError,
+    MessageNotFoundError,
+    SharingViolationError,
+)
+from tiercel.model.identifiers import lookup_id_sequence
 from tiercel.model.message import Message
 from tiercel.model.queue_name import parse_queue_name
 from tiercel.security.access import Token
@@ -75,8 +81,10 @@ def _edit(engine: Engine, request: EditRequest, token: Token) -> Json:
 def _find(engine: Engine, source: QueueState, lookup_id: int) -> Seen:
     seen = next(engine.browsing.in_order(source, lookup_id - 1), None)
     if seen is None or seen.lookup_id != lookup_id:
-        problem = "it was received, moved or edited meanwhile"
-        raise MessageNotFoundError(f"message {lookup_id} of {source}", problem=problem)
+        if lookup_id_sequence(lookup_id) > engine.browsing.newest:
+            raise MessageNotFoundError(f"message {lookup_id} of {source}")
+        problem, fix = "it was received, moved or edited meanwhile", "look at the queue again"
+        raise MessageAlreadyReceivedError(f"message {lookup_id} of {source}", problem=problem, fix=fix)
     if seen.is_locked:
         problem = "a reader holds it"
         raise SharingViolationError(

@@ -1,4 +1,4 @@
-"""Searching the messages of a queue by regular expression, without taking them."""
+"""Searching the messages of a queue by regular expression or filter, without taking them."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -8,9 +8,11 @@ from typing import Final, NamedTuple, Protocol
 from tiercel.admin import queue_lookup
 from tiercel.admin.browsing import BrowseOptions, Json, start_of
 from tiercel.admin.errors import BusyError
+from tiercel.admin.message_filter import Query
 from tiercel.admin.runner import Runner
 from tiercel.engine.browsing import Seen
 from tiercel.engine.engine import Engine
+from tiercel.engine.records import Record
 
 MAX_PATTERN: Final = 1000  # characters
 _MAX_SEARCHES: Final = 4  # at once
@@ -31,12 +33,13 @@ class Searched(NamedTuple):
 
 
 class Searcher(Protocol):
-    async def search(self, pattern: str, packets: Sequence[bytes], *, ignore_case: bool) -> Searched: ...
+    async def search(self, query: Query, records: Sequence[Record]) -> Searched: ...
 
 
 class Matches(NamedTuple):
     messages: list[Json]
     looked: int  # messages that were searched
+    matched: int
     skipped: list[str]  # lookup ids of messages that took too long
     next: str | None
 
@@ -47,42 +50,45 @@ class Searching:
         self._searcher = searcher
         self._running = 0
 
-    async def page(self, queue: str, pattern: str, *, ignore_case: bool, after: str, limit: int) -> Matches:
+    async def page(self, queue: str, query: Query, *, after: str, limit: int) -> Matches:
         """Messages that match, at most `limit`; bounded work, even if none does."""
         if self._running >= _MAX_SEARCHES:
             raise BusyError("searches", present=self._running, limit=_MAX_SEARCHES)
         self._running += 1
         try:
-            return await self._page(queue, pattern, ignore_case, after, limit)
+            return await self._page(queue, query, after, limit)
         finally:
             self._running -= 1
 
-    async def _page(self, queue: str, pattern: str, ignore_case: bool, after: str, limit: int) -> Matches:
-        at = await self._runner.call(
-            lambda engine: start_of(engine, queue_lookup.find(engine, queue), _OPTIONS, after, None)
-        )
-        matches = Matches([], 0, [], None)
+    async def _page(self, queue: str, query: Query, after: str, limit: int) -> Matches:
+        def begin(engine: Engine) -> tuple[int, int]:
+            state = queue_lookup.find(engine, queue)
+            return start_of(engine, state, _OPTIONS, after, None), engine.seconds
+
+        at, now = await self._runner.call(begin)
+        query, matches = query._replace(now=now), Matches([], 0, 0, [], None)
         looked = looked_bytes = found_bytes = 0
         async with aclosing(self._slices(queue, at)) as slices:
             async for seen, is_last in slices:
-                packets = [each.record.packet for each in seen]
-                found, skipped = await self._searcher.search(pattern, packets, ignore_case=ignore_case)
+                records = [each.record for each in seen]
+                found, skipped = await self._searcher.search(query, records)
                 kept = found[: limit - len(matches.messages)]
                 done = seen if len(kept) == len(found) else seen[: kept[-1] + 1]
                 matches.messages.extend(_OPTIONS.row(seen[number]).json for number in kept)
                 matches.skipped.extend(str(seen[each].lookup_id) for each in skipped if each < len(done))
                 looked += len(done)
-                looked_bytes += sum(map(len, packets))
-                found_bytes += sum(len(packets[number]) for number in kept)
+                looked_bytes += sum(len(record.packet) for record in records)
+                found_bytes += sum(len(records[number].packet) for number in kept)
+                matches = matches._replace(looked=looked, matched=len(matches.messages))
                 if is_last and len(done) == len(seen):
-                    return matches._replace(looked=looked)
+                    return matches
                 if (
                     len(matches.messages) >= limit
                     or looked >= _MAX_LOOKED
                     or looked_bytes >= _MAX_LOOKED_BYTES
                     or found_bytes >= _PAGE_BYTES
                 ):
-                    return matches._replace(looked=looked, next=str(done[-1].lookup_id))
+                    return matches._replace(next=str(done[-1].lookup_id))
         raise AssertionError("the last slice says so")
 
     async def _slices(self, queue: str, at: int) -> AsyncGenerator[tuple[list[Seen], bool], None]:

@@ -1,4 +1,4 @@
-"""Searching messages by regular expression, in another process with a budget.
+"""Searching messages by regular expression or filter, in another process with a budget.
 
 Both the bodies and the pattern come from strangers, and either can be made to take forever.
 """
@@ -8,9 +8,11 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
+from tiercel.admin.message_filter import Query
 from tiercel.admin.searching import Searched
 from tiercel.api.child_process import ChildFailedError, ChildProcess
 from tiercel.api.search_process import question_of
+from tiercel.engine.records import Record
 from tiercel.model.errors import InvalidParameterError, ServiceNotAvailableError
 
 _SLICE_S: Final = 30.0  # budget of one question; the process itself skips single messages long before
@@ -21,9 +23,9 @@ class MessageSearcher:
         self._child = ChildProcess("tiercel.api.search_process")
         self._turn = asyncio.Lock()  # one question at a time, so that searches take turns
 
-    async def search(self, pattern: str, packets: Sequence[bytes], *, ignore_case: bool) -> Searched:
-        """The numbers of the packets that match, and of those that took too long."""
-        question = question_of(pattern, ignore_case, list(packets))
+    async def search(self, query: Query, records: Sequence[Record]) -> Searched:
+        """The numbers of the messages that match, and of those that took too long."""
+        question = question_of(query, records)
         async with self._turn:
             try:
                 answer = json.loads(await self._child.ask(question, _SLICE_S))
@@ -32,9 +34,10 @@ class MessageSearcher:
                 fix = "use a simpler pattern, or search fewer messages"
                 raise ServiceNotAvailableError("search", problem=problem_text, fix=fix) from problem
         if "error" in answer:
-            raise InvalidParameterError(
-                "pattern", problem=f"not a valid regular expression ({answer['error']})", fix="correct it"
-            )
+            if query.is_filter:
+                raise InvalidParameterError("filter", problem=answer["error"], fix="correct it")
+            wrong = f"not a valid regular expression ({answer['error']})"
+            raise InvalidParameterError("pattern", problem=wrong, fix="correct it")
         return Searched(answer["found"], answer["skipped"])
 
     async def close(self) -> None:

@@ -56,6 +56,7 @@ _STATUS: Final[dict[type[BaseException], HTTPStatus]] = {
     errors.StageRefusedError: HTTPStatus.CONFLICT,
     errors.SharingViolationError: HTTPStatus.CONFLICT,
     errors.QueueExistsError: HTTPStatus.CONFLICT,
+    errors.MessageAlreadyReceivedError: HTTPStatus.CONFLICT,
     errors.StageBusyError: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.ServiceNotAvailableError: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.OperationCancelledError: HTTPStatus.SERVICE_UNAVAILABLE,

@@ -4,16 +4,21 @@ import json
 import re
 import signal
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from types import FrameType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from tiercel.admin.message_filter import Candidate, FilterError, Query, parse_filter
 from tiercel.api.child_process import serve
 from tiercel.api.message_matcher import MessageMatcher
 from tiercel.model.errors import DecodeError
 
+if TYPE_CHECKING:
+    from tiercel.engine.records import Record
+
 _SIZE: Final = struct.Struct("<I")
+_ROW: Final = struct.Struct("<IH")  # arrival time, reason; then the packet
 MESSAGE_S: Final = 0.5  # budget of one message: more than once this, less than twice
 
 
@@ -21,9 +26,10 @@ class _TooSlowError(Exception):
     pass
 
 
-def question_of(pattern: str, ignore_case: bool, packets: list[bytes]) -> bytes:
-    head = json.dumps([pattern, ignore_case]).encode()
-    return b"".join(part for each in (head, *packets) for part in (_SIZE.pack(len(each)), each))
+def question_of(query: Query, records: "Sequence[Record]") -> bytes:
+    head = json.dumps(query).encode()
+    rows = (_ROW.pack(each.arrival_time, each.reason) + each.packet for each in records)
+    return b"".join(part for each in (head, *rows) for part in (_SIZE.pack(len(each)), each))
 
 
 def _parts(question: bytes) -> Iterator[bytes]:
@@ -36,8 +42,18 @@ def _parts(question: bytes) -> Iterator[bytes]:
 
 
 @lru_cache(maxsize=8)
-def _matcher(pattern: str, ignore_case: bool) -> MessageMatcher:
-    return MessageMatcher(pattern, ignore_case=ignore_case)
+def _matcher(query: Query) -> Callable[[bytes], bool]:
+    """Tells whether a row of the question matches."""
+    if not query.is_filter:
+        matcher = MessageMatcher(query.text, ignore_case=query.ignore_case)
+        return lambda row: matcher.matches(row[_ROW.size :])
+    wanted = parse_filter(query.text)
+
+    def matches(row: bytes) -> bool:
+        arrival_time, reason = _ROW.unpack_from(row)
+        return wanted.matches(Candidate(row[_ROW.size :], arrival_time, reason, query.now))
+
+    return matches
 
 
 class Search:
@@ -57,23 +73,23 @@ class Search:
             raise _TooSlowError
 
     def answer(self, question: bytes) -> bytes:
-        head, *packets = _parts(question)
+        head, *rows = _parts(question)
         try:
-            matcher = _matcher(*json.loads(head))
-        except (re.error, OverflowError, RecursionError) as problem:
+            matches = _matcher(Query(*json.loads(head)))
+        except (re.error, FilterError, OverflowError, RecursionError) as problem:
             return json.dumps({"error": str(problem) or type(problem).__name__}).encode()
         signal.setitimer(signal.ITIMER_REAL, MESSAGE_S, MESSAGE_S)
         try:
-            return json.dumps(self._searched(matcher, packets)).encode()
+            return json.dumps(self._searched(matches, rows)).encode()
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
-    def _searched(self, matcher: MessageMatcher, packets: list[bytes]) -> dict[str, Any]:
+    def _searched(self, matches: Callable[[bytes], bool], rows: list[bytes]) -> dict[str, Any]:
         found, skipped = [], []
-        for number, packet in enumerate(packets):
+        for number, row in enumerate(rows):
             try:
                 self._ticks, self._is_searching = 0, True
-                is_match = matcher.matches(packet)
+                is_match = matches(row)
                 self._is_searching = False
             except (_TooSlowError, MemoryError, RecursionError, DecodeError):
                 self._is_searching = False

@@ -14,7 +14,7 @@ from tiercel.cli.options import DryRun
 from tiercel.cli.output import plural
 from tiercel.cli.progress import bar
 from tiercel.cli.receiving import lookup_id_of
-from tiercel.cli.tail_grep import expression, matches
+from tiercel.cli.tail_grep import matches, wish
 
 verbs = typer.Typer()
 
@@ -47,7 +47,7 @@ Goal = Annotated[
 Keep = Annotated[bool, typer.Option("--keep", help="Keep the originals, and send copies.")]
 Match = Annotated[
     str | None,
-    typer.Option("--match", metavar="PATTERN", help="Only messages that `tiercel grep PATTERN` finds."),
+    typer.Option("--match", metavar="FILTER", help="Only messages that `tiercel grep FILTER` finds."),
 ]
 
 
@@ -117,7 +117,7 @@ journals, and subqueues of messages that failed. To another computer it is sent 
 Examples:
 
     tiercel replay ';deadxact'
-    tiercel replay ';deadletter' --match 4711
+    tiercel replay ';deadletter' --match 'label:"order 7" age<1d'
     tiercel replay ';deadletter' --to orders --limit 10
     tiercel replay 'orders;journal' --keep --dry-run
 
@@ -147,7 +147,7 @@ def chosen_ids(
 ) -> list[str] | None:
     if pattern is None:
         return lookup_ids
-    found = [message["lookup_id"] for message, _ in matches(context, source, expression(pattern, "--match"))]
+    found = [message["lookup_id"] for message, _ in matches(context, source, wish(pattern, "--match"))]
     return found if lookup_ids is None else [each for each in found if each in lookup_ids]
 
 

@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Iterator
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -20,6 +20,9 @@ verbs = typer.Typer()
 
 _WAIT_MS: Final = 30_000  # per request
 _AROUND: Final = 60  # characters of context before and after a match
+_FIELD: Final = re.compile(
+    r"(?:^|\s)-?(?:(?:label|body|class|id):|(?:priority|size|age|json(?:\.[\w-]+)+)(?:[:=<>]|!=))"
+)
 
 
 @verbs.command(
@@ -104,10 +107,14 @@ def _line(message: Record) -> Iterator[str]:
 PATTERN is a Python regular expression. It is searched in labels and in decoded bodies, as `peek` shows them:
 XML, JSON, .NET objects, WCF messages with their action and addresses, and text in any encoding.
 
+A PATTERN with fields is a filter: label:"order 7" priority>=5 age>1h size>10k body:Smith json.total>100
+class:nack* id:{GUID}\\7. All terms must hold; - before a term negates it. Filters ignore case.
+
 Examples:
 
     tiercel grep 4711 orders
     tiercel grep -i 'customer.*smith' orders ';deadletter'
+    tiercel grep 'priority>=5 age>1h -label:test' orders
     tiercel grep --count '"state": *"new"' orders
     tiercel grep --json 4711 orders | jq -r .lookup_id
 
@@ -117,7 +124,7 @@ exit codes: 0 match found, 3 no match
 @connected
 def grep(
     context: Context,
-    pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="Regular expression.")],
+    pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="Regular expression, or a filter.")],
     queues: QueueNames,
     ignore_case: Annotated[bool, typer.Option("-i", "--ignore-case", help="Ignore case.")] = False,
     fixed: Annotated[bool, typer.Option("-F", "--fixed-string", help="PATTERN is plain text.")] = False,
@@ -126,7 +133,11 @@ def grep(
     ] = False,
 ) -> ExitCode | None:
     """Search messages by label or body."""
-    wanted = expression(re.escape(pattern) if fixed else pattern, "PATTERN", ignore_case=ignore_case)
+    wanted = (
+        expression(re.escape(pattern), "PATTERN", ignore_case=ignore_case)
+        if fixed
+        else wish(pattern, "PATTERN", ignore_case=ignore_case)
+    )
     total = 0
     for queue in queues:
         found = 0
@@ -157,25 +168,28 @@ def expression(pattern: str, word: str, *, ignore_case: bool = False) -> "re.Pat
         raise typer.BadParameter(line, param_hint=word) from None
 
 
-Place = tuple[str, "re.Match[str]"]
+Place = tuple[str, "re.Match[str] | None"]
 
 
-def matches(context: Context, queue: str, wanted: "re.Pattern[str]") -> Iterator[tuple[Record, Place]]:
+def wish(text: str, word: str, *, ignore_case: bool = False) -> "re.Pattern[str] | str":
+    """A text with fields is a filter, any other a regular expression."""
+    if not _FIELD.search(text):
+        return expression(text, word, ignore_case=ignore_case)
+    return text
+
+
+def matches(context: Context, queue: str, wanted: "re.Pattern[str] | str") -> Iterator[tuple[Record, Place]]:
     """Matching messages, with the match in the label or the decoded body; the queue manager searches."""
     after: str | None = None
-    is_caseless = bool(wanted.flags & re.IGNORECASE)
+    query: dict[str, Any] = {"filter": wanted}
+    if not isinstance(wanted, str):
+        query = {"pattern": wanted.pattern, "ignore_case": bool(wanted.flags & re.IGNORECASE)}
     while True:
-        page = context.api.get(
-            queue_path(queue, "search"),
-            pattern=wanted.pattern,
-            ignore_case=is_caseless,
-            after=after,
-            limit=LAST_MAX,
-        )
+        page = context.api.get(queue_path(queue, "search"), **query, after=after, limit=LAST_MAX)
         for lookup_id in page["skipped"]:
             note(f"{queue}: message {lookup_id} was not searched, because that takes too long")
         for message in page["messages"]:
-            place = _place(message, wanted)
+            place = (preview(message), None) if isinstance(wanted, str) else _place(message, wanted)
             if place is not None:
                 yield message, place
         after = page["next"]
@@ -195,7 +209,7 @@ def _place(message: Record, wanted: "re.Pattern[str]") -> Place | None:
 
 def _match_line(message: Record, place: Place, queue: str) -> Iterator[str]:
     text, found = place
-    start, end = found.span()
+    start, end = (0, 0) if found is None else found.span()
     label = one_line(property_of(message, "label"), 60) or "(no label)"
     if queue:
         yield Styled(f"{clean_line(queue)}  ", "magenta")

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from tiercel.engine.core import Core
+from tiercel.engine.numbered_lines import FIRST, LAST, newest
 from tiercel.model.errors import StoreFullError
 from tiercel.store.interface import Keyspace, View
 
 MAX_LINES: Final = 50_000  # about 15 MiB
 _LINES_WHEN_FULL: Final = 32  # which there may be in any case
 _HEAD: Final = b"audit"  # in META: the number and the digest of the newest line
-_FIRST, _LAST = bytes(8), b"\xff" * 8
 _NOTHING: Final = hashlib.sha256(b"").digest()
 
 
@@ -52,20 +52,15 @@ class Audit:
         while (size > 0 and batch.count(Keyspace.AUDIT) > _LINES_WHEN_FULL) or (
             batch.count(Keyspace.AUDIT) >= MAX_LINES
         ):
-            oldest = batch.first(Keyspace.AUDIT, _FIRST, _LAST)
+            oldest = batch.first(Keyspace.AUDIT, FIRST, LAST)
             assert oldest is not None
             batch.delete(Keyspace.AUDIT, oldest[0])
             size -= len(oldest[1])
 
     def newest(self, before: int | None, limit: int) -> Iterator[AuditLine]:
         """Lines below a number, the newest first."""
-        below = _LAST + b"\0" if before is None else before.to_bytes(8, "big")
-        for _ in range(limit):
-            found = self._core.batch.last(Keyspace.AUDIT, _FIRST, below)
-            if found is None:
-                return
-            below, data = found
-            yield AuditLine(int.from_bytes(below, "big"), _decoded(data))
+        for number, data in newest(self._core.batch, Keyspace.AUDIT, before, limit):
+            yield AuditLine(number, _decoded(data))
 
 
 def broken_links(view: View) -> Iterator[str]:
@@ -73,7 +68,7 @@ def broken_links(view: View) -> Iterator[str]:
     expected: tuple[int, str] | None = None
     digest = _NOTHING
     number = 0
-    for key, data in view.range(Keyspace.AUDIT, _FIRST, _LAST + b"\0"):
+    for key, data in view.range(Keyspace.AUDIT, FIRST, LAST + b"\0"):
         number = int.from_bytes(key, "big")
         line = _decoded(data)
         if expected is not None and number != expected[0]:

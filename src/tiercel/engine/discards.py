@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from tiercel.engine.numbered_lines import FIRST, LAST, newest
 from tiercel.model.codes import class_meaning
 from tiercel.model.errors import StoreDamagedError, StoreFullError
 from tiercel.model.identifiers import MessageId
@@ -24,7 +25,6 @@ LEDGER_LINES = 10_000  # a few megabytes: days of ordinary trouble, and no troub
 _RECENT = 1000
 _SUMMARY_LINES = 8  # in a store that is full
 _LINES_WHEN_FULL = 32  # which there may be in any case: ten kilobytes
-_FIRST, _LAST = bytes(8), b"\xff" * 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Ledger:
 
     def _drop_oldest(self) -> int:
         """Takes the oldest line out; how many bytes it had."""
-        oldest = self._core.batch.first(Keyspace.DISCARDS, _FIRST, _LAST)
+        oldest = self._core.batch.first(Keyspace.DISCARDS, FIRST, LAST)
         assert oldest is not None
         self._core.batch.delete(Keyspace.DISCARDS, oldest[0])
         return len(oldest[1])
@@ -137,37 +137,32 @@ class Ledger:
 
     def lines(self) -> Iterator[Discard]:
         """The ledger, oldest line first; those of the running batch are in it too."""
-        for key, data in self._core.batch.range(Keyspace.DISCARDS, _FIRST, _LAST):
-            yield _decode_line(key, data)
+        for key, data in self._core.batch.range(Keyspace.DISCARDS, FIRST, LAST):
+            yield _decode_line(int.from_bytes(key, "big"), data)
         yield from self._new
 
     def about(self, identifier: str) -> Iterator[Discard]:
         """The lines that name a message, oldest first; those of the running batch are in it too."""
         needle = json.dumps(identifier).encode()
-        for key, data in self._core.batch.range(Keyspace.DISCARDS, _FIRST, _LAST):
+        for key, data in self._core.batch.range(Keyspace.DISCARDS, FIRST, LAST):
             if needle in data:
-                yield _decode_line(key, data)
+                yield _decode_line(int.from_bytes(key, "big"), data)
         yield from self._new
 
     @property
     def oldest(self) -> int | None:
         """The time of the first line that is kept."""
-        found = self._core.batch.first(Keyspace.DISCARDS, _FIRST, _LAST)
-        return None if found is None else _decode_line(*found).time
+        found = self._core.batch.first(Keyspace.DISCARDS, FIRST, LAST)
+        return None if found is None else _decode_line(0, found[1]).time
 
     def newest(self, before: int | None, limit: int) -> Iterator[tuple[int, Discard]]:
         """Lines that are written already, the newest first, from below a number."""
-        below = _LAST + b"\0" if before is None else before.to_bytes(8, "big")
-        for _ in range(limit):
-            found = self._core.batch.last(Keyspace.DISCARDS, _FIRST, below)
-            if found is None:
-                return
-            below, data = found
-            yield int.from_bytes(below, "big"), _decode_line(below, data)
+        for number, data in newest(self._core.batch, Keyspace.DISCARDS, before, limit):
+            yield number, _decode_line(number, data)
 
     def _last_number(self) -> int:
         if self._last is None:
-            newest = self._core.batch.last(Keyspace.DISCARDS, _FIRST, _LAST)
+            newest = self._core.batch.last(Keyspace.DISCARDS, FIRST, LAST)
             self._last = 0 if newest is None else int.from_bytes(newest[0], "big")
         return self._last
 
@@ -176,9 +171,8 @@ def _encode_line(line: Discard) -> bytes:
     return json.dumps(asdict(line)).encode()
 
 
-def _decode_line(key: bytes, data: bytes) -> Discard:
+def _decode_line(number: int, data: bytes) -> Discard:
     try:
         return Discard(**json.loads(data))
     except (ValueError, TypeError) as problem:
-        number = int.from_bytes(key, "big")
         return Discard(0, "", "", "", 0, 0, f"line {number} of the ledger is damaged ({problem})")

@@ -9,6 +9,8 @@ from pydantic import AwareDatetime
 from tiercel.admin import queue_lookup, sending
 from tiercel.admin.browsing import MAX_PAGE, START, BrowseOptions, Order, Start, message_of
 from tiercel.admin.errors import BusyError
+from tiercel.admin.message_filter import MAX_FILTER
+from tiercel.admin.message_filter import Query as SearchQuery
 from tiercel.admin.message_json import check_names, to_json
 from tiercel.admin.queues import open_to_take
 from tiercel.admin.searching import MAX_PATTERN
@@ -28,6 +30,10 @@ from tiercel.wire.user_message import UserMessage
 
 router = new_router()
 
+_FILTER: Final = (
+    "terms that all must hold, as in "
+    r'`label:"order 7" priority>=5 age>1h size>10k body:Smith json.total>100 class:nack* id:{guid}\7 -word`'
+)
 NDJSON: Final = "application/x-ndjson"
 _MAX_LINES_BYTES: Final = 64 << 20
 _MAX_MESSAGE_BYTES: Final = 2 * MAX_PACKET_SIZE  # 4 MiB in base64, and its properties
@@ -70,10 +76,11 @@ _FOUND: Final[dict[int | str, dict[str, Any]]] = {
             "application/json": {
                 "schema": {
                     "type": "object",
-                    "required": ["messages", "looked", "skipped", "next"],
+                    "required": ["messages", "looked", "matched", "skipped", "next"],
                     "properties": {
                         "messages": {"type": "array", "items": _MESSAGE},
                         "looked": {"type": "integer"},
+                        "matched": {"type": "integer"},
                         "skipped": {"type": "array", "items": {"type": "string"}},
                         "next": {"type": ["string", "null"]},
                     },
@@ -244,23 +251,26 @@ def _names(text: str | None) -> tuple[str, ...] | None:
 async def search_messages(
     api: Context,
     queue: QueueName,
-    pattern: Annotated[str, Query(max_length=MAX_PATTERN, description="regular expression, as in Python")],
-    ignore_case: Annotated[bool, Query()] = False,
+    pattern: Annotated[
+        str | None, Query(max_length=MAX_PATTERN, description="regular expression, as in Python")
+    ] = None,
+    filter_: Annotated[str | None, Query(alias="filter", max_length=MAX_FILTER, description=_FILTER)] = None,
+    ignore_case: Annotated[bool, Query(description="of a pattern; a filter always does")] = False,
     after: Annotated[
         str, Query(description="value of `next` in the previous response, or `start`", max_length=40)
     ] = START,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE, description="most messages in the response")] = 100,
 ) -> Response:
-    """Searches labels, decoded bodies and the headers of service buses.
+    """Searches labels, decoded bodies and the headers of service buses, by `pattern` or by `filter`.
 
     A response may have no message and still a `next`: a request looks at a bounded number of messages.
     `skipped` are messages on which the pattern or the decoder takes too long.
     """
-    return answer(
-        (
-            await api.searching.page(queue, pattern, ignore_case=ignore_case, after=after, limit=limit)
-        )._asdict()
-    )
+    text = pattern if filter_ is None else filter_
+    if text is None or (pattern is not None and filter_ is not None):
+        raise InvalidParameterError("filter", problem="give either a pattern or a filter", fix="give one")
+    query = SearchQuery(text, filter_ is not None, ignore_case)
+    return answer((await api.searching.page(queue, query, after=after, limit=limit))._asdict())
 
 
 def _stream(api: Api, lines: Callable[[], AsyncGenerator[bytes, None]]) -> Response:
