@@ -192,6 +192,15 @@ airflow: $(VENV)/.ready .venv-airflow/.ready ## let Apache Airflow parse the exa
 object-stores: $(VENV)/.ready .venv-object-stores/.ready ## write tables to a real S3 server process (moto), with two writers and deaths at every step
 	@$(BIN)/pytest --verbose tests/pipeline/test_object_stores.py
 
+.venv-shipping/.ready: requirements/shipping.lock
+	$(PYTHON) -m venv .venv-shipping
+	.venv-shipping/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/shipping.lock
+	@touch $@
+
+.PHONY: shipping
+shipping: $(VENV)/.ready .venv-shipping/.ready ## run the Spark source where it is not installed: --py-files, a packed environment, Spark Connect
+	@TIERCEL_SHIPPING=1 $(BIN)/pytest --verbose tests/spark_shipping
+
 interop: $(VENV)/.ready ## let impacket, Samba, Wine, Kerberos, curl, nginx, OpenPGM and .NET (Mono) meet Tiercel; installs them where it can
 	@sh tests/interop/prepare.sh $(PYTHON) $(BIN)
 	@TIERCEL_INTEROP=1 $(BIN)/pytest --verbose tests/interop tests/rpc/test_kerberos.py tests/remote_read/test_logging_on.py
@@ -220,7 +229,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 
 lock: $(VENV)/.ready ## make the lock files anew (names, versions and hashes only)
 	$(BIN)/pip install --quiet --disable-pip-version-check uv
-	for name in dev bench interop kerberos spark42 airflow object-stores; do $(COMPILE) --output-file requirements/$$name.lock requirements/$$name.in || exit 1; done
+	for name in dev bench interop kerberos spark42 airflow object-stores shipping; do $(COMPILE) --output-file requirements/$$name.lock requirements/$$name.in || exit 1; done
 
 clean: ## remove .venv and everything built
 	rm -rf $(VENV) .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

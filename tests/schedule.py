@@ -11,7 +11,8 @@ from typing import Final
 from xdist.scheduler import LoadScopeScheduling
 
 _SPARK: Final = ("tests/spark/", "tests/pipeline/")
-_OWN_SPARK: Final = ("tests/spark_soak/", "tests/spark/test_examples.py")  # in processes of their own
+# Those with processes of their own:
+_OWN_SPARK: Final = ("tests/spark_soak/", "tests/spark_shipping/", "tests/spark/test_examples.py")
 _LONG: Final = (
     *_OWN_SPARK,
     "tests/docs/",

@@ -1,5 +1,9 @@
 """The data source: `spark.read.format("msmq")`, `readStream`, `write` and `writeStream`."""
 
+from contextlib import suppress
+from pathlib import Path
+
+from pyspark import SparkFiles
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
@@ -63,12 +67,33 @@ class DefaultSource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Where Spark does not find the package by itself: after `--py-files`, and with Spark Connect.
+    """Make `format("msmq")` work where Spark does not find it by itself; repeating this has no effect.
 
-    Spark looks for data sources once, when a session first needs one, in the packages that Python has then.
+    Call it after `--py-files`, with Spark Connect if the server does not find the package, and in every
+    thread but the main one that writes to queues.
     """
     try:
         spark.dataSource.register(DefaultSource)
     except PySparkException as problem:
         if problem.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":  # it has found the package
             raise
+    if isinstance(spark, SparkSession):  # that of Spark Connect is another class
+        _activate(spark)
+        _show_py_files_to_streams()
+
+
+def _activate(spark: SparkSession) -> None:
+    """Spark looks for the source of a write in the thread's active session, and a new thread has none."""
+    jvm = spark._jvm  # noqa: SLF001  # Python has no public call for it
+    assert jvm is not None
+    SparkSession._get_j_spark_session_class(jvm).setActiveSession(spark._jsparkSession)  # noqa: SLF001
+
+
+def _show_py_files_to_streams() -> None:
+    """The files of `--py-files` where the driver's process of a stream looks for them.
+
+    That is a subfolder of the right one (Spark 4.2 and 4.3).
+    """
+    files = Path(SparkFiles.getRootDirectory())
+    with suppress(FileExistsError):
+        (files / "streaming_job").symlink_to(files)

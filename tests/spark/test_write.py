@@ -1,16 +1,19 @@
 """Writes to queues: all of a batch or nothing, and once."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+import pyspark_msmq
 from spark.served import Served
 from spark.support import MakeQueue, Send, Stream, end, forget_commit, rows_to
 
@@ -30,6 +33,23 @@ class TestBatch:
         rows_to(frame_of(spark, TEN).repartition(1), url=url, queue=queue).save()
         assert daemon.bodies(queue) == TEN
         assert daemon.stages() == []
+
+    def test_outside_the_main_thread(
+        self, spark: SparkSession, url: str, make_queue: MakeQueue, daemon: Served
+    ) -> None:
+        """Spark looks in the active session of the thread; after `register` it has one."""
+        queue, frame = make_queue(), frame_of(spark, TEN).repartition(1)
+
+        def write(*, is_registered: bool) -> None:
+            if is_registered:
+                pyspark_msmq.register(spark)
+            rows_to(frame, url=url, queue=queue).save()
+
+        with ThreadPoolExecutor(1) as other:
+            with pytest.raises(Py4JJavaError, match="DATA_SOURCE_NOT_FOUND"):
+                other.submit(write, is_registered=False).result()
+            other.submit(write, is_registered=True).result()
+        assert daemon.bodies(queue) == TEN
 
     def test_signed_by_the_queue_manager(self, spark: SparkSession, url: str, make_queue: MakeQueue) -> None:
         queue = make_queue(authentication=True)

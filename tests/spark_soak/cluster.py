@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyspark
@@ -21,8 +22,10 @@ _SPARK = Path(pyspark.__file__).parent
 
 
 class Cluster:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, environment: Mapping[str, str] | None = None) -> None:
+        """`environment` is that of all nodes; by default they have what this process has."""
         ensure_java()
+        self._environment = environment or _like_this_process()
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -60,14 +63,11 @@ class Cluster:
 
     def _run(self, name: str, host: str, kind: str, *arguments: str) -> None:
         words = ("--host", host, "--webui-port", "0", *arguments)
-        path = os.pathsep.join([str(FOLDER.parent), os.environ.get("PYTHONPATH", "")])
         environment = {
-            **os.environ,
+            **self._environment,
             "SPARK_HOME": str(_SPARK),
             "SPARK_LOCAL_IP": host,
             "SPARK_DAEMON_MEMORY": "256m",
-            "PYTHONPATH": path,
-            "PYSPARK_PYTHON": sys.executable,
         }
         with (self._folder / f"{name}.log").open("ab") as log:
             self._processes.append(
@@ -86,3 +86,8 @@ class Cluster:
         while words not in (text := log.read_text("utf-8", "replace")):
             assert time.monotonic() < deadline, f"the cluster does not start: {text[-2000:]}"
             time.sleep(0.1)
+
+
+def _like_this_process() -> dict[str, str]:
+    path = os.pathsep.join([str(FOLDER.parent), os.environ.get("PYTHONPATH", "")])
+    return {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}

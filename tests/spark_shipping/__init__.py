@@ -1,0 +1,1 @@
+"""The source on computers where it is not installed: each way of docs/shipping.md, with real processes."""
