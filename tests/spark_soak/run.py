@@ -80,21 +80,21 @@ def _run(what: Callable[[], object], folder: Path) -> bool:
 
 
 def table(survived: dict[str, Result], steps: list[Step]) -> str:
-    """Kills survived: a line for each step, a column for each sink; in it, who was killed how often."""
-    lines = [f"{'kills survived at':18}" + "".join(f"{sink:>12}" for sink in survived)]
-    for victim in Victim:
-        for step in steps:
-            counts = [result.kills.count(Kill(step, victim)) for result in survived.values()]
-            if any(counts):
-                lines.append(f"{victim:>13} {step:11}" + "".join(f"{count:12}" for count in counts))
+    """The kill matrix, in Markdown: a line for each step, a column for each sink, in it who was killed."""
+    rows = [["killed at", *survived], ["---"] * (len(survived) + 1)]
+    rows += [[step, *(_killed(result, step) for result in survived.values())] for step in steps]
     for name, values in (
-        ("all kills", [len(result.kills) for result in survived.values()]),
-        ("messages", [result.messages for result in survived.values()]),
-        ("job starts", [result.starts for result in survived.values()]),
+        ("kills", [len(result.kills) for result in survived.values()]),
+        ("messages, each found once", [result.messages for result in survived.values()]),
+        ("starts of the job", [result.starts for result in survived.values()]),
         ("seconds", [round(result.seconds) for result in survived.values()]),
     ):
-        lines.append(f"{name:25}" + "".join(f"{value:12}" for value in values))
-    return "\n".join(lines)
+        rows.append([name, *map(str, values)])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _killed(result: Result, step: Step) -> str:
+    return ", ".join(victim for victim in Victim if Kill(step, victim) in result.kills)
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:

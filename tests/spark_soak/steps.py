@@ -14,9 +14,9 @@ class Step(StrEnum):
     ACK = "ack"  # they are gone; nobody on Spark's side knows it yet
 
     @property
-    def is_within_a_batch(self) -> bool:
-        """Whether the newest batch that Spark has planned is unfinished then."""
-        return self not in {Step.CLAIM, Step.COMMIT_LOG, Step.ACK}
+    def is_within_a_batch(self) -> bool | None:
+        """Whether the newest batch of Spark is unfinished then; a claim ahead may be anywhere."""
+        return None if self is Step.CLAIM else self not in {Step.COMMIT_LOG, Step.ACK}
 
 
 class Victim(StrEnum):
