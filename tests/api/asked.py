@@ -108,11 +108,11 @@ class Asked(Running, Api):
 
 
 @contextmanager
-def asked(folder: Path, options: str = "") -> Iterator[Asked]:
+def asked(folder: Path, options: str = "", *, listen: str = "127.0.0.1:0") -> Iterator[Asked]:
     """A daemon on a new store, or on the one that is there already."""
     file = folder / "tiercel.toml"
     file.write_text(f'{options}\n[log]\nformat = "json"\n[node]\ncomputer_name = "HOST"\n', "utf-8")
-    serve = ["serve", "--data", str(folder / "data"), "--config", str(file), "--listen", "127.0.0.1:0"]
+    serve = ["serve", "--data", str(folder / "data"), "--config", str(file), "--listen", listen]
     process = subprocess.Popen(  # noqa: S603  # our own program
         [sys.executable, "-m", "tiercel", *serve], stderr=subprocess.PIPE, text=True
     )

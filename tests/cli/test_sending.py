@@ -1,12 +1,16 @@
 import base64
 import io
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from tiercel.cli.message_text import whole
 from tiercel.model.limits import MAX_PACKET_SIZE
+from tiercel.model.sid import SecurityIdentifier
 
 from .running_verbs import Run
 
@@ -27,6 +31,23 @@ def test_a_plain_text(run: Run, queue: str) -> None:
 def test_a_signed_message(run: Run, queue: str) -> None:
     assert sent(run, queue, "x", "--sign")["authentication_level"] == "sig20"
     assert "authentication_level" not in sent(run, queue, "x")
+
+
+def test_people_see_what_was_verified(run: Run, queue: str) -> None:
+    run.fine("send", queue, "x", "--sign")
+    assert re.search(r"authentication level +sig20, sha_512", run.fine("peek", queue).out)
+
+
+def test_people_see_the_name_of_a_verified_sender() -> None:
+    sid = base64.b64encode(SecurityIdentifier.parse("S-1-5-21-1-2-3-1001").encode()).decode()
+    message = {"id": "x", "body_size": 0, "authentication_level": "sig10"}
+    out = Console(file=io.StringIO(), width=100)
+    out.print(whole({**message, "verified_sender": sid, "verified_name": "shop"}))
+    assert isinstance(out.file, io.StringIO)
+    lines = [line.split() for line in out.file.getvalue().splitlines()]
+    assert ["authentication", "level", "sig10,", "sha1"] in lines
+    assert ["verified", "sender", "S-1-5-21-1-2-3-1001"] in lines
+    assert ["verified", "name", "shop"] in lines
 
 
 def test_all_properties(run: Run, queue: str) -> None:

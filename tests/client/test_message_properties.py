@@ -77,6 +77,7 @@ GIVEN = {
     "final_ack_required",
     "authentication_level",
     "verified_sender",
+    "verified_name",
     "connector_queue_manager",
     "allow_peek_when_locked",
     "transaction_status_queue",

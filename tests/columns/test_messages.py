@@ -96,6 +96,7 @@ FULL = {
     "authenticated": False,
     "auth_level": 0,
     "verified_sender": None,
+    "verified_name": None,
     "priv_level": 3,
     "hash_alg": 0x800C,
     "encryption_alg": 0x8000_6610 - (1 << 32),

@@ -45,7 +45,7 @@ encryption_alg:int signature:binary sender_cert:binary provider_name:string prov
 connector_type:string
 xact_id:string first_in_xact:boolean last_in_xact:boolean abort_count:int move_count:int
 last_move_time:timestamp
-raw:binary decode_error:string verified_sender:string
+raw:binary decode_error:string verified_sender:string verified_name:string
 """
 
 
@@ -61,7 +61,7 @@ def test_columns_that_senders_set() -> None:
 
 
 def test_what_is_on_demand_is_not_there_by_default() -> None:
-    assert set(SCHEMA.names) - set(names()) == {"raw", "decode_error", "verified_sender"}
+    assert set(SCHEMA.names) - set(names()) == {"raw", "decode_error", "verified_sender", "verified_name"}
     assert arrow_schema().names == list(names())
 
 

@@ -157,7 +157,8 @@ class TestSignatures:
         (found,) = box.messages()
         assert (found.body, found.authentication_level) == (b"secret", AuthenticationLevel.SIG20)
         (record,) = records(world, box)
-        expected = Verdict(AuthenticationLevel.SIG20, 0, ALICE.user.encode(), was_encrypted=True)
+        sender = ALICE.user.encode()
+        expected = Verdict(AuthenticationLevel.SIG20, 0, sender, was_encrypted=True, name="alice")
         assert decode_verdict(record.verdict) == expected
 
     def test_encryption_alone_authenticates_nobody(self, world: World) -> None:

@@ -198,20 +198,23 @@ class TestStoredVerdict:
         world.restart()
         (found,) = world.engine.browsing.in_order(box.state, 0)
         assert found.record.packet == packet.data
-        assert found.record.verdict == Verdict(SIG20, 0, ALICE.user.encode()).encode()
+        assert found.record.verdict == Verdict(SIG20, 0, ALICE.user.encode(), name="alice").encode()
         box.receive()
         assert [each.authentication_level for each in box.journal.messages()] == [SIG20]
 
     def test_every_way_of_reading_shows_it(self, world: World) -> None:
         box = world.create("q")
         packet = signed(message(box), "alice")
-        record = Record(packet.data, NOW, verdict=Verdict(SIG20, 0, ALICE.user.encode()).encode())
+        record = Record(
+            packet.data, NOW, verdict=Verdict(SIG20, 0, ALICE.user.encode(), name="alice").encode()
+        )
         assert message_of(1, record).authentication_level == SIG20
         rows = StoredRows.of([1], [record.encode()])
         for columns in (batch_of, slow_batch_of):
             shown = columns(rows, ["authenticated", "auth_level", "verified_sender"]).to_pylist()
             sender = str(ALICE.user)
             assert shown == [{"authenticated": True, "auth_level": SIG20, "verified_sender": sender}]
+            assert columns(rows, ["verified_name"]).to_pylist() == [{"verified_name": "alice"}]
         served = UserMessage(serve(packet, record))
         assert served.security is not None
         assert served.security.signature_type == SIG20

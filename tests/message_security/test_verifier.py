@@ -52,7 +52,7 @@ class TestKnownCertificates:
     @pytest.mark.parametrize("message", [AS_ALICE, AS_NOBODY])
     def test_the_sender_is_that_of_the_trust_store(self, message: Message) -> None:
         found = verdict(signed(message, "alice"), trust(alice=ALICE))
-        assert found == Verdict(AuthenticationLevel.SIG20, 0, ALICE.encode())
+        assert found == Verdict(AuthenticationLevel.SIG20, 0, ALICE.encode(), name="alice")
         assert found.is_authenticated
 
     @pytest.mark.conformance("MQQB-203")
@@ -144,7 +144,16 @@ class TestUserCertCache:
 
 
 class TestVerdict:
-    @pytest.mark.parametrize("verdict", [NOTHING, Verdict(3, 8, ALICE.encode()), Verdict(1), Verdict(5, 2)])
+    @pytest.mark.parametrize(
+        "verdict",
+        [
+            NOTHING,
+            Verdict(3, 8, ALICE.encode()),
+            Verdict(3, 8, ALICE.encode(), was_encrypted=True, name="shop"),
+            Verdict(1),
+            Verdict(5, 2),
+        ],
+    )
     def test_it_comes_back_from_the_store(self, verdict: Verdict) -> None:
         assert decode_verdict(verdict.encode()) == verdict
 

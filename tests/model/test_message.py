@@ -72,6 +72,7 @@ DEFAULTS: dict[str, object] = {
     "sender_certificate": b"",
     "authentication_level": 0,
     "verified_sender": b"",
+    "verified_name": "",
     "privacy_level": 0,
     "hash_algorithm": HashAlgorithm.SHA1,
     "encryption_algorithm": EncryptionAlgorithm.RC4,

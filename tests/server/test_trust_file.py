@@ -22,7 +22,7 @@ from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message
 from tiercel.model.path_name import PathName
 from tiercel.model.sid import SecurityIdentifier
-from tiercel.server import trust_file
+from tiercel.server import service, trust_file
 from tiercel.server.config import SecurityOptions
 from tiercel.server.daemon import Daemon
 from tiercel.wire.message import encode_message
@@ -84,11 +84,56 @@ def test_the_keys_of_a_receiver_are_not_read_for_every_message(
 
 
 def test_a_file_that_others_may_change_is_not_used(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody is known, and no certificate passes for one of a queue manager that trusts nobody yet."""
     path.chmod(0o620)
     verifier = trust_file.verifier(SecurityOptions(trust=str(path)))
-    assert verifier.verify(packet(), 1) is NOTHING
+    with pytest.raises(MessageRefusedError, match="not in the trust store"):
+        verifier.verify(packet(), 1)
     (line,) = [str(vars(each)) for each in caplog.records if each.message == "trust_unusable"]
     assert "chmod 600" in line
+
+
+@pytest.mark.parametrize("damage", ["mode", "garbage", "folder"])
+def test_the_last_content_counts_while_the_file_cannot_be_read(
+    path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    verifier = trust_file.verifier(SecurityOptions(trust=str(path)))
+    verifier.verify(packet(), 1)
+    text = path.read_text("utf-8")
+    if damage == "mode":
+        path.chmod(0o666)
+    elif damage == "garbage":
+        path.write_text(f"{text}mallory", "utf-8")
+    else:
+        path.unlink()
+        path.mkdir()
+    assert verifier.verify(packet(), 2).sender == ALICE.encode()
+    assert [each.message for each in caplog.records] == ["trust_unusable"]
+
+
+def test_nobody_is_known_once_the_file_is_gone(path: Path) -> None:
+    verifier = trust_file.verifier(SecurityOptions(trust=str(path)))
+    verifier.verify(packet(), 1)
+    path.unlink()
+    with pytest.raises(MessageRefusedError, match="not in the trust store"):
+        verifier.verify(packet(), 2)
+
+
+@pytest.mark.parametrize("damage", ["mode", "garbage", "gone"])
+def test_a_daemon_does_not_start_without_its_trust_store(
+    tmp_path: Path, path: Path, damage: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    if damage == "mode":
+        path.chmod(0o644)
+    elif damage == "garbage":
+        path.write_text("mallory", "utf-8")
+    else:
+        path.unlink()
+    config = configured(tmp_path, security={"trust": str(path)})
+    assert service.run(config, lambda: config) == service.WRONG_CONFIGURATION
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith(f"tiercel serve: cannot use [security] trust: {path}: ")
+    assert line.endswith("Mend it, or make a new one with tiercel trust add.")
 
 
 def test_without_a_file_nobody_is_known() -> None:

@@ -84,7 +84,7 @@ def assert_dropped(side: Side, request: bytes, why: str = "") -> None:
 def test_a_signed_message_is_authenticated(authentication: bool) -> None:
     side = receiver(authentication=authentication)
     assert side.post(load(SIGNED)) == 200
-    assert verdict(side) == Verdict(AuthenticationLevel.XML_SIG, 0, ALICE.encode())
+    assert verdict(side) == Verdict(AuthenticationLevel.XML_SIG, 0, ALICE.encode(), name="alice")
     message = side.box("orders").receive()
     assert (message.body, message.authentication_level) == (b"signed body", AuthenticationLevel.XML_SIG)
     assert message.soap_compound_message == load(SIGNED)  # untouched
@@ -102,6 +102,7 @@ def test_what_was_verified_is_shown() -> None:
     shown = to_json(side.box("orders").receive())
     assert shown["authentication_level"] == "xml_sig"
     assert base64.b64decode(shown["verified_sender"]) == ALICE.encode()
+    assert shown["verified_name"] == "alice"
 
 
 @pytest.mark.conformance("SRMP-096")
@@ -259,7 +260,7 @@ def test_a_signed_message_is_authenticated_there(signer: Signer, extension: byte
     net, here, there = pair(signer)
     send(here, THERE, signer, Message(b"body", label="<label>", extension=extension))
     net.settle()
-    assert verdict(there) == Verdict(AuthenticationLevel.XML_SIG, 0, ALICE.encode())
+    assert verdict(there) == Verdict(AuthenticationLevel.XML_SIG, 0, ALICE.encode(), name="here")
     found = there.box("orders").receive()
     assert (found.body, found.extension) == (b"body", extension)
     assert found.hash_algorithm == HashAlgorithm.SHA1

@@ -86,7 +86,7 @@ def _light_row(seen: Seen, names: tuple[str, ...]) -> Json:
 
 
 _IN_RECORD: Final = frozenset({"lookup_id", "arrival_time", "abort_count", "move_count", "last_move_time"})
-_OF_BOTH: Final = frozenset({"authentication_level", "verified_sender", "dead_letter_queue"})
+_OF_BOTH: Final = frozenset({"authentication_level", "verified_sender", "verified_name", "dead_letter_queue"})
 
 
 def holder_of(lock: Lock) -> Json:

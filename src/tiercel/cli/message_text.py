@@ -24,7 +24,13 @@ _HEX_SHOWN: Final = 256  # bytes of a body without --full
 _TEXT_SHOWN: Final = 4000  # characters of a body without --full
 _PREVIEW: Final = 200  # characters of a body in a table, before truncation
 _BODY_TYPES: Final = {member.name.lower(): member.value for member in BodyType}
-_DEFAULTS: Final[Record] = {"label": "", "priority": 3, "message_class": "normal", "delivery": "express"}
+_DEFAULTS: Final[Record] = {
+    "label": "",
+    "priority": 3,
+    "message_class": "normal",
+    "delivery": "express",
+    "hash_algorithm": "sha1",
+}
 
 
 def property_of(message: Record, name: str) -> Any:
@@ -197,6 +203,8 @@ def _facts(message: Record, *, is_full: bool) -> Iterable[tuple[str, str]]:
     for name in (*_FIRST, *(each for each in message if each not in _FIRST)):
         value = property_of(message, name)
         is_hidden = name in _SHOWN_ELSEWHERE or (not is_full and _is_plumbing(name))
+        if name == "authentication_level":  # the algorithm that a packet names counts if it was verified
+            value = f"{value}, {property_of(message, 'hash_algorithm')}"
         if value is not None and not is_hidden:
             yield name.replace("_", " "), _fact(name, value)
 

@@ -167,6 +167,7 @@ _PROPERTIES: dict[str, Callable[[Message], Any]] = {
     "authenticated": lambda m: m.authentication_level != 0,
     "auth_level": lambda m: m.authentication_level,
     "verified_sender": lambda m: sid_text(m.verified_sender),
+    "verified_name": lambda m: m.verified_name or None,
     "priv_level": lambda m: signed32(m.privacy_level),
     "hash_alg": lambda m: signed32(m.hash_algorithm),
     "encryption_alg": lambda m: signed32(m.encryption_algorithm),

@@ -280,6 +280,7 @@ _COLUMNS: dict[str, Callable[[PlainPackets, str], pa.Array]] = {
     "authenticated": _not_authenticated,
     "auth_level": _not_authenticated,
     "verified_sender": _nulls,
+    "verified_name": _nulls,
     "priv_level": _of_properties("privacy_level"),
     "hash_alg": _of_properties("hash_algorithm"),
     "encryption_alg": _of_properties("encryption_algorithm"),

@@ -68,7 +68,7 @@ _SPELLING = {
         xact_id string, first_in_xact boolean, last_in_xact boolean, abort_count int, move_count int,
         last_move_time timestamp
     """,
-    "on demand": "raw binary, decode_error string, verified_sender string",
+    "on demand": "raw binary, decode_error string, verified_sender string, verified_name string",
 }
 
 

@@ -86,6 +86,7 @@ class StoredRows:
             # Whatever the packet claims: what was verified counts.
             verdict = decode_verdict(record.verdict)
             message.authentication_level, message.verified_sender = verdict.level, verdict.sender
+            message.verified_name = verdict.name
         except (StoreDamagedError, DecodeError) as problem:
             return Row(None, lookup_id, seq, raw=raw, error=str(problem))
         message.arrival_time, message.last_move_time = record.arrival_time, record.last_move_time

@@ -12,6 +12,7 @@ def set_record(message: Message, lookup_id: int, record: Record) -> None:
     # Whatever the packet claims: what was verified counts.
     verdict = decode_verdict(record.verdict) if record.verdict else NOTHING
     message.authentication_level, message.verified_sender = verdict.level, verdict.sender
+    message.verified_name = verdict.name
     message.arrival_time = record.arrival_time
     message.abort_count = record.abort_count
     message.move_count = record.move_count

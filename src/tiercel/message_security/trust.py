@@ -97,8 +97,10 @@ Entry = TrustedCertificate | TrustedQueueManager
 class Trust:
     """The entries of a text, with its other lines; iterates over the certificates. Changes make a copy."""
 
-    def __init__(self, lines: "tuple[str | Entry, ...]" = ()) -> None:
+    def __init__(self, lines: "tuple[str | Entry, ...]" = (), *, is_missing: bool = False) -> None:
+        """`is_missing`: there is a text, which could not be read."""
         self._lines = lines
+        self._is_missing = is_missing
         self._by_der = {each.certificate.der: each for each in self}
         self._groups = self._groups_by_sid()
         self._by_guid = {each.guid: each for each in self.queue_managers}
@@ -118,6 +120,11 @@ class Trust:
             sid = each.sid.encode()
             found[sid] = found.get(sid, frozenset()) | frozenset(each.groups)
         return found
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether a certificate that is not here is an unwanted one."""
+        return self._is_missing or len(self) > 0
 
     def __len__(self) -> int:
         return len(self._by_der)

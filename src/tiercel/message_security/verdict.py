@@ -16,17 +16,18 @@ class Verdict(NamedTuple):
     reading: int = 0  # position in `hash_input.READINGS`, or in `xml_signature.FORMS`
     sender: bytes = b""  # the SID that the trust store has for the certificate
     was_encrypted: bool = False  # on its way here: the stored body is clear
+    name: str = ""  # of the entry in the trust store, as it was then
 
     @property
     def is_authenticated(self) -> bool:
         return self.level != AuthenticationLevel.NONE
 
     def encode(self) -> bytes:
-        """At most 70 bytes; empty for `NOTHING`."""
+        """At most 134 bytes; empty for `NOTHING`."""
         if not self.level and not self.was_encrypted:
             return b""
         reading = self.reading | _ENCRYPTED if self.was_encrypted else self.reading
-        return _HEAD.pack(self.level, reading) + self.sender
+        return _HEAD.pack(self.level, reading) + self.sender + self.name.encode()
 
 
 NOTHING = Verdict()
@@ -37,4 +38,11 @@ def decode_verdict(data: bytes) -> Verdict:
     if len(data) < _HEAD.size:
         return NOTHING
     level, reading = _HEAD.unpack_from(data)
-    return Verdict(level, reading & ~_ENCRYPTED, data[_HEAD.size :], bool(reading & _ENCRYPTED))
+    sender, name = _split(data[_HEAD.size :])
+    return Verdict(level, reading & ~_ENCRYPTED, sender, bool(reading & _ENCRYPTED), name)
+
+
+def _split(data: bytes) -> tuple[bytes, str]:
+    """A SID, whose second byte tells its size ([MS-DTYP] 2.4.2.2), and the name after it."""
+    size = 8 + 4 * data[1] if len(data) > 1 else len(data)
+    return data[:size], data[size:].decode(errors="replace")

@@ -2,7 +2,8 @@
 
     certificate known, no SID or that of the entry   authenticated, as the SID of the entry
     certificate known, another SID in the packet     refused
-    unknown, and the packet names a sender           refused once the trust store has entries (MQQB-203)
+    unknown, and the packet names a sender           refused once the trust store has entries (MQQB-203),
+                                                     or cannot be read
     unknown, and the packet names none               not authenticated, unless `external_certificates`
 
 The specification counts every certificate that comes without a sender. Anybody can make one, so that a queue
@@ -34,7 +35,7 @@ _SID = SenderIdType.SID
 class VerificationPolicy:
     verify_signatures: bool = True
     signatures: SignaturePolicy = DEFAULT_POLICY
-    # Whether unknown certificates are refused; None: once the trust store has entries.
+    # Whether unknown certificates are refused; None: once the trust store has entries, or cannot be read.
     refuse_unknown_certificates: bool | None = None
     external_certificates: bool = False
 
@@ -104,7 +105,7 @@ class Verifier:
             certificate, proved = signature.certificate, _verdict(signature)
         entry = self._find(certificate.der, packet.sender[1], now)
         if entry is not None:
-            return proved._replace(sender=entry.sid.encode())
+            return proved._replace(sender=entry.sid.encode(), name=entry.name)
         return proved if certificate.der == self.own_certificate() else NOTHING
 
     def verify_xml(
@@ -123,8 +124,8 @@ class Verifier:
         found = xml_signature.verify(signature, parts, certificates, self._policy.signatures)
         if found is None:
             return NOTHING
-        sid = next(entry.sid for entry in entries if entry.certificate is found.certificate)
-        return Verdict(AuthenticationLevel.XML_SIG, found.form, sid.encode())
+        signer = next(entry for entry in entries if entry.certificate is found.certificate)
+        return Verdict(AuthenticationLevel.XML_SIG, found.form, signer.sid.encode(), name=signer.name)
 
     def _judge(self, packet: UserMessage, signature: Signature, now: float) -> Verdict:
         kind, sender = packet.sender
@@ -132,11 +133,11 @@ class Verifier:
         if entry is not None:
             if kind == _SID and sender != entry.sid.encode():
                 raise bad_signature("its certificate belongs to another sender")
-            return _verdict(signature, entry.sid.encode())
+            return _verdict(signature)._replace(sender=entry.sid.encode(), name=entry.name)
         if kind == _NO_SENDER:
             return _verdict(signature) if self._policy.external_certificates else NOTHING
         refuses = self._policy.refuse_unknown_certificates
-        if len(self._known) > 0 if refuses is None else refuses:
+        if self._known.is_closed if refuses is None else refuses:
             raise bad_signature("its certificate is not in the trust store")
         return NOTHING
 
@@ -159,5 +160,5 @@ class Verifier:
         return entry
 
 
-def _verdict(signature: Signature, sender: bytes = b"") -> Verdict:
-    return Verdict(signature.level, _POSITIONS[signature.reading], sender)
+def _verdict(signature: Signature) -> Verdict:
+    return Verdict(signature.level, _POSITIONS[signature.reading])

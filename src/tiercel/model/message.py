@@ -122,6 +122,7 @@ class Message:
     sender_certificate: bytes = b""
     authentication_level: int = AuthenticationLevel.NONE
     verified_sender: bytes = b""  # the SID that the trust store has for the certificate; never sent
+    verified_name: str = ""  # the name of that entry
     privacy_level: int = PrivacyLevel.NONE
     hash_algorithm: int = HashAlgorithm.SHA1
     encryption_algorithm: int = EncryptionAlgorithm.RC4
@@ -189,6 +190,7 @@ class Message:
             sender_certificate: bytes = ...,
             authentication_level: int = ...,
             verified_sender: bytes = ...,
+            verified_name: str = ...,
             privacy_level: int = ...,
             hash_algorithm: int = ...,
             encryption_algorithm: int = ...,

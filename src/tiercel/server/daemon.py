@@ -85,6 +85,7 @@ class Daemon:
         self.network = Network(config, self._put)
         self.http = self._new_http(config)
         self.multicast = self._new_multicast(config)
+        trust_file.check(config.security)
         node, known = config.node, trust_file.current(config.security)
         self.driver = Driver(
             node.data,

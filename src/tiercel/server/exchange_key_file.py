@@ -12,7 +12,7 @@ from tiercel.message_security.exchange_keys import ExchangeKeyError, KeyRing
 from tiercel.message_security.providers import Provider
 from tiercel.model.errors import StoreFailedError
 from tiercel.server import log
-from tiercel.server.private_file import TableFile, Watched
+from tiercel.server.private_file import Keeps, TableFile, Watched
 
 FILE_NAME: Final = "exchange.pem"  # in the data directory
 _FILE: Final = TableFile(KeyRing(), ExchangeKeyError)
@@ -43,7 +43,7 @@ class ExchangeKeyFile:
             if self._file is None:
                 if not path.exists():
                     return ()
-                self._file = Watched(path, read, KeyRing(), _report, keeps=True)
+                self._file = Watched(path, read, KeyRing(), _report, keeps=Keeps.ALWAYS)
             return self._file.value.exchange_keys(provider)
 
     def ring(self) -> KeyRing:

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Final, Generic, Protocol, Self, TypeVar
 
@@ -31,11 +32,19 @@ TableT = TypeVar("TableT", bound=Table)
 _Stamp = tuple[int, int, int, int, int]
 
 
+class Keeps(Enum):
+    """Whether the last content of a file counts while it cannot or must not be read."""
+
+    NEVER = "never"
+    IF_IT_EXISTS = "if it exists"
+    ALWAYS = "always"
+
+
 class Watched(Generic[T]):
     """The current content of a file.
 
-    While the file cannot or must not be read, the content is `nothing`, or with `keeps` what it last was. The
-    cause is reported once.
+    While the file cannot or must not be read, the content is `nothing`, or what it last was if `keeps` says
+    so. The cause is reported once.
     """
 
     def __init__(
@@ -45,7 +54,7 @@ class Watched(Generic[T]):
         nothing: T,
         report: Callable[[str], None],
         *,
-        keeps: bool = False,
+        keeps: Keeps = Keeps.NEVER,
     ) -> None:
         self.path = path
         self._read = read
@@ -65,7 +74,7 @@ class Watched(Generic[T]):
         except (TiercelError, OSError) as error:
             problem = str(error)
             self._stamp = None
-            if not self._keeps:
+            if self._keeps is Keeps.NEVER or (self._keeps is Keeps.IF_IT_EXISTS and not self.path.exists()):
                 self._value = self._nothing
         if problem and problem != self._problem:
             self._report(problem)

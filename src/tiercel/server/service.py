@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from tiercel.message_security.exchange_keys import ExchangeKeyError
+from tiercel.message_security.trust import TrustError
 from tiercel.model.errors import MqError
 from tiercel.server import log, process_tuning, systemd
 from tiercel.server.config import Config, ConfigError, Endpoint
@@ -67,7 +68,7 @@ class _Service:
         loop.add_signal_handler(signal.SIGHUP, lambda: None)  # ignored until there is something to reload
         try:
             self._daemon = Daemon(self._config, faces=self._faces)
-        except (ConfigError, ExchangeKeyError) as problem:
+        except (ConfigError, ExchangeKeyError, TrustError) as problem:
             return _fail(str(problem), WRONG_CONFIGURATION)
         except MqError as problem:
             return _fail(str(problem), NO_STORE)

@@ -9,18 +9,32 @@ from tiercel.message_security.trust import Trust, TrustError
 from tiercel.message_security.verifier import Verifier
 from tiercel.server import log
 from tiercel.server.config import SecurityOptions
-from tiercel.server.private_file import TableFile, Watched
+from tiercel.server.private_file import Keeps, TableFile, Watched
 
 _FILE = TableFile(Trust(), TrustError)
 read, change = _FILE.read, _FILE.change
 
 
 def current(options: SecurityOptions) -> Callable[[], Trust]:
-    """The current content of the file; nobody is known while it cannot be read."""
+    """The current content of the file.
+
+    While it cannot be read, the last one counts: a slip in editing neither lets unknown senders in nor locks
+    known ones out. Of a file that is gone, nothing counts, and unknown certificates are refused.
+    """
     if not options.trust:
         return Trust
-    watched = Watched(Path(options.trust), read, Trust(), _report)
+    watched = Watched(Path(options.trust), read, Trust(is_missing=True), _report, keeps=Keeps.IF_IT_EXISTS)
     return lambda: watched.value
+
+
+def check(options: SecurityOptions) -> None:
+    """Before a daemon starts: TrustError unless the file can be read."""
+    if options.trust:
+        try:
+            read(Path(options.trust))
+        except TrustError as problem:
+            fix = "Mend it, or make a new one with tiercel trust add"
+            raise TrustError(f"cannot use [security] trust: {problem}. {fix}.") from problem
 
 
 def verifier(options: SecurityOptions, trust: Callable[[], Trust] | None = None) -> Verifier:
@@ -33,4 +47,4 @@ def encryption(options: SecurityOptions, trust: Callable[[], Trust], keys: Excha
 
 
 def _report(problem: str) -> None:
-    log.error("trust_unusable", reason=problem)
+    log.error("trust_unusable", reason=problem, fix="until it can be read, its last content counts")
