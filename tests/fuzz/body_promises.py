@@ -6,7 +6,7 @@ from pathlib import Path
 
 from basics import Target
 
-from tiercel.bodies import decode, encode
+from tiercel.bodies import bus_headers, decode, encode
 from tiercel.bodies.limits import characters_limit
 from tiercel.model.codes import BodyType
 
@@ -36,6 +36,19 @@ def _check(body: bytes, body_type: int) -> None:
         json.loads(decoded.json)
 
 
+def check_bus_headers(data: bytes) -> None:
+    """An extension of NServiceBus and, behind the first NUL, a body of MassTransit."""
+    extension, _, body = data.partition(b"\0")
+    headers = bus_headers(extension, decode(body, 0))
+    json.dumps(headers).encode()
+
+
+def _headers() -> list[bytes]:
+    info = b"<HeaderInfo><Key>NServiceBus.MessageId</Key><Value>1</Value></HeaderInfo>"
+    envelope = b'{"messageId": "1", "messageType": ["urn:message:a:b"], "headers": {"x": 1}, "message": {}}'
+    return [b"<ArrayOfHeaderInfo>" + info + b"</ArrayOfHeaderInfo>\0", b"\0" + envelope]
+
+
 def _dotnet() -> list[bytes]:
     written = [encode(value, "binary").body for value in ("text", 42, True, 1.5, b"bytes", ["a", "b"])]
     return [path.read_bytes() for path in sorted(VECTORS.glob("nrbf/*.bin"))] + written
@@ -61,4 +74,5 @@ TARGETS: dict[str, Target] = {
     "body": Target(check_body, _bodies),
     "body_dotnet": Target(check_dotnet, _dotnet),
     "body_xml": Target(check_xml, _xml),
+    "bus_headers": Target(check_bus_headers, _headers),
 }

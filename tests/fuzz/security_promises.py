@@ -26,6 +26,7 @@ from tiercel.message_security.trust import (
 from tiercel.message_security.xml_signature import SignedPart
 from tiercel.model.errors import CorruptedSecurityDataError, DecodeError, InvalidCertificateError
 from tiercel.model.sid import ADMINISTRATORS
+from tiercel.security.descriptor import SecurityDescriptor
 from tiercel.srmp.http_request import read_http_request
 from tiercel.srmp.request import read_srmp
 from tiercel.wire.key_blobs import PrivateKeyBlob, PublicKeyBlob
@@ -165,7 +166,39 @@ def _lists() -> list[bytes]:
 
 _GUID = MQUserSignCert().identifier
 
+
+def check_descriptor(data: bytes) -> None:
+    """A security descriptor in binary form, which remote readers and stores have."""
+    try:
+        found = SecurityDescriptor.decode(data)
+    except DecodeError:
+        return
+    if SecurityDescriptor.decode(found.encode()) != found:
+        raise AssertionError("what was written reads as something else")
+    found.text()
+
+
+def check_sddl(data: bytes) -> None:
+    try:
+        found = SecurityDescriptor.parse(data.decode("utf-8", "replace"))
+    except DecodeError:
+        return
+    if SecurityDescriptor.parse(found.text()) != found:
+        raise AssertionError("what was written reads as something else")
+
+
+def _sddl() -> list[bytes]:
+    return [
+        b"O:BAG:SYD:P(A;;GA;;;BA)(A;;WRITE_MESSAGE|0x20;;;WD)",
+        b"O:S-1-5-21-1-2-3-1001D:(D;CI;0x4;;;AN)S:",
+    ]
+
+
 TARGETS: dict[str, Target] = {
+    "descriptor": Target(
+        check_descriptor, lambda: [SecurityDescriptor.parse(text.decode()).encode() for text in _sddl()]
+    ),
+    "sddl": Target(check_sddl, _sddl),
     "certificate": Target(check_certificate, lambda: _octets("security/*", "certificate")),
     "encrypted_packet": Target(check_encrypted_packet, lambda: _octets("security/*_enc_*", "packet")),
     "key_lists": Target(check_key_lists, _lists),
