@@ -92,7 +92,7 @@ class BodyOpener:
         if not candidates:
             raise bad_encryption("its key was not encrypted for this queue manager")
         try:
-            return decrypted(packet, self._body(packet, candidates))
+            return packet.decrypted(self._body(packet, candidates))
         except DecodeError as problem:  # must not leave here: it would end the engine
             raise bad_encryption(f"its clear packet cannot be read: {problem}") from None
 
@@ -113,7 +113,7 @@ class BodyOpener:
         ):
             raise bad_encryption(f"algorithm 0x{algorithm:04x} does not belong to {provider.name}")
         try:
-            simple = SimpleBlob.decode(packet.security_data()[1])
+            simple = SimpleBlob.decode(packet.symmetric_key)
         except DecodeError as problem:
             raise bad_encryption(f"its key cannot be read: {problem}") from None
         if simple.session_key_algorithm != algorithm:
@@ -173,7 +173,7 @@ class BodyOpener:
 
 
 def _cache_key(packet: UserMessage) -> _CacheKey:
-    return packet.encryption, packet.source_bytes, packet.security_data()[1]
+    return packet.encryption, packet.source_bytes, packet.symmetric_key
 
 
 class WrappedKey(NamedTuple):
@@ -294,9 +294,3 @@ def encrypted(packet: UserMessage, provider: Provider, key: WrappedKey) -> UserM
         key.blob,
         provider.info,
     )
-
-
-def decrypted(packet: UserMessage, body: bytes) -> UserMessage:
-    """The packet as it was before its encryption; the privacy level still says how it came."""
-    flags = packet.security_flags & ~ENCRYPTED_BODY
-    return packet.with_body(body, len(body), packet.encryption, flags, b"", packet.security_data()[4])

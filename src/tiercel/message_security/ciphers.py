@@ -44,18 +44,22 @@ _RC2_PADDING = PKCS7(64)
 class SessionKey:
     algorithm: int
     key: bytes = field(repr=False)
+    _aes: "Cipher[CBC] | None" = field(
+        init=False, repr=False, compare=False, default=None
+    )  # one for all bodies
 
     def __post_init__(self) -> None:
         if len(self.key) not in KEY_BYTES[self.algorithm]:
             raise ValueError(f"{len(self.key)} bytes are not a key of algorithm 0x{self.algorithm:04x}")
+        if self.algorithm in AES_ALGORITHMS:
+            object.__setattr__(self, "_aes", Cipher(AES(self.key), CBC(bytes(16))))
 
     def encrypt(self, body: bytes) -> bytes:
+        if self._aes is not None:
+            padder, encryptor = _AES_PADDING.padder(), self._aes.encryptor()
+            return encryptor.update(padder.update(body) + padder.finalize()) + encryptor.finalize()
         if self.algorithm == EncryptionAlgorithm.RC4:
             return self._rc4(body)
-        if self.algorithm in AES_ALGORITHMS:
-            padder = _AES_PADDING.padder()
-            encryptor = Cipher(AES(self.key), CBC(bytes(16))).encryptor()
-            return encryptor.update(padder.update(body) + padder.finalize()) + encryptor.finalize()
         padder = _RC2_PADDING.padder()
         padded = padder.update(body) + padder.finalize()
         if len(self.key) == _40_BITS:
@@ -68,11 +72,11 @@ class SessionKey:
         """The clear body; MessageRefusedError if the padding shows that it is not one."""
         if self.algorithm == EncryptionAlgorithm.RC4:
             return self._rc4(data)
-        block = 16 if self.algorithm in AES_ALGORITHMS else 8
+        block = 8 if self._aes is None else 16
         if not data or len(data) % block:
             raise bad_encryption(f"{len(data)} bytes are not blocks of {block}")
-        if self.algorithm in AES_ALGORITHMS:
-            decryptor = Cipher(AES(self.key), CBC(bytes(16))).decryptor()
+        if self._aes is not None:
+            decryptor = self._aes.decryptor()
             return _unpadded(_AES_PADDING, decryptor.update(data) + decryptor.finalize())
         return self._decrypt_rc2(data)
 

@@ -571,7 +571,18 @@ class UserMessage:
     @property
     def is_to_be_encrypted(self) -> bool:
         """Whether the body is still to be encrypted: the packet asks for it, but has no key."""
-        return bool(self.security_flags & ENCRYPTED_BODY) and not self.security_data()[1]
+        return bool(self.security_flags & ENCRYPTED_BODY) and not self.symmetric_key
+
+    @property
+    def symmetric_key(self) -> bytes:
+        """EncryptionKey of the SecurityHeader."""
+        start, size = self._symmetric_key_place()
+        return self.data[start : start + size]
+
+    def _symmetric_key_place(self) -> tuple[int, int]:
+        """Where it begins, and its size."""
+        _, sender, size, *_ = _SECURITY_SIZES.unpack_from(self.data, self._security_at)
+        return self._security_at + _SECURITY_HEADER_SIZE + (sender + 3 & ~3), size
 
     @property
     def encryption(self) -> tuple[int, int]:
@@ -606,6 +617,29 @@ class UserMessage:
             data[self._others_at :],
         )
         rest = b"".join(parts)
+        packet_size = self.packet_size + 12 + len(rest) - len(data)
+        return UserMessage(b"".join((data[:8], packet_size.to_bytes(4, "little"), rest)))
+
+    def decrypted(self, body: bytes) -> "UserMessage":
+        """The packet with its clear body and without its key; the privacy level says how it came."""
+        data, security, at, after = self.data, self._security_at, self.properties_at, self.body_at
+        key, size = self._symmetric_key_place()
+        flags = self.security_flags & ~ENCRYPTED_BODY
+        rest = b"".join(
+            (
+                data[12:security],
+                flags.to_bytes(2, "little"),
+                data[security + 2 : security + 4],  # SenderIdSize
+                b"\0\0",  # EncryptionKeySize
+                data[security + 6 : key],
+                data[key + (size + 3 & ~3) : at + _BODY_SIZES_AT],
+                len(body).to_bytes(4, "little") * 2,  # MessageSize, AllocationBodySize
+                data[at + _BODY_SIZES_AT + 8 : after],
+                body,
+                bytes(-(after - at + len(body)) & 3),
+                data[self._others_at :],
+            )
+        )
         packet_size = self.packet_size + 12 + len(rest) - len(data)
         return UserMessage(b"".join((data[:8], packet_size.to_bytes(4, "little"), rest)))
 
