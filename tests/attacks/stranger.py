@@ -161,10 +161,14 @@ class Stranger:
         self.connection.close()
 
     def greet(self) -> Self:
-        self.connection.sendall(establish(self.claimed))
-        self._read_exactly(ESTABLISH_SIZE)
-        self.connection.sendall(parameters())
-        self._read_exactly(PARAMETERS_SIZE)
+        try:
+            self.connection.sendall(establish(self.claimed))
+            self._read_exactly(ESTABLISH_SIZE)
+            self.connection.sendall(parameters())
+            self._read_exactly(PARAMETERS_SIZE)
+        except OSError:
+            self.connection.close()
+            raise
         return self
 
     def send(self, *packets: bytes) -> None:

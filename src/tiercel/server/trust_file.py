@@ -11,6 +11,7 @@ from tiercel.server import log
 from tiercel.server.config import SecurityOptions
 from tiercel.server.private_file import Keeps, TableFile, Watched
 
+_MEANWHILE = "the last content counts; without one, nobody is known and unknown certificates are refused"
 _FILE = TableFile(Trust(), TrustError)
 read, change = _FILE.read, _FILE.change
 
@@ -19,7 +20,7 @@ def current(options: SecurityOptions) -> Callable[[], Trust]:
     """The current content of the file.
 
     While it cannot be read, the last one counts: a slip in editing neither lets unknown senders in nor locks
-    known ones out. Of a file that is gone, nothing counts, and unknown certificates are refused.
+    known ones out. While there is no file, nobody is known, and unknown certificates are refused.
     """
     if not options.trust:
         return Trust
@@ -28,13 +29,13 @@ def current(options: SecurityOptions) -> Callable[[], Trust]:
 
 
 def check(options: SecurityOptions) -> None:
-    """Before a daemon starts: TrustError unless the file can be read."""
-    if options.trust:
+    """Before a daemon starts: TrustError if there is a file that cannot be used. It may be made later."""
+    path = Path(options.trust)
+    if options.trust and path.exists():
         try:
-            read(Path(options.trust))
+            read(path)
         except TrustError as problem:
-            fix = "Mend it, or make a new one with tiercel trust add"
-            raise TrustError(f"cannot use [security] trust: {problem}. {fix}.") from problem
+            raise TrustError(f"cannot use [security] trust: {problem}") from problem
 
 
 def verifier(options: SecurityOptions, trust: Callable[[], Trust] | None = None) -> Verifier:
@@ -47,4 +48,4 @@ def encryption(options: SecurityOptions, trust: Callable[[], Trust], keys: Excha
 
 
 def _report(problem: str) -> None:
-    log.error("trust_unusable", reason=problem, fix="until it can be read, its last content counts")
+    log.error("trust_unusable", reason=problem, effect=_MEANWHILE)
