@@ -16,6 +16,7 @@ from tiercel.engine.incoming_streams import IncomingStreams
 from tiercel.engine.outgoing import Outgoing
 from tiercel.engine.quotas import Quotas
 from tiercel.message_security.verdict import NOTHING
+from tiercel.model.codes import MessageClass
 
 
 def _always(value: object) -> Callable[..., Any]:
@@ -26,7 +27,7 @@ def without_security() -> None:
     """Message security on the way of a plain message: signatures, encryption, verdicts."""
 
     def unprotected(self: Any, queue: Any, packet: Any) -> Any:
-        return None if self._access.may_write(queue, packet, b"") else 0x8004
+        return None if self._access.may_write(queue, packet, b"") else MessageClass.NACK_ACCESS_DENIED
 
     replaced: Any = Admission
     replaced._unprotected = unprotected  # noqa: SLF001

@@ -44,6 +44,7 @@ class Scale:
     idle_s: int = 10
     connections: int = 1000
     clients: int = 256  # of the HTTP API and the data endpoint
+    partial_mib: int = 64  # of incomplete packets
 
 
 FULL = Scale()
@@ -57,6 +58,7 @@ SHORT = Scale(
     idle_s=1,
     connections=40,
     clients=40,
+    partial_mib=8,
 )
 
 
@@ -136,6 +138,7 @@ def daemon(folder: Path, which: int, scale: Scale, *, doors: bool = False) -> It
 [limits]
 idle_s = {scale.idle_s}
 connections = {scale.connections}
+partial_packet_bytes = {scale.partial_mib * MIB}
 [binary]
 retry_ms = 200
 retry_max_ms = 1000
@@ -424,7 +427,7 @@ def _half_packets(victim: Daemon, scale: Scale) -> Row:
         "half packets",
         f"{scale.halves} of 3 MiB",
         f"at most {grown} MiB more memory, of {scale.halves * 3} MiB sent",
-        is_served and grown * MIB <= 64 * MIB + _ROOM,
+        is_served and grown * MIB <= scale.partial_mib * MIB + _ROOM,
     )
 
 
