@@ -1,6 +1,6 @@
 """The HTTP API: what it does a second, and what it takes from those who send on port 1801 meanwhile.
 
-bench_api.py [--messages N]
+bench_api.py [--messages N] [--alone]
 
 First a sender on port 1801 alone, then beside clients of the API that wait, watch, browse, export, send;
 its speed is a ratio of the speed alone, and the longest silence between two acknowledgements says how long
@@ -20,10 +20,10 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import mqqb
-from bench_daemon import folder
+from bench_daemon import Meter, folder
 
 import tiercel
 
@@ -55,7 +55,8 @@ class Daemon:
         started = time.perf_counter()
         self.process = subprocess.Popen([*serve, "--listen", f"{HOST}:0"], stderr=subprocess.PIPE, text=True)  # noqa: S603
         assert self.process.stderr is not None
-        start_line = json.loads(self.process.stderr.readline())
+        while "address" not in (start_line := json.loads(self.process.stderr.readline())):
+            pass  # a warning
         self.start_s = time.perf_counter() - started
         threading.Thread(target=self.process.stderr.read, daemon=True).start()
         self.port = int(start_line["address"].rpartition(":")[2])
@@ -113,6 +114,24 @@ def export(client: Local) -> int:
 
 def send_one(client: Local) -> int:
     client.ask("POST", f"{V1}/queues/{WORK}/messages", MESSAGE)
+    return 1
+
+
+_BARE_SEND: Final = (
+    f"POST {V1}/queues/{WORK}/messages HTTP/1.1\r\nHost: local\r\nContent-Type: application/json\r\n"
+    f"Content-Length: {len(MESSAGE)}\r\n\r\n"
+).encode() + MESSAGE
+
+
+def send_one_barely(client: Local) -> int:
+    """The same bytes without http.client, which costs as much as the daemon."""
+    if client.sock is None:
+        client.connect()
+    client.sock.sendall(_BARE_SEND)
+    data = b""
+    while not data.endswith(b"}"):
+        data += client.sock.recv(1 << 16)
+    assert data.startswith(b"HTTP/1.1 201 "), data
     return 1
 
 
@@ -192,7 +211,8 @@ def send_on_1801(daemon: Daemon, messages: int) -> tuple[float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--messages", type=int, default=10_000)
-    messages = parser.parse_args().messages
+    parser.add_argument("--alone", action="store_true", help="without the senders on port 1801")
+    options = parser.parse_args()
     with folder() as place:
         daemon = Daemon(place, 20_000)
         try:
@@ -204,7 +224,8 @@ def main() -> None:
                 start = time.perf_counter()
                 client.ask("GET", "/health")
             print(f"first answer {first * 1000:.0f} ms, then {(time.perf_counter() - start) * 1000:.1f} ms\n")
-            beside(daemon, messages)
+            if not options.alone:
+                beside(daemon, options.messages)
             alone(daemon)
         finally:
             daemon.stop()
@@ -232,8 +253,10 @@ def beside(daemon: Daemon, messages: int) -> None:
 
 
 def alone(daemon: Daemon) -> None:
-    print(f"\n{'the API alone, 1 KiB recoverable':34}{'a second':>10}")
+    print(f"\n{'the API alone, 1 KiB recoverable':34}{'a second':>10}{'daemon us':>11}")
     cases: list[tuple[str, Callable[[Local], int], int]] = [
+        ("send, 1 client, bare sockets", send_one_barely, 1),
+        ("send, 8 clients, bare sockets", send_one_barely, 8),
         ("send, 1 client", send_one, 1),
         ("send, 8 clients", send_one, 8),
         ("send 1000 a request", send_many, 1),
@@ -244,7 +267,10 @@ def alone(daemon: Daemon) -> None:
         ("export", export, 1),
     ]
     for name, work, count in cases:
-        print(f"{name:34}{Clients(daemon, work, count).speed():10,.0f}", flush=True)
+        meter = Meter(daemon.process.pid)
+        speed = Clients(daemon, work, count).speed()
+        cost = meter.seconds / (speed * ROUND_S) * 1e6
+        print(f"{name:34}{speed:10,.0f}{cost:11,.0f}", flush=True)
 
 
 if __name__ == "__main__":

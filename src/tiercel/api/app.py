@@ -39,6 +39,7 @@ from tiercel.api.routes import (
     transfers,
     why,
 )
+from tiercel.api.short_way import ShortWay
 from tiercel.model.errors import InvalidParameterError
 
 _DESCRIPTION: Final = """\
@@ -70,6 +71,10 @@ _ROUTERS: Final = (
 
 
 def build(api: Api) -> ASGIApp:
+    return ShortWay(build_routes(api), api)
+
+
+def build_routes(api: Api) -> ASGIApp:
     app = _routes()
     app.state.api = api
     return _Segments(app)

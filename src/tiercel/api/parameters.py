@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Self
 
 from starlette.requests import Request
+from starlette.types import Message, Receive
 
 from tiercel.model.errors import InvalidParameterError, TooLargeError
 
@@ -113,6 +114,16 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
         _check_size(size, max_bytes, "more than ")
         pieces.append(piece)
     return b"".join(pieces)
+
+
+def replay(body: bytes, receive: Receive) -> Receive:
+    """For a body that was read already."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return again
 
 
 def declared_size(request: Request) -> int | None:

@@ -10,11 +10,10 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Message, Receive
 
 from tiercel.api.audited_runner import ACTOR, CURRENT, AuditEntry
 from tiercel.api.context import Api
-from tiercel.api.parameters import declared_size, read_body
+from tiercel.api.parameters import declared_size, read_body, replay
 from tiercel.api.problems import status_of
 from tiercel.model.errors import InvalidParameterError, MqError
 from tiercel.security.tokens import Role
@@ -84,16 +83,7 @@ def _refuse_unknown(request: Request, known: list[str]) -> None:
 async def _with_body(request: Request, max_bytes: int) -> Request:
     """The request with its body, which is checked against the limit."""
     body = await read_body(request, max_bytes)
-    return Request(request.scope, _replay(body, request.receive))
-
-
-def _replay(body: bytes, receive: Receive) -> Receive:
-    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def again() -> Message:
-        return messages.pop() if messages else await receive()
-
-    return again
+    return Request(request.scope, replay(body, request.receive))
 
 
 def _audited(handler: Callable[[Request], Awaitable[Response]], extra: dict[str, Any]) -> Handler:

@@ -191,6 +191,8 @@ def _elements(name: FormatName) -> list[FormatName]:
 def _check_sharing(state: QueueState, access: QueueAccess, share: ShareMode) -> None:
     """The three sharing rules of [MS-MQDMPR] 3.1.7.1.5; admin access counts as well (DMPR T-11)."""
     for other in state.handles.values():
+        if share == other.share == ShareMode.DENY_NONE:  # no rule speaks of these, and masks are slow
+            continue
         receives, peeks = bool(other.access & _RECEIVES), bool(other.access & QueueAccess.PEEK)
         denies = other.share == ShareMode.DENY_RECEIVE
         wants_alone = share == ShareMode.DENY_RECEIVE

@@ -345,8 +345,8 @@ class Message:
 
     def check(self) -> None:
         """Raise an error for the first invalid property, with its value and limit."""
-        for name, default in _DEFAULTS.items():
-            _check_type(name, getattr(self, name), default)
+        for name, kinds in _TYPES.items():
+            _check_type(name, getattr(self, name), kinds)
         for name, limit in _LARGEST.items():
             if not 0 <= (value := getattr(self, name) or 0) <= limit:
                 raise IllegalPropertyValueError(f"message {name}", limit=f"0 to {limit}", present=value)
@@ -364,10 +364,10 @@ class Message:
     def _check_identifiers(self) -> None:
         numbers = (("id", self.id.uniquifier), *(("tx_sequence_id", each) for each in self.tx_sequence_id))
         for name, number in numbers:
-            _check_type(name, number, 0)
+            _check_type(name, number, (int,))
             if not 0 <= number <= _U32:
                 raise IllegalPropertyValueError(f"message {name}", limit=f"0 to {_U32}", present=number)
-        _check_type("id", self.id.lineage, NULL_GUID)
+        _check_type("id", self.id.lineage, (UUID,))
 
 
 class ReceivedMessage(Message):
@@ -462,15 +462,17 @@ def _not_in_a_packet(name: str, queue: FormatName | None) -> MqError:
     return UnsupportedFormatNameOperationError(f"message {name} {queue or ''}".rstrip(), problem=problem)
 
 
-def _check_type(name: str, value: object, default: object) -> None:
-    """A property has the type of its default; optional ones default to None."""
-    if default is None:
-        kinds: tuple[type, ...] = (_OPTIONAL.get(name, FormatName), NoneType)
-    else:
-        is_number = isinstance(default, int) and not isinstance(default, bool)
-        kinds = (int,) if is_number else (type(default),)
+def _check_type(name: str, value: object, kinds: tuple[type, ...]) -> None:
     if not isinstance(value, kinds):
         raise _wrong_type(name, value, " or ".join(kind.__name__ for kind in kinds))
+
+
+def _types_of(name: str, default: object) -> tuple[type, ...]:
+    """A property has the type of its default; optional ones default to None."""
+    if default is None:
+        return _OPTIONAL.get(name, FormatName), NoneType
+    is_number = isinstance(default, int) and not isinstance(default, bool)
+    return (int,) if is_number else (type(default),)
 
 
 _SHOWN = 60  # bytes
@@ -490,6 +492,7 @@ _U16 = 0xFFFF
 _U32 = 0xFFFF_FFFF
 
 _DEFAULTS = {item.name: item.default for item in fields(Message)}
+_TYPES = {name: _types_of(name, default) for name, default in _DEFAULTS.items()}
 # The largest value of each number; the smallest is 0.
 _LARGEST = {
     "priority": PRIORITY_MAX,
