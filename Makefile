@@ -81,9 +81,9 @@ bench: $(VENV)/.ready ## measure codec, store, engine, columns, claims, stages, 
 	@echo
 	@$(BIN)/python bench/bench_message_security.py
 
-bench-daemon: $(VENV)/.ready ## measure the daemon: in, out, both, latency, exactly once; beside RabbitMQ if it is installed
+bench-daemon: $(VENV)/.ready ## measure the daemon: in, out, both, latency, exactly once; beside RabbitMQ (pika, C) if it is installed; ARGS="--quick"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/bench.lock
-	@$(BIN)/python bench/bench_daemon.py
+	@$(BIN)/python bench/bench_daemon.py $(ARGS)
 
 bench-pairs: $(VENV)/.ready ## CPU time per message of this tree beside BASE=REVISION, in pairs; ARGS="--cases in --bar 2"
 	@test -n "$(BASE)" || { echo "bench-pairs needs a revision to compare with. Run: make bench-pairs BASE=HEAD~1"; exit 2; }

@@ -1,6 +1,7 @@
 """One sender -> daemon -> one consumer, beside RabbitMQ in the same run; and two daemons, exactly once.
 
-bench_daemon.py [--messages N] [--rounds N] [--windows W ...] [--only CASE] [--without-rabbit] [--pids]
+bench_daemon.py [--quick] [--messages N] [--rounds N] [--windows W ...] [--only CASE] [--without-rabbit]
+                [--pids]
 
 1 KiB recoverable messages. "in" is from a sender to a queue of the daemon, each message acknowledged after
 its commit; "out" is what lay in the daemon to a consumer, the next hop; "both" is from the sender through
@@ -26,6 +27,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Self
@@ -82,8 +84,8 @@ class Worker:
         SPAWN.Process(target=_work, args=(other,), daemon=True).start()
         other.close()
 
-    def start(self, function: Callable[..., Any], *arguments: Any) -> Self:
-        self._pipe.send((function, arguments))
+    def start(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Self:
+        self._pipe.send((function, arguments, options))
         return self
 
     def wait(self) -> Any:
@@ -104,9 +106,9 @@ class Worker:
 def _work(pipe: Connection) -> None:
     with suppress(EOFError):  # nobody is left to ask
         while True:
-            function, arguments = pipe.recv()
+            function, arguments, options = pipe.recv()
             try:
-                pipe.send(function(pipe, *arguments))
+                pipe.send(function(pipe, *arguments, **options))
             except Exception as problem:  # noqa: BLE001  # the parent shall hear of it
                 pipe.send(RuntimeError(repr(problem)))
 
@@ -405,16 +407,32 @@ def subscribe(pipe: Connection, port: int, count: int, is_stamped: bool) -> Time
     return consumer.receive()
 
 
+def publish_in_c(_pipe: Connection, client: rabbit.ClientInC, port: int, count: int, rate: int) -> Times:
+    return client.run(lambda: None, "publish", port, count, rate, BODY_SIZE, 0)
+
+
+def subscribe_in_c(
+    pipe: Connection, client: rabbit.ClientInC, port: int, count: int, is_stamped: bool
+) -> Times:
+    return client.run(lambda: pipe.send("ready"), "consume", port, count, 0, BODY_SIZE, int(is_stamped))
+
+
 class Rabbit(Subject):
-    def __init__(self, place: Path) -> None:
+    """A broker with clients in pika, or in C."""
+
+    def __init__(self, broker: rabbit.Broker, client: rabbit.ClientInC | None = None) -> None:
         super().__init__()
-        self._broker = rabbit.Broker(place / "rabbit")
+        self._broker = broker
+        self._publish = publish if client is None else partial(publish_in_c, client=client)
+        self._subscribe = subscribe if client is None else partial(subscribe_in_c, client=client)
+        rabbit.declare(broker.port)
 
     def _send(self, count: int, rate: int = 0) -> Times:
-        return self._sender.start(publish, self._broker.port, count, rate).join()
+        return self._sender.start(self._publish, port=self._broker.port, count=count, rate=rate).join()
 
     def _consume(self, count: int, *, is_stamped: bool = False) -> Worker:
-        self._consumer.start(subscribe, self._broker.port, count, is_stamped).wait()
+        port = self._broker.port
+        self._consumer.start(self._subscribe, port=port, count=count, is_stamped=is_stamped).wait()
         return self._consumer
 
     def into(self, count: int) -> Speed:
@@ -442,14 +460,27 @@ class Rabbit(Subject):
         return consumer.join().latencies
 
     def stop(self) -> None:
-        self._broker.stop()
+        """The broker, which others use too, ends for itself."""
 
 
 # The table.
 
+PIKA, IN_C = "RabbitMQ, pika", "RabbitMQ, C client"
+ROWS = (
+    ("in", "in, a second"),
+    ("out", "out, a second"),
+    ("both", "both at once, a second"),
+    ("once", "exactly once between two, a second"),
+    ("in us", "CPU of the daemon, in, \u00b5s"),
+    ("out us", "CPU of the daemon, out, \u00b5s"),
+    ("both us", "CPU of the daemon, both, \u00b5s"),
+    ("p50", f"latency at {RATE:,} a second, p50 ms"),
+    ("p99", f"latency at {RATE:,} a second, p99 ms"),
+)
+
 
 class Figures:
-    """The best of all rounds, by what the columns are called."""
+    """The best of all rounds, by row."""
 
     def __init__(self) -> None:
         self.best: dict[str, float] = {}
@@ -457,41 +488,54 @@ class Figures:
     def measure(self, subject: Subject, count: int, case: str) -> None:
         if case == "latency":
             found = sorted(subject.latencies(LATENCY_MESSAGES))
-            self._keep("p50 ms", statistics.median(found) * 1000, min)
-            self._keep("p99 ms", found[len(found) * 99 // 100] * 1000, min)
+            self.keep("p50", statistics.median(found) * 1000, min)
+            self.keep("p99", found[len(found) * 99 // 100] * 1000, min)
         elif case != "once":
             speed = {"in": subject.into, "out": subject.out, "both": subject.both}[case](count)
-            self._keep(f"{case}/s", speed.rate, max)
-            self._keep(f"{case} \u00b5s", speed.cost, min)
+            self.keep(case, speed.rate, max)
+            self.keep(f"{case} us", speed.cost, min)
 
-    def _keep(self, name: str, value: float, better: Callable[[float, float], float]) -> None:
+    def keep(self, name: str, value: float, better: Callable[[float, float], float]) -> None:
         self.best[name] = better(self.best.get(name, value), value)
 
 
-def table(results: dict[str, Figures], columns: tuple[str, ...], width: int) -> Iterator[str]:
-    yield f"{'':20}" + "".join(f"{column:>{width}}" for column in columns)
-    beside = results.get("RabbitMQ", Figures())
-    for name, figures in results.items():
-        cells = []
-        for column in columns:
-            value, other = figures.best.get(column), beside.best.get(column)
-            text = "-" if value is None else f"{value:.2f}" if column.endswith("ms") else f"{value:,.0f}"
-            if value is not None and other and figures is not beside:
-                text += f" ({value / other:.2f})"
-            cells.append(f"{text:>{width}}")
-        yield f"{name:20}{''.join(cells)}"
+def table(results: dict[str, Figures]) -> Iterator[str]:
+    """In brackets, the ratio to each client of RabbitMQ that was measured."""
+    beside = [results[name] for name in (IN_C, PIKA) if name in results]
+    yield f"{'':36}" + "".join(f"{name:>26}" for name in results)
+    for row, title in ROWS:
+        cells = [_cell(row, figures, beside) for figures in results.values()]
+        if any(cell != "-" for cell in cells):
+            yield f"{title:36}" + "".join(f"{cell:>26}" for cell in cells)
 
 
-def run(place: Path, arguments: argparse.Namespace) -> None:
-    results: dict[str, Figures] = {}
-    subjects: dict[str, Subject] = {}
-    cases = [arguments.only] if arguments.only else CASES
+def _cell(row: str, figures: Figures, beside: list[Figures]) -> str:
+    value = figures.best.get(row)
+    if value is None:
+        return "-"
+    text = f"{value:.2f}" if row in {"p50", "p99"} else f"{value:,.0f}"
+    ratios = [f"{value / other.best[row]:.2f}" for other in beside if row in other.best]
+    return text if figures in beside or not ratios else f"{text} ({', '.join(ratios)})"
+
+
+def rabbits(place: Path, arguments: argparse.Namespace) -> tuple[rabbit.Broker | None, dict[str, Subject]]:
     reason = "it is not wanted" if arguments.without_rabbit else rabbit.missing()
     if reason:
         print(f"RabbitMQ is left out: {reason}")
+        return None, {}
+    broker = rabbit.Broker(place / "rabbit")
+    subjects: dict[str, Subject] = {}
+    if reason := rabbit.missing_in_c():
+        print(f"RabbitMQ's client in C is left out: {reason}")
+    else:
+        subjects[IN_C] = Rabbit(broker, rabbit.ClientInC(place))
+    return broker, {**subjects, PIKA: Rabbit(broker)}
+
+
+def run(place: Path, arguments: argparse.Namespace) -> None:
+    cases = [arguments.only] if arguments.only else CASES
+    broker, subjects = rabbits(place, arguments)
     try:
-        if not reason:
-            subjects["RabbitMQ"] = Rabbit(place)
         for window in arguments.windows:
             subjects[f"Tiercel, window {window}"] = Tiercel(place, window)
         results = {name: Figures() for name in subjects}
@@ -502,29 +546,33 @@ def run(place: Path, arguments: argparse.Namespace) -> None:
     finally:
         for subject in subjects.values():
             subject.stop()
-    print("\n".join(table(results, ("in/s", "out/s", "both/s", "p50 ms", "p99 ms"), 16)))
-    print("processor time of the daemon or broker alone, in microseconds a message:")
-    print("\n".join(table(results, ("in \u00b5s", "out \u00b5s", "both \u00b5s"), 16)))
+        if broker is not None:
+            broker.stop()
     if "once" in cases:
         for window in arguments.windows:
-            rates = [exactly_once(place, window, arguments.messages) for _ in range(arguments.rounds)]
-            print(f"exactly once between two daemons, window {window}: {max(rates):,.0f}/s")
+            for _ in range(arguments.rounds):
+                rate = exactly_once(place, window, arguments.messages)
+                results[f"Tiercel, window {window}"].keep("once", rate, max)
+    print("\n".join(table(results)))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--messages", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="one round, about a minute")
     parser.add_argument("--windows", type=int, nargs="+", default=[64, 256])
     parser.add_argument("--only", choices=CASES)
     parser.add_argument("--without-rabbit", action="store_true")
     parser.add_argument("--pids", action="store_true", help="print the processes to profile when they work")
     arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.rounds = 1
     print(
         f"One sender -> daemon -> one consumer on {os.cpu_count()} cores that all of them share: "
-        f"{BODY_SIZE} bytes, recoverable,\nacknowledged after the commit; best of {arguments.rounds} rounds "
-        f"by turns, in brackets the ratio to RabbitMQ (quorum queue,\npersistent, confirms, pika, "
-        f"{rabbit.IN_FLIGHT} in flight); latency at {RATE} a second",
+        f"{BODY_SIZE} bytes, recoverable,\nacknowledged after the commit. Best of {arguments.rounds} rounds. "
+        f"RabbitMQ: quorum queue, persistent, confirms,\n{rabbit.IN_FLIGHT} in flight; in brackets the ratio "
+        "to its client in C and to pika, as far as they are there",
         flush=True,
     )
     with folder() as place:

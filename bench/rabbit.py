@@ -1,4 +1,4 @@
-"""RabbitMQ, beside which the daemon is measured: a broker of our own, and both ends of a queue in pika."""
+"""RabbitMQ, beside which the daemon is measured: a broker of our own, and clients in pika and in C."""
 
 import importlib
 import importlib.util
@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from mqqb import STAMP, Times
 QUEUE = "bench"
 IN_FLIGHT = 1000  # unconfirmed, and unacknowledged at the consumer: with more pika gets no faster
 
+_C_SOURCE = Path(__file__).with_name("rabbit_client.c")
 _SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")  # not the wrapper, which changes the user
 _START_S = 60.0
 _STOP_S = 30.0
@@ -28,6 +30,13 @@ def missing() -> str:
     if importlib.util.find_spec("pika") is None:
         return "pika is not installed (make bench-daemon installs it)"
     return ""
+
+
+def missing_in_c() -> str:
+    """What keeps us from measuring it with a client in C."""
+    if not Path("/usr/include/amqp.h").exists():
+        return "librabbitmq is not installed (apt-get install librabbitmq-dev)"
+    return "" if shutil.which("gcc") else "gcc is not installed"
 
 
 def free_port() -> int:
@@ -193,3 +202,26 @@ class Consumer(_End):
         if self._received == self._count:
             self._last = now
             self.connection.close()
+
+
+class ClientInC:
+    """Both ends in C, as processes: what the broker can do when its clients cost next to nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        self._program = folder / "rabbit_client"
+        compiler = ["gcc", "-O2", "-o", str(self._program), str(_C_SOURCE), "-lrabbitmq"]
+        subprocess.run(compiler, check=True)  # noqa: S603  # our own source
+
+    def run(self, ready: Callable[[], None], end: str, port: int, count: int, *options: int) -> Times:
+        """`ready` is called when it begins."""
+        numbers = (port, QUEUE, count, IN_FLIGHT, *options)
+        process = subprocess.Popen(  # noqa: S603  # just compiled
+            [str(self._program), end, *map(str, numbers)], stdout=subprocess.PIPE, text=True
+        )
+        with process:
+            assert process.stdout is not None
+            if process.stdout.readline() != "ready\n":
+                raise RuntimeError("the client in C did not start")
+            ready()
+            first, last = map(float, process.stdout.readline().split())
+            return Times(first, last, tuple(map(float, process.stdout)))

@@ -112,7 +112,8 @@ async def opened(
     try:
         options = ApiOptions()
         audit = Audit(str(folder / "audit"), messages=audits)
-        api = Api(runner, Waits(), audit, time.time(), connection_limits("api", options))
+        tokens = TokenAuthorization("", "HTTP API", "api")
+        api = Api(runner, Waits(), audit, time.time(), connection_limits("api", options), tokens)
         for name, properties in _QUEUES.items():
             path = PathName.parse(rf".\private$\{name}")
             await runner.call(partial(_create, path, runner.driver.owner, properties))
@@ -256,7 +257,7 @@ def test_a_client_that_hangs_up_sends_nothing(tmp_path: Path) -> None:
 
             path = "/api/v1/queues/orders/messages"
             headers = [(b"content-type", b"application/json"), (b"content-length", b"10")]
-            scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode()}
+            scope: Scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode()}
             scope |= {"query_string": b"", "headers": headers, "client": None}
             app = Dispatcher(ShortWay(build_routes(both.api), both.api), OwnerAuthorization())
             await app(scope, receive, send)
