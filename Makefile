@@ -110,7 +110,9 @@ bench-protected: $(VENV)/.ready ## measure signed and encrypted messages that ar
 bench-pgm: $(VENV)/.ready ## measure multicast messages beside OpenPGM's own tool; ARGS="--transport udp"
 	@$(BIN)/python bench/bench_pgm.py $(ARGS)
 
-bench-growth: $(VENV)/.ready ## a backlog of up to a million messages: start, memory, speed
+bench-growth: $(VENV)/.ready ## up to a million messages, 1,000 sessions, 10,000 queues: start, memory, processor time
+	@$(BIN)/python bench/bench_growth.py $(ARGS)
+	@echo
 	@$(BIN)/python bench/bench_engine.py growth 1000 10000 100000 1000000
 
 $(VENV42)/.ready: requirements/spark42.lock pyproject.toml

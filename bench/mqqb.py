@@ -104,6 +104,11 @@ def message(guid: UUID, destination: str, body: bytes, *, delivery: int = 1) -> 
     )
 
 
+def numbered(packet: bytes, number: int) -> bytes:
+    """The same packet as another message."""
+    return packet[:_UNIQUIFIER_AT] + number.to_bytes(4, "little") + packet[_UNIQUIFIER_AT + 4 :]
+
+
 class Sender:
     def __init__(
         self,
@@ -171,6 +176,15 @@ class Sender:
                 last, counted = time.monotonic(), self._acked - base
         return Times(start, last, count=counted) if counted else Times(start, time.monotonic(), count=count)
 
+    def begin(self, packets: bytes, count: int) -> None:
+        """Sends so many, no more than the window lets through; `finish` waits for them."""
+        self._stream.connection.sendall(packets)
+        self._sent += count
+
+    def finish(self) -> None:
+        while self._acked < self._sent:
+            self._take_acks()
+
     def send_at(self, rate: int, count: int) -> Times:
         """One after the other in equal distances, each with the time at which it was due."""
         template = bytearray(self.encode(1))
@@ -191,8 +205,7 @@ class Sender:
             STAMP.pack_into(template, self._body_at, due)
             connection.sendall(template)
             self._sent += 1
-        while self._acked < self._sent:
-            self._take_acks()
+        self.finish()
         return Times(start, time.monotonic())
 
     def _take_acks(self) -> None:

@@ -257,8 +257,15 @@ def test_a_client_that_hangs_up_sends_nothing(tmp_path: Path) -> None:
 
             path = "/api/v1/queues/orders/messages"
             headers = [(b"content-type", b"application/json"), (b"content-length", b"10")]
-            scope: Scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode()}
-            scope |= {"query_string": b"", "headers": headers, "client": None}
+            scope: Scope = {
+                "type": "http",
+                "method": "POST",
+                "path": path,
+                "raw_path": path.encode(),
+                "query_string": b"",
+                "headers": headers,
+                "client": None,
+            }
             app = Dispatcher(ShortWay(build_routes(both.api), both.api), OwnerAuthorization())
             await app(scope, receive, send)
             assert [each.get("status") for each in answers] == [400, None]
