@@ -85,3 +85,32 @@ def test_replay(run: Run, filled: str) -> None:
     assert run.fine("count", poison).out == "15\n"
     assert run.fine("replay", poison, "--to", filled).out == f"15 messages of {poison} replayed to {filled}\n"
     assert run("replay", filled, "--match", "nothing").code == 3
+
+
+class TestInTheQueueManager:
+    def test_by_time_and_rate(self, run: Run, filled: str, queue: str) -> None:
+        moved = run.fine("mv", filled, queue, "--since", "1h", "--rate", "1000/s", "--match", "body:2")
+        assert moved.out == f"7 messages of {filled} moved\n"
+        assert run.fine("count", queue).out == "7\n"
+        assert run("mv", filled, queue, "--until", "2020-01-01").code == 3
+        assert (
+            run.fine("cp", filled, queue, "--since", "1h", "-n").out
+            == f"18 messages of {filled} would be copied\n"
+        )
+
+    def test_in_the_background(self, run: Run, filled: str, queue: str) -> None:
+        begun = run.fine("cp", filled, queue, "--background", "--rate", "1/h", "--json").record
+        shown = run.fine("operations", "--json").records[0]
+        assert (shown["id"], shown["kind"], shown["state"], shown["total"]) == (
+            begun["id"],
+            "copy",
+            "running",
+            25,
+        )
+        assert run.fine("operations", "--cancel", begun["id"], "--json").records[0]["state"] == "cancelled"
+        assert run("operations", "--pause", begun["id"]).code == 1
+
+    def test_what_goes_wrong_is_told(self, run: Run, filled: str) -> None:
+        assert "nowhere" in run.refused(1, "replay", filled, "--to", "nowhere", "--since", "1h")
+        for wrong in (["--rate", "fast"], ["--since", "yore"], ["--rate", "1", "--lookup-id", "1"]):
+            assert run("replay", filled, *wrong).code == 2

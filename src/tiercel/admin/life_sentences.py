@@ -17,8 +17,7 @@ _JOURNAL_SLOT: Final = 0x8000_0000
 
 _TEXTS: Final = {
     LifeKind.MOVED: "was moved to {queue}",
-    LifeKind.TAKEN: "was sent towards {queue}",
-    LifeKind.GIVEN_BACK: "was not acknowledged; it will be sent again",
+    LifeKind.GIVEN_BACK: "was sent and not acknowledged; it will be sent again",
     LifeKind.HELD: "a reader took it from {queue}",
     LifeKind.CLAIMED: "was claimed from {queue}",
     LifeKind.RETURNED: "was given back to {queue}",
@@ -28,7 +27,7 @@ _TEXTS: Final = {
     LifeKind.RELEASED: "its claim was released; it is in {queue} again",
     LifeKind.RESENT: "was replaced by a new message",
 }
-_REPEATED: Final = frozenset({LifeKind.TAKEN, LifeKind.GIVEN_BACK, LifeKind.HELD, LifeKind.RETURNED})
+_REPEATED: Final = frozenset({LifeKind.GIVEN_BACK, LifeKind.HELD, LifeKind.RETURNED})
 
 
 @dataclass(slots=True)

@@ -46,20 +46,25 @@ class DeleteRequest:
 
 
 class Operations:
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Runner, trash_s: int = TRASH_S, trash_bytes: int = TRASH_BYTES) -> None:
         self._runner = runner
+        self.trash_s = trash_s
+        self.trash_bytes = trash_bytes
+
+    def described(self, row: OperationRow) -> Json:
+        return described(row, self.trash_s)
 
     async def delete(self, request: DeleteRequest) -> Json:
         """Moves messages to the trash; a dry run only counts them, and its plan bounds the real one."""
         plan = await self._runner.call(lambda engine: _plan(engine, request))
         if request.dry_run:
-            return plan.as_json()
-        if plan.size_bytes + plan.trash_bytes > TRASH_BYTES:
+            return plan.as_json(self.trash_bytes)
+        if plan.size_bytes + plan.trash_bytes > self.trash_bytes:
             raise InsufficientResourcesError(
                 "trash",
                 problem="the messages do not fit, so deleting them could not be undone",
                 present=f"{plan.trash_bytes} bytes, {plan.size_bytes} more requested",
-                limit=f"{TRASH_BYTES} bytes",
+                limit=f"{self.trash_bytes} bytes",
                 fix="purge the queue, or delete fewer messages at once",
             )
         row = await self._runner.call(
@@ -70,7 +75,7 @@ class Operations:
             step = partial(_throw, plan=plan, row=row, after=at, left=left, token=token)
             at, count, is_last = await self._runner.call(step)
             left -= count
-        return described(row)
+        return self.described(row)
 
     async def undo(self, number: int) -> Json:
         """Puts the messages back that are still in the trash."""
@@ -79,20 +84,20 @@ class Operations:
             step = partial(_undo_part, number=number, part=part, token=token)
             row = await self._runner.call(step)
             if row.state is OperationState.UNDONE:
-                return described(row)
+                return self.described(row)
             part += 1
 
     async def all(self) -> list[Json]:
         found = await self._runner.call(lambda engine: engine.operations.all())
-        return [described(each) for each in found]
+        return [self.described(each) for each in found]
 
-    async def tend(self, trash_s: int = TRASH_S) -> None:
+    async def tend(self) -> None:
         """Empties the trash of operations that are too old to be undone."""
         due = await self._runner.call(
             lambda engine: [
                 each
                 for each in engine.operations.all()
-                if each.state is OperationState.DONE and each.time + trash_s <= engine.seconds
+                if each.state is OperationState.DONE and each.time + self.trash_s <= engine.seconds
             ]
         )
         token, over = self._runner.driver.token, OperationState.OVER
@@ -114,13 +119,13 @@ class _Plan:
     trash_bytes: int
     first: list[str]
 
-    def as_json(self) -> Json:
+    def as_json(self, limit: int) -> Json:
         return {
             "plan": str(self.newest),
             "count": self.count,
             "bytes": self.size_bytes,
             "first": self.first,
-            "undoable": self.size_bytes + self.trash_bytes <= TRASH_BYTES,
+            "undoable": self.size_bytes + self.trash_bytes <= limit,
         }
 
 
@@ -268,7 +273,8 @@ def _close(engine: Engine, row: OperationRow, state: OperationState) -> None:
     engine.operations.close(row, state)
 
 
-def described(row: OperationRow) -> Json:
+def described(row: OperationRow, trash_s: int = TRASH_S) -> Json:
+    request = {name: value for name, value in row.request.items() if value is not None}
     return {
         "id": str(row.number),
         "kind": row.kind,
@@ -280,5 +286,9 @@ def described(row: OperationRow) -> Json:
         "bytes": row.size_bytes,
         "restored": row.restored,
         "note": row.note,
-        "undo_until": time_text(row.time + TRASH_S) if row.state is OperationState.DONE else None,
+        "undo_until": time_text(row.time + trash_s) if row.state is OperationState.DONE else None,
+        "request": request,
+        "looked": row.looked,
+        "total": row.total,
+        "next": str(row.next) if row.is_unfinished else None,
     }

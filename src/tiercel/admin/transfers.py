@@ -100,7 +100,7 @@ class Transfers:
     def _slice(self, engine: Engine, request: TransferRequest, progress: _Progress, newest: int) -> None:
         source = queue_lookup.find(engine, request.queue)
         with self._goals(engine, request, source) as goals, self._source(engine, source) as opened:
-            step = _Step(engine, opened, goals, request)
+            step = TransferStep(engine, opened, goals, request)
             before = progress.count, progress.size_bytes
             try:
                 for seen in _chosen(engine, source, request, progress):
@@ -198,7 +198,7 @@ class Goals:
             self._engine.opening.close(opened)
 
 
-class _Step:
+class TransferStep:
     """The work of one commit."""
 
     def __init__(self, engine: Engine, opened: OpenQueue, goals: Goals, request: TransferRequest) -> None:

@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 from fastapi.responses import Response
 
 from tiercel.admin.browsing import Messages
+from tiercel.admin.bulk import Bulk
 from tiercel.admin.claims import Claims
 from tiercel.admin.dead_letters import DeadLetters
 from tiercel.admin.editing import Editing
@@ -29,6 +30,7 @@ from tiercel.api.body_decoder import BodyDecoder
 from tiercel.api.events import Events
 from tiercel.api.message_searcher import MessageSearcher
 from tiercel.api.receiving import Receiver
+from tiercel.server.config import ApiOptions
 from tiercel.server.connection_limits import ConnectionLimits
 from tiercel.server.daemon import Daemon
 
@@ -66,7 +68,9 @@ class Api:
         self.streams = 0
         self.intake = Intake()
         self.transfers = Transfers(runner)
-        self.operations = Operations(runner)
+        options = ApiOptions() if self.daemon is None else self.daemon.config.api
+        self.operations = Operations(runner, options.trash_s, options.trash_bytes)
+        self.bulk = Bulk(runner, self.searcher, self.operations)
         self.editing = Editing(runner)
         self.why = Why(runner)
 

@@ -181,6 +181,7 @@ class ApiServer:
         for each in self._listeners:
             each.close()
         if self._api is not None:
+            await self._api.bulk.close()
             self._api.audit.close()
             await self._api.decoder.close()
             await self._api.searcher.close()
@@ -189,7 +190,8 @@ class ApiServer:
 
 
 async def _sample(api: "Api") -> None:
-    """Takes the samples of the charts; now and then, empties the trash."""
+    """Goes on with bulk work, and takes the samples of the charts; now and then, empties the trash."""
+    await api.bulk.resume_all()
     for turn in count():
         await api.queues.sample()
         if turn % _TENDED == 0:

@@ -7,6 +7,8 @@ from fastapi import Path
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from tiercel.admin.leases import MAX_LEASE_S, MAX_LIMIT
+from tiercel.admin.message_filter import MAX_FILTER
+from tiercel.admin.searching import MAX_PATTERN
 from tiercel.admin.transfers import MAX_NAMED
 
 MAX_WAIT_MS = 60_000
@@ -257,10 +259,38 @@ class DeleteMessages(RequestModel):
 
 
 class Operation(ResponseModel):
-    """Of a dry run: `plan`, `count`, `bytes`, `undoable`, and `first`, the first lookup ids."""
+    """Of a dry run: `plan`, `count`, `bytes`, `undoable`, and `first`, the first lookup ids.
+
+    Others have id, kind, queue, who, time, note, restored, undo_until, request, looked, total, next, and
+    state: running, paused, failed (see note; it can be resumed), finished, cancelled, done (it can be
+    undone), undone, or over (its trash was emptied).
+    """
 
     count: int
     bytes: int
+
+
+class NewOperation(RequestModel):
+    """Bulk work that runs in the background, on all messages or those that filter, since and until name."""
+
+    action: Literal["move", "copy", "replay", "delete", "purge"]
+    to: str | None = Field(default=None, max_length=4000, description="of move, copy and replay")
+    filter: str | None = Field(default=None, max_length=MAX_FILTER, description="only messages that it finds")
+    pattern: str | None = Field(
+        default=None, max_length=MAX_PATTERN, description="a regular expression instead of a filter"
+    )
+    since: str | None = Field(
+        default=None, max_length=40, description="arrived at this time or later, in ISO 8601"
+    )
+    until: str | None = Field(default=None, max_length=40, description="arrived before this time")
+    limit: int | None = Field(default=None, ge=1, le=2**53)
+    rate: float | None = Field(default=None, gt=0, le=1_000_000, description="messages per second, at most")
+    plan: str | None = Field(
+        default=None, pattern="^[0-9]{1,18}$", description="of a dry run: later messages are left alone"
+    )
+    keep: bool = Field(default=False, description="of replay: the originals stay")
+    transactional: bool | None = None
+    dry_run: bool = Field(default=False, description="only count, and return a plan")
 
 
 class OperationList(ResponseModel):

@@ -25,6 +25,7 @@ _OF_STATUS: Final = {
     404: ExitCode.NOT_FOUND,
     503: ExitCode.NO_DAEMON,
 }
+_OF_ERROR: Final = {"MQ_ERROR_MESSAGE_ALREADY_RECEIVED": ExitCode.NOT_FOUND}
 
 
 _HOW_TO_LOG_IN: Final = (
@@ -40,7 +41,8 @@ class Refused(Failure):
         line = str(self.problem.get("detail") or f"HTTP status {answer.status}")
         if answer.status == HTTPStatus.UNAUTHORIZED:
             line = f"{where}: missing or unknown token. {_HOW_TO_LOG_IN}"
-        super().__init__(line, _OF_STATUS.get(answer.status, ExitCode.FAILED))
+        code = _OF_STATUS.get(answer.status, ExitCode.FAILED)
+        super().__init__(line, _OF_ERROR.get(str(self.problem.get("code")), code))
         self.status = answer.status
 
 

@@ -1,7 +1,10 @@
 """`tiercel cp`, `mv` and `replay`: copy or move messages between queues, with all properties."""
 
+import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final
 
 import typer
@@ -9,9 +12,11 @@ import typer
 from tiercel.cli.completion import queue_names
 from tiercel.cli.connection import queue_path
 from tiercel.cli.context import Context, connected
+from tiercel.cli.durations import seconds_of
 from tiercel.cli.exit_codes import ExitCode
+from tiercel.cli.failures import Failure
 from tiercel.cli.options import DryRun
-from tiercel.cli.output import plural
+from tiercel.cli.output import note, plural
 from tiercel.cli.progress import bar
 from tiercel.cli.receiving import lookup_id_of
 from tiercel.cli.tail_grep import matches, wish
@@ -19,6 +24,16 @@ from tiercel.cli.tail_grep import matches, wish
 verbs = typer.Typer()
 
 _AT_ONCE: Final = 1000  # messages per request and transaction
+_POLL_S: Final = 0.2
+
+
+def _per_second(text: str) -> float:
+    found = re.fullmatch(r"([0-9]{1,7}(?:\.[0-9]{1,3})?)(?:/(s|min|m|h))?", text)
+    value = 0.0 if found is None else float(found[1]) / {"min": 60, "m": 60, "h": 3600}.get(found[2], 1)
+    if value <= 0:
+        raise typer.BadParameter(f"{text!r} is not a valid rate; write 50/s or 100/min")
+    return value
+
 
 From = Annotated[str, typer.Argument(metavar="FROM", help="Source queue.", autocompletion=queue_names)]
 To = Annotated[str, typer.Argument(metavar="TO", help="Destination queue.", autocompletion=queue_names)]
@@ -51,6 +66,24 @@ Match = Annotated[
 ]
 
 
+Since = Annotated[
+    str | None,
+    typer.Option(
+        "--since", metavar="TIME", help="Only messages that arrived then or later: ISO 8601, or 2h."
+    ),
+]
+Until = Annotated[
+    str | None, typer.Option("--until", metavar="TIME", help="Only messages that arrived before.")
+]
+Rate = Annotated[
+    float | None,
+    typer.Option("--rate", metavar="N/s", parser=_per_second, help="Messages per second, at most."),
+]
+Background = Annotated[
+    bool, typer.Option("--background", help="Return at once; `tiercel operations` shows the progress.")
+]
+
+
 def _verb(verb: str, words: str) -> Callable[..., ExitCode | None]:
     """Make the command for `move` or `copy`, which have the same options."""
 
@@ -64,7 +97,16 @@ def _verb(verb: str, words: str) -> Callable[..., ExitCode | None]:
         match: Match = None,
         transactional: Transactional = False,
         dry_run: DryRun = False,
+        since: Since = None,
+        until: Until = None,
+        rate: Rate = None,
+        background: Background = False,
     ) -> ExitCode | None:
+        if background or rate is not None or since is not None or until is not None:
+            wanted = _Bulk(verb, source, limit, match, since, until, rate, dry_run, background)
+            return wanted.run(
+                context, lookup_id, {"to": to} | ({"transactional": True} if transactional else {})
+            )
         chosen = chosen_ids(context, source, lookup_id, match)
         how = {"to": to, "dry_run": dry_run} | ({"transactional": True} if transactional else {})
         return _transfer(context, _Transfer(verb, source, limit, chosen, how))
@@ -120,6 +162,7 @@ Examples:
     tiercel replay ';deadletter' --match 'label:"order 7" age<1d'
     tiercel replay ';deadletter' --to orders --limit 10
     tiercel replay 'orders;journal' --keep --dry-run
+    tiercel replay ';deadxact' --since 2h --rate 50/s
 
 exit codes: 0 success, 3 no message matched
 """,
@@ -135,8 +178,16 @@ def replay(
     keep: Keep = False,
     transactional: Transactional = False,
     dry_run: DryRun = False,
+    since: Since = None,
+    until: Until = None,
+    rate: Rate = None,
+    background: Background = False,
 ) -> ExitCode | None:
     """Send messages again, by default to their own destination."""
+    if background or rate is not None or since is not None or until is not None:
+        how = {"to": to, "keep": keep} | ({"transactional": True} if transactional else {})
+        wanted = _Bulk("replay", source, limit, match, since, until, rate, dry_run, background)
+        return wanted.run(context, lookup_id, how)
     chosen = chosen_ids(context, source, lookup_id, match)
     how = {"to": to, "dry_run": dry_run, "keep": keep} | ({"transactional": True} if transactional else {})
     return _transfer(context, _Transfer("replay", source, limit, chosen, how))
@@ -149,6 +200,80 @@ def chosen_ids(
         return lookup_ids
     found = [message["lookup_id"] for message, _ in matches(context, source, wish(pattern, "--match"))]
     return found if lookup_ids is None else [each for each in found if each in lookup_ids]
+
+
+@dataclass(frozen=True, slots=True)
+class _Bulk:
+    """Work that the queue manager does by itself; the command only waits for its end."""
+
+    verb: str
+    source: str
+    limit: int | None
+    match: str | None
+    since: str | None
+    until: str | None
+    rate: float | None
+    dry_run: bool
+    background: bool
+
+    def run(self, context: Context, lookup_ids: list[str] | None, how: dict[str, Any]) -> ExitCode | None:
+        if lookup_ids is not None:
+            raise typer.BadParameter(
+                "it excludes --since, --until, --rate and --background", param_hint="--lookup-id"
+            )
+        times = {"since": _time("--since", self.since), "until": _time("--until", self.until)}
+        body = {"action": self.verb, "limit": self.limit, "rate": self.rate, **times, **how, **self._query()}
+        body = {name: value for name, value in body.items() if value is not None}
+        begun = context.api.post(queue_path(self.source, "operations"), body | {"dry_run": self.dry_run})
+        done = begun if self.dry_run or self.background else self._wait(context, begun)
+        if context.out.as_json:
+            context.out.record(done)
+        context.out.say(self._sentence(done))
+        return ExitCode.NOTHING if not done["count"] and not self.background else None
+
+    def _query(self) -> dict[str, str]:
+        if self.match is None:
+            return {}
+        wanted = wish(self.match, "--match")
+        return {"filter": wanted} if isinstance(wanted, str) else {"pattern": wanted.pattern}
+
+    def _wait(self, context: Context, begun: dict[str, Any]) -> dict[str, Any]:
+        """Ctrl-C ends the command, and not the work."""
+        with bar(f"{self.verb} {self.source}", begun["total"]) as advance:
+            before = 0
+            try:
+                while begun["state"] == "running":
+                    begun = context.api.get(f"operations/{begun['id']}")
+                    advance(begun["looked"] - before)
+                    before = begun["looked"]
+                    time.sleep(_POLL_S if begun["state"] == "running" else 0)
+            except KeyboardInterrupt:
+                note(f"it goes on in the background; `tiercel operations --cancel {begun['id']}` ends it")
+                raise
+        if begun["state"] == "failed":
+            raise Failure(f"{begun['note']} ({plural(begun['count'], 'message')} {_DONE[self.verb]} before)")
+        return begun
+
+    def _sentence(self, done: dict[str, Any]) -> str:
+        if self.background and not self.dry_run:
+            return f"operation {done['id']} has begun; `tiercel operations` shows its progress"
+        what = f"would be {_DONE[self.verb]}" if self.dry_run else _DONE[self.verb]
+        return f"{plural(done['count'], 'message')} of {self.source} {what}"
+
+
+def _time(word: str, text: str | None) -> str | None:
+    """ISO 8601, in local time unless it has a zone; or a duration before now, as 2h."""
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text).astimezone().isoformat()
+    except ValueError:
+        pass
+    try:
+        return (datetime.now(UTC) - timedelta(seconds=seconds_of(text))).isoformat()
+    except typer.BadParameter:
+        line = f"{text!r} is not a valid time; write 2026-11-18T13:00 or 2h"
+        raise typer.BadParameter(line, param_hint=word) from None
 
 
 @dataclass(frozen=True, slots=True)

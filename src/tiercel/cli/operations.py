@@ -23,7 +23,15 @@ from tiercel.cli.receiving import lookup_id_of
 
 verbs = typer.Typer()
 
-_STATES: Final = {"done": Styled("can be undone", "green"), "undone": Styled("undone", "dim")}
+_STATES: Final = {
+    "running": Styled("running", "yellow"),
+    "paused": Styled("paused", "yellow"),
+    "failed": Styled("failed", "red"),
+    "finished": Styled("finished", "green"),
+    "cancelled": Styled("cancelled", "dim"),
+    "done": Styled("can be undone", "green"),
+    "undone": Styled("undone", "dim"),
+}
 
 
 # delete, undo, operations
@@ -99,7 +107,10 @@ def undo(
 
 
 def _state(operation: Record) -> Styled:
-    return _STATES.get(operation["state"], Styled("trash emptied", "dim"))
+    found = _STATES.get(operation["state"], Styled("trash emptied", "dim"))
+    if operation["state"] in {"running", "paused", "failed"} and operation["total"]:
+        return Styled(f"{found} at {operation['looked']} of {operation['total']}", found.style)
+    return found
 
 
 _OPERATIONS: Final = (
@@ -111,23 +122,42 @@ _OPERATIONS: Final = (
     Column("SIZE", lambda each: size(each["bytes"]), "right"),
     Column("STATE", _state),
     Column("WHO", lambda each: each["who"], below=True),
+    Column("NOTE", lambda each: each["note"], below=True),
 )
 
 
 @verbs.command(
     "operations",
     epilog="""
+`tiercel replay`, `mv` and `cp` with --rate, --since, --until or --background run in the queue manager, also
+after a restart of it.
+
 Examples:
 
     tiercel operations
+    tiercel operations --pause 7
+    tiercel operations --resume 7
+    tiercel operations --cancel 7
     tiercel operations --json | jq 'select(.state == "done")'
 """,
 )
 @connected
-def operations(context: Context) -> None:
-    """Show deletions and edits that can be undone."""
+def operations(
+    context: Context,
+    pause: Annotated[int | None, typer.Option("--pause", metavar="ID", min=1, help="Pause it.")] = None,
+    resume: Annotated[
+        int | None, typer.Option("--resume", metavar="ID", min=1, help="Go on with it.")
+    ] = None,
+    cancel: Annotated[
+        int | None, typer.Option("--cancel", metavar="ID", min=1, help="End it; what is done stays done.")
+    ] = None,
+) -> None:
+    """Show bulk work: its progress, and what can be undone."""
+    for verb, chosen in (("pause", pause), ("resume", resume), ("cancel", cancel)):
+        if chosen is not None:
+            context.api.post(f"operations/{chosen}/{verb}")
     found = context.api.get("operations")["operations"]
-    context.out.table(found, _OPERATIONS, empty="Nothing was deleted or edited.")
+    context.out.table(found, _OPERATIONS, empty="Nothing was deleted, edited or moved in bulk.")
 
 
 # edit

@@ -117,11 +117,13 @@ class Delivery:
                 continue
             if together:
                 self._accept_together(queue, together, priorities)
+                self._core.life.add(_ENTERED, queue.slot, together)
                 together, priorities = [], []
             record = Record(packet, self._core.seconds, 0, 0, 0, dead_letter_queue, verdict=verdict)
             self.accept_one(queue, record)
         if together:
             self._accept_together(queue, together, priorities)
+            self._core.life.add(_ENTERED, queue.slot, together)
 
     def accept_alike(self, queue: QueueState, messages: Alike) -> None:
         """`accept` for messages of one shape from another queue manager: one decision serves all of them."""
@@ -129,6 +131,7 @@ class Delivery:
         plain = None if is_special else _priority_of_plain(messages.first.data, queue)
         if plain is not None and plain[1]:
             self._accept_together(queue, messages.packets, [plain[0]] * len(messages))
+            self._core.life.add_alike(_ENTERED, queue.slot, messages.packets)
             return
         for packet in messages.packets:
             self.accept_one(queue, Record(packet, self._core.seconds))
@@ -136,7 +139,6 @@ class Delivery:
     def _accept_together(self, queue: QueueState, packets: Sequence[bytes], priorities: list[int]) -> None:
         lookup_ids = self._numbering.new_lookup_ids(priorities)
         queue.insert_arrivals(self._core, lookup_ids, packets)
-        self._core.life.add(_ENTERED, queue.slot, packets)
         if not queue.is_outgoing:
             return
         run = list(zip(lookup_ids, map(UserMessage, packets), strict=True))

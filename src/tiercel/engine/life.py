@@ -48,8 +48,8 @@ class LifeKind(IntEnum):
     ENTERED = 1  # it came into a queue of this computer, or into an outgoing queue
     REFUSED = 2  # it never came into its queue; the class says why
     MOVED = 3  # to the queue
-    TAKEN = 4  # a carrier sends it to the next computer
-    GIVEN_BACK = 5  # it is still to be sent
+    # That it was put on the wire (4) is not recorded: it costs as much as the arrival, and tells less.
+    GIVEN_BACK = 5  # it was sent, not acknowledged, and will be sent again
     HELD = 6  # a reader has it, and has not kept it yet
     CLAIMED = 7  # by a consumer, the actor
     RETURNED = 8  # to its queue, by a reader

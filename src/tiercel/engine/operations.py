@@ -1,7 +1,7 @@
-"""Bulk changes that can be undone: what was done, and which messages it took.
+"""Bulk changes: what is to be done and how far it has come, what was done, and which messages it took.
 
 key                     value
-operation number, 0     JSON: kind, queue, who, when, state and counts
+operation number, 0     JSON: kind, queue, who, when, state, counts, the request, and where it goes on
 operation number, n     the lookup ids of the messages of one commit, 8 bytes each
 
 Messages that are deleted go to the subqueue `;trash` of their queue and keep their lookup id, which nobody
@@ -11,9 +11,9 @@ else gets, so undoing puts them back into their old place.
 import json
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from tiercel.engine.core import Core
 from tiercel.store.interface import Keyspace, View
@@ -24,7 +24,12 @@ _ID_SIZE: Final = 8
 
 
 class OperationState(StrEnum):
-    DONE = "done"
+    RUNNING = "running"
+    PAUSED = "paused"
+    FAILED = "failed"  # the note says why; it can be resumed
+    FINISHED = "finished"  # and cannot be undone
+    CANCELLED = "cancelled"
+    DONE = "done"  # and can be undone
     UNDONE = "undone"
     OVER = "over"  # the trash was emptied: it cannot be undone any more
 
@@ -42,6 +47,18 @@ class OperationRow:
     restored: int = 0
     parts: int = 0
     note: str = ""
+    request: dict[str, Any] = field(default_factory=dict)  # of one that runs in the background
+    next: int = -1  # the lookup id behind which it goes on
+    looked: int = 0  # messages that it has passed
+    total: int = 0  # messages there were at its start
+
+    @property
+    def is_unfinished(self) -> bool:
+        return self.state in _UNFINISHED
+
+
+_UNFINISHED: Final = frozenset({OperationState.RUNNING, OperationState.PAUSED, OperationState.FAILED})
+_KEPT: Final = _UNFINISHED | {OperationState.DONE}  # their messages or their work are still to come
 
 
 class Operations:
@@ -82,8 +99,9 @@ class Operations:
 
     @property
     def has_open(self) -> bool:
-        """Whether there are messages in the trash that somebody has to end."""
-        return any(row.state is OperationState.DONE for row in rows(self._core.batch))
+        """Whether there is work to go on with, or messages in the trash that somebody has to end."""
+        open_ = {OperationState.DONE, OperationState.RUNNING}
+        return any(row.state in open_ for row in rows(self._core.batch))
 
     def close(self, row: OperationRow, state: OperationState) -> None:
         """Ends the operation; its list of messages is not needed any more."""
@@ -96,7 +114,7 @@ class Operations:
         """Those that are closed, above the number that is kept."""
         found = list(rows(self._core.batch))
         for row in found[: max(0, len(found) - MAX_OPERATIONS)]:
-            if row.state is not OperationState.DONE:
+            if row.state not in _KEPT:
                 self._core.batch.delete(Keyspace.OPERATIONS, _KEY.pack(row.number, 0))
 
 

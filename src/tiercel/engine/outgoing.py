@@ -166,7 +166,6 @@ class Outgoing:
             if not self._add_sendable(run, queue, found) or len(found) < wanted:
                 break
         self._put_on_wire(queue, run, receiver)
-        self._tell(LifeKind.TAKEN, queue, run)
         return run
 
     def _add_sendable(

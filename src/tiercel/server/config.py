@@ -323,6 +323,8 @@ class ApiOptions:
     trusted_origins: tuple[str, ...] = ()
     audit: str = ""
     audit_messages: bool = False
+    trash_s: int = 86_400
+    trash_bytes: int = 256 << 20
 
     @property
     def scheme(self) -> str:
@@ -463,6 +465,8 @@ RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "api.port": (0, 65535),
     "api.connections": (1, 100_000),
     "api.connections_per_address": (1, 100_000),
+    "api.trash_s": (0, 365 * 86_400),
+    "api.trash_bytes": (0, 1 << 46),
     "life.max_bytes": (0, 1 << 40),
 }
 _LEVELS: Final = ("none", "connect", "packet", "integrity", "privacy")

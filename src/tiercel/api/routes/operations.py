@@ -1,10 +1,13 @@
 """Deleting messages with undo, editing and resending them, and the audit log."""
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import Path, Query, Request, Response
 
+from tiercel.admin.bulk import Action, BulkRequest
 from tiercel.admin.editing import EditRequest
+from tiercel.admin.message_filter import Query as SearchQuery
 from tiercel.admin.message_json import time_text
 from tiercel.admin.operations import DeleteRequest
 from tiercel.api.context import Context, about, answer
@@ -14,16 +17,29 @@ from tiercel.api.models import (
     Edit,
     Edited,
     LookupId,
+    NewOperation,
     Operation,
     OperationList,
     QueueName,
 )
 from tiercel.api.numbers import lookup_ids_of
 from tiercel.api.routing import needs, new_router
+from tiercel.engine.operations import OperationState
+from tiercel.model.errors import AccessDeniedError, InvalidParameterError
 from tiercel.model.limits import MAX_PACKET_SIZE
 from tiercel.security.tokens import Role
 
 router = new_router()
+
+
+def _time(name: str, text: str | None) -> datetime | None:
+    try:
+        found = None if text is None else datetime.fromisoformat(text)
+    except ValueError as problem:
+        fix = "write it as 2026-11-18T13:00:00Z"
+        raise InvalidParameterError(name, problem="not a valid time", fix=fix) from problem
+    return found if found is None or found.tzinfo is not None else found.replace(tzinfo=UTC)
+
 
 _OperationId = Annotated[str, Path(pattern="^[0-9]{1,18}$", description="the id of an operation, in digits")]
 
@@ -60,6 +76,70 @@ async def delete_messages(
 async def list_operations(api: Context) -> Response:
     """Newest first."""
     return answer({"operations": await api.operations.all()})
+
+
+@router.post(
+    "/queues/{queue}/operations",
+    **needs(Role.RECEIVE, Role.SEND, audit="begin operation"),
+    response_model=Operation,
+    status_code=202,
+)
+async def begin_operation(api: Context, request: Request, queue: QueueName, wanted: NewOperation) -> Response:
+    """Moves, copies, replays, deletes or purges messages in the background, in slices of one commit each.
+
+    A message is done wholly or not at all, and the work goes on after a restart. With `dry_run`, counts the
+    messages and returns a `plan` (200); with this plan, the real one touches none that arrived later. To
+    purge takes the role admin.
+    """
+    action = Action(wanted.action)
+    about(request, action=action, to=wanted.to, dry_run=wanted.dry_run or None)
+    if action is Action.PURGE and not request.state.is_admin:
+        fix = "delete instead, or use a token with the role admin"
+        raise AccessDeniedError("purge", problem="it takes the role admin", fix=fix)
+    if wanted.filter is not None and wanted.pattern is not None:
+        raise InvalidParameterError("filter", problem="give either a pattern or a filter", fix="give one")
+    text = wanted.pattern if wanted.filter is None else wanted.filter
+    bulk = BulkRequest(
+        queue,
+        action,
+        request.state.who,
+        wanted.to,
+        None if text is None else SearchQuery(text, wanted.filter is not None),
+        _time("since", wanted.since),
+        _time("until", wanted.until),
+        wanted.limit,
+        wanted.rate,
+        None if wanted.plan is None else int(wanted.plan),
+        wanted.keep,
+        wanted.transactional,
+    )
+    if wanted.dry_run:
+        return answer(await api.bulk.preview(bulk))
+    started = await api.bulk.start(bulk)
+    about(request, operation=started["id"])
+    return answer(started, 202)
+
+
+@router.get("/operations/{id}", **needs(Role.READ), response_model=Operation)
+async def get_operation(api: Context, id: _OperationId) -> Response:  # noqa: A002
+    return answer(await api.bulk.one(int(id)))
+
+
+@router.post("/operations/{id}/pause", **needs(Role.RECEIVE, audit="pause"), response_model=Operation)
+async def pause_operation(api: Context, id: _OperationId) -> Response:  # noqa: A002
+    return answer(await api.bulk.change(int(id), OperationState.PAUSED))
+
+
+@router.post("/operations/{id}/resume", **needs(Role.RECEIVE, audit="resume"), response_model=Operation)
+async def resume_operation(api: Context, id: _OperationId) -> Response:  # noqa: A002
+    """Goes on with an operation that is paused or has failed."""
+    return answer(await api.bulk.change(int(id), OperationState.RUNNING))
+
+
+@router.post("/operations/{id}/cancel", **needs(Role.RECEIVE, audit="cancel"), response_model=Operation)
+async def cancel_operation(api: Context, id: _OperationId) -> Response:  # noqa: A002
+    """Ends an operation; what it has done stays done, and deletions can be undone."""
+    return answer(await api.bulk.change(int(id), OperationState.CANCELLED))
 
 
 @router.post("/operations/{id}/undo", **needs(Role.RECEIVE, audit="undo"), response_model=Operation)
