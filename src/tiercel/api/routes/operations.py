@@ -83,6 +83,7 @@ async def list_operations(api: Context) -> Response:
     **needs(Role.RECEIVE, Role.SEND, audit="begin operation"),
     response_model=Operation,
     status_code=202,
+    responses={200: {"model": Operation, "description": "of a dry run"}},
 )
 async def begin_operation(api: Context, request: Request, queue: QueueName, wanted: NewOperation) -> Response:
     """Moves, copies, replays, deletes or purges messages in the background, in slices of one commit each.
