@@ -5,6 +5,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -224,6 +225,36 @@ class TestTheCommit:
             assert [status for status, _ in answers] == [200] * 16
             assert queue.stored_count == 16
             assert commit.call_count == 1, "all bytes were there before the first batch"
+
+        play(scene)
+
+    def test_waits_for_those_that_come_while_the_first_are_read(self, play: Play) -> None:
+        """Before each commit the sockets are polled once more."""
+
+        async def scene(daemon: Daemon, queue: QueueState) -> None:
+            clients = [await connect(daemon) for _ in range(16)]
+            http = daemon.http
+            assert http is not None
+            await until(lambda: len(http.connections) == 16)
+            late = [(writer, durable(30000 + number)) for number, (_, writer) in enumerate(clients[8:], 8)]
+            seen = count(1)
+
+            def put(*arguments: Any) -> None:
+                daemon._put(*arguments)
+                if next(seen) == 8:
+                    for writer, request in late:
+                        writer.write(request)
+
+            with (
+                patch.object(LmdbBatch, "commit", autospec=True, side_effect=LmdbBatch.commit) as commit,
+                patch.object(http, "put", put),
+            ):
+                for number, (_, writer) in enumerate(clients[:8]):
+                    writer.write(durable(30000 + number))
+                answers = [await answer(reader) for reader, _ in clients]
+            assert [status for status, _ in answers] == [200] * 16
+            assert queue.stored_count == 16
+            assert commit.call_count == 1
 
         play(scene)
 
