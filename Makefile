@@ -15,7 +15,7 @@ DATA ?= data
 TARGET ?= test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-remote-read bench-data bench-api bench-srmp bench-pgm bench-tls bench-protected bench-spark bench-growth conformance crash crash-wcf attacks soak spark-soak proof-spark spark-4.2 model simulate simulate-multicast arrival-stories mutants fuzz interop console-test pictures docs docs-serve docs-test package lock clean pythons
+.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-runs bench-remote-read bench-data bench-api bench-srmp bench-pgm bench-tls bench-protected bench-spark bench-growth conformance crash crash-wcf attacks soak spark-soak proof-spark spark-4.2 model simulate simulate-multicast arrival-stories mutants fuzz interop console-test pictures docs docs-serve docs-test package lock clean pythons
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -84,6 +84,9 @@ bench: $(VENV)/.ready ## measure codec, store, engine, columns, claims, stages, 
 bench-daemon: $(VENV)/.ready ## measure the daemon: in, out, both, latency, exactly once; beside RabbitMQ (pika, C) if it is installed; ARGS="--quick"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/bench.lock
 	@$(BIN)/python bench/bench_daemon.py $(ARGS)
+
+bench-runs: $(VENV)/.ready ## CPU time of a message in one process, without sockets; ARGS="--profile" shows where it goes
+	@$(BIN)/python bench/bench_runs.py $(ARGS)
 
 bench-pairs: $(VENV)/.ready ## CPU time per message of this tree beside BASE=REVISION, in pairs; ARGS="--cases in --bar 2"
 	@test -n "$(BASE)" || { echo "bench-pairs needs a revision to compare with. Run: make bench-pairs BASE=HEAD~1"; exit 2; }

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from tiercel.engine.arrivals import Source
 from tiercel.engine.core import Effect
 from tiercel.engine.engine import Engine
-from tiercel.engine.outgoing import Taken
 from tiercel.engine.queue_state import QueueState
+from tiercel.engine.taken import Taken
 from tiercel.model.codes import ConnectionStatus, MessageClass, OutgoingQueueState
 from tiercel.model.format_name import DirectFormatName, FormatName
 from tiercel.model.message import Message
@@ -98,7 +98,7 @@ class HttpCarrier:
     # Sending.
 
     def _post(self, queue: QueueState) -> None:
-        run = self.engine.outgoing.take(queue, _RUN)
+        run = [each for taken in self.engine.outgoing.take(queue, _RUN) for each in taken.singles()]
         if not run:
             return
         self._number += 1

@@ -1,16 +1,17 @@
 """The same bytes twice: once with messages taken together, once one by one. Nobody may see a difference.
 
 A story is drawn from a seed: peers send bursts of messages that are alike, with others mixed in, cut into
-reads at random; sessions are lost, messages repeated, and the machine dies in the middle of a batch. `tell`
-plays it on a queue manager and returns everything that can be seen of it: the store, the bytes on every
-connection, and what else it did.
+reads at random; sessions are lost, messages repeated, and the machine dies in the middle of a batch. Some of
+the messages are passed on, and applications send others, to a far queue manager, which acknowledges any part
+of a run, repeats itself, lies, or hangs up. `tell` plays the story on a queue manager and returns everything
+that can be seen of it: the store, the bytes on every connection, and what else it did.
 
     python tests/binary/arrival_stories.py SEEDS [FROM]     tells more stories than the test suite
 """
 
 import struct
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -25,9 +26,11 @@ from binary.site import NOW, SYSTEM, Peer, Site, establish
 from tiercel.binary.actions import Action
 from tiercel.binary.settings import Peer as PeerSettings
 from tiercel.engine.delivery import Delivery
+from tiercel.engine.outgoing import Outgoing
 from tiercel.engine.queue_state import QueueState
+from tiercel.engine.taken import Taken
 from tiercel.model.codes import Acknowledgements, QueueAccess
-from tiercel.model.errors import IoTimeoutError
+from tiercel.model.errors import IoTimeoutError, MqError
 from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId, TxSequenceId
 from tiercel.model.message import Message
@@ -36,16 +39,19 @@ from tiercel.store.interface import Keyspace
 from tiercel.store.memory_store import Crash, MemoryStore, Write
 from tiercel.wire.alike import Alike
 from tiercel.wire.base_header import TRACING
+from tiercel.wire.internal_packets import EstablishConnection, SessionAck
 from tiercel.wire.message import encode_message
+from tiercel.wire.order_ack import build_order_ack
 from tiercel.wire.user_message import UserMessage
 
 SENDERS = (UUID(int=0xA, version=4), UUID(int=0xB, version=4))
 FAR = UUID(int=0xF, version=4)  # another queue manager: what is for it is passed on
+FAR_ORDERS = rf"PRIVATE={FAR}\0000000b"
 PLAIN, IN_ORDER = ("q", "small", "journaled"), ("tx", "small_tx")
 QUEUES = (*PLAIN, *IN_ORDER)
 DESTINATIONS = (*QUEUES, "far")
 SMALL_KIB = 12
-STEPS = 12
+STEPS = 20
 _SID = SecurityIdentifier.parse("S-1-5-21-1-2-3-1001").encode()
 
 
@@ -171,6 +177,7 @@ class Story:
         self._senders = [Sender(self._random, guid) for guid in SENDERS]
         self._site = self._start(MemoryStore())
         self._peers: dict[UUID, Peer] = {}
+        self._far: Peer | None = None
         self._told = Told({}, [], [], [])
         self._create_queues()
 
@@ -191,6 +198,7 @@ class Story:
 
     def tell(self) -> Told:
         acts = [self._send, self._send, self._send, self._hang_up, self._wait, self._receive, self._quota]
+        acts += [self._send_away, self._send_away, *[self._hear_from_far] * 6]
         for _ in range(STEPS):
             self._random.choice(acts)()
         self._site.wait(30_000)
@@ -219,8 +227,10 @@ class Story:
             self._say(sender, data[start:end], fatal, kept=kept)
 
     def _say(self, sender: Sender, data: bytes, fatal: int | None, *, kept: bool) -> None:
+        self._in_danger(self._connected(sender), data, fatal, kept=kept)
+
+    def _in_danger(self, peer: Peer, data: bytes, fatal: int | None, *, kept: bool) -> None:
         """`fatal`: the machine dies before so many writes of the batch, at the latest with its commit."""
-        peer = self._connected(sender)
         store, writes = self._site.store, self._site.store.writes
 
         def fault(write: Write, number: int) -> None:
@@ -257,6 +267,64 @@ class Story:
         self._site = self._start(self._site.store.crash())
         self._site.elapsed_ms = elapsed_ms
         self._peers.clear()
+        self._far = None
+
+    # The far queue manager, and what leaves for it.
+
+    def _send_away(self) -> None:
+        """An application sends to the far queue manager."""
+        random = self._random
+        choices: list[dict[str, Any]] = [
+            {"priority": 6},
+            {"time_to_reach_queue": 3},
+            {"time_to_be_received": 5},
+            {"positive_journaling": True},
+            {"negative_journaling": True},
+            {"delivery": 0},
+        ]
+        properties = {"delivery": 1} | random.choice([{}, {}, random.choice(choices)])
+        bodies = [random.randbytes(10) for _ in range(random.choice((1, 3, 40, 150)))]
+        is_transactional = random.random() < 0.5
+        with suppress(MqError):  # there is no room for all of them
+            self._site.sends(*bodies, to=FAR_ORDERS, transactional=is_transactional, **properties)
+
+    def _hear_from_far(self) -> None:
+        """It is there at last, or says something."""
+        random = self._random
+        if self._far is None or self._far.is_closed:
+            self._reach_far()
+            return
+        acts = [self._far_acks] * 5 + [self._far_orders] * 3 + [lambda _far: _far.hangs_up()]
+        random.choice(acts)(self._far)
+
+    def _reach_far(self) -> None:
+        if not self._site.dials:
+            self._site.wait(10_000)
+        if self._site.dials:
+            self._far = self._site.connects(FAR)
+            self._far.answers(self._far.hears(EstablishConnection))
+            self._far.says(self._far.parameters(window=self._random.choice((1, 7, 64))))
+
+    def _far_acks(self, far: Peer) -> None:
+        """A part of what was sent, all of it, or what was not."""
+        random, flight = self._random, far.session.flight
+        received = random.choice((flight.sent, flight.sent, flight.sent - random.randint(0, 9), 40_000))
+        stored = flight.recoverable_sent
+        first = random.choice((stored, stored, stored - random.randint(0, 40), 0, 30_000))
+        flags = random.choice((0, 0xFFFF_FFFF, random.getrandbits(32)))
+        data = SessionAck.of(far.header(received & 0xFFFF, max(first, 0) & 0xFFFF, flags)).encode()
+        fatal = random.choice((None, None, None, random.randint(1, 60)))
+        self._in_danger(far, data * random.choice((1, 1, 2)), fatal, kept=random.random() < 0.5)
+
+    def _far_orders(self, far: Peer) -> None:
+        """An OrderAck, of messages that were sent or of others."""
+        outgoing, random = self._site.engine.outgoing, self._random
+        for queue in outgoing.queues():
+            stream = outgoing.stream(queue)
+            number = random.choice((stream.sent, random.randint(0, stream.sent), stream.sent + 1))
+            if stream.sequence and not far.is_closed:
+                ack = build_order_ack(MessageId(FAR, number), NOW, self._site.guid, stream.sequence, number)
+                far.sends(ack.data)
 
     def _wait(self) -> None:
         self._site.wait(self._random.choice((100, 1000, 20_000)))
@@ -287,27 +355,40 @@ def _patched(packet: bytes, at: int, byte: int) -> bytes:
     return packet[:at] + struct.pack("B", byte) + packet[at + 1 :]
 
 
-def tell_of_runs(seed: int) -> tuple[Told, list[int]]:
-    """The story of a seed; and how many messages were stored together, each time."""
+def tell_of_runs(seed: int) -> tuple[Told, list[int], list[int]]:
+    """The story of a seed; and how many messages were stored together, and have left, each time."""
     stored: list[int] = []
-    accept = Delivery.accept_alike
+    left: list[int] = []
+    accept, take = Delivery.accept_alike, Outgoing.take
 
     def noted(self: Delivery, queue: QueueState, messages: Alike) -> None:
         stored.append(len(messages))
         accept(self, queue, messages)
 
-    with patch.object(Delivery, "accept_alike", noted):
-        return Story(seed).tell(), stored
+    def taken(self: Outgoing, *arguments: Any) -> list[Taken]:
+        runs = take(self, *arguments)
+        left.extend(map(len, runs))
+        return runs
+
+    with patch.object(Delivery, "accept_alike", noted), patch.object(Outgoing, "take", taken):
+        return Story(seed).tell(), stored, left
 
 
 def tell_one_by_one(seed: int) -> Told:
-    with patch("tiercel.wire.framer.take_alike", lambda first, _data, _at: Alike(first)):
+    def singles(packets: Iterable[bytes]) -> Iterator[Alike]:
+        return map(Alike, map(UserMessage, packets))
+
+    with (
+        patch("tiercel.wire.framer.take_alike", lambda first, _data, _at: Alike(first)),
+        patch("tiercel.engine.delivery.by_shape", singles),
+        patch("tiercel.engine.outgoing.by_shape", singles),
+    ):
         return Story(seed).tell()
 
 
 def differences(seed: int) -> list[str]:
     """What is not the same, if anything."""
-    (together, _), one_by_one = tell_of_runs(seed), tell_one_by_one(seed)
+    (together, _, _), one_by_one = tell_of_runs(seed), tell_one_by_one(seed)
     found = [
         name
         for name in ("wires", "actions", "doubts")

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from tiercel.binary.context import Context
-from tiercel.binary.flight import Entry, Flight
+from tiercel.binary.flight import Acked, Entry, Flight
 from tiercel.binary.receipts import Receipts
 from tiercel.binary.session import Arrived, Session
 from tiercel.binary.settings import Settings
@@ -37,7 +37,7 @@ class End:
         if room > 0:
             run = [Entry(None, self.message.is_recoverable) for _ in range(room)]
             self.in_flight.extend(run)
-            self.session.send([(entry, self.message.data) for entry in run])
+            self.session.send([(entry, (self.message.data,)) for entry in run])
 
     def say(self, other: "End") -> bool:
         """Gives the other side what this one wants to say; whether that was anything."""
@@ -68,10 +68,10 @@ class End:
             self.arrivals += len(packet)
         return run
 
-    def acknowledged(self, session: Session, entries: list[Entry]) -> None:
+    def acknowledged(self, session: Session, done: list[Acked]) -> None:
         assert session is self.session
-        assert entries == [self.in_flight.popleft() for _ in entries]  # all of them, and in order
-        self.acked += len(entries)
+        assert done == [(self.in_flight.popleft(), 1) for _ in done]  # all of them, and in order
+        self.acked += len(done)
         self.pump()
 
     def closed(self, session: Session) -> None:

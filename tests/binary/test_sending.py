@@ -51,13 +51,11 @@ class TestMessagePositionAvailable:
         net.down.add(hand.address)
         box = here.to(hand, "q")
         box.send_all(b"1", b"2")
-        taken = here.run(lambda: here.engine.outgoing.take(box.state, 2))
-        for body, each in zip((b"1", b"2"), taken, strict=True):
-            assert each is not None
+        [taken] = here.run(lambda: here.engine.outgoing.take(box.state, 2))
+        for body, each in zip((b"1", b"2"), taken.singles(), strict=True):
             assert (each.packet.body, each.sequence, each.number) == (body, 0, 0)
             entry = Entry(each, is_recoverable=each.packet.is_recoverable)
-            marks = (entry.is_session_acked, entry.is_order_acked, entry.is_over)
-            assert (entry.recoverable_number, *marks) == (0, False, False, False)
+            assert (entry.first_number, entry.acked, entry.ordered, entry.is_over) == (0, 0, 0, False)
 
 
 class TestDestinations:

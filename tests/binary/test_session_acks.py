@@ -49,8 +49,11 @@ class TestCounting:
         for recoverable, transactional in ((0, 0), (1, 0), (0, 0), (0, 1), (1, 0)):
             name = PRIVATE.replace("0a", "0b") if transactional else PRIVATE
             site.sends(b"x", to=name, delivery=recoverable, transactional=bool(transactional))
-            sent.append((peer.session.flight.sent, peer.session.flight._uncounted[-1].recoverable_number))
-        assert sent == [(1, 0), (2, 1), (3, 0), (4, 2), (5, 3)]
+            sent.append((peer.session.flight.sent, peer.session.flight.recoverable_sent))
+            assert [len(each) for each in peer.session.flight._unstored] == [1] * sent[-1][1]
+        numbers = [each.first_number for each in peer.session.flight._unstored]
+        assert sent == [(1, 0), (2, 1), (3, 1), (4, 2), (5, 3)]
+        assert numbers == [1, 2, 3]
 
     @pytest.mark.conformance("MQQB-066")
     def test_of_recoverable_messages_received(self, site: Site) -> None:

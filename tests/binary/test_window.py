@@ -39,10 +39,10 @@ class TestSending:
         site.sends(b"2", to=PRIVATE, delivery=1)
         assert snapshot() == (2, 1, 2, True, True)
         assert timers.at(session.no_ack_came) == due  # only a timer that stands still is started
-        assert [(each.recoverable_number, each.taken is None) for each in session.flight._uncounted] == [
-            (0, False),
-            (1, False),
-        ]
+        flight = session.flight
+        for entries, number in ((flight._express, 1), (flight._unstored, 1)):
+            [entry] = entries
+            assert (entry.first_number, len(entry), entry.taken is None) == (number, 1, False)
 
 
 class TestTheWindow:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from tiercel.binary.context import Context
-from tiercel.binary.flight import Entry
+from tiercel.binary.flight import Acked, Entry
 from tiercel.binary.session import Arrived, Session
 from tiercel.binary.settings import Settings
 from tiercel.client.outbox import Outbox
@@ -54,7 +54,7 @@ class Peer:
             self.bodies += [message.body for message in packet.messages()]
         return run
 
-    def acknowledged(self, session: Session, entries: list[Entry]) -> None:
+    def acknowledged(self, session: Session, done: list[Acked]) -> None:
         """Not asked for."""
 
     def closed(self, session: Session) -> None:
@@ -151,7 +151,7 @@ def test_what_comes_to_us_is_counted_and_dropped() -> None:
     world.talk()
     for delivery in 0, 1:
         sent = packet(b"for nobody", delivery)
-        world.peer.session.send([(Entry(None, sent.is_recoverable), sent.data)])
+        world.peer.session.send([(Entry(None, sent.is_recoverable), (sent.data,))])
     world.outbox.receive(world.peer.answer(b""), 0)
     assert world.talk() == []
     assert world.peer.session.flight.is_empty

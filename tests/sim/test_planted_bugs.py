@@ -15,9 +15,10 @@ from tiercel.engine.belief import Doubt
 from tiercel.engine.core import Effect
 from tiercel.engine.engine import Engine
 from tiercel.engine.incoming_streams import IncomingStream
-from tiercel.engine.outgoing import Outgoing, Taken
+from tiercel.engine.outgoing import Outgoing
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.sequence_ids import SequenceIds
+from tiercel.engine.taken import Taken
 from tiercel.model.codes import MessageClass
 from tiercel.server.node import Node
 from tiercel.sim.machine import Parts
@@ -68,21 +69,24 @@ def renumber_on_reconnect(patch: pytest.MonkeyPatch) -> Parts:
     take = Outgoing.take
 
     def take_and_renumber(self: Outgoing, queue: QueueState, limit: int, receiver: UUID) -> list[Taken]:
-        return [renumber(self, queue, taken) for taken in take(self, queue, limit, receiver)]
+        run = [each for taken in take(self, queue, limit, receiver) for each in taken.singles()]
+        return [renumber(self, queue, taken) for taken in run]
 
     def renumber(self: Outgoing, queue: QueueState, taken: Taken) -> Taken:
         sent: set[tuple[QueueState, int]] = self.__dict__.setdefault("sent", set())
-        if not taken.number or (queue, taken.lookup_id) not in sent:
-            sent.add((queue, taken.lookup_id))
+        [lookup_id] = taken.lookup_ids
+        if not taken.number or (queue, lookup_id) not in sent:
+            sent.add((queue, lookup_id))
             return taken
         stream = self._streams[queue]
-        data = placed(taken.record.packet, stream.sequence, stream.number + 1, stream.number, 0)
+        record = queue.get(self._core, lookup_id)
+        assert record is not None
+        data = placed(record.packet, stream.sequence, stream.number + 1, stream.number, 0)
         packet = UserMessage(data)
         stream.number += 1
         self._save(queue, stream)
-        record = taken.record._replace(packet=packet.data)
-        queue.rewrite(self._core, taken.lookup_id, record)
-        return Taken(queue, taken.lookup_id, record, packet, stream.sequence, stream.number)
+        queue.rewrite(self._core, lookup_id, record._replace(packet=data))
+        return Taken(queue, (lookup_id,), (data,), packet, len(data), stream.sequence, (stream.number,))
 
     patch.setattr(Outgoing, "take", take_and_renumber)
     return Parts()
@@ -152,9 +156,9 @@ def gaps_are_accepted(patch: pytest.MonkeyPatch) -> Parts:
 def session_acks_free_transactional_messages(patch: pytest.MonkeyPatch) -> Parts:
     """A sender that does not wait for the OrderAck."""
 
-    def session_acked(self: OutgoingStream, entry: Entry, taken: Taken) -> None:
-        self._entries.remove(entry)
-        self._outgoing.ordered((taken,))
+    def session_acked(self: OutgoingStream, entry: Entry, mask: int) -> None:
+        entry.ordered |= mask
+        self._end([(entry, mask)])
 
     patch.setattr(OutgoingStream, "session_acked", session_acked)
     return Parts()

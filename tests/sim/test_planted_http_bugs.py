@@ -10,8 +10,8 @@ from tiercel.engine.core import Effect
 from tiercel.engine.history import History
 from tiercel.engine.incoming_streams import IncomingStream
 from tiercel.engine.machine import Write
-from tiercel.engine.outgoing import Taken
 from tiercel.engine.queue_state import QueueState
+from tiercel.engine.taken import Taken
 from tiercel.server.node import Node
 from tiercel.sim.machine import Parts
 from tiercel.sim.simulation import Result, run

@@ -1,6 +1,7 @@
 """Messages sent on a session that are not acknowledged yet: [MS-MQQB] 3.1.5.5, 3.1.7.1.3.
 
-Numbers on the wire have 16 bits and wrap; all comparisons are of distances (MQQB T60).
+Messages that left together are one entry. What became of each of them is a bit in a mask, the first one's the
+lowest. Numbers on the wire have 16 bits and wrap; all comparisons are of distances (MQQB T60).
 """
 
 from collections import deque
@@ -8,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tiercel.binary.receipts import FLAGS
-from tiercel.engine.outgoing import Taken
+from tiercel.engine.taken import Taken
 from tiercel.wire.session_header import SessionHeader
 
 _WRAP = 0xFFFF
@@ -18,78 +19,112 @@ _UNSTORED_MAX = 4096  # far below half of the 16-bit numbers, or distances would
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """OutgoingMessagePosition: one message on one session."""
+    """OutgoingMessagePosition: messages on one session, one after the other."""
 
-    taken: Taken | None  # None for acknowledgements of the protocol itself
+    taken: Taken | None  # None for an acknowledgement of the protocol itself
     is_recoverable: bool
-    recoverable_number: int = 0  # RecoverableSequenceNumber; 0 for express messages
-    is_session_acked: bool = False
-    is_order_acked: bool = False
+    first_number: int = 0  # of the recoverable messages, or of all; see `Flight`
+    acked: int = 0  # mask: acknowledged on this session
+    ordered: int = 0  # mask: confirmed by an OrderAck
     is_over: bool = False  # given back, to be sent again: acknowledgements of this attempt no longer count
+
+    def __len__(self) -> int:
+        return 1 if self.taken is None else len(self.taken)
+
+    @property
+    def all(self) -> int:
+        """The mask of all messages."""
+        return (1 << len(self)) - 1
+
+
+Acked = tuple[Entry, int]  # messages of an entry, by their mask
 
 
 class Flight:
-    __slots__ = ("_acked", "_uncounted", "_unstored", "recoverable_sent", "sent")
+    """Entries with recoverable messages have RecoverableSequenceNumbers, the others MessageSentCounts."""
+
+    __slots__ = ("_acked", "_express", "_unstored", "_unstored_count", "recoverable_sent", "sent")
 
     def __init__(self) -> None:
         self.sent = 0  # MessageSentCount
         self.recoverable_sent = 0
         self._acked = 0
-        self._uncounted: deque[Entry] = deque()  # not covered by AckSequenceNumber yet
+        self._express: deque[Entry] = deque()  # not covered by AckSequenceNumber yet
         self._unstored: deque[Entry] = deque()  # recoverable, and not acknowledged as stored yet
+        self._unstored_count = 0  # messages in them
 
     @property
     def size(self) -> int:
         """UnAckedMessageCount: only messages in flight, or a long queue would never start (MQQB T09)."""
-        return len(self._uncounted)
+        return self.sent - self._acked
 
     @property
     def is_overdue(self) -> bool:
         """Whether the peer acknowledges our messages without storing them: each one takes memory here."""
-        return len(self._unstored) > _UNSTORED_MAX
+        return self._unstored_count > _UNSTORED_MAX
 
     @property
     def is_empty(self) -> bool:
-        return not self._uncounted and not self._unstored
+        return self.sent == self._acked and not self._unstored
 
     def add(self, run: Sequence[Entry]) -> None:
-        self.sent += len(run)
-        self._uncounted.extend(run)
-        recoverable = [entry for entry in run if entry.is_recoverable]
-        self._unstored.extend(recoverable)
-        for entry in recoverable:
-            self.recoverable_sent += 1
-            entry.recoverable_number = self.recoverable_sent
+        for entry in run:
+            count = len(entry)
+            if entry.is_recoverable:
+                entry.first_number = self.recoverable_sent + 1
+                self.recoverable_sent += count
+                self._unstored.append(entry)
+                self._unstored_count += count
+            else:
+                entry.first_number = self.sent + 1
+                self._express.append(entry)
+            self.sent += count
 
-    def acknowledge(self, header: SessionHeader) -> list[Entry]:
-        """Mark Acknowledged Messages ([MS-MQQB] 3.1.5.5.1): returns the completed entries, in order."""
-        done: list[Entry] = []
+    def acknowledge(self, header: SessionHeader) -> list[Acked]:
+        """Mark Acknowledged Messages ([MS-MQQB] 3.1.5.5.1): returns those that are complete now, in order."""
+        done: list[Acked] = []
         newly = (header.ack_sequence_number - self._acked) & _WRAP
-        if newly <= len(self._uncounted):  # otherwise the number is stale or invalid
+        if newly <= self.size:  # otherwise the number is stale or invalid
             self._acked += newly
-            for _ in range(newly):
-                entry = self._uncounted.popleft()
-                if not entry.recoverable_number:
-                    done.append(entry)
+            while self._express and (count := self._acked - self._express[0].first_number + 1) > 0:
+                self._mark(self._express[0], (1 << count) - 1, done)
+                if self._express[0].acked != self._express[0].all:
+                    break
+                self._express.popleft()
         if header.recoverable_msg_ack_seq_number:
             self._take_stored(header, done)
         return done
 
-    def _take_stored(self, header: SessionHeader, done: list[Entry]) -> None:
-        first, flags = header.recoverable_msg_ack_seq_number, header.recoverable_msg_ack_flags
+    def _take_stored(self, header: SessionHeader, done: list[Acked]) -> None:
+        """What is before the first number, or has it, is stored; after it the flags tell."""
+        first, flags = header.recoverable_msg_ack_seq_number, header.recoverable_msg_ack_flags | 1
         kept: list[Entry] = []
         while self._unstored:
-            distance = (self._unstored[0].recoverable_number - first) & _WRAP
+            distance = (self._unstored[0].first_number - first) & _WRAP
             if FLAGS <= distance < _BEHIND:
                 break
             entry = self._unstored.popleft()
-            is_stored = distance == 0 or distance >= _BEHIND or flags >> distance & 1
-            (done if is_stored else kept).append(entry)
+            before = _WRAP + 1 - distance if distance >= _BEHIND else 0  # messages before the first number
+            stored = flags << before | (1 << before) - 1 if before else flags >> distance
+            self._unstored_count -= self._mark(entry, stored, done)
+            if entry.acked != entry.all:
+                kept.append(entry)
         self._unstored.extendleft(reversed(kept))
 
-    def land(self) -> list[Entry]:
+    @staticmethod
+    def _mark(entry: Entry, mask: int, done: list[Acked]) -> int:
+        """How many of the messages were not acknowledged before."""
+        newly = mask & entry.all & ~entry.acked
+        if newly:
+            entry.acked |= newly
+            done.append((entry, newly))
+        return newly.bit_count()
+
+    def land(self) -> list[Acked]:
         """Everything still unacknowledged when the session ends."""
-        rest = dict.fromkeys([*self._uncounted, *self._unstored])
-        self._uncounted.clear()
+        rest = [(entry, entry.all & ~entry.acked) for entry in (*self._express, *self._unstored)]
+        self._express.clear()
         self._unstored.clear()
-        return list(rest)
+        self._unstored_count = 0
+        self._acked = self.sent
+        return rest

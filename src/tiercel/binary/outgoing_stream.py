@@ -1,12 +1,16 @@
 """The transactional messages of an outgoing queue that are in flight: [MS-MQQB] 3.1.5.6, 3.1.6.5."""
 
+from bisect import bisect
 from collections import deque
+from collections.abc import Sequence
 
 from tiercel.binary.context import Context
 from tiercel.binary.flight import Entry
-from tiercel.engine.outgoing import Outgoing, Taken
+from tiercel.engine.outgoing import Outgoing
 from tiercel.engine.queue_state import QueueState
+from tiercel.engine.taken import Taken
 from tiercel.model.queue import OutgoingQueue
+from tiercel.wire.alike import with_previous_numbers
 
 _ENTRIES_MAX = 8192
 
@@ -22,33 +26,40 @@ class OutgoingStream:
         self._outgoing = outgoing
         self._queue = queue
         self._entries: deque[Entry] = deque()
+        self._count = 0  # messages in them that are not through
         self._resends = 0  # since the last OrderAck
         self.address = ""  # that its messages were sent to
 
     @property
     def room(self) -> int:
         """How many more may be in flight: each is kept in memory until its OrderAck arrives."""
-        return _ENTRIES_MAX - len(self._entries)
+        return _ENTRIES_MAX - self._count
 
-    def add(self, entry: Entry, taken: Taken) -> bytes:
-        """The packet to send, with the number of the previous message that is still in flight.
+    def add(self, entry: Entry, taken: Taken) -> Sequence[bytes]:
+        """The packets to send, each with the number of the previous message that is still in flight.
 
         Not the number less one: a message that expired leaves a gap, which this bridges (MQQB-113, MQQB T27).
         """
         previous = 0
         if self._entries and (last := self._entries[-1].taken) is not None:
-            previous = last.number if last.sequence == taken.sequence else 0
+            previous = last.numbers[-1] if last.sequence == taken.sequence else 0
         self._entries.append(entry)
+        self._count += len(taken)
         if not self._context.timers.is_set(self.no_order_ack_came):
             self._start_timer()
-        packet = taken.packet
-        return packet.data if packet.previous_number == previous else packet.with_previous(previous)
+        return with_previous_numbers(taken.packets, taken.packet.place_at, taken.numbers, previous)
 
-    def session_acked(self, entry: Entry, taken: Taken) -> None:
-        entry.is_session_acked = True
-        if entry.is_order_acked:
-            self._entries.remove(entry)
-            self._outgoing.ordered((taken,))
+    def session_acked(self, entry: Entry, mask: int) -> None:
+        if through := mask & entry.ordered:
+            self._end([(entry, through)])
+
+    def _end(self, through: list[tuple[Entry, int]]) -> None:
+        """Messages with both acknowledgements."""
+        for entry, mask in through:
+            self._count -= mask.bit_count()
+            if not entry.all & ~(entry.acked & entry.ordered):
+                self._entries.remove(entry)
+        self._outgoing.ordered(entry.taken.part(mask) for entry, mask in through if entry.taken is not None)
 
     def order_acked(self, number: int) -> None:
         """Receiving an OrderAck Packet: [MS-MQQB] 3.1.5.6.
@@ -61,25 +72,26 @@ class OutgoingStream:
             self._resends = 0  # a busy stream is never complete, but it makes progress
         if not self._entries:
             self._outgoing.finish_confirmed(self._queue)
-        kept: list[Entry] = []
-        through: list[Taken] = []
-        while self._entries:
-            entry = self._entries[0]
+        stream = self._outgoing.stream(self._queue)
+        through: list[tuple[Entry, int]] = []
+        is_complete = True
+        for entry in self._entries:
             taken = entry.taken
             assert taken is not None
-            if not self._outgoing.stream(self._queue).confirms(taken.sequence, taken.number):
+            confirmed = (
+                bisect(taken.numbers, stream.acked) if taken.sequence == stream.sequence else len(taken)
+            )
+            newly = ((1 << confirmed) - 1) & ~entry.ordered
+            entry.ordered |= newly
+            # Those without a session ack wait for it, or are sent again (MQQB T06).
+            if newly & entry.acked:
+                through.append((entry, newly & entry.acked))
+            if confirmed < len(taken):
+                is_complete = False
                 break
-            self._entries.popleft()
-            entry.is_order_acked = True
-            if entry.is_session_acked:
-                through.append(taken)
-            else:  # its session ack will arrive, or it is sent again (MQQB T06)
-                kept.append(entry)
-        self._outgoing.ordered(through)
+        self._end(through)
         self._outgoing.wake(self._queue)
-        is_through = not self._entries
-        self._entries.extendleft(reversed(kept))
-        if is_through:
+        if is_complete:
             self._resends = 0
             self._stop_timer()
         else:
@@ -98,8 +110,10 @@ class OutgoingStream:
         """End the flight of all messages of the stream; they keep their numbers."""
         for entry in self._entries:
             entry.is_over = True
-        self._outgoing.give_back(entry.taken for entry in self._entries if entry.taken is not None)
+            if entry.taken is not None:
+                self._outgoing.give_back((entry.taken.part(entry.all & ~(entry.acked & entry.ordered)),))
         self._entries.clear()
+        self._count = 0
 
     def stop(self) -> None:
         self.give_back()

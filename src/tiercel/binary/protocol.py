@@ -13,7 +13,7 @@ from uuid import UUID
 from tiercel.binary.actions import Action, SessionEvent
 from tiercel.binary.certificate import Certificate
 from tiercel.binary.context import Context
-from tiercel.binary.flight import Entry
+from tiercel.binary.flight import Acked, Entry
 from tiercel.binary.incoming import Incoming
 from tiercel.binary.lookups import Lookups
 from tiercel.binary.next_hop import AcknowledgementsTo, Key, NextHop
@@ -27,13 +27,14 @@ from tiercel.binary.transitions import State
 from tiercel.engine.belief import Doubt
 from tiercel.engine.engine import Engine
 from tiercel.engine.machine import CarrierMachine, Close
-from tiercel.engine.outgoing import Taken
 from tiercel.engine.queue_state import QueueState
+from tiercel.engine.taken import Taken
 from tiercel.model.codes import ConnectionStatus, MessageClass, OutgoingQueueState
 from tiercel.model.errors import ComputerDoesNotSupportEncryptionError
 from tiercel.model.format_name import DirectFormatName, DirectProtocol, FormatName, PrivateFormatName
 from tiercel.model.message import Message
 from tiercel.model.queue import OutgoingQueue
+from tiercel.wire.base_header import TRACING
 from tiercel.wire.order_ack import (
     FINAL_ACK_CLASSES_FROM,
     ORDER_QUEUE_NUMBER,
@@ -290,18 +291,17 @@ class BinaryProtocol(CarrierMachine[Action]):
     def must_wait(self, session: Session, packet: UserMessage) -> bool:
         return self._incoming.must_wait(session, packet)
 
-    def acknowledged(self, session: Session, entries: list[Entry]) -> None:
+    def acknowledged(self, session: Session, done: list[Acked]) -> None:
         """Deletes acknowledged messages: [MS-MQQB] 3.1.5.5.2, 3.1.5.5.3."""
         run: list[Taken] = []
-        for entry in entries:
+        for entry, mask in done:
             taken = entry.taken
             if taken is None or entry.is_over:
                 continue
-            if taken.number:
-                self._streams[taken.queue].session_acked(entry, taken)
+            if taken.numbers:
+                self._streams[taken.queue].session_acked(entry, mask)
             else:
-                entry.is_over = True
-                run.append(taken)
+                run.append(taken.part(mask))
         self._engine.outgoing.delivered(run)
         self._acknowledging[session] = None
 
@@ -313,10 +313,11 @@ class BinaryProtocol(CarrierMachine[Action]):
         if not of_peer:
             self._by_guid.pop(session.remote_guid, None)
         self._incoming.closed(session)
-        run = [
-            entry.taken for entry in session.flight.land() if entry.taken is not None and not entry.is_over
-        ]
-        self._engine.outgoing.give_back(taken for taken in run if not taken.number)
+        self._engine.outgoing.give_back(
+            entry.taken.part(mask)
+            for entry, mask in session.flight.land()
+            if entry.taken is not None and not entry.taken.numbers
+        )
         for next_hop in list(session.next_hops):
             for queue in next_hop.queues:
                 if (stream := self._streams.get(queue)) is not None:
@@ -495,15 +496,17 @@ class BinaryProtocol(CarrierMachine[Action]):
             run = self._engine.outgoing.take(queue, limit, next_hop.guid or session.remote_guid)
             if run:
                 session.send([self._entry(session, taken) for taken in run])
-            if len(run) == limit:
+            if sum(map(len, run)) == limit:
                 next_hop.ready[queue] = None
 
-    def _entry(self, session: Session, taken: Taken) -> tuple[Entry, bytes]:
+    def _entry(self, session: Session, taken: Taken) -> tuple[Entry, Sequence[bytes]]:
         """Sending the Packet: [MS-MQQB] 3.1.7.1.6."""
         packet = taken.packet
         entry = Entry(taken, packet.is_recoverable)
-        report_trace(self._engine, packet, session.address)
-        if taken.number:
+        if packet.base_flags & TRACING:
+            for each in taken.packets:
+                report_trace(self._engine, UserMessage(each), session.address)
+        if taken.numbers:
             stream = self._streams.get(taken.queue)
             if stream is None:
                 stream = self._streams[taken.queue] = OutgoingStream(
@@ -511,7 +514,8 @@ class BinaryProtocol(CarrierMachine[Action]):
                 )
             stream.address = session.address
             return entry, stream.add(entry, taken)
-        return entry, self._addressed(session, packet).data
+        # An acknowledgement is always by itself.
+        return entry, (self._addressed(session, packet).data,) if len(taken) == 1 else taken.packets
 
     def _addressed(self, session: Session, packet: UserMessage) -> UserMessage:
         """Give a final ack the address form of the messages that it acknowledges, unless a router is between.

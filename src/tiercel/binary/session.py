@@ -11,7 +11,7 @@ from uuid import UUID
 from tiercel.binary.actions import SessionEvent
 from tiercel.binary.certificate import Certificate
 from tiercel.binary.context import Context
-from tiercel.binary.flight import Entry, Flight
+from tiercel.binary.flight import Acked, Entry, Flight
 from tiercel.binary.receipts import Receipts
 from tiercel.binary.transitions import EVENT_OF_PACKET, Event, ProtocolError, State, after
 from tiercel.engine.partial_input import SMALL
@@ -77,7 +77,7 @@ class Owner(Protocol):
     def must_wait(self, session: "Session", packet: UserMessage) -> bool:
         """Whether an encrypted message, and what comes after it, has to wait until `resume` is called."""
 
-    def acknowledged(self, session: "Session", entries: list[Entry]) -> None:
+    def acknowledged(self, session: "Session", done: list[Acked]) -> None:
         """Sent messages were acknowledged; there may be room for more now."""
 
     def closed(self, session: "Session") -> None: ...
@@ -470,14 +470,14 @@ class Session:
 
     # Sending.
 
-    def send(self, run: Sequence[tuple[Entry, bytes]]) -> None:
+    def send(self, run: Sequence[tuple[Entry, Sequence[bytes]]]) -> None:
         """Updating the UserMessage Packet: [MS-MQQB] 3.1.7.1.3.
 
         Send messages; the bytes are their packets, possibly with an updated position in the stream. The last
         one, whose number is that of its header, carries an acknowledgement that is nearly due.
         """
         self.flight.add([entry for entry, _ in run])
-        packets = [data for _, data in run]
+        packets = [packet for _, packets in run for packet in packets]
         if self._should_piggyback():
             packets[-1] = UserMessage(packets[-1]).with_session(self._acknowledgement())
         self.is_active = True
@@ -493,7 +493,7 @@ class Session:
     def send_held(self) -> None:
         while self.held and self.room > 0:
             packet = self.held.pop(next(iter(self.held)))
-            self.send([(Entry(None, packet.is_recoverable), packet.data)])
+            self.send([(Entry(None, packet.is_recoverable), (packet.data,))])
 
     def _write(self, data: bytes) -> None:
         self._context.write(self.connection, data)

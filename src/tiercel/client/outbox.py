@@ -11,7 +11,7 @@ from uuid import UUID
 
 from tiercel.binary.actions import SessionEvent
 from tiercel.binary.context import Context
-from tiercel.binary.flight import Entry
+from tiercel.binary.flight import Acked, Entry
 from tiercel.binary.session import Arrived, Session
 from tiercel.binary.settings import Settings
 from tiercel.engine.machine import Write
@@ -95,7 +95,7 @@ class Outbox:
             packet = self._waiting.popleft()
             entry = Entry(None, packet.is_recoverable)
             self._flying[entry] = packet
-            self._session.send([(entry, packet.data)])
+            self._session.send([(entry, (packet.data,))])
 
     # Called by the session.
 
@@ -115,8 +115,8 @@ class Outbox:
         """Counted and dropped, as any queue manager does that does not have the queue."""
         return run
 
-    def acknowledged(self, _session: Session, entries: list[Entry]) -> None:
-        self._acknowledged += [self._flying.pop(entry) for entry in entries]
+    def acknowledged(self, _session: Session, done: list[Acked]) -> None:
+        self._acknowledged += [self._flying.pop(entry) for entry, _ in done]
 
     def closed(self, _session: Session) -> None:
         self.is_closed = True

@@ -44,15 +44,13 @@ class Deadlines:
             heapq.heappush(self._express, (deadline, queue.slot, lookup_id))
             self._waiting.add((deadline, queue.slot, lookup_id))
 
-    def watch_run(self, queue: QueueState, run: Iterable[tuple[int, UserMessage]]) -> None:
-        """`watch` for recoverable messages that came together."""
-        rows = []
-        for lookup_id, packet in run:
-            deadline = _deadline(queue, packet)
-            if deadline is not None:
-                rows.append((expiry_key(deadline, queue.slot, lookup_id), b""))
-                self._next_stored = min(self._next_stored, deadline)
-        self._core.batch.put_many(Keyspace.EXPIRIES, rows)
+    def watch_run(self, queue: QueueState, lookup_ids: Iterable[int], first: UserMessage) -> None:
+        """`watch` for recoverable messages of the first one's shape: all have its deadline."""
+        deadline = _deadline(queue, first)
+        if deadline is not None:
+            rows = [(expiry_key(deadline, queue.slot, lookup_id), b"") for lookup_id in lookup_ids]
+            self._core.batch.put_many(Keyspace.EXPIRIES, rows)
+            self._next_stored = min(self._next_stored, deadline)
 
     def forget(self, queue: QueueState, lookup_id: int, packet: UserMessage) -> None:
         if packet.time_to_be_received == INFINITE and not queue.is_outgoing:
@@ -67,15 +65,14 @@ class Deadlines:
         if len(self._express) > 2 * len(self._waiting) + _SPARE:  # mostly messages that were received
             self._express = sorted(self._waiting)
 
-    def forget_run(self, queue: QueueState, run: Iterable[tuple[int, UserMessage]]) -> None:
-        """`forget` for messages that were in flight together; the keys of most are neighbours."""
-        keys = []
-        for lookup_id, packet in run:
-            if not packet.is_recoverable:
-                self.forget(queue, lookup_id, packet)
-            elif (deadline := _deadline(queue, packet)) is not None:
-                keys.append(expiry_key(deadline, queue.slot, lookup_id))
-        self._core.batch.delete_many(Keyspace.EXPIRIES, keys)
+    def forget_run(self, queue: QueueState, lookup_ids: Iterable[int], first: UserMessage) -> None:
+        """`forget` for messages of the first one's shape; the keys of most are neighbours."""
+        if not first.is_recoverable:
+            for lookup_id in lookup_ids:
+                self.forget(queue, lookup_id, first)
+        elif (deadline := _deadline(queue, first)) is not None:
+            keys = [expiry_key(deadline, queue.slot, lookup_id) for lookup_id in lookup_ids]
+            self._core.batch.delete_many(Keyspace.EXPIRIES, keys)
 
     def purge_later(self, queue: QueueState, lookup_id: int) -> None:
         """Ends a message that a reader holds as purged, even if the reader dies with the process."""

@@ -39,6 +39,7 @@ from tiercel.engine.quotas import Quotas
 from tiercel.engine.receipts import Receipts
 from tiercel.engine.records import Record
 from tiercel.engine.resolver import Resolver
+from tiercel.engine.taken import Taken
 from tiercel.engine.waiting import Waiting
 from tiercel.message_security.verdict import Verdict
 from tiercel.model.codes import Acknowledgements, MessageClass
@@ -46,7 +47,7 @@ from tiercel.model.format_name import FormatName
 from tiercel.model.identifiers import MessageId
 from tiercel.model.limits import INFINITE
 from tiercel.wire import user_header
-from tiercel.wire.alike import Alike
+from tiercel.wire.alike import Alike, by_shape
 from tiercel.wire.base_header import PRIORITY
 from tiercel.wire.message import decode_message
 from tiercel.wire.user_message import SUMMARY_AT, UserMessage, packet_summary
@@ -130,22 +131,30 @@ class Delivery:
         is_special = queue.waiters and not queue.is_outgoing
         plain = None if is_special else _priority_of_plain(messages.first.data, queue)
         if plain is not None and plain[1]:
-            self._accept_together(queue, messages.packets, [plain[0]] * len(messages))
+            self._accept_together(queue, messages.packets, [plain[0]] * len(messages), (messages,))
             self._core.life.add_alike(_ENTERED, queue.slot, messages.packets)
             return
         for packet in messages.packets:
             self.accept_one(queue, Record(packet, self._core.seconds))
 
-    def _accept_together(self, queue: QueueState, packets: Sequence[bytes], priorities: list[int]) -> None:
+    def _accept_together(
+        self,
+        queue: QueueState,
+        packets: Sequence[bytes],
+        priorities: list[int],
+        shapes: Iterable[Alike] | None = None,
+    ) -> None:
+        """`shapes` are the packets once more, those of one shape together; found here if not given."""
         lookup_ids = self._numbering.new_lookup_ids(priorities)
         queue.insert_arrivals(self._core, lookup_ids, packets)
         if not queue.is_outgoing:
             return
-        run = list(zip(lookup_ids, map(UserMessage, packets), strict=True))
-        self._deadlines.watch_run(queue, run)
-        for lookup_id, packet in run:
-            record = Record(packet.data, self._core.seconds)
-            self._outgoing_index.entered(queue, lookup_id, record, packet)
+        start = 0
+        for messages in by_shape(packets) if shapes is None else shapes:
+            end = start + len(messages)
+            self._deadlines.watch_run(queue, lookup_ids[start:end], messages.first)
+            self._outgoing_index.entered(queue, lookup_ids[start:end], messages)
+            start = end
         self._core.ready[queue] = None
 
     def accept_one(self, queue: QueueState, record: Record, packet: UserMessage | None = None) -> None:
@@ -164,7 +173,7 @@ class Delivery:
         lookup_id = self._insert(queue, record, packet)
         self._core.life.add_one(_ENTERED, queue.slot, record.packet)
         if queue.is_outgoing:
-            self._outgoing_index.entered(queue, lookup_id, record, packet)
+            self._outgoing_index.entered(queue, (lookup_id,), Alike(packet))
             self._core.ready[queue] = None
             return
         if packet.acknowledgements & _POS_ARRIVAL:
@@ -320,19 +329,20 @@ class Delivery:
         queue.remove(self._core, lookup_id, record)
         self._deadlines.forget(queue, lookup_id, packet)
         if queue.is_outgoing:
-            self._outgoing_index.left(packet)
+            self._outgoing_index.left(packet, (packet.data,))
             if lock is not None and lock.owner is not None:  # what follows it in the stream has waited
                 self._core.ready[queue] = None
         self._catalog.drop_empty_subqueue(queue)
 
-    def detach_run(self, queue: QueueState, run: Sequence[tuple[int, Record, UserMessage]]) -> None:
-        """`detach` for messages of an outgoing queue that were in flight together."""
-        for lookup_id, _, packet in run:
+    def detach_run(self, taken: Taken) -> None:
+        """`detach` for messages that were in flight together."""
+        queue, lookup_ids, packet = taken.queue, taken.lookup_ids, taken.packet
+        for lookup_id in lookup_ids:
             if queue.locks[lookup_id].doom is not None:
                 self._deadlines.forget_purge(queue, lookup_id)
-            self._outgoing_index.left(packet)
-        queue.remove_run(self._core, [each[:2] for each in run])
-        self._deadlines.forget_run(queue, [(lookup_id, packet) for lookup_id, _, packet in run])
+        self._outgoing_index.left(packet, taken.packets)
+        queue.remove_run(self._core, lookup_ids, taken.size, recoverable=packet.is_recoverable)
+        self._deadlines.forget_run(queue, lookup_ids, packet)
 
     def transfer(
         self, queue: QueueState, lookup_id: int, record: Record, packet: UserMessage, target: QueueState

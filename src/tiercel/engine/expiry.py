@@ -43,4 +43,4 @@ class Expiry:
             self._deadlines.forget_purge(queue, lookup_id)
             self._delivery.finish(queue, lookup_id, record, reason)
         elif lock.doom is None:
-            lock.doom = reason
+            queue.doom(lookup_id, reason)

@@ -16,10 +16,9 @@ Transactional messages of this queue manager form one stream per outgoing queue.
 the commit that makes it durable, and keeps it over every reconnect and restart (MQQB T02).
 """
 
-from collections.abc import Collection, Iterable, Iterator
-from itertools import groupby
-from operator import itemgetter
-from typing import NamedTuple
+import struct
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from tiercel.engine.belief import Doubt
@@ -35,6 +34,7 @@ from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import Record, slot_key
 from tiercel.engine.sequence_ids import SequenceIds
 from tiercel.engine.stream import SIZES, UNIDENTIFIED, Stream
+from tiercel.engine.taken import Taken
 from tiercel.engine.transaction import Operation, give_places
 from tiercel.message_security.encryption import Encryption
 from tiercel.model.codes import NEGATIVE, MessageClass, OutgoingQueueState
@@ -44,27 +44,14 @@ from tiercel.model.identifiers import NULL_GUID, MessageId, SequenceInfo
 from tiercel.model.queue import OutgoingQueue
 from tiercel.store.interface import Keyspace
 from tiercel.wire import user_header
+from tiercel.wire.alike import by_shape
 from tiercel.wire.message import decode_destination
 from tiercel.wire.order_ack import FinalAckBody
 from tiercel.wire.security_header import ENCRYPTED_BODY
 from tiercel.wire.structure import decode_tx_sequence_id, encode_guid, encode_tx_sequence_id
 from tiercel.wire.user_message import UserMessage, placed
 
-_QUEUE_OF = itemgetter(0)  # of a message in flight
-
-
-class Taken(NamedTuple):
-    """A message in flight; `number` is its position in our stream, 0 if it is not in one.
-
-    The packet is the one for the wire: its body may be encrypted, that of the record is not.
-    """
-
-    queue: QueueState
-    lookup_id: int
-    record: Record
-    packet: UserMessage
-    sequence: int
-    number: int
+_place = struct.Struct("<II").unpack_from
 
 
 class Outgoing:
@@ -161,52 +148,66 @@ class Outgoing:
         the destination has confirmed.
         """
         run: list[Taken] = []
-        while wanted := limit - len(run):
+        while wanted := limit - sum(map(len, run)):
             found = queue.lock_available(self._core, wanted)
-            if not self._add_sendable(run, queue, found) or len(found) < wanted:
+            if not self._add_sendable(run, self._runs(queue, found)) or len(found) < wanted:
                 break
         self._put_on_wire(queue, run, receiver)
         return run
 
-    def _add_sendable(
-        self, run: list[Taken], queue: QueueState, found: list[tuple[int, bytes | Record]]
-    ) -> bool:
+    def _runs(self, queue: QueueState, found: list[tuple[int, bytes | Record]]) -> list[Taken]:
+        """Messages that were locked, those of one shape together; damaged ones are set aside."""
+        lookup_ids: list[int] = []
+        packets: list[bytes] = []
+        for lookup_id, data in found:
+            packet = queue.packet_of(self._core, lookup_id, data)
+            if packet is None:
+                queue.unlock(lookup_id)
+            else:
+                lookup_ids.append(lookup_id)
+                packets.append(packet)
+        runs, start = [], 0
+        for alike in by_shape(packets):
+            end = start + len(alike)
+            place = self._place(alike.first, alike.packets)
+            runs.append(Taken(queue, lookup_ids[start:end], alike.packets, alike.first, alike.size, *place))
+            start = end
+        return runs
+
+    def _add_sendable(self, run: list[Taken], found: list[Taken]) -> bool:
         """Add the messages to the run that are to be sent; False if the rest of the queue must wait."""
-        for index, (lookup_id, data) in enumerate(found):
-            taken = self._taken(queue, lookup_id, data)
-            if taken is None or self._has_ended(taken):
+        for index, each in enumerate(found):
+            taken = self._without_ended(each)
+            if taken is None:
                 continue
-            if taken.number and queue.held_by_readers:  # an administrator has locked a message of the stream
-                for each, _ in found[index:]:
-                    queue.unlock(each)
+            if taken.numbers and taken.queue.held_by_readers:  # an administrator has locked one of the stream
+                for rest in (taken, *found[index + 1 :]):
+                    for lookup_id in rest.lookup_ids:
+                        rest.queue.unlock(lookup_id)
                 return False
             sealed = self._sealed(taken) if taken.packet.security_flags & ENCRYPTED_BODY else taken
             if sealed is not None:
                 run.append(sealed)
         return True
 
-    def _taken(self, queue: QueueState, lookup_id: int, data: bytes | Record) -> Taken | None:
-        """A message that was locked; None if its record is damaged."""
-        recent = self._index.take_recent(queue, lookup_id)
-        if recent is None:
-            record = queue.decode(self._core, lookup_id, data)
-            if record is None:
-                queue.unlock(lookup_id)
-                return None
-            recent = record, UserMessage(record.packet)
-        record, packet = recent
-        return Taken(queue, lookup_id, record, packet, *self._place(packet))
+    def _without_ended(self, taken: Taken) -> Taken | None:
+        """The messages that do not end here, without being sent."""
+        if self._deadlines.is_late(taken.packet):
+            for lookup_id, record in self._records(taken):
+                self._delivery.finish(taken.queue, lookup_id, record, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
+            return None
+        if not taken.numbers or not self._is_confirmed(taken.queue, taken.sequence, taken.number):
+            return taken
+        confirmed = sum(self._is_confirmed(taken.queue, taken.sequence, each) for each in taken.numbers)
+        first, all_of_them = (1 << confirmed) - 1, (1 << len(taken)) - 1
+        for lookup_id, record in self._records(taken.part(first)):
+            self._finish_ordered(taken.queue, lookup_id, record)
+        return None if confirmed == len(taken) else taken.part(all_of_them & ~first)
 
-    def _has_ended(self, taken: Taken) -> bool:
-        """Whether the message ends here, without being sent."""
-        queue, lookup_id, record, packet, sequence, number = taken
-        if self._deadlines.is_late(packet):
-            self._delivery.finish(queue, lookup_id, record, MessageClass.NACK_REACH_QUEUE_TIMEOUT, packet)
-            return True
-        if number and self._is_confirmed(queue, sequence, number):
-            self._finish_ordered(taken)
-            return True
-        return False
+    def _records(self, taken: Taken) -> list[tuple[int, Record]]:
+        """As the messages are stored: needed only where they leave a copy, or end."""
+        found = [(lookup_id, taken.queue.get(self._core, lookup_id)) for lookup_id in taken.lookup_ids]
+        return [(lookup_id, record) for lookup_id, record in found if record is not None]
 
     def _sealed(self, taken: Taken) -> Taken | None:
         """Encrypting the Message Body: [MS-MQQB] 3.1.7.1.5. The stored record stays clear, for journals.
@@ -214,21 +215,23 @@ class Outgoing:
         A message that cannot be encrypted ends here: it is never sent in clear (3.1.7.1.5.1, MQQB-220). One
         that came from elsewhere, or that its application has encrypted, is left as it is (DMPR-103).
         """
-        queue, lookup_id, record, packet = taken[:4]
+        queue, packet = taken.queue, taken.packet
         if not packet.comes_from(self._own) or not packet.is_to_be_encrypted:
             return taken
         name = _outgoing_queue(queue).destination_format_name
         try:
-            return taken._replace(packet=self._encryption.seal(packet, name, self._core.now))
+            sealed = self._encryption.seal(packet, name, self._core.now)
+            return replace(taken, packet=sealed, packets=(sealed.data,))
         except SecurityError as problem:
             reason = MessageClass.NACK_COULD_NOT_ENCRYPT
             detail = f"{reason.meaning}: {problem.problem or problem.meaning}"
-            self._delivery.finish(queue, lookup_id, record, reason, packet, detail)
+            for lookup_id, record in self._records(taken):
+                self._delivery.finish(queue, lookup_id, record, reason, packet, detail)
             self._carriers.message_failed(queue, reason)
             return None
 
     def _put_on_wire(self, queue: QueueState, run: list[Taken], receiver: UUID) -> None:
-        number = next((taken.number for taken in reversed(run) if taken.number), 0)
+        number = next((taken.numbers[-1] for taken in reversed(run) if taken.numbers), 0)
         if number and self._streams[queue].put_on_wire(number, receiver):
             self._newly_sent[queue] = self._streams[queue]
 
@@ -241,50 +244,47 @@ class Outgoing:
 
     def give_back(self, run: Iterable[Taken]) -> None:
         """The messages will be sent again, unless they have expired in the meantime."""
-        for taken in run:
-            queue, lookup_id, record = taken[:3]
-            if not self._land(taken):
-                continue
-            lock = queue.locks[lookup_id]
-            if lock.doom is not None:
-                self._delivery.finish(queue, lookup_id, record, lock.doom, taken.packet)
-            else:
-                queue.unlock(lookup_id)
-                self._core.life.add_one(LifeKind.GIVEN_BACK, queue.slot, record.packet)
-                self._core.ready[queue] = None
+        for taken in _landed(run):
+            for lookup_id, packet in zip(taken.lookup_ids, taken.packets, strict=True):
+                self._give_back(taken.queue, lookup_id, packet)
+
+    def _give_back(self, queue: QueueState, lookup_id: int, packet: bytes) -> None:
+        doom = queue.locks[lookup_id].doom
+        record = None if doom is None else queue.get(self._core, lookup_id)
+        if doom is not None and record is not None:
+            self._delivery.finish(queue, lookup_id, record, doom)
+        else:
+            queue.unlock(lookup_id)
+            self._core.life.add_one(LifeKind.GIVEN_BACK, queue.slot, packet)
+            self._core.ready[queue] = None
 
     def delivered(self, run: Iterable[Taken]) -> None:
         """The next hop has the messages; those outside our streams are complete."""
-        for taken in self._detached(run, LifeKind.DELIVERED):
-            if taken.packet.flags & user_header.POSITIVE_JOURNALING:
-                self._delivery.copies.journal_at_source(taken.packet, taken.record)
+        for taken in _landed(run):
+            is_journaled = taken.packet.flags & user_header.POSITIVE_JOURNALING
+            records = self._records(taken) if is_journaled else []
+            self._delivery.detach_run(taken)
+            self._tell(LifeKind.DELIVERED, taken)
+            for _, record in records:
+                self._delivery.copies.journal_at_source(UserMessage(record.packet), record)
 
     def refused(self, taken: Taken, reason: MessageClass) -> None:
-        """The next hop will never take the message."""
-        queue, lookup_id, record, packet = taken[:4]
-        if self._land(taken):
-            self._delivery.finish(queue, lookup_id, record, reason, packet)
+        """The next hop will never take the messages."""
+        for landed in _landed((taken,)):
+            for lookup_id, record in self._records(landed):
+                self._delivery.finish(taken.queue, lookup_id, record, reason)
 
     def ordered(self, run: Iterable[Taken]) -> None:
         """The destination has the messages, in order."""
-        for taken in self._detached(run, LifeKind.ORDERED):
-            self._await_or_journal(taken)
+        for taken in _landed(run):
+            records = self._records(taken) if taken.packet.wants_final_ack else []
+            self._delivery.detach_run(taken)
+            self._tell(LifeKind.ORDERED, taken)
+            for _, record in records:
+                self._await_or_journal(taken.queue, record, UserMessage(record.packet))
 
-    def _land(self, taken: Taken) -> bool:
-        """Whether the message still exists at the end of its flight."""
-        queue, lookup_id = taken[:2]
-        return lookup_id in queue.locks and not queue.is_deleted
-
-    def _tell(self, kind: LifeKind, queue: QueueState, run: Iterable[Taken]) -> None:
-        self._core.life.add(kind, queue.slot, [taken[2].packet for taken in run])
-
-    def _detached(self, run: Iterable[Taken], kind: LifeKind) -> Iterator[Taken]:
-        """Take the messages out of their queues, those of one queue together; yields those that existed."""
-        for queue, flight in groupby(run, _QUEUE_OF):
-            landed = [] if queue.is_deleted else [taken for taken in flight if taken[1] in queue.locks]
-            self._delivery.detach_run(queue, [taken[1:4] for taken in landed])
-            self._tell(kind, queue, landed)
-            yield from landed
+    def _tell(self, kind: LifeKind, taken: Taken) -> None:
+        self._core.life.add_alike(kind, taken.queue.slot, taken.packets)
 
     def finish_confirmed(self, queue: QueueState) -> None:
         """Remove what the destination has confirmed while it was not in flight.
@@ -295,20 +295,19 @@ class Outgoing:
             record = queue.decode(self._core, *found)
             if record is None:
                 continue
-            packet = UserMessage(record.packet)
-            sequence, number = self._place(packet)
-            if not number or not self._is_confirmed(queue, sequence, number):
+            sequence, numbers = self._place(UserMessage(record.packet), (record.packet,))
+            if not numbers or not self._is_confirmed(queue, sequence, numbers[0]):
                 return
-            self._finish_ordered(Taken(queue, found[0], record, packet, sequence, number))
+            self._finish_ordered(queue, found[0], record)
 
-    def _finish_ordered(self, taken: Taken) -> None:
-        self._delivery.detach(*taken[:4])
-        self._tell(LifeKind.ORDERED, taken.queue, (taken,))
-        self._await_or_journal(taken)
+    def _finish_ordered(self, queue: QueueState, lookup_id: int, record: Record) -> None:
+        packet = UserMessage(record.packet)
+        self._delivery.detach(queue, lookup_id, record, packet)
+        self._core.life.add_one(LifeKind.ORDERED, queue.slot, record.packet)
+        self._await_or_journal(queue, record, packet)
 
-    def _await_or_journal(self, taken: Taken) -> None:
+    def _await_or_journal(self, queue: QueueState, record: Record, packet: UserMessage) -> None:
         """What follows when the destination has the message: a final ack, a copy, or nothing."""
-        queue, record, packet = taken.queue, taken.record, taken.packet
         if not _is_http(queue):
             if packet.wants_final_ack:
                 self._await_final_ack(queue, record, packet)
@@ -355,11 +354,10 @@ class Outgoing:
         stream = self._begin_sequence(queue, old)
         for lookup_id, data in queue.available(self._core):
             record = queue.decode(self._core, lookup_id, data)
-            if record is None or self._place(UserMessage(record.packet))[0] != numbered:
+            if record is None or self._place(UserMessage(record.packet), (record.packet,))[0] != numbered:
                 continue
             packet = placed(record.packet, stream.sequence, stream.number + 1, stream.number, 0)
             stream.number += 1
-            self._index.take_recent(queue, lookup_id)
             queue.replace(self._core, lookup_id, record._replace(packet=packet))
         self._save(queue, stream)
 
@@ -386,10 +384,12 @@ class Outgoing:
         stream = self._streams.get(queue)
         return stream is not None and stream.confirms(sequence, number)
 
-    def _place(self, packet: UserMessage) -> tuple[int, int]:
-        if packet.is_transactional and packet.comes_from(self._own) and not packet.is_over_http:
-            return packet.sequence
-        return 0, 0  # of another queue manager, or passed on over HTTP with the stream of its sender
+    def _place(self, first: UserMessage, packets: Sequence[bytes]) -> tuple[int, Sequence[int]]:
+        """The sequence of messages of one shape, and their numbers in it."""
+        if first.is_transactional and first.comes_from(self._own) and not first.is_over_http:
+            at = first.place_at
+            return first.sequence[0], [_place(packet, at)[0] for packet in packets]
+        return 0, ()  # of another queue manager, or passed on over HTTP with the stream of its sender
 
     def _set_stream(self, queue: QueueState, stream: Stream) -> None:
         self._streams[queue] = stream
@@ -465,7 +465,7 @@ class Outgoing:
         if not _may_speak(speaker, receiver, only_by_itself) and receiver not in {NULL_GUID, UNIDENTIFIED}:
             return Doubt.OTHER_QUEUE_MANAGER
         self._delivery.detach(queue, place.lookup_id, record, packet)
-        self._index.left(packet)
+        self._index.left(packet, (packet.data,))
         if is_ordered and origin is not None:
             self._count_unread(origin, -1)
         self._core.life.add_one(LifeKind.FINAL, 0 if origin is None else origin.slot, record.packet, code)
@@ -498,6 +498,15 @@ class Outgoing:
         if stream is not None:
             stream.unread = max(stream.unread + change, 0)
             self._save(queue, stream)
+
+
+def _landed(run: Iterable[Taken]) -> Iterator[Taken]:
+    """The messages that still exist at the end of their flight."""
+    for taken in run:
+        locks = taken.queue.locks
+        left = [index for index, lookup_id in enumerate(taken.lookup_ids) if lookup_id in locks]
+        if left and not taken.queue.is_deleted:
+            yield taken if len(left) == len(taken) else taken.part(sum(1 << index for index in left))
 
 
 def _may_speak(speaker: UUID | None, receiver: UUID, only_by_itself: Collection[UUID]) -> bool:

@@ -1,19 +1,18 @@
 """An index of messages in outgoing queues."""
 
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
 from tiercel.engine.core import Core
 from tiercel.engine.queue_state import QueueState
-from tiercel.engine.records import Record
 from tiercel.model.identifiers import NULL_GUID
 from tiercel.store.interface import Keyspace
+from tiercel.wire.alike import Alike
 from tiercel.wire.user_message import UserMessage
 
 _PLACE = struct.Struct(">IQ")  # and then the GUID of the receiver, if there is one
-_RECENT_MESSAGES = 512
-_RECENT_BYTES = 16 * 1024  # per message
 
 
 class Place(NamedTuple):
@@ -23,28 +22,22 @@ class Place(NamedTuple):
 
 
 class OutgoingIndex:
-    """The locations of messages that await a final ack, and the recent arrivals in outgoing queues."""
+    """The locations of messages that await a final ack."""
 
     def __init__(self, core: Core, own_guid: bytes) -> None:
         self._core = core
         self._own = own_guid
-        # The latest arrivals are usually sent next, without reading them back from the store.
-        self._recent: dict[tuple[int, int], tuple[Record, UserMessage]] = {}
 
-    def entered(self, queue: QueueState, lookup_id: int, record: Record, packet: UserMessage) -> None:
-        if len(self._recent) >= _RECENT_MESSAGES:
-            self._recent.clear()
-        if packet.packet_size <= _RECENT_BYTES:
-            self._recent[queue.slot, lookup_id] = record, packet
-        if self._awaits_final_ack(packet):
-            self.place(packet, queue, lookup_id)
+    def entered(self, queue: QueueState, lookup_ids: Sequence[int], messages: Alike) -> None:
+        if self._awaits_final_ack(messages.first):
+            for lookup_id, packet in zip(lookup_ids, messages.messages(), strict=True):
+                self.place(packet, queue, lookup_id)
 
-    def left(self, packet: UserMessage) -> None:
-        if self._awaits_final_ack(packet):
-            self._core.batch.delete(Keyspace.AWAITING, packet.number_bytes)
-
-    def take_recent(self, queue: QueueState, lookup_id: int) -> tuple[Record, UserMessage] | None:
-        return self._recent.pop((queue.slot, lookup_id), None)
+    def left(self, first: UserMessage, packets: Sequence[bytes]) -> None:
+        """Messages of one shape are no longer in their queue."""
+        if self._awaits_final_ack(first):
+            for packet in packets:
+                self._core.batch.delete(Keyspace.AWAITING, UserMessage(packet).number_bytes)
 
     def place(
         self, packet: UserMessage, queue: QueueState, lookup_id: int, receiver: UUID = NULL_GUID

@@ -33,9 +33,10 @@ class Purging:
         state = opened.queue_for(QueueAccess.RECEIVE)
         newest = self._numbering.newest_sequence if newest is None else newest
         taken = [each for each in state.locks.items() if lookup_id_sequence(each[0]) <= newest]
-        doomed = [each for each in taken if each[1].doom is None]
-        for lookup_id, lock in doomed:
-            lock.doom = MessageClass.NACK_DELETED if state.is_outgoing else MessageClass.NACK_Q_PURGED
+        doomed = [lookup_id for lookup_id, lock in taken if lock.doom is None]
+        reason = MessageClass.NACK_DELETED if state.is_outgoing else MessageClass.NACK_Q_PURGED
+        for lookup_id in doomed:
+            state.doom(lookup_id, reason)
             self._deadlines.purge_later(state, lookup_id)
         count = self._end_available(state, MessageClass.NACK_Q_PURGED, newest, limit)
         if (count or doomed) and not state.is_deleted:  # a subqueue may go with its last message

@@ -23,6 +23,7 @@ from tiercel.engine.records import (
     encode_arrivals,
     lookup_id_of,
     message_key,
+    packet_of,
 )
 from tiercel.model.codes import MessageClass, QueueType
 from tiercel.model.errors import StoreDamagedError, StoreFullError
@@ -55,6 +56,9 @@ class Lock:
     def is_visible(self) -> bool:
         """Whether others may peek at the message all the same."""
         return self.allow_peek and self.doom is None
+
+
+IN_FLIGHT = Lock(None)  # of every message that a protocol is sending, until it is doomed
 
 
 class QueueState:
@@ -198,19 +202,19 @@ class QueueState:
         core.total_bytes -= size
         self.publish()
 
-    def remove_run(self, core: Core, run: Sequence[tuple[int, Record]]) -> None:
-        """`remove` for messages that were in flight together."""
-        keys, size, slot = [], 0, self.slot
-        for lookup_id, record in run:
-            self._drop_lock(lookup_id)
-            if lookup_id in self.express:
-                self.remove(core, lookup_id, record)
-            else:
-                keys.append(message_key(slot, lookup_id))
-                size += len(record.packet)
-        if keys:
-            core.batch.delete_many(_MESSAGES, keys)
-            self._count_out(core, len(keys), size)
+    def remove_run(self, core: Core, lookup_ids: Sequence[int], size: int, *, recoverable: bool) -> None:
+        """`remove` for messages that were in flight together; `size` is their sum."""
+        for lookup_id in lookup_ids:
+            del self.locks[lookup_id]  # of a protocol: nothing else knows it
+        if recoverable:
+            self.remove_stored(core, lookup_ids, size)
+            return
+        for lookup_id in lookup_ids:
+            del self.express[lookup_id]
+        self.express_bytes -= size
+        self.left += len(lookup_ids)
+        core.total_bytes -= size
+        self.publish()
 
     def remove_stored(self, core: Core, lookup_ids: Sequence[int], size: int) -> None:
         """Takes many stored messages, none of them locked, out of the list; `size` is their sum."""
@@ -268,6 +272,12 @@ class QueueState:
         if lock.opened is not None and lock.owner is lock.opened:
             lock.opened.held.add(lookup_id)
 
+    def doom(self, lookup_id: int, reason: MessageClass) -> None:
+        """A locked message ends when it is given back."""
+        if self.locks[lookup_id] is IN_FLIGHT:
+            self.locks[lookup_id] = Lock(None)
+        self.locks[lookup_id].doom = reason
+
     def unlock(self, lookup_id: int) -> Lock | None:
         self._available_from = min(self._available_from, lookup_id)
         return self._drop_lock(lookup_id)
@@ -306,13 +316,22 @@ class QueueState:
         Returns them as they are stored. They are read in one scan.
         """
         found = list(islice(self.available(core), limit))
-        for lookup_id, _ in found:
-            self.locks[lookup_id] = Lock(None)
+        self.locks.update(dict.fromkeys([lookup_id for lookup_id, _ in found], IN_FLIGHT))
         self._available_from = LAST_LOOKUP_ID if len(found) < limit else found[-1][0] + 1
         return found
 
     def decode(self, core: Core, lookup_id: int, data: bytes | Record) -> Record | None:
         return data if isinstance(data, Record) else self._decode(core, lookup_id, data)
+
+    def packet_of(self, core: Core, lookup_id: int, data: bytes | Record) -> bytes | None:
+        """`decode` for callers that need only the packet."""
+        if isinstance(data, Record):
+            return data.packet
+        try:
+            return packet_of(data)
+        except StoreDamagedError as problem:
+            core.set_aside(self, lookup_id, data, problem)
+            return None
 
     def available(self, core: Core) -> Iterator[tuple[int, bytes | Record]]:
         """Every available message, in order and as it is stored; remove none while iterating."""

@@ -91,6 +91,18 @@ def decode_record(data: bytes) -> Record:
     return Record(packet, arrival, aborts, moves, moved, name, bool(is_copy), reason, verdict)
 
 
+def packet_of(data: bytes) -> bytes:
+    """The packet of a record; raises StoreDamagedError for a damaged one."""
+    if len(data) < _HEAD_SIZE:
+        raise _too_short(len(data))
+    checksum, version, _, name_size, _ = _GLANCE.unpack_from(data)
+    if zlib.crc32(data[4:]) != checksum:
+        raise StoreDamagedError("message record", problem="its checksum is wrong")
+    if version != VERSION:
+        _check_version(version)
+    return data[_HEAD_SIZE + name_size :]
+
+
 def glance(data: bytes, at: int = 0) -> tuple[int, int, int | None, int]:
     """Packet size, flags, expiry time (or None) and arrival of the message whose record begins at `at`.
 

@@ -10,8 +10,8 @@ from functools import partial
 
 from tiercel.engine.carriers import CarrierQueues, is_held
 from tiercel.engine.engine import Engine
-from tiercel.engine.outgoing import Taken
 from tiercel.engine.queue_state import QueueState
+from tiercel.engine.taken import Taken
 from tiercel.model.codes import ConnectionStatus, MessageClass, OutgoingQueueState
 from tiercel.model.message import Message
 from tiercel.model.queue import OutgoingQueue
@@ -58,7 +58,8 @@ class QueueSender:
                 self._queue.next_hops = [self.source.group]
                 self._carried.note(self._queue, ConnectionStatus.ESTABLISHED, 0, self.source.group)
             for taken in run:
-                self._submit(taken)
+                for single in taken.singles():
+                    self._submit(single)
 
     def _submit(self, taken: Taken) -> None:
         request = self._request(taken)

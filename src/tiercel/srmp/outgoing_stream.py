@@ -3,8 +3,9 @@
 from collections import deque
 from collections.abc import Callable
 
-from tiercel.engine.outgoing import Outgoing, Taken
+from tiercel.engine.outgoing import Outgoing
 from tiercel.engine.queue_state import QueueState
+from tiercel.engine.taken import Taken
 from tiercel.model.queue import OutgoingQueue
 from tiercel.srmp.context import Context
 

@@ -14,8 +14,8 @@ from http import HTTPStatus
 
 from tiercel.engine.carriers import CarrierQueues, is_held
 from tiercel.engine.engine import Engine
-from tiercel.engine.outgoing import Taken
 from tiercel.engine.queue_state import QueueState
+from tiercel.engine.taken import Taken
 from tiercel.model.codes import ConnectionStatus, MessageClass, OutgoingQueueState
 from tiercel.model.errors import DecodeError, StoreFullError
 from tiercel.model.format_name import DirectFormatName

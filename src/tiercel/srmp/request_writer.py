@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tiercel.engine.engine import Engine
-from tiercel.engine.outgoing import Taken
+from tiercel.engine.taken import Taken
 from tiercel.message_security.xml_signature import XmlSignature, make_signature, parts_of
 from tiercel.model.format_name import DirectFormatName, DirectProtocol
 from tiercel.model.identifiers import NULL_GUID

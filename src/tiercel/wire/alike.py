@@ -14,9 +14,10 @@ have no shape: each of them is by itself.
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
+from typing import Self
 from zlib import crc32
 
 from tiercel.model.limits import MAX_PACKET_SIZE
@@ -98,24 +99,76 @@ class Alike:
         return number
 
 
+class Shape:
+    """What the packets of one shape have in common."""
+
+    __slots__ = ("_body_at", "_compared", "_expected", "_label_end", "_sizes")
+
+    def __init__(self, first: UserMessage) -> None:
+        self._compared, self._sizes = _fields(
+            first.properties_at, first.place_at if first.is_transactional else 0
+        )
+        self._expected = self._compared.unpack_from(first.data)
+        self._label_end, self._body_at = first.label_end, first.body_at
+
+    @classmethod
+    def of(cls, first: UserMessage) -> Self | None:
+        """None for a message that is always by itself."""
+        return cls(first) if _has_shape(first) else None
+
+    def size_at(self, data: bytes, at: int) -> int:
+        """The size of the packet of this shape that is at `at`; 0 if there is none, or it is not whole."""
+        compared, label_end = self._compared, self._label_end
+        if len(data) - at < compared.size or compared.unpack_from(data, at) != self._expected:
+            return 0
+        size, body, allocated = self._sizes.unpack_from(data, at)
+        body = max(allocated, body)
+        if self._body_at + body + 3 & ~3 != size or at + size > len(data) or size > MAX_PACKET_SIZE:
+            return 0
+        if label_end and data[at + label_end - 2 : at + label_end] != b"\0\0":
+            return 0
+        return int(size)
+
+
 def take_alike(first: UserMessage, data: bytes, at: int) -> Alike:
     """A message, and all whole ones of its shape that follow it at `at`."""
-    start = first.data
-    if data[at + 12 : at + 56] != start[12:56] or not _has_shape(first):  # the usual difference, if any
+    if data[at + 12 : at + 56] != first.data[12:56]:  # the usual difference, if any
         return Alike(first)
-    compared, sizes = _fields(first.properties_at, first.place_at if first.is_transactional else 0)
-    expected, label_end, body_at = compared.unpack_from(start), first.label_end, first.body_at
-    packets, last = [start], len(data) - compared.size
-    while at <= last and compared.unpack_from(data, at) == expected:
-        size, body, allocated = sizes.unpack_from(data, at)
-        end = at + size
-        if body_at + max(body, allocated) + 3 & ~3 != size or end > len(data) or size > MAX_PACKET_SIZE:
-            break
-        if label_end and data[at + label_end - 2 : at + label_end] != b"\0\0":
-            break
-        packets.append(data[at:end])
-        at = end
+    shape = Shape.of(first)
+    packets = [first.data]
+    while shape is not None and (size := shape.size_at(data, at)):
+        packets.append(data[at : at + size])
+        at += size
     return Alike(first, packets)
+
+
+def by_shape(packets: Iterable[bytes]) -> Iterator[Alike]:
+    """Packets one after the other, those of one shape together."""
+    together: list[bytes] = []
+    first: UserMessage | None = None
+    shape: Shape | None = None
+    for packet in packets:
+        if shape is not None and shape.size_at(packet, 0) == len(packet):
+            together.append(packet)
+            continue
+        if first is not None:
+            yield Alike(first, together)
+        first = UserMessage(packet)
+        shape, together = Shape.of(first), [packet]
+    if first is not None:
+        yield Alike(first, together)
+
+
+def with_previous_numbers(
+    packets: Sequence[bytes], place_at: int, numbers: Sequence[int], previous: int
+) -> list[bytes]:
+    """Transactional packets of one shape, each with the number before its own; the first with `previous`."""
+    at, join = place_at + 4, b"".join
+    befores = [before.to_bytes(4, "little") for before in (previous, *numbers[:-1])]
+    return [
+        packet if packet[at : at + 4] == before else join((packet[:at], before, packet[at + 4 :]))
+        for packet, before in zip(packets, befores, strict=True)
+    ]
 
 
 def _has_shape(message: UserMessage) -> bool:
