@@ -1,12 +1,16 @@
 """[MS-MQQB] 3.1.5.5, 3.1.7.1.3: what was sent, what of it arrived, and how much may be on its way."""
 
+from random import Random
+
 import pytest
 
 from tiercel.model.identifiers import MessageId
+from tiercel.wire.internal_packets import RESPONSE_PADDING, ConnectionParameters, EstablishConnection
+from tiercel.wire.kinship import with_mark
 from tiercel.wire.order_ack import build_order_ack
 from tiercel.wire.user_message import UserMessage
 
-from .site import NOW, PEER, PRIVATE, Peer, Site, letter
+from .site import NOW, PEER, PRIVATE, Peer, Site, establish, letter
 
 SIX = [b"1", b"2", b"3", b"4", b"5", b"6"]
 
@@ -167,3 +171,94 @@ class TestAcknowledged:
     def order_ack(self, site: Site, peer: Peer) -> None:
         sequence, number = UserMessage(peer.hears(UserMessage).data).sequence
         peer.sends(build_order_ack(MessageId(PEER, 99), NOW, site.guid, sequence, number).data)
+
+
+class TestTwoTiercels:
+    """They recognise each other, and use a larger window than Windows (decision 0023)."""
+
+    MANY = tuple(b"%d" % number for number in range(300))
+
+    def answered(self, site: Site, padding: bytes | None = None) -> Peer:
+        """The peer has answered to the first packet, as a Tiercel if no padding is given."""
+        peer = site.connects()
+        request = peer.hears(EstablishConnection)
+        marked = with_mark(RESPONSE_PADDING, PEER, request.header.time_stamp)
+        peer.answers(request, padding=marked if padding is None else padding)
+        return peer
+
+    def asked(self, site: Site, padding: bytes) -> tuple[bytes, int]:
+        """The padding of its answer to a peer that asks with this one, and its window."""
+        peer = site.accepts()
+        peer.says(establish(padding=padding, time_stamp=7), peer.parameters(window=1000))
+        answer = peer.hears(EstablishConnection).header.padding
+        return answer, peer.hears(ConnectionParameters).header.window_size
+
+    def test_as_initiator(self, site: Site) -> None:
+        site.sends(*self.MANY)
+        peer = self.answered(site)
+        assert peer.hears(ConnectionParameters).header.window_size == 256
+        peer.says(peer.parameters(window=256))
+        assert peer.hears_messages() == list(self.MANY[:256])
+
+    def test_as_acceptor(self, site: Site) -> None:
+        answer, window = self.asked(site, with_mark(bytes(512), PEER, 7))
+        assert answer == with_mark(RESPONSE_PADDING, site.guid, 7)
+        assert window == 256
+
+    def test_the_smaller_window_counts(self, site: Site) -> None:
+        site.sends(*self.MANY)
+        peer = self.answered(site)
+        peer.hears(ConnectionParameters)
+        peer.says(peer.parameters(window=100))
+        assert peer.hears_messages() == list(self.MANY[:100])
+
+    def test_a_window_that_is_configured_larger_stays(self) -> None:
+        site = with_window(1000)
+        assert self.asked(site, with_mark(bytes(512), PEER, 7))[1] == 1000
+
+    @pytest.mark.conformance("MQQB-062", "MQQB-044")
+    @pytest.mark.parametrize("seed", range(5))
+    def test_garbage_from_windows_is_not_a_mark(self, site: Site, seed: int) -> None:
+        answer, window = self.asked(site, Random(seed).randbytes(512))
+        assert (answer, window) == (RESPONSE_PADDING, 64)
+
+    @pytest.mark.conformance("MQQB-062", "MQQB-044")
+    def test_old_memory_of_windows_with_a_packet_of_ours_is_not_a_mark(self, site: Site) -> None:
+        """The same bytes at the same place, even the same time stamp: the GUID is not that of the sender."""
+        for padding in (with_mark(bytes(512), site.guid, 7), with_mark(RESPONSE_PADDING, site.guid, 7)):
+            assert self.asked(site, padding) == (RESPONSE_PADDING, 64)
+
+    @pytest.mark.conformance("MQQB-062")
+    @pytest.mark.parametrize("padding", [RESPONSE_PADDING, bytes(512), bytes(range(256)) * 2])
+    def test_an_answer_without_the_mark(self, site: Site, padding: bytes) -> None:
+        site.sends(*self.MANY)
+        peer = self.answered(site, padding)
+        assert peer.hears(ConnectionParameters).header.window_size == 64
+        peer.says(peer.parameters(window=256))
+        assert peer.hears_messages() == list(self.MANY[:64])
+
+    def test_an_answer_that_repeats_our_padding(self, site: Site) -> None:
+        site.sends(b"1")
+        peer = site.connects()
+        request = peer.hears(EstablishConnection)
+        peer.answers(request, padding=request.header.padding)
+        assert peer.hears(ConnectionParameters).header.window_size == 64
+
+
+class TestBytesInFlight:
+    """A window counts messages, which may have four megabytes."""
+
+    @pytest.mark.parametrize("delivery", [0, 1])
+    def test_are_limited(self, site: Site, monkeypatch: pytest.MonkeyPatch, delivery: int) -> None:
+        monkeypatch.setattr("tiercel.engine.queue_state.RUN_BYTES", 2_000)
+        monkeypatch.setattr("tiercel.binary.flight.FLIGHT_BYTES", 5_000)
+        bodies = [bytes([number]) * 900 for number in range(20)]
+        site.sends(*bodies, delivery=delivery)
+        peer, sent = site.reaches(), 0
+        while sent < len(bodies):
+            heard = peer.hears_messages()
+            assert heard == bodies[sent : sent + len(heard)]
+            assert 0 < len(heard) <= 7
+            sent += len(heard)
+            peer.acks(sent, *((sent, 0) if delivery else ()))
+        assert site.bodies() == []

@@ -14,6 +14,7 @@ from tiercel.wire.session_header import SessionHeader
 
 _WRAP = 0xFFFF
 _BEHIND = 0x8000
+FLIGHT_BYTES = 64 << 20  # a large window of large messages must not fill the memory
 _UNSTORED_MAX = 4096  # far below half of the 16-bit numbers, or distances would be ambiguous
 
 
@@ -32,6 +33,11 @@ class Entry:
         return 1 if self.taken is None else len(self.taken)
 
     @property
+    def size(self) -> int:
+        """In bytes."""
+        return 0 if self.taken is None else self.taken.size
+
+    @property
     def all(self) -> int:
         """The mask of all messages."""
         return (1 << len(self)) - 1
@@ -43,7 +49,7 @@ Acked = tuple[Entry, int]  # messages of an entry, by their mask
 class Flight:
     """Entries with recoverable messages have RecoverableSequenceNumbers, the others MessageSentCounts."""
 
-    __slots__ = ("_acked", "_express", "_unstored", "_unstored_count", "recoverable_sent", "sent")
+    __slots__ = ("_acked", "_bytes", "_express", "_unstored", "_unstored_count", "recoverable_sent", "sent")
 
     def __init__(self) -> None:
         self.sent = 0  # MessageSentCount
@@ -52,6 +58,7 @@ class Flight:
         self._express: deque[Entry] = deque()  # not covered by AckSequenceNumber yet
         self._unstored: deque[Entry] = deque()  # recoverable, and not acknowledged as stored yet
         self._unstored_count = 0  # messages in them
+        self._bytes = 0  # of all entries that are not complete
 
     @property
     def size(self) -> int:
@@ -61,7 +68,7 @@ class Flight:
     @property
     def is_overdue(self) -> bool:
         """Whether the peer acknowledges our messages without storing them: each one takes memory here."""
-        return self._unstored_count > _UNSTORED_MAX
+        return self._unstored_count > _UNSTORED_MAX or self._bytes >= FLIGHT_BYTES
 
     @property
     def is_empty(self) -> bool:
@@ -79,6 +86,7 @@ class Flight:
                 entry.first_number = self.sent + 1
                 self._express.append(entry)
             self.sent += count
+            self._bytes += entry.size
 
     def acknowledge(self, header: SessionHeader) -> list[Acked]:
         """Mark Acknowledged Messages ([MS-MQQB] 3.1.5.5.1): returns those that are complete now, in order."""
@@ -111,13 +119,14 @@ class Flight:
                 kept.append(entry)
         self._unstored.extendleft(reversed(kept))
 
-    @staticmethod
-    def _mark(entry: Entry, mask: int, done: list[Acked]) -> int:
+    def _mark(self, entry: Entry, mask: int, done: list[Acked]) -> int:
         """How many of the messages were not acknowledged before."""
         newly = mask & entry.all & ~entry.acked
         if newly:
             entry.acked |= newly
             done.append((entry, newly))
+            if entry.acked == entry.all:
+                self._bytes -= entry.size
         return newly.bit_count()
 
     def land(self) -> list[Acked]:
@@ -125,6 +134,6 @@ class Flight:
         rest = [(entry, entry.all & ~entry.acked) for entry in (*self._express, *self._unstored)]
         self._express.clear()
         self._unstored.clear()
-        self._unstored_count = 0
+        self._unstored_count = self._bytes = 0
         self._acked = self.sent
         return rest

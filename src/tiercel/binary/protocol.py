@@ -496,7 +496,7 @@ class BinaryProtocol(CarrierMachine[Action]):
             run = self._engine.outgoing.take(queue, limit, next_hop.guid or session.remote_guid)
             if run:
                 session.send([self._entry(session, taken) for taken in run])
-            if sum(map(len, run)) == limit:
+            if run and queue.count > len(queue.locks):
                 next_hop.ready[queue] = None
 
     def _entry(self, session: Session, taken: Taken) -> tuple[Entry, Sequence[bytes]]:

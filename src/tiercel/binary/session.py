@@ -28,6 +28,7 @@ from tiercel.wire.alike import Alike
 from tiercel.wire.base_header import INTERNAL
 from tiercel.wire.framer import Framer
 from tiercel.wire.internal_packets import (
+    REQUEST_PADDING,
     RESPONSE_PADDING,
     RESPONSE_RESERVED,
     ConnectionParameters,
@@ -36,6 +37,7 @@ from tiercel.wire.internal_packets import (
     EstablishConnectionHeader,
     SessionAck,
 )
+from tiercel.wire.kinship import has_mark, with_mark
 from tiercel.wire.order_ack import FinalAck, OrderAck, recognise
 from tiercel.wire.packet import decode_packet
 from tiercel.wire.security_header import ENCRYPTED_BODY
@@ -116,6 +118,7 @@ class Session:
         self.state = State.CONNECTING if is_initiator else State.WAITING_EC
         self.flight = Flight()
         self.receipts = Receipts()
+        self.is_tiercel = False  # whether the peer has shown that it is one, too
         self.peer_window = context.settings.window_size
         self.failure = ConnectionStatus.UNKNOWN_FAILURE
         self.error = 0  # HRESULT
@@ -162,11 +165,19 @@ class Session:
         return self.certificate is not None or self._context.peers.is_pinned(self.remote_guid)
 
     @property
+    def window(self) -> int:
+        """Our own: the default of Windows, unless the peer is a Tiercel."""
+        settings = self._context.settings
+        if not self.is_tiercel:
+            return settings.window_size
+        return max(settings.window_size, settings.tiercel_window_size)
+
+    @property
     def room(self) -> int:
         """How many messages may be sent now: the smaller window counts, and 0 is a window of 1 (MQQB T61)."""
         if self.state is not State.OPEN or not self.is_writable or self.flight.is_overdue:
             return 0
-        return max(min(self._context.settings.window_size, self.peer_window), 1) - self.flight.size
+        return max(min(self.window, self.peer_window), 1) - self.flight.size
 
     @property
     def _initialization_ms(self) -> int:
@@ -188,11 +199,13 @@ class Session:
         context = self._context
         self.state = after(self.state, Event.CONNECTED)
         context.timers.set(self.give_up, context.after_ms(self._initialization_ms))
+        own, time_stamp = context.queue_manager.identifier, context.milliseconds
         header = EstablishConnectionHeader(
-            context.queue_manager.identifier,
+            own,
             self.remote_guid,
-            context.milliseconds,
+            time_stamp,
             _OPERATING_SYSTEM | (0 if self._is_pinged else _NO_PING),
+            padding=with_mark(REQUEST_PADDING, own, time_stamp),
         )
         self._write(EstablishConnection.of(header).encode())
         self._owner.established(self, ConnectionStatus.IN_PROCESS)
@@ -212,12 +225,14 @@ class Session:
         if not is_from_us:
             self.remote_guid = header.client_guid
         reason = "from ourselves" if is_from_us else self._reason_to_refuse(is_for_us=is_for_us)
+        self.is_tiercel = has_mark(header.padding, header.client_guid, header.time_stamp)
+        padding = with_mark(RESPONSE_PADDING, own, header.time_stamp) if self.is_tiercel else RESPONSE_PADDING
         answer = EstablishConnectionHeader(
             header.client_guid,
             own,
             header.time_stamp,
             _OPERATING_SYSTEM | header.operating_system & _NO_PING,
-            padding=RESPONSE_PADDING,
+            padding=padding,
         )
         reply = EstablishConnection.of(answer, refused=bool(reason), reserved=RESPONSE_RESERVED)
         self._write(reply.encode())
@@ -249,6 +264,7 @@ class Session:
             header.server_guid, self.address, self.host, self.certificate
         ):
             raise ProtocolError(reason)
+        self.is_tiercel = has_mark(header.padding, header.server_guid, header.time_stamp)
         self.remote_guid = header.server_guid  # learned here if it was not known (MQQB T14)
         elapsed = (context.milliseconds - header.time_stamp) & 0xFFFF_FFFF
         self._recoverable_ack_timeout_ms = _within(
@@ -278,9 +294,8 @@ class Session:
         raise ProtocolError("we have reached ourselves; add the name or address to [node] names")
 
     def _write_parameters(self) -> None:
-        window = self._context.settings.window_size
         header = ConnectionParametersHeader(
-            self._recoverable_ack_timeout_ms, self._ack_timeout_ms, window_size=window
+            self._recoverable_ack_timeout_ms, self._ack_timeout_ms, window_size=self.window
         )
         self._write(ConnectionParameters.of(header).encode())
 
@@ -424,7 +439,7 @@ class Session:
         """
         receipts, timers = self.receipts, self._context.timers
         # A sender that has used up half of the window must not wait for a timer (MQQB T10).
-        at_once = max(min(self._context.settings.window_size, self.peer_window) // 2, 1)
+        at_once = max(min(self.window, self.peer_window) // 2, 1)
         while count:
             if not recoverable:
                 if not timers.is_set(self.ack_is_due):
@@ -457,7 +472,7 @@ class Session:
 
     def _acknowledgement(self, window: int | None = None) -> SessionHeader:
         self._context.timers.cancel(self.ack_is_due)
-        own = self._context.settings.window_size if window is None else window
+        own = self.window if window is None else window
         return self.receipts.acknowledge(self.flight.sent, self.flight.recoverable_sent, own)
 
     def _should_piggyback(self) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from tiercel.model.limits import ACK_TIMEOUT_MIN_MS, DEFAULT_WINDOW_SIZE
+from tiercel.model.limits import ACK_TIMEOUT_MIN_MS, DEFAULT_WINDOW_SIZE, TIERCEL_WINDOW_SIZE
 
 # SeqResend13Time, 46, 79 and 10, in seconds (MQQB-138).
 RESEND_TABLE_S = (30, 30, 30, 300, 300, 300, 1800, 1800, 1800, 21600)
@@ -32,6 +32,7 @@ class Peer:
 class Settings:
     port: int = 1801
     window_size: int = DEFAULT_WINDOW_SIZE  # MaxUnackedPacket
+    tiercel_window_size: int = TIERCEL_WINDOW_SIZE  # the same with another Tiercel, if it is larger
     ack_timeout_ms: int = ACK_TIMEOUT_MIN_MS
     round_trip_delay_ms: int = 0
     retry_ms: int = 5_000  # TryConnectInterval, for the first retries

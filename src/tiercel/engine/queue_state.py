@@ -9,7 +9,6 @@ import heapq
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from tiercel.engine.transaction import Transaction
 
 _MESSAGES = Keyspace.MESSAGES  # cached: enum lookup is slow here
+RUN_BYTES = 16 << 20  # of messages that are taken together, but for the last
 START = -1  # before every message: where a cursor begins
 
 
@@ -313,11 +313,18 @@ class QueueState:
     def lock_available(self, core: Core, limit: int) -> list[tuple[int, bytes | Record]]:
         """Locks the first available messages for the protocol that sends them, at most `limit`.
 
-        Returns them as they are stored. They are read in one scan.
+        Returns them as they are stored. They are read in one scan, which ends after RUN_BYTES.
         """
-        found = list(islice(self.available(core), limit))
+        found, size = [], 0
+        for each in self.available(core):
+            found.append(each)
+            size += len(each[1].packet if isinstance(each[1], Record) else each[1])
+            if len(found) == limit or size >= RUN_BYTES:
+                self._available_from = each[0] + 1
+                break
+        else:
+            self._available_from = LAST_LOOKUP_ID
         self.locks.update(dict.fromkeys([lookup_id for lookup_id, _ in found], IN_FLIGHT))
-        self._available_from = LAST_LOOKUP_ID if len(found) < limit else found[-1][0] + 1
         return found
 
     def decode(self, core: Core, lookup_id: int, data: bytes | Record) -> Record | None:

@@ -45,6 +45,7 @@ QUEUE_MANAGER_QUOTA_DEFAULT_KIB = 0x0010_0000
 # Sessions ([MS-MQQB] 2.2.2.1, 3.1.3.2)
 
 DEFAULT_WINDOW_SIZE = 64  # unacknowledged messages in flight, as Windows
+TIERCEL_WINDOW_SIZE = 256  # the same between two Tiercels
 WINDOW_SIZE_MAX = 0xFFFF  # WindowSize has 16 bits
 ACK_TIMEOUT_MIN_MS = 20_000
 ACK_TIMEOUT_MAX_MS = 120_000

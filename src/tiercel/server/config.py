@@ -422,6 +422,7 @@ RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "limits.idle_s": (0, 86400),
     "binary.port": (1, 65535),
     "binary.window_size": (1, WINDOW_SIZE_MAX),
+    "binary.tiercel_window_size": (1, WINDOW_SIZE_MAX),
     "binary.ack_timeout_ms": (ACK_TIMEOUT_MIN_MS, ACK_TIMEOUT_MAX_MS),
     "binary.round_trip_delay_ms": (0, _HOUR_MS),
     "binary.retry_ms": (1, _HOUR_MS),

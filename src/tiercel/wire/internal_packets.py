@@ -20,6 +20,7 @@ CONNECTION_REFUSED = 0x0010
 # The bytes that Windows sends, by which scanners recognise a queue manager.
 RESPONSE_RESERVED = 0x5A
 RESPONSE_PADDING = b"\x5a" * 512
+REQUEST_PADDING = bytes(512)
 
 H = TypeVar("H", bound=Structure)
 
@@ -52,7 +53,7 @@ class EstablishConnectionHeader(Structure):
     time_stamp: int = 0
     operating_system: int = 0x0110  # RE is always 0x10; SE: no ping was sent
     reserved: int = 0
-    padding: bytes = bytes(512)
+    padding: bytes = REQUEST_PADDING
 
     LAYOUT = Layout("GUID GUID I H H 512s")
     FLAGS = flag_words(operating_system="RE:8 SE OS QS")
