@@ -210,7 +210,8 @@ def run_in(tree: Path | None, script: str, *arguments: object) -> str:
 
 
 def settings(host: str, port: int, window: int) -> Config:
-    return Config(listen=ListenOptions(host=host, port=port), binary=Settings(port=port, window_size=window))
+    binary = Settings(port=port, window_size=window, tiercel_window_size=window)
+    return Config(listen=ListenOptions(host=host, port=port), binary=binary)
 
 
 class Daemon:
@@ -220,10 +221,16 @@ class Daemon:
         self, host: str, port: int, data: Path, window: int, more: str = "", tree: Path | None = None
     ) -> None:
         config, self._log = data.with_suffix(".toml"), data.with_suffix(".log")
+        tiercel = f"tiercel_window_size = {window}" if tree is None else ""  # an older tree does not know it
         text = f"""
             listen = {{ host = "{host}", port = {port} }}
-            binary = {{ port = {port}, window_size = {window}, retry_ms = 100, retry_max_ms = 100 }}
-            {more}"""
+            {more}
+            [binary]
+            port = {port}
+            window_size = {window}
+            {tiercel}
+            retry_ms = 100
+            retry_max_ms = 100"""
         config.write_text(text, "utf-8")
         command = [sys.executable, "-m", "tiercel", "serve", "--data", str(data), "--config", str(config)]
         with self._log.open("wb") as log:

@@ -33,6 +33,11 @@ class Entry:
         return 1 if self.taken is None else len(self.taken)
 
     @property
+    def lead(self) -> int:
+        """How many messages are acknowledged before the first that is not."""
+        return (~self.acked & self.acked + 1).bit_length() - 1
+
+    @property
     def size(self) -> int:
         """In bytes."""
         return 0 if self.taken is None else self.taken.size
@@ -108,13 +113,15 @@ class Flight:
         first, flags = header.recoverable_msg_ack_seq_number, header.recoverable_msg_ack_flags | 1
         kept: list[Entry] = []
         while self._unstored:
-            distance = (self._unstored[0].first_number - first) & _WRAP
+            entry = self._unstored[0]
+            lead = entry.lead
+            distance = (entry.first_number + lead - first) & _WRAP
             if FLAGS <= distance < _BEHIND:
                 break
-            entry = self._unstored.popleft()
+            self._unstored.popleft()
             before = _WRAP + 1 - distance if distance >= _BEHIND else 0  # messages before the first number
             stored = flags << before | (1 << before) - 1 if before else flags >> distance
-            self._unstored_count -= self._mark(entry, stored, done)
+            self._unstored_count -= self._mark(entry, stored << lead, done)
             if entry.acked != entry.all:
                 kept.append(entry)
         self._unstored.extendleft(reversed(kept))
