@@ -116,7 +116,7 @@ class Sender:
         if queue in IN_ORDER:
             self._places[queue] += 1
             properties |= {
-                "transaction_id": 1,
+                "transaction_id": self._places[queue] // 3 + 1,
                 "tx_sequence_id": self._sequences[queue],
                 "tx_sequence_number": self._places[queue],
                 "previous_tx_sequence_number": self._places[queue] - 1,
@@ -300,8 +300,10 @@ class Story:
     def _reach_far(self) -> None:
         if not self._site.dials:
             self._site.wait(10_000)
-        if self._site.dials:
-            self._far = self._site.connects(FAR)
+        if not self._site.dials:
+            return
+        self._far = self._site.connects(FAR)
+        if self._far.has_heard:  # else all messages for it have ended, and the site has hung up
             self._far.answers(self._far.hears(EstablishConnection))
             self._far.says(self._far.parameters(window=self._random.choice((1, 7, 64))))
 

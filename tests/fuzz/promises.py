@@ -167,7 +167,7 @@ def _shape(message: UserMessage) -> tuple[object, ...]:
         message.sender,
         message.has_signature,
         message.trailer,
-        message.is_transactional and message.stream,
+        message.is_transactional and (message.stream, message.wants_final_ack, message.place_at),
     )
 
 

@@ -18,6 +18,12 @@ from tiercel.wire.alike import Alike, take_alike
 from tiercel.wire.framer import Framer
 from tiercel.wire.message import encode_message
 from tiercel.wire.session_header import SessionHeader
+from tiercel.wire.transaction_header import (
+    CONNECTOR_GUID,
+    FINAL_ACK_REQUIRED,
+    FIRST_IN_TRANSACTION,
+    LAST_IN_TRANSACTION,
+)
 from tiercel.wire.user_message import UserMessage
 
 SENDER = UUID(int=7, version=4)
@@ -39,6 +45,12 @@ def in_order(number: int, previous: int, **properties: Any) -> bytes:
         previous_tx_sequence_number=previous,
         **properties,
     )
+
+
+def with_transaction_flag(packet: bytes, flag: int) -> bytes:
+    at = UserMessage(packet).place_at - 12
+    flags = int.from_bytes(packet[at : at + 4], "little") ^ flag
+    return packet[:at] + flags.to_bytes(4, "little") + packet[at + 4 :]
 
 
 def found(*packets: bytes) -> Alike:
@@ -93,6 +105,18 @@ class TestShape:
     def test_what_may_not(self, properties: dict[str, Any]) -> None:
         assert count(packet(1), packet(2, **properties), packet(3)) == 1
         assert count(packet(1), packet(2), packet(3, **properties), packet(4)) == 2
+
+    @pytest.mark.parametrize("flag", [FIRST_IN_TRANSACTION, LAST_IN_TRANSACTION, 1 << 4, 1 << 23])
+    def test_transactions_may_differ(self, flag: int) -> None:
+        assert count(in_order(1, 0), with_transaction_flag(in_order(2, 1), flag), in_order(3, 2)) == 3
+
+    def test_who_expects_a_final_ack_may_not_differ(self) -> None:
+        marked = with_transaction_flag(in_order(2, 1), FINAL_ACK_REQUIRED)
+        assert count(in_order(1, 0), marked) == 1
+        assert count(marked, with_transaction_flag(in_order(3, 2), FINAL_ACK_REQUIRED)) == 2
+
+    def test_a_connector_moves_the_headers_behind_it(self) -> None:
+        assert count(in_order(1, 0), with_transaction_flag(in_order(2, 1), CONNECTOR_GUID)) == 1
 
     def test_another_sender(self) -> None:
         other = packet(2)

@@ -33,6 +33,11 @@ class Entry:
         return 1 if self.taken is None else len(self.taken)
 
     @property
+    def rest(self) -> int:
+        """The mask of messages that lack an acknowledgement of the session or of the order."""
+        return self.all & ~(self.acked & self.ordered)
+
+    @property
     def lead(self) -> int:
         """How many messages are acknowledged before the first that is not."""
         return (~self.acked & self.acked + 1).bit_length() - 1

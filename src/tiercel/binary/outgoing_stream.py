@@ -42,7 +42,8 @@ class OutgoingStream:
         """
         previous = 0
         if self._entries and (last := self._entries[-1].taken) is not None:
-            previous = last.numbers[-1] if last.sequence == taken.sequence else 0
+            newest = self._entries[-1].rest.bit_length() - 1
+            previous = last.numbers[newest] if last.sequence == taken.sequence else 0
         self._entries.append(entry)
         self._count += len(taken)
         if not self._context.timers.is_set(self.no_order_ack_came):
@@ -57,7 +58,7 @@ class OutgoingStream:
         """Messages with both acknowledgements."""
         for entry, mask in through:
             self._count -= mask.bit_count()
-            if not entry.all & ~(entry.acked & entry.ordered):
+            if not entry.rest:
                 self._entries.remove(entry)
         self._outgoing.ordered(entry.taken.part(mask) for entry, mask in through if entry.taken is not None)
 
@@ -111,7 +112,7 @@ class OutgoingStream:
         for entry in self._entries:
             entry.is_over = True
             if entry.taken is not None:
-                self._outgoing.give_back((entry.taken.part(entry.all & ~(entry.acked & entry.ordered)),))
+                self._outgoing.give_back((entry.taken.part(entry.rest),))
         self._entries.clear()
         self._count = 0
 

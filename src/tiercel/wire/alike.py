@@ -5,7 +5,7 @@ by comparing their headers with those of the first one, in a fraction of the tim
 these fields may differ:
 
     UserHeader          MessageID
-    TransactionHeader   TxSequenceNumber, PreviousTxSequenceNumber
+    TransactionHeader   TxSequenceNumber, PreviousTxSequenceNumber; ID, first and last of a transaction
     properties          CorrelationID, body type, application tag, size of the body; label of the same length
     label, extension and body
 
@@ -24,9 +24,11 @@ from tiercel.model.limits import MAX_PACKET_SIZE
 from tiercel.wire.base_header import DEBUG_HEADER, SESSION_HEADER
 from tiercel.wire.security_header import ENCRYPTED_BODY
 from tiercel.wire.session_header import SessionHeader
+from tiercel.wire.transaction_header import CONNECTOR_GUID, FINAL_ACK_REQUIRED
 from tiercel.wire.user_message import PROPERTIES, RARE_HEADERS, UserMessage
 
 _place = struct.Struct("<II").unpack_from
+_COMPARED_FLAGS = CONNECTOR_GUID | FINAL_ACK_REQUIRED
 
 
 class Alike:
@@ -102,13 +104,14 @@ class Alike:
 class Shape:
     """What the packets of one shape have in common."""
 
-    __slots__ = ("_body_at", "_compared", "_expected", "_label_end", "_sizes")
+    __slots__ = ("_body_at", "_compared", "_expected", "_flags", "_flags_at", "_label_end", "_sizes")
 
     def __init__(self, first: UserMessage) -> None:
-        self._compared, self._sizes = _fields(
-            first.properties_at, first.place_at if first.is_transactional else 0
-        )
+        place_at = first.place_at if first.is_transactional else 0
+        self._compared, self._sizes = _fields(first.properties_at, place_at)
         self._expected = self._compared.unpack_from(first.data)
+        self._flags_at = place_at - 12 if place_at else 0  # of TransactionHeader
+        self._flags = first.data[self._flags_at] & _COMPARED_FLAGS
         self._label_end, self._body_at = first.label_end, first.body_at
 
     @classmethod
@@ -120,6 +123,8 @@ class Shape:
         """The size of the packet of this shape that is at `at`; 0 if there is none, or it is not whole."""
         compared, label_end = self._compared, self._label_end
         if len(data) - at < compared.size or compared.unpack_from(data, at) != self._expected:
+            return 0
+        if self._flags_at and data[at + self._flags_at] & _COMPARED_FLAGS != self._flags:
             return 0
         size, body, allocated = self._sizes.unpack_from(data, at)
         body = max(allocated, body)
@@ -185,8 +190,10 @@ def _has_shape(message: UserMessage) -> bool:
 @lru_cache(256)
 def _fields(properties_at: int, place_at: int) -> tuple[struct.Struct, struct.Struct]:
     """Where the headers of two packets must be equal, and the sizes of packet and body."""
-    # PacketSize, MessageID and, in a transaction, the place are skipped.
-    headers = f"{place_at - 60}s8x{properties_at - place_at - 8}s" if place_at else f"{properties_at - 60}s"
+    # PacketSize, MessageID and, in a transaction, its flags and the place are skipped.
+    headers = f"{properties_at - 60}s"
+    if place_at:
+        headers = f"{place_at - 72}s4x8s8x{properties_at - place_at - 8}s"
     # In the properties, the first word and everything after the sizes.
     compared = struct.Struct(f"<8s4x44s4x{headers}4s36x16s")
     sizes = struct.Struct(f"<8xI{properties_at + 20}xII")
