@@ -38,6 +38,7 @@ class TestWork:
         filled(served, queue, 25)
         done = ended(served, begin(served, queue, "move", to=goal, filter="label:1"))
         assert (done["state"], done["count"], done["looked"], done["next"]) == ("finished", 12, 25, None)
+        assert (done["kind"], done["queue"]) == ("move", queue)
         assert served.labels(goal) == [str(i) for i in range(25) if "1" in str(i)]
         assert served.labels(queue) == [str(i) for i in range(25) if "1" not in str(i)]
 
@@ -83,7 +84,11 @@ class TestWork:
         (first,) = filled(served, queue, 1)
         ended(served, begin(served, queue, "move", to=goal))
         told = [each["text"] for each in served.get("/why", id=first["id"]).json()["events"]]
-        assert any(each.startswith(f"was moved to {goal} by ") for each in told)
+        assert [each[: len(goal) + 25] for each in told[1:]] == [
+            f"arrived in {queue}, from uid 0"[: len(goal) + 25],
+            f"was moved to {goal}, lookup id"[: len(goal) + 25],
+        ]
+        assert told[-1].endswith(" by uid 0")
 
 
 class TestPlan:

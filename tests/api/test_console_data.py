@@ -185,6 +185,15 @@ class TestEvents:
                         break
             assert 1 in counts
 
+    @pytest.mark.parametrize("kind", ["operations", "audit"])
+    def test_tell_of_other_changes(self, served: Asked, queue: str, kind: str) -> None:
+        served.send(queue, {})
+        with served.http.stream("GET", "/api/v1/events") as stream:
+            lines = stream.iter_lines()
+            assert any(line == f"event: {kind}" for line in lines)  # at first all of them
+            assert served.post(f"{at(queue)}/delete", {}).status_code == 200
+            assert any(line == f"event: {kind}" for line in lines)
+
     def test_have_a_bounded_number_of_listeners(self, served: Asked) -> None:
         streams = [served.http.stream("GET", "/api/v1/events") for _ in range(MAX_LISTENERS + 1)]
         try:

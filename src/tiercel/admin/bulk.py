@@ -21,6 +21,7 @@ from tiercel.admin.operations import Operations, check_has_trash, opened_trash, 
 from tiercel.admin.queues import open_to_take
 from tiercel.admin.runner import Runner
 from tiercel.admin.searching import Searcher
+from tiercel.admin.sources import name_of
 from tiercel.admin.transfers import Goals, TransferRequest, TransferStep
 from tiercel.engine.browsing import Seen
 from tiercel.engine.engine import Engine
@@ -262,7 +263,7 @@ def _checked(engine: Engine, request: BulkRequest) -> int:
 def _begin(engine: Engine, request: BulkRequest) -> OperationRow:
     newest = _checked(engine, request)
     state = queue_lookup.find(engine, request.queue)
-    row = engine.operations.begin(request.action, request.queue, request.who)
+    row = engine.operations.begin(request.action, name_of(engine, state), request.who)
     row.state, row.request, row.total = OperationState.RUNNING, request.stored(newest), state.count
     engine.operations.save(row)
     return row

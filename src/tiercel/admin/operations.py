@@ -278,7 +278,7 @@ def described(row: OperationRow, trash_s: int = TRASH_S) -> Json:
     return {
         "id": str(row.number),
         "kind": row.kind,
-        "queue": short_queue_name(row.queue),
+        "queue": row.queue if "=" in row.queue else short_queue_name(row.queue),
         "who": row.who,
         "time": time_text(row.time),
         "state": str(row.state),

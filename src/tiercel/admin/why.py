@@ -118,6 +118,8 @@ def _told(engine: Engine, wanted: MessageId, traces: list[Trace], life: list[Lif
         _tell(engine, story, wanted, trace)
     for line in engine.tracing.discards(wanted):
         _tell_discard(story, line)
+    if any(each.is_first for each in told):  # it is known where
+        story.events = [each for each in story.events if each.topic != "arrived"]
     story.events = [_recorded(story.events, each) for each in told] + story.events
     _tell_end(story, told)
     if not story.states and story.events:
@@ -281,10 +283,12 @@ def _tell_queue(story: _Story, trace: Trace, name: str) -> None:
         story.add(moved, f"deleted; it is in {name}", 2, f"moved {_slot(trace)}")
         story.fix("undo the deletion", "tiercel operations")
         return
-    arrived = f"arrived in {name}, lookup id {trace.lookup_id}"
-    story.add(record.arrival_time, arrived, topic=f"entered {_slot(trace)}")
-    if record.move_count:
-        story.add(record.last_move_time, f"was moved to {name}", 2, f"moved {_slot(trace)}")
+    place = f"lookup id {trace.lookup_id}"
+    if not record.move_count:
+        story.add(record.arrival_time, f"arrived in {name}, {place}", topic=f"entered {_slot(trace)}")
+    else:
+        story.add(record.arrival_time, "arrived on this computer", topic="arrived")
+        story.add(record.last_move_time, f"was moved to {name}, {place}", 2, f"moved {_slot(trace)}")
     if record.abort_count:
         times = "once" if record.abort_count == 1 else f"{record.abort_count} times"
         story.add(record.last_move_time or record.arrival_time, f"was given back {times} by its readers", 3)

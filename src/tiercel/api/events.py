@@ -29,13 +29,13 @@ _KINDS: Final = frozenset({*DEFAULT_KINDS, QueueKind.SYSTEM, QueueKind.JOURNAL})
 class Listener:
     def __init__(self) -> None:
         self.queues: dict[str, Json] = {}  # the newest state of each queue that changed
-        self.has_outgoing = False
+        self.others: set[str] = set()  # kinds of other things that changed
         self._news = asyncio.Event()
 
-    def tell(self, queues: dict[str, Json], *, outgoing: bool) -> None:
+    def tell(self, queues: dict[str, Json], others: set[str]) -> None:
         self.queues |= queues
-        self.has_outgoing |= outgoing
-        if self.queues or self.has_outgoing:
+        self.others |= others
+        if self.queues or self.others:
             self._news.set()
 
     async def wait(self) -> bool:
@@ -52,9 +52,8 @@ class Listener:
         events: list[tuple[str, Json]] = []
         if self.queues:
             events.append(("queues", {"queues": list(self.queues.values())}))
-        if self.has_outgoing:
-            events.append(("outgoing", {}))
-        self.queues, self.has_outgoing = {}, False
+        events += [(kind, {}) for kind in sorted(self.others)]
+        self.queues, self.others = {}, set()
         return events
 
 
@@ -66,7 +65,7 @@ class Events:
         self._listeners: set[Listener] = set()
         self._task: asyncio.Task[None] | None = None
         self._known: dict[QueueState, tuple[object, ...]] = {}
-        self._outgoing: list[object] = []
+        self._others: dict[str, object] = {}
 
     @property
     def count(self) -> int:
@@ -77,7 +76,8 @@ class Events:
             raise BusyError("events", present=len(self._listeners), limit=MAX_LISTENERS)
         listener = Listener()
         self._listeners.add(listener)
-        self._known = {}  # a new listener gets everything, and so do the others: it is the same
+        # A new listener gets everything, and so do the others: it is the same.
+        self._known, self._others = {}, {}
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._watch())
         return listener
@@ -100,12 +100,12 @@ class Events:
 
     async def _watch(self) -> None:
         while not self._waits.are_over:
-            queues, outgoing = await self._runner.call(self._changed)
+            queues, others = await self._runner.call(self._changed)
             for each in self._listeners:
-                each.tell(queues, outgoing=outgoing)
+                each.tell(queues, others)
             await asyncio.sleep(_INTERVAL_S)
 
-    def _changed(self, engine: Engine) -> tuple[dict[str, Json], bool]:
+    def _changed(self, engine: Engine) -> tuple[dict[str, Json], set[str]]:
         changed: dict[str, Json] = {}
         known: dict[QueueState, tuple[object, ...]] = {}
         for state in matching(engine, None, _KINDS):
@@ -127,8 +127,17 @@ class Events:
                 name = name_of(engine, state)
                 changed[name] = {"path_name": name, "deleted": True}
         self._known = known
-        before, self._outgoing = self._outgoing, [_mark(each) for each in engine.outgoing.queues()]
-        return changed, before != self._outgoing
+        before, self._others = self._others, _other_marks(engine)
+        return changed, {kind for kind, mark in self._others.items() if before.get(kind) != mark}
+
+
+def _other_marks(engine: Engine) -> dict[str, object]:
+    """By kind of event, something that differs after each change."""
+    return {
+        "outgoing": [_mark(each) for each in engine.outgoing.queues()],
+        "operations": engine.operations.changes,
+        "audit": engine.audit.last,
+    }
 
 
 def _mark(state: QueueState) -> tuple[object, ...]:

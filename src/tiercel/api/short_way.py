@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tiercel.admin.sending import message_of_json
+from tiercel.api.audited_runner import ACTOR
 from tiercel.api.context import Api, answer
 from tiercel.api.parameters import declared_size, read_body, replay
 from tiercel.api.paths import API
@@ -40,6 +41,7 @@ class ShortWay:
         body = b""
         try:
             scope[AUTHORIZATION].check(request, Role.SEND)
+            ACTOR.set(scope[AUTHORIZATION].who(request))
             with self._api.intake.hold(size):
                 body = await read_body(request, size)
                 [sent] = await self._api.sender.send(queue, [message_of_json(body)], None)

@@ -41,6 +41,11 @@ class Audit:
         batch.put(Keyspace.AUDIT, number.to_bytes(8, "big"), data)
         batch.put(Keyspace.META, _HEAD, number.to_bytes(8, "big") + hashlib.sha256(data).digest())
 
+    @property
+    def last(self) -> int:
+        """The number of the newest line."""
+        return _head(self._core.batch)[0]
+
     def _make_room(self, size: int) -> None:
         """In a full store a line replaces old ones: emptying the store must stay possible."""
         batch = self._core.batch

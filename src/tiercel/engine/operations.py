@@ -64,6 +64,7 @@ _KEPT: Final = _UNFINISHED | {OperationState.DONE}  # their messages or their wo
 class Operations:
     def __init__(self, core: Core) -> None:
         self._core = core
+        self.changes = 0  # since the start, for those who watch
 
     def begin(self, kind: str, queue: str, who: str, note: str = "") -> OperationRow:
         newest = self._core.batch.last(Keyspace.OPERATIONS, b"\0", b"\xff" * 12)
@@ -73,6 +74,7 @@ class Operations:
         return row
 
     def save(self, row: OperationRow) -> None:
+        self.changes += 1
         self._core.batch.put(Keyspace.OPERATIONS, _KEY.pack(row.number, 0), json.dumps(asdict(row)).encode())
 
     def add(self, row: OperationRow, lookup_ids: Sequence[int], size_bytes: int) -> None:

@@ -21,7 +21,8 @@ async def watch_events(api: Context, request: Request) -> Response:
     """Server-sent events, at most one a second of each kind.
 
     `queues` has the queues that changed, at first all of them: a client that reconnects misses nothing.
-    `outgoing` says that an outgoing queue changed. The stream ends when the client's token or login does.
+    `outgoing`, `operations` and `audit` say that something of that kind changed. The stream ends when the
+    client's token or login does.
     """
     authorization = request.scope[AUTHORIZATION]
 
