@@ -123,8 +123,16 @@ def test_nobody_is_known_while_there_is_no_file(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["mode", "garbage"])
 def test_a_daemon_does_not_start_with_a_trust_store_that_it_cannot_use(
-    tmp_path: Path, path: Path, damage: str, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    path: Path,
+    damage: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    async def start(_daemon: Daemon, _sockets: object) -> None:
+        raise OSError("it came as far as its ports")
+
+    monkeypatch.setattr(Daemon, "start", start)
     if damage == "mode":
         path.chmod(0o644)
     else:
