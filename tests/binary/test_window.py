@@ -212,9 +212,10 @@ class TestTwoTiercels:
         peer.says(peer.parameters(window=100))
         assert peer.hears_messages() == list(self.MANY[:100])
 
-    def test_a_window_that_is_configured_larger_stays(self) -> None:
-        site = with_window(1000)
-        assert self.asked(site, with_mark(bytes(512), PEER, 7))[1] == 1000
+    @pytest.mark.parametrize(("configured", "expected"), [(1, 1), (63, 63), (64, 256), (1000, 1000)])
+    def test_another_window_that_is_configured_stays(self, configured: int, expected: int) -> None:
+        site = with_window(configured)
+        assert self.asked(site, with_mark(bytes(512), PEER, 7))[1] == expected
 
     @pytest.mark.conformance("MQQB-062", "MQQB-044")
     @pytest.mark.parametrize("seed", range(5))

@@ -21,6 +21,7 @@ from tiercel.model.identifiers import NULL_GUID
 from tiercel.model.limits import (
     ACK_TIMEOUT_MAX_MS,
     ACK_TIMEOUT_MIN_MS,
+    DEFAULT_WINDOW_SIZE,
     RECOVERABLE_ACK_TIMEOUT_MAX_MS,
     RECOVERABLE_ACK_TIMEOUT_MIN_MS,
 )
@@ -166,9 +167,9 @@ class Session:
 
     @property
     def window(self) -> int:
-        """Our own: the default of Windows, unless the peer is a Tiercel."""
+        """Our own: larger if the peer is a Tiercel, too, unless a small one is configured."""
         settings = self._context.settings
-        if not self.is_tiercel:
+        if not self.is_tiercel or settings.window_size < DEFAULT_WINDOW_SIZE:
             return settings.window_size
         return max(settings.window_size, settings.tiercel_window_size)
 

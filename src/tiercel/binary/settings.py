@@ -32,7 +32,7 @@ class Peer:
 class Settings:
     port: int = 1801
     window_size: int = DEFAULT_WINDOW_SIZE  # MaxUnackedPacket
-    tiercel_window_size: int = TIERCEL_WINDOW_SIZE  # the same with another Tiercel, if it is larger
+    tiercel_window_size: int = TIERCEL_WINDOW_SIZE  # with another Tiercel, unless the other is below 64
     ack_timeout_ms: int = ACK_TIMEOUT_MIN_MS
     round_trip_delay_ms: int = 0
     retry_ms: int = 5_000  # TryConnectInterval, for the first retries
