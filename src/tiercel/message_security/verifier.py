@@ -133,7 +133,7 @@ class Verifier:
         if entry is not None:
             if kind == _SID and sender != entry.sid.encode():
                 raise bad_signature("its certificate belongs to another sender")
-            return _verdict(signature)._replace(sender=entry.sid.encode(), name=entry.name)
+            return _verdict(signature, entry.sid.encode(), entry.name)
         if kind == _NO_SENDER:
             return _verdict(signature) if self._policy.external_certificates else NOTHING
         refuses = self._policy.refuse_unknown_certificates
@@ -160,5 +160,5 @@ class Verifier:
         return entry
 
 
-def _verdict(signature: Signature) -> Verdict:
-    return Verdict(signature.level, _POSITIONS[signature.reading])
+def _verdict(signature: Signature, sender: bytes = b"", name: str = "") -> Verdict:
+    return Verdict(signature.level, _POSITIONS[signature.reading], sender, name=name)
