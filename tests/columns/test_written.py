@@ -17,13 +17,15 @@ from tiercel.columns import (
     check_rows,
     check_writer_schema,
     messages_of,
+    without_signature,
 )
 from tiercel.columns.stored import StoredRows, batch_of
 from tiercel.engine.records import Record
 from tiercel.model.format_name import FormatName
-from tiercel.model.message import Message
+from tiercel.model.message import Message, anew
 from tiercel.model.queue_name import parse_queue_name
-from tiercel.wire.message import encode_message
+from tiercel.wire.message import decode_message, encode_message
+from tiercel.wire.packet import decode_packet
 from wire import strategies as wire
 
 
@@ -182,3 +184,36 @@ class TestMessages:
             message.destination_queue = FormatName.parse(r"DIRECT=OS:h\q")
         again = [Record(encode_message(message), 1).encode() for message in sent]
         assert batch_of(StoredRows.of(range(len(again)), again), names).equals(read)
+
+
+class TestPackets:
+    @given(message=wire.messages())
+    def test_all_that_a_sender_may_set(self, message: Message) -> None:
+        packet = encode_message(message)
+        batch = pa.RecordBatch.from_pydict({"raw": pa.array([packet], pa.binary()), "queue": ["orders"]})
+        check_rows(batch)
+        ((queue, found),) = messages_of(batch)
+        assert queue == "orders"
+        read = decode_message(decode_packet(packet))  # type: ignore[arg-type]
+        wanted = anew(read)
+        wanted.multiple_destination_signature, wanted.destination_queue = b"", read.destination_queue
+        assert found == wanted
+        assert (found.body, found.label, found.extension) == (read.body, read.label, read.extension)
+        assert found.authentication_level == 0
+        without_signature(found)
+        assert not found.signature
+
+    @pytest.mark.parametrize(
+        ("columns", "words"),
+        [
+            ({"raw": [b"x"]}, "row 0 cannot be read"),
+            ({"raw": [None]}, "row 0 cannot be read"),
+            ({"raw": [b"x"], "label": ["a"]}, "column raw is a whole message: remove label"),
+            ({"raw": ["x"]}, "column raw is string; it must be binary"),
+        ],
+    )
+    def test_what_is_refused(self, columns: dict[str, list[object]], words: str) -> None:
+        with pytest.raises((RowValueError, WriterSchemaError), match=words):
+            check_rows(pa.RecordBatch.from_pydict(columns), "orders")
+        with pytest.raises(WriterSchemaError, match="missing destination"):
+            check_writer_schema(pa.schema([("raw", pa.binary())]))

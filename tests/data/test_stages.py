@@ -8,6 +8,7 @@ import pytest
 
 import tiercel
 from data.served import Served, arrow, serving, stream
+from tiercel import columns
 
 PLAIN, STEPS, STRICT = r".\private$\plain", r".\private$\steps", r".\private$\strict"
 LAST = 2**56 - 1
@@ -67,6 +68,46 @@ class TestPublish:
         found = served.read(queue=STRICT, lo=0, hi=LAST, columns="label,authenticated").to_pylist()
         assert [row["label"] for row in found] == [f"s{number}" for number in range(count)]
         assert {row["authenticated"] for row in found} == {True}
+
+    def test_whole_packets(self, served: Served) -> None:
+        """A signature stays for the same destination, and is verified again; another one has none."""
+        row = {"body": b"\0\1", "label": "whole", "extension": b"e", "ttbr": 9}
+        served.put("/stages/raw/0/0/a", stream(pa.Table.from_pylist([row])))
+        first = {"app": "raw", "batch": "0", "stages": ["raw/0/0/a"], "queue": STRICT, "sign": True}
+        assert served.post("/publish", **first)["published"] == 1
+
+        def last(queue: str) -> dict[str, Any]:
+            found = served.read(queue=queue, lo=0, hi=LAST, columns=f"{','.join(columns.names())},raw")
+            newest: dict[str, Any] = found.to_pylist()[-1]
+            return newest
+
+        original = last(STRICT)
+        for batch, queue in enumerate((STRICT, STEPS), 1):
+            table = pa.table({"raw": pa.array([original["raw"]], pa.binary())})
+            assert served.put(f"/stages/raw/{batch}/0/a", stream(table))["rows"] == 1
+            body = {"app": "raw", "batch": str(batch), "stages": [f"raw/{batch}/0/a"], "queue": queue}
+            assert served.post("/publish", **body)["published"] == 1
+        given_anew = {
+            "queue",
+            "lookup_id",
+            "claim_seq",
+            "arrived_time",
+            "sent_time",
+            "message_id",
+            "xact_id",
+            "raw",
+        }
+        again, other = last(STRICT), last(STEPS)
+        assert {name for name in original if original[name] != again[name]} <= given_anew
+        assert again["message_id"] != original["message_id"]
+        assert (again["authenticated"], other["authenticated"]) == (True, False)
+        of_the_signature = {"authenticated", "auth_level", "signature", "sender_cert", "dest_queue"}
+        assert {name for name in original if original[name] != other[name]} <= given_anew | of_the_signature
+        forged = original["raw"].replace(b"\0\1", b"\0\2")
+        assert forged != original["raw"]
+        served.put("/stages/raw/3/0/a", stream(pa.table({"raw": pa.array([forged], pa.binary())})))
+        body = {"app": "raw", "batch": "3", "stages": ["raw/3/0/a"], "queue": STRICT}
+        assert served.post("/publish", **body).status >= 400
 
     def test_rows_may_name_their_queue(self, served: Served) -> None:
         data = arrow(

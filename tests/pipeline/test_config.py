@@ -102,6 +102,20 @@ def test_several_sources_that_do_not_fit(old: str, new: str, words: str) -> None
         parse(TWO.replace(old, new), Path("/shop"))
 
 
+def test_one_of_several(tmp_path: Path) -> None:
+    (tmp_path / "managers.toml").write_text('[[manager]]\nurl = "https://c:1"\n')
+    pipeline = parse(TWO, tmp_path)
+    assert pipeline.connection_to("http://b:1") == {
+        "url": "http://b:1",
+        "tokenFile": str(tmp_path / "ab.token"),
+    }
+    assert pipeline.connection_to("https://c:1") == {"url": "https://c:1", "tlsCa": "/ca.pem"}
+    with pytest.raises(
+        ConfigError, match="--via http://d:1: not a queue manager of the pipeline; known: http"
+    ):
+        pipeline.connection_to("http://d:1")
+
+
 def test_no_file_of_queue_managers() -> None:
     with pytest.raises(
         ConfigError, match=r"\[\[source\]\] 2: url = '@managers.toml': cannot read /nowhere/man"

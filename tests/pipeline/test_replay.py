@@ -5,9 +5,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from spark.served import Served
+from tiercel.columns import names
 from tiercel.pipeline.config import Pipeline, parse
 from tiercel.pipeline.quarantine import drop, listed, retry
 from tiercel.pipeline.replay import Replayed, Selection, replay, resend
@@ -119,6 +120,39 @@ def test_to_a_queue_once(shop: Shop) -> None:
     assert shop.daemon.count(shop.other) == 2
     resend(shop.pipeline, shop.spark, chosen, shop.other, "once-more")
     assert sorted(shop.daemon.receive(shop.other, 4)) == ['{"id": 3}', '{"id": 3}', '{"id": 4}', '{"id": 4}']
+
+
+def test_whole_messages_from_an_archive(shop: Shop, tmp_path: Path) -> None:
+    """Every property that a sender sets, those too that no column of the writer has."""
+    from_, to = shop.daemon.make_queue("kept"), shop.daemon.make_queue("sent-again")
+    shop.daemon.send(
+        from_,
+        "one",
+        extension="AAEC",
+        message_class=0x7001,
+        correlation_id="00" * 20,
+        tracing=True,
+        time_to_be_received=77,
+    )
+    columns = [
+        each
+        for each in names()
+        if each
+        not in {"queue", "lookup_id", "claim_seq", "arrived_time", "sent_time", "message_id", "dest_queue"}
+    ]
+
+    def messages(queue: str) -> DataFrame:
+        options = {"url": shop.daemon.url, "queue": queue, "includeRaw": "true"}
+        return shop.spark.read.format("msmq").options(**options).load()
+
+    archive = TableOptions(format="parquet", place=str(tmp_path / "archive"))
+    open_table(archive).write(messages(from_).select("raw", "arrived_time"), {"a": 0})
+    chosen = Selection(source="archive", table=archive)
+    plain = parse(shop.text.replace("raw = true", ""), shop.folder)
+    assert resend(plain, shop.spark, chosen, to) == 1
+    (old,), (new,) = (messages(each).select(*columns).collect() for each in (from_, to))
+    assert old == new
+    assert (new["class"], new.ttbr, new.trace) == (0x7001, 77, 1)
 
 
 def test_what_cannot_be_replayed(shop: Shop) -> None:

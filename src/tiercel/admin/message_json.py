@@ -36,7 +36,7 @@ from tiercel.model.errors import (
 from tiercel.model.format_name import FormatName, UnreadableFormatName
 from tiercel.model.identifiers import MessageId, TxSequenceId
 from tiercel.model.limits import INFINITE, PRIORITY_MAX
-from tiercel.model.message import Message
+from tiercel.model.message import SET_BY_QUEUE_MANAGERS, Message
 from tiercel.model.path_name import PathName, shown
 from tiercel.model.queue_name import parse_given_queue_name
 from tiercel.wire.structure import encode_guid
@@ -320,38 +320,8 @@ _KINDS: Final[dict[str, _Kind]] = {
 _DEFAULTS: Final = {item.name: item.default for item in fields(Message)}
 assert _KINDS.keys() == _DEFAULTS.keys(), "every property of a message has its form"
 
-# Set by queue managers: shown, and ignored when the message is sent again.
-READ_ONLY: Final = frozenset(
-    {
-        "destination_queue",
-        "destination_queues",
-        "destination_queue_manager",
-        "transaction_status_queue",
-        "id",
-        "lookup_id",
-        "sent_time",
-        "arrival_time",
-        "abort_count",
-        "move_count",
-        "last_move_time",
-        "allow_peek_when_locked",
-        "transaction_id",
-        "tx_sequence_id",
-        "tx_sequence_number",
-        "previous_tx_sequence_number",
-        "first_in_transaction",
-        "last_in_transaction",
-        "final_ack_required",
-        "authentication_level",
-        "verified_sender",
-        "verified_name",
-        "connector_queue_manager",
-        "soap_envelope",
-        "soap_compound_message",
-        "soap_header",
-        "soap_body",
-    }
-)
+# Shown, and ignored when the message is sent again.
+READ_ONLY: Final = SET_BY_QUEUE_MANAGERS
 # Extra fields of responses.
 _BESIDE: Final = frozenset({"body_size", "decoded", "locked", "locked_by", "lease", "queue", "reason"})
 _WAYS_TO_SAY_A_BODY: Final = ("body", "text", "json")

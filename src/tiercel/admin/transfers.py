@@ -11,12 +11,12 @@ to the queue that it was sent to.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from tiercel.admin import queue_lookup
 from tiercel.admin.browsing import START, BrowseOptions, Order, message_of, start_of
-from tiercel.admin.message_json import READ_ONLY, Json
+from tiercel.admin.message_json import Json
 from tiercel.admin.queues import open_to_take
 from tiercel.admin.runner import Runner
 from tiercel.engine.browsing import Seen
@@ -27,7 +27,7 @@ from tiercel.model.codes import QueueAccess
 from tiercel.model.errors import InvalidParameterError, MessageNotFoundError, MqError, QueueNotFoundError
 from tiercel.model.format_name import DirectFormatName, FormatName
 from tiercel.model.identifiers import MessageId
-from tiercel.model.message import Message
+from tiercel.model.message import Message, anew
 from tiercel.model.queue_name import parse_queue_name
 from tiercel.security.access import Token
 from tiercel.wire.message import decode_destination
@@ -37,7 +37,6 @@ MAX_LIMIT: Final = 10_000
 MAX_NAMED: Final = 1000  # lookup ids per request
 _SLICE: Final = 100  # messages per commit
 _SLICE_BYTES: Final = 1 << 20
-_KEPT: Final = [each.name for each in fields(Message) if each.name not in READ_ONLY]
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +223,7 @@ class TransferStep:
             engine.moving.take_away(self._opened, lookup_id)
 
     def _send(self, original: Message, goal: OpenQueue) -> None:
-        send_in_batch(self._engine, goal, _anew(original), original, self._request.transactional)
+        send_in_batch(self._engine, goal, anew(original), original, self._request.transactional)
 
 
 def send_in_batch(
@@ -263,9 +262,3 @@ def _chosen(
         if seen is None or seen.lookup_id != lookup_id or seen.is_locked:
             raise MessageNotFoundError(f"message {lookup_id} of {source}")
         yield seen
-
-
-def _anew(message: Message) -> Message:
-    """A new message with every property that a sender may set."""
-    kept: dict[str, Any] = {name: getattr(message, name) for name in _KEPT}
-    return Message(**kept)

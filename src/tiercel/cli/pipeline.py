@@ -132,10 +132,13 @@ def replay(
             metavar="NAME", help="With --to: sent once under this name (default: from the options)."
         ),
     ] = "",
+    via: Annotated[
+        str, typer.Option(metavar="URL", help="With --to: queue manager that sends, of several in the file.")
+    ] = "",
 ) -> None:
     """Read messages again, into the tables without doubles or to a queue."""
     moments = _moment(since), _moment(until)
-    _guarded(lambda: _replay(file, source, table, moments, match, to, name))
+    _guarded(lambda: _replay(file, source, table, moments, match, (to, name, via)))
 
 
 quarantine = typer.Typer(help="List, retry and drop the messages that a pipeline set apart.")
@@ -258,18 +261,18 @@ def _replay(
     table: str,
     moments: tuple[datetime | None, datetime | None],
     match: str,
-    to: str,
-    name: str,
+    sending: tuple[str, str, str],
 ) -> None:
     from tiercel.pipeline.replay import Selection, replay, resend  # noqa: PLC0415
     from tiercel.pipeline.tables import TableOptions  # noqa: PLC0415
 
     described = _load(file)
+    to, name, via = sending
     options = TableOptions.parse(table).under(Path.cwd()) if table else None
     selection = Selection(source=source, table=options, since=moments[0], until=moments[1], match=match)
     with _session(described) as spark:
         if to:
-            sent = resend(described, spark, selection, to, name)
+            sent = resend(described, spark, selection, to, name, via)
             print(f"{sent:,} messages sent to {to}, unless they had been sent before")
             return
         done = replay(described, spark, selection)

@@ -24,6 +24,7 @@ from tiercel.columns.written import (
     check_rows,
     check_writer_schema,
     messages_of,
+    without_signature,
 )
 
 __all__ = [
@@ -43,4 +44,5 @@ __all__ = [
     "messages_of",
     "names",
     "of_messages",
+    "without_signature",
 ]

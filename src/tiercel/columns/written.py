@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from tiercel.columns.schema import BY_NAME, COLUMNS, unknown_column
 from tiercel.model.codes import DeliveryGuarantee, Journal
-from tiercel.model.errors import MqError
+from tiercel.model.errors import DecodeError, MqError
 from tiercel.model.limits import (
     INFINITE,
     LABEL_MAX_UTF16_UNITS,
@@ -15,11 +15,16 @@ from tiercel.model.limits import (
     PRIORITY_MAX,
     TIME_TO_REACH_QUEUE_DEFAULT_S,
 )
-from tiercel.model.message import CORRELATION_ID_BYTES, Message
+from tiercel.model.message import CORRELATION_ID_BYTES, Message, anew
 from tiercel.model.path_name import utf16_length
 from tiercel.model.queue_name import parse_queue_name
+from tiercel.wire.message import decode_message
+from tiercel.wire.packet import decode_packet
+from tiercel.wire.user_message import UserMessage
 
 WRITER_COLUMNS = tuple(column.name for column in COLUMNS if column.written)
+
+RAW = "raw"  # instead of all columns but queue: a packet, as an archive has it
 
 _U32 = 0xFFFF_FFFF
 _POSITIVE, _NEGATIVE = int(Journal.JOURNAL), int(Journal.DEADLETTER)  # plain numbers are ten times as fast
@@ -64,6 +69,9 @@ class RowValueError(ValueError):
 
 def check_writer_schema(schema: pa.Schema, queue: str | None = None) -> None:
     """Refuses columns that no sender may set and types that cannot hold one; `queue` is where all rows go."""
+    if RAW in schema.names:
+        _check_packets_schema(schema, queue)
+        return
     for field in schema:
         if field.name not in WRITER_COLUMNS:
             raise _not_written(field.name)
@@ -74,6 +82,19 @@ def check_writer_schema(schema: pa.Schema, queue: str | None = None) -> None:
         raise WriterSchemaError(f"duplicate column; the columns are {', '.join(schema.names)}")
     if "body" not in schema.names:
         raise WriterSchemaError("missing column body; it is required, but may be empty")
+    if queue is None and "queue" not in schema.names:
+        raise WriterSchemaError("missing destination: set the option queue, or add a column queue")
+
+
+def _check_packets_schema(schema: pa.Schema, queue: str | None) -> None:
+    """A packet has all properties of its message, so only its queue may stand beside it."""
+    others = sorted(set(schema.names) - {RAW, "queue"})
+    if others or len(schema.names) > 2:
+        raise WriterSchemaError(
+            f"column {RAW} is a whole message: remove {', '.join(others) or 'duplicates'}"
+        )
+    if not _fits("extension", schema.field(RAW).type):
+        raise WriterSchemaError(f"column {RAW} is {schema.field(RAW).type}; it must be binary")
     if queue is None and "queue" not in schema.names:
         raise WriterSchemaError("missing destination: set the option queue, or add a column queue")
 
@@ -102,6 +123,9 @@ def check_rows(batch: pa.RecordBatch, queue: str | None = None) -> None:
     """Refuse the first invalid value; `queue` is the destination of rows without one."""
     check_writer_schema(batch.schema, queue)
     batch.validate(full=True)  # it may come from outside, with offsets that lead anywhere
+    if RAW in batch.schema.names:
+        for _ in _of_packets(batch):
+            pass  # each must be a message
     for name, limit in _LARGEST.items():
         if name in batch.schema.names:
             _check_range(batch, name, limit)
@@ -153,6 +177,10 @@ def _check(batch: pa.RecordBatch, name: str, fits: pa.BooleanArray, limit: str) 
 
 def messages_of(batch: pa.RecordBatch) -> Iterator[tuple[str | None, Message]]:
     """The messages of the rows, each with the queue that its row names."""
+    if RAW in batch.schema.names:
+        check_writer_schema(batch.schema, queue="")
+        yield from _of_packets(batch)
+        return
     check_rows(batch, queue="")  # whether a row without a queue has one is known where it is sent
     columns = [_values(batch, name) for name in _DEFAULTS]
     for (
@@ -192,6 +220,33 @@ def messages_of(batch: pa.RecordBatch) -> Iterator[tuple[str | None, Message]]:
                 administration_queue=None if admin_queue is None else parse_queue_name(admin_queue),
             ),
         )
+
+
+def _of_packets(batch: pa.RecordBatch) -> Iterator[tuple[str | None, Message]]:
+    """Messages with every property that a sender may set; `destination_queue` is where they once went.
+
+    What a packet claims to be verified is not believed: a signature that is kept is verified again.
+    """
+    has_queues = "queue" in batch.schema.names
+    queues = batch["queue"].to_pylist() if has_queues else [None] * len(batch)
+    for row, (data, queue) in enumerate(zip(batch[RAW].to_pylist(), queues, strict=True)):
+        try:
+            packet = decode_packet(data or b"")
+            if not isinstance(packet, UserMessage):
+                raise RowValueError(f"column {RAW}: row {row} is not a message")
+            original = decode_message(packet)
+        except DecodeError as problem:
+            raise RowValueError(f"column {RAW}: row {row} cannot be read ({problem})") from problem
+        message = anew(original)
+        message.multiple_destination_signature = b""  # it covers a list of queues
+        message.destination_queue = original.destination_queue
+        yield queue, message
+
+
+def without_signature(message: Message) -> None:
+    """For another destination, which a signature covers."""
+    message.signature = message.sender_certificate = b""
+    message.authentication_provider_type, message.authentication_provider_name = 0, ""
 
 
 def _values(batch: pa.RecordBatch, name: str) -> Iterable[object]:

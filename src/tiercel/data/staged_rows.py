@@ -25,7 +25,10 @@ def rows_of(queue: str | None) -> Callable[[bytes], Iterator[tuple[FormatName, M
                 if goal is None:
                     fix = "give queue, or a column queue without nulls"
                     raise InvalidParameterError("queue", problem="a row names no queue", fix=fix)
-                yield parse_queue_name(goal), message
+                destination = parse_queue_name(goal)
+                if message.destination_queue not in {None, destination}:  # it was a packet
+                    columns.without_signature(message)
+                yield destination, message
 
     return rows
 

@@ -173,7 +173,8 @@ class Publication:
             for chunk in range(stage.chunks):
                 for name, message in self._read_chunk(stage.id, chunk):
                     mark = marks.next()
-                    if message.correlation_id == _NO_CORRELATION:
+                    # A message that was one before, with a destination, stays as it was.
+                    if message.correlation_id == _NO_CORRELATION and message.destination_queue is None:
                         message.correlation_id = mark
                     yield name, message
 

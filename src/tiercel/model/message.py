@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum, IntFlag
 from types import NoneType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import UUID
 
 from tiercel.model.codes import (
@@ -527,3 +527,46 @@ _LONGEST = {
     "signature": _U16,
     "sender_certificate": SENDER_CERT_MAX_BYTES,
 }
+
+
+# What a message gets anew when it is sent again.
+SET_BY_QUEUE_MANAGERS: Final = frozenset(
+    {
+        "destination_queue",
+        "destination_queues",
+        "destination_queue_manager",
+        "transaction_status_queue",
+        "id",
+        "lookup_id",
+        "sent_time",
+        "arrival_time",
+        "abort_count",
+        "move_count",
+        "last_move_time",
+        "allow_peek_when_locked",
+        "transaction_id",
+        "tx_sequence_id",
+        "tx_sequence_number",
+        "previous_tx_sequence_number",
+        "first_in_transaction",
+        "last_in_transaction",
+        "final_ack_required",
+        "authentication_level",
+        "verified_sender",
+        "verified_name",
+        "connector_queue_manager",
+        "soap_envelope",
+        "soap_compound_message",
+        "soap_header",
+        "soap_body",
+    }
+)
+_SET_BY_SENDERS: Final = tuple(
+    each.name for each in fields(Message) if each.name not in SET_BY_QUEUE_MANAGERS
+)
+
+
+def anew(message: Message) -> Message:
+    """A new message with every property that a sender may set."""
+    kept: dict[str, Any] = {name: getattr(message, name) for name in _SET_BY_SENDERS}
+    return Message(**kept)

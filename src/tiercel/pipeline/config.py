@@ -169,6 +169,18 @@ class Pipeline:
                 found[name] = str(self.folder / file)
         return found
 
+    def connection_to(self, url: str) -> dict[str, str]:
+        """How to reach one of the queue managers, by its URL; without one, the only one."""
+        if not url:
+            return self.connection_options
+        entries = {entry["url"]: entry for entry in _entries(self.sources, self.folder)}
+        if url not in entries:
+            raise ConfigError(
+                f"--via {url}: not a queue manager of the pipeline; known: {', '.join(entries)}"
+            )
+        names = {"url": "url", "token_file": "tokenFile", "tls_ca": "tlsCa"}
+        return {names[name]: value for name, value in entries[url].items() if name in names}
+
     @property
     def reader_options(self) -> dict[str, str]:
         """The options of the stream, as the source spells them."""

@@ -98,17 +98,24 @@ def _write_new(output: Output, messages: DataFrame, app: str) -> int:
     return output.table.write(only_new(rows, output.table, output.dedup or KEY), {app: 0}).rows
 
 
-def resend(pipeline: Pipeline, spark: SparkSession, selection: Selection, queue: str, name: str = "") -> int:
-    """Send the selected messages to a queue, as new ones; the same selection, or name, only once."""
-    rows = selected(pipeline, spark, selection).where("decode_error is null")
+def resend(
+    pipeline: Pipeline, spark: SparkSession, selection: Selection, queue: str, name: str = "", via: str = ""
+) -> int:
+    """Send the selected messages to a queue, as new ones; the same selection, or name, only once.
+
+    `via` is the URL of the queue manager that sends them, if the pipeline has several.
+    """
+    connection = pipeline.connection_to(via)
+    is_whole = selection.source != "table"  # with packets, which have all properties
+    rows = selected(pipeline, spark, selection, *["raw"] * is_whole).where("decode_error is null")
     kept = [each for each in columns.WRITER_COLUMNS if each in rows.columns and each != "queue"]
-    options = pipeline.connection_options | {
+    options = connection | {
         "queue": queue,
-        "transactional": str(is_transactional(pipeline, queue)).lower(),
+        "transactional": str(is_transactional(connection, queue)).lower(),
         "txnAppId": f"replay.{name or selection.digest}",
         "txnVersion": "0",
     }
-    rows = rows.select(*kept).persist(StorageLevel.MEMORY_AND_DISK)
+    rows = rows.select(*["raw"] if is_whole else kept).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         rows.write.format("msmq").options(**options).mode("append").save()
         return rows.count()
@@ -116,20 +123,20 @@ def resend(pipeline: Pipeline, spark: SparkSession, selection: Selection, queue:
         rows.unpersist()
 
 
-def selected(pipeline: Pipeline, spark: SparkSession, selection: Selection) -> DataFrame:
-    """The messages of a selection, each once, with their bodies decoded."""
+def selected(pipeline: Pipeline, spark: SparkSession, selection: Selection, *more: str) -> DataFrame:
+    """The messages of a selection, each once, with their bodies decoded, and `more` columns."""
     messages = _between(_messages(pipeline, spark, selection), selection)
-    rows = decoded(as_read(messages, pipeline), pipeline.decode)
+    rows = decoded(as_read(messages, pipeline, *more), pipeline.decode)
     if selection.match:
         rows = rows.where(condition(rows, selection.match, "--match"))
     return rows.where(f"{KEY} is not null").dropDuplicates([KEY])
 
 
-def as_read(messages: DataFrame, pipeline: Pipeline) -> DataFrame:
+def as_read(messages: DataFrame, pipeline: Pipeline, *more: str) -> DataFrame:
     """The columns that a run reads, and no others: the tables take all that they are given."""
     if KEY not in pipeline.columns:
         raise ConfigError(f"[source] columns: add {KEY}, by which a replay tells messages apart")
-    return messages.select(*pipeline.columns)
+    return messages.select(*dict.fromkeys((*pipeline.columns, *more)))
 
 
 def _between(messages: DataFrame, selection: Selection) -> DataFrame:

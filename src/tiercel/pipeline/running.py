@@ -9,7 +9,7 @@ import fcntl
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -144,9 +144,10 @@ class Runner:
         readable = bad.where("decode_error is null").select(*kept)
         if readable.isEmpty():
             return
-        options = self._pipeline.connection_options | {
+        connection = self._pipeline.connection_options
+        options = connection | {
             "queue": quarantine.queue,
-            "transactional": str(is_transactional(self._pipeline, quarantine.queue)).lower(),
+            "transactional": str(is_transactional(connection, quarantine.queue)).lower(),
             "txnAppId": f"{app}.quarantine",
             "txnVersion": str(batch),
         }
@@ -160,9 +161,9 @@ def _timed(outcome: Outcome, step: str) -> Iterator[None]:
     outcome.seconds[step] = time.monotonic() - started
 
 
-def is_transactional(pipeline: Pipeline, queue: str) -> bool:
+def is_transactional(connection: Mapping[str, str], queue: str) -> bool:
     """Whether a queue is transactional; a missing queue is an error."""
-    client = DataClient(read_write_options(pipeline.connection_options).endpoint)
+    client = DataClient(read_write_options(connection).endpoint)
     try:
         return bool(client.head(queue)["transactional"])
     finally:
@@ -232,7 +233,7 @@ def run(pipeline: Pipeline, spark: SparkSession, watch: Watch, report: Report = 
         for section, rows in outputs(pipeline, messages):
             open_table(section.options).changes(rows)  # report errors before the first message is taken
         if pipeline.quarantine is not None and pipeline.quarantine.queue:
-            is_transactional(pipeline, pipeline.quarantine.queue)
+            is_transactional(pipeline.connection_options, pipeline.quarantine.queue)
         return _run(pipeline, messages, watch, report)
 
 
