@@ -392,3 +392,11 @@ class TestDuckDb:
         make().write(rows(spark, 0, 5), {"app": 0})
         assert (old.exists(), fresh.exists()) == (False, True)
         assert numbers(make(), spark) == list(range(5))
+
+
+@pytest.mark.parametrize("catalog", ["hive", "name:none", "http://127.0.0.1:9/iceberg"])
+def test_a_catalog_that_cannot_be_opened(catalog: str) -> None:
+    """A plan says so, in one error of ours; every kind of catalog has others."""
+    options = TableOptions(format="iceberg", place="s3://bucket/lake", name="t", catalog=catalog)
+    with pytest.raises(TableError, match=r"^iceberg:s3://bucket/lake#t: cannot open the catalog \("):
+        open_table(options).applied("app")

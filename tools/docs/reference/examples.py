@@ -13,11 +13,12 @@ Programs to start from, as they lie in the folder `examples/` of the source. The
 
 def page() -> str:
     parts = [HEAD]
-    for path in sorted((ROOT / "examples").iterdir()):
-        text = path.read_text("utf-8") if path.is_file() else ""
+    programs = (each for each in (ROOT / "examples").rglob("*") if each.suffix in {".py", ".toml"})
+    for path in sorted(programs):
+        text, name = path.read_text("utf-8"), path.relative_to(ROOT / "examples")
         if path.suffix == ".py":
             summary = (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
-            parts.append(f"## {path.name}\n\n{summary}\n\n```python\n{text}```\n\n")
+            parts.append(f"## {name}\n\n{summary}\n\n```python\n{text}```\n\n")
         elif path.suffix == ".toml":
-            parts.append(f"## {path.name}\n\n```toml\n{text}```\n\n")
+            parts.append(f"## {name}\n\n```toml\n{text}```\n\n")
     return "".join(parts)

@@ -5,6 +5,7 @@ The marks are Delta's own application transactions, in the same commit as the fi
 
 import functools
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -124,7 +125,11 @@ class DeltaLakeTable:
             table.alter.add_columns([each for each in Schema.from_arrow(schema).fields if each.name in new])
 
     def _exists(self) -> bool:
-        return DeltaTable.is_deltatable(self.options.place)
+        try:
+            return DeltaTable.is_deltatable(self.options.place)
+        except (OSError, DeltaError) as problem:
+            words = " ".join(re.sub("\x1b\\[\\d+m|↳", "", str(problem)).split())  # it is made for a terminal
+            raise TableError(f"{self.options}: cannot reach the store ({words:.300})") from problem
 
     def _open(self) -> DeltaTable:
         return DeltaTable(self.options.place)

@@ -213,7 +213,12 @@ class IcebergTable:
 
     @contextmanager
     def _catalog(self) -> Iterator[Catalog]:
-        catalog = open_catalog(self.options.catalog, self.options.place, self._folder)
+        try:
+            catalog = open_catalog(self.options.catalog, self.options.place, self._folder)
+        except TableError:
+            raise
+        except Exception as problem:  # every catalog has errors of its own
+            raise TableError(f"{self.options}: cannot open the catalog ({problem})") from problem
         try:
             yield catalog
         finally:
