@@ -343,8 +343,10 @@ class QueueState:
     def available(self, core: Core) -> Iterator[tuple[int, bytes | Record]]:
         """Every available message, in order and as it is stored; remove none while iterating."""
         locks, messages = self.locks, self._stored_from(core, self._available_from)
-        if self.express:
+        if self.express and self.stored_count:
             messages = heapq.merge(messages, self.express.items(), key=itemgetter(0))
+        elif self.express:
+            messages = iter(self.express.items())
         return (found for found in messages if found[0] not in locks) if locks else messages
 
     def _stored_from(self, core: Core, at: int) -> Iterator[tuple[int, bytes | Record]]:
