@@ -15,7 +15,7 @@ DATA ?= data
 TARGET ?= test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-runs bench-remote-read bench-data bench-api bench-srmp bench-pgm bench-tls bench-protected bench-spark bench-growth conformance crash crash-wcf attacks soak spark-soak proof-spark spark-4.2 model simulate simulate-multicast arrival-stories mutants fuzz interop console-test pictures docs docs-serve docs-test package lock clean pythons
+.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-runs bench-remote-read bench-data bench-api bench-console bench-srmp bench-pgm bench-tls bench-protected bench-spark bench-growth conformance crash crash-wcf attacks soak spark-soak proof-spark spark-4.2 model simulate simulate-multicast arrival-stories mutants fuzz interop console-test pictures docs docs-serve docs-test package lock clean pythons
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -100,6 +100,9 @@ bench-data: $(VENV)/.ready ## measure the data endpoint: rows a second, claims, 
 
 bench-api: $(VENV)/.ready ## measure the HTTP API: what it does a second, and what it takes from port 1801
 	@$(BIN)/python bench/bench_api.py
+
+bench-console: $(VENV)/.ready ## measure the console with 100,000 messages in Chromium, and what three of them take from port 1801; ARGS="--pairs 9"
+	@$(BIN)/python bench/bench_console.py $(ARGS)
 
 bench-srmp: $(VENV)/.ready ## measure messages over HTTP, in and out, beside something bare; ARGS="--idle" for what the listener costs port 1801
 	@$(BIN)/python bench/bench_srmp.py $(ARGS)

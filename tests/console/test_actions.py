@@ -109,6 +109,39 @@ class TestChosenRows:
         assert (site.served.labels(goal), site.served.count(source)) == (["apple", "apricot"], 3)
 
 
+def test_a_filter_asks_for_fields(page: Any, site: Site, queue: Callable[..., str]) -> None:
+    name = queue()
+    site.served.send(
+        name, *({"label": f"order {n}", "priority": n, "json": {"total": 50 * n}} for n in range(5))
+    )
+    go(page, site, f"queue/{name}?view=search")
+    field = page.get_by_label("Filter or pattern")
+    for text, count in [("priority>=2 json.total>100", "2 matches"), ("label:nobody", "0 matches")]:
+        field.fill(text)
+        field.press("Enter")
+        expect(page.get_by_text(f"{count} in 5 messages")).to_be_visible()
+    field.fill("priority:high")
+    field.press("Enter")
+    expect(page.get_by_role("alert")).to_be_visible()
+    page.get_by_text("How to filter").click()
+    expect(page.get_by_text("negated")).to_be_visible()
+
+
+def test_the_life_of_a_message(page: Any, site: Site, queue: Callable[..., str]) -> None:
+    name, goal = queue("well-travelled"), queue()
+    (message,) = site.served.get(f"{at(name)}/messages").json()["messages"]
+    site.served.post(f"{at(name)}/move", {"to": goal, "lookup_ids": [message["lookup_id"]]})
+    go(page, site, f"queue/{goal}")
+    page.get_by_role("row", name="well-travelled").click()
+    page.get_by_role("button", name="Life").click()
+    expect(page.get_by_role("listitem").filter(has_text=f"moved to {goal}")).to_be_visible()
+    page.get_by_role("link", name="Why is it here?").click()
+    expect(page.get_by_role("listitem").filter(has_text=f"moved to {goal}")).to_be_visible()
+    site.served.receive(goal, acknowledge="now")
+    page.reload()
+    expect(page.get_by_text("It was received.")).to_be_visible()
+
+
 def test_all_messages_are_moved(page: Any, site: Site, queue: Callable[..., str]) -> None:
     source, goal = queue("a", "b"), queue()
     go(page, site, f"queue/{source}")
@@ -119,6 +152,46 @@ def test_all_messages_are_moved(page: Any, site: Site, queue: Callable[..., str]
     dialog.get_by_role("button", name="Move").click()
     expect(page.get_by_text("The queue is empty.")).to_be_visible()
     assert site.served.labels(goal) == ["a", "b"]
+
+
+def test_matching_messages_are_deleted_and_it_can_be_undone(
+    page: Any, site: Site, queue: Callable[..., str]
+) -> None:
+    name = queue("order 1", "test 1", "order 2")
+    go(page, site, f"queue/{name}?view=search&pattern=label:order")
+    page.get_by_role("button", name="Delete matching").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("listitem")).to_have_text(["order 1", "order 2"])
+    site.served.send(name, {"label": "order 3"})
+    dialog.get_by_role("button", name="Delete").click()
+    expect(page.get_by_text(f"2 messages of {name} deleted.")).to_be_visible()
+    assert site.served.labels(name) == ["test 1", "order 3"], "none that arrived after the dry run"
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("2 messages put back")).to_be_visible()
+    assert site.served.labels(name) == ["order 1", "test 1", "order 2", "order 3"]
+
+
+def test_work_in_the_background_is_paused_resumed_and_cancelled(
+    page: Any, site: Site, queue: Callable[..., str]
+) -> None:
+    source, goal = queue(*(f"message {number}" for number in range(20))), queue()
+    go(page, site, f"queue/{source}")
+    page.get_by_role("button", name="Move all").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("To queue").fill(goal)
+    dialog.get_by_role("button", name="Count").click()
+    dialog.get_by_label("At most, messages per second").fill("1")
+    dialog.get_by_role("button", name="Move").click()
+    page.get_by_role("link", name="Progress").click()
+    row = page.get_by_role("row").filter(has_text=f"to {goal}")
+    row.get_by_role("button", name="Pause").click()
+    expect(row.get_by_text("paused")).to_be_visible()
+    row.get_by_role("button", name="Resume").click()
+    expect(row.get_by_role("progressbar")).to_be_visible()
+    row.get_by_role("button", name="Cancel").click()
+    expect(row.get_by_text("cancelled").first).to_be_visible()
+    assert site.served.count(source) + site.served.count(goal) == 20
+    assert site.served.count(source) > 0
 
 
 def test_a_link_keeps_search_and_filter(page: Any, site: Site, queue: Callable[..., str]) -> None:

@@ -144,7 +144,7 @@ function App() {
     <header>
       <a class="brand" href="#/">Tiercel</a>
       <nav aria-label="Pages">${PAGES.map(([name, title]) => html`<a href=${`#/${name}`} aria-current=${place.page === name ? "page" : undefined}>${title}</a>`)}</nav>
-      <p class="who"><${Live} /><span>${me.name} on ${me.computer}</span>
+      <p class="who"><${Live} /><span title=${`${me.name} on ${me.computer}`}>${me.logged_in ? `${me.name} on ` : ""}${me.computer}</span>
         <button type="button" class="plain" onClick=${() => setHelp(true)} aria-label="Keyboard shortcuts">?</button>
         ${me.logged_in && html`<button type="button" class="plain" onClick=${async () => { await logOut(); session.ended(); }}>Log out</button>`}</p>
     </header>

@@ -2,9 +2,10 @@
 import { html } from "../parts/html.js";
 import { useState } from "../vendor/hooks.js";
 import { get, post, queuePath, remove, useData } from "../parts/api.js";
-import { moment, number, queueLink, size } from "../parts/format.js";
+import { moment, number, queueLink, shortName, size } from "../parts/format.js";
 import { Action, Failure, Form } from "../parts/dialog.js";
 import { Body, bytesOf } from "../parts/body.js";
+import { Life } from "../parts/life.js";
 import { notify } from "../parts/notice.js";
 
 const TIMES = ["sent_time", "arrival_time", "last_move_time"];
@@ -18,6 +19,7 @@ export function MessagePage({ me, name, id }) {
   const back = () => {
     location.hash = queueLink(name);
   };
+  const isCopy = name.startsWith(";") || /;(journal|trash)$/i.test(name);
   const hasTrash = !/;|^DIRECT=|^MULTICAST=/i.test(name);
   const drop = async () => {
     if (!hasTrash) {
@@ -29,7 +31,7 @@ export function MessagePage({ me, name, id }) {
   };
   const crumbs = html`<p class="crumbs"><a href="#/">Overview</a> › <a href=${queueLink(name)}>${name}</a></p>`;
   if (!message) return html`${crumbs}<h1>Message</h1><${Failure} error=${error} />${!error && html`<p class="loading">Loading</p>`}`;
-  const views = { body: "Body", properties: "Properties", packet: "Packet" };
+  const views = { body: "Body", properties: "Properties", life: "Life", packet: "Packet" };
   return html`${crumbs}
     <h1>${message.label || "Message without a label"}</h1>
     <p class="summary"><span>${size(message.body_size)}</span><span>priority ${message.priority ?? 3}</span><span>${message.delivery ?? "express"}</span>
@@ -42,14 +44,20 @@ export function MessagePage({ me, name, id }) {
       <${Action} me=${me} role=${["receive", "send"]} shortcut="e" onClick=${() => { location.hash = `#/edit/${encodeURIComponent(name)}/${id}`; }}>Edit and resend<//>
       <${Action} me=${me} role=${["receive", "send"]} onClick=${() => { location.hash = `#/edit/${encodeURIComponent(name)}/${id}?copy=1`; }}>Copy to editor<//>
       <${Action} me=${me} role=${["receive", "send"]} onClick=${() => setDialog("move")}>Move<//>
+      ${isCopy && html`<${Action} me=${me} role=${["receive", "send"]} onClick=${() => setDialog("replay")}>Replay<//>`}
       <button type="button" onClick=${() => download(message)}>Download</button>
       <${Action} me=${me} role="receive" danger onClick=${() => setDialog("delete")}>Delete<//></p>
     ${view === "body" && html`<${Body} message=${message} />`}
     ${view === "properties" && html`<${Properties} message=${message} />`}
+    ${view === "life" && html`<${Life} id=${message.id} />`}
     ${view === "packet" && html`<${Packet} path=${path} />`}
     ${dialog === "move" && html`<${Form} title="Move the message" label="Move" onClose=${() => setDialog(null)}
       act=${async ({ to }) => { await post(`${queuePath(name)}/move`, { to, lookup_ids: [id] }); back(); }}>
       <label>To queue <input name="to" required autofocus /></label><p class="quiet">It leaves one queue and enters the other in the same commit.</p><//>`}
+    ${dialog === "replay" && html`<${Form} title="Replay the message" label="Replay" onClose=${() => setDialog(null)}
+      act=${async ({ to }) => { await post(`${queuePath(name)}/replay`, { lookup_ids: [id], ...(to ? { to } : {}) }); notify("1 message replayed."); back(); }}>
+      <p>It goes back to the queue that it was sent to, in one commit with leaving this one.</p>
+      <label>To another queue (optional) <input name="to" placeholder=${shortName(message.destination_queue)} autofocus /></label><//>`}
     ${dialog === "delete" && html`<${Form} title="Delete the message" label="Delete" danger onClose=${() => setDialog(null)}
       act=${async () => { await drop(); back(); }}><p>${hasTrash ? "It goes to the trash; for 24 hours this can be undone." : "This receives the message and drops it. It cannot be undone."}</p><//>`}`;
 }

@@ -1,4 +1,4 @@
-// Deletions and edits, which can be undone, and who changed what.
+// Work on many messages: progress, pause, cancel, undo. And who changed what.
 import { html } from "../parts/html.js";
 import { useState } from "../vendor/hooks.js";
 import { get, post, useData } from "../parts/api.js";
@@ -6,15 +6,28 @@ import { moment, number, plural, queueLink, size } from "../parts/format.js";
 import { Action, Failure } from "../parts/dialog.js";
 import { notify } from "../parts/notice.js";
 
-const STATES = { done: "can be undone", undone: "undone", over: "trash emptied" };
+const STATES = { running: "running", paused: "paused", failed: "failed", finished: "finished", cancelled: "cancelled", done: "can be undone", undone: "undone", over: "trash emptied" };
+const BUTTONS = { running: ["pause", "cancel"], paused: ["resume", "cancel"], failed: ["resume", "cancel"], done: ["undo"] };
+const TITLES = { pause: "Pause", resume: "Resume", cancel: "Cancel", undo: "Undo" };
+
+function details({ request = {}, note }) {
+  const [text] = request.query ?? [];
+  return [request.to && `to ${request.to}`, text && `matching ${text}`, request.rate && `at most ${number(request.rate)} a second`, note].filter(Boolean).join("; ");
+}
 
 export function OperationsPage({ me }) {
-  const { data, error, reload } = useData((options) => get("/operations", {}, options), [], 10_000);
+  const [isBusy, setBusy] = useState(false);
+  const load = async (options) => {
+    const found = await get("/operations", {}, options);
+    setBusy(found.operations.some((each) => each.state === "running"));
+    return found;
+  };
+  const { data, error, reload } = useData(load, [], isBusy ? 1_000 : 10_000);
   const [problem, setProblem] = useState(null);
-  const undo = (operation) => async () => {
+  const act = (operation, what) => async () => {
     try {
-      const done = await post(`/operations/${operation.id}/undo`);
-      notify(`${plural(done.restored, "message")} put back into ${done.queue}.`);
+      const done = await post(`/operations/${operation.id}/${what}`);
+      if (what === "undo") notify(`${plural(done.restored, "message")} put back into ${done.queue}.`);
       setProblem(null);
     } catch (failure) {
       setProblem(failure);
@@ -22,13 +35,14 @@ export function OperationsPage({ me }) {
     reload();
   };
   const rows = data?.operations ?? [];
-  return html`<h1>Operations</h1><p class="quiet">Deleted messages stay in the trash of their queue for 24 hours. Undo puts them back into their old places.</p>
+  return html`<h1>Operations</h1><p class="quiet">Work on many messages runs in the queue manager and goes on after a restart. Deleted messages stay in the trash of their queue for a while, usually 24 hours. Undo puts them back into their old places.</p>
     <${Failure} error=${error || problem} />
-    ${data && rows.length === 0 && html`<p>Nothing was deleted or edited.</p>`}
-    ${rows.length > 0 && html`<table class="stacks"><thead><tr><th scope="col">What</th><th scope="col">Queue</th><th scope="col">Time</th><th scope="col" class="number">Messages</th><th scope="col" class="number">Size</th><th scope="col">Who</th><th scope="col">State</th><th scope="col"><span class="sr">Undo</span></th></tr></thead>
-      <tbody>${rows.map((each) => html`<tr key=${each.id}><th scope="row">${each.kind} ${each.id}</th><td data-name="Queue"><a href=${queueLink(each.queue)}>${each.queue}</a></td><td data-name="Time">${moment(each.time)}</td>
-        <td class="number" data-name="Messages">${number(each.count)}</td><td class="number" data-name="Size">${size(each.bytes)}</td><td data-name="Who">${each.who}</td><td data-name="State">${STATES[each.state]}</td>
-        <td>${each.state === "done" && html`<${Action} me=${me} role="receive" onClick=${undo(each)}>Undo<//>`}</td></tr>`)}</tbody></table>`}`;
+    ${data && rows.length === 0 && html`<p>Nothing was deleted, edited or moved in the background.</p>`}
+    ${rows.length > 0 && html`<table class="stacks"><thead><tr><th scope="col">What</th><th scope="col">Queue</th><th scope="col">Time</th><th scope="col" class="number">Messages</th><th scope="col" class="number">Size</th><th scope="col">Who</th><th scope="col">State</th><th scope="col"><span class="sr">Actions</span></th></tr></thead>
+      <tbody>${rows.map((each) => html`<tr key=${each.id}><th scope="row">${each.kind} ${each.id}${details(each) && html`<span class="quiet below">${details(each)}</span>`}</th><td data-name="Queue"><a href=${queueLink(each.queue)}>${each.queue}</a></td><td data-name="Time">${moment(each.time)}</td>
+        <td class="number" data-name="Messages">${number(each.count)}</td><td class="number" data-name="Size">${size(each.bytes)}</td><td data-name="Who">${each.who}</td>
+        <td data-name="State">${STATES[each.state] ?? each.state}${each.state === "running" && each.total > 0 && html` <progress max=${each.total} value=${Math.min(each.looked, each.total)} aria-label=${`Progress of ${each.kind} ${each.id}`}></progress>`}</td>
+        <td><span class="choices">${(BUTTONS[each.state] ?? []).map((what) => html`<${Action} me=${me} role="receive" danger=${what === "cancel"} onClick=${act(each, what)}>${TITLES[what]}<//>`)}</span></td></tr>`)}</tbody></table>`}`;
 }
 
 const APART = ["line", "time", "who", "what", "subject", "previous"];

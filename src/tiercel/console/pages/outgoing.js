@@ -41,6 +41,7 @@ export function OutgoingPage({ me }) {
         ${queue.count > 0 && html`<span>oldest ${age(queue.oldest_arrival)}</span>`}${queue.unacknowledged > 0 && html`<span>${number(queue.unacknowledged)} unacknowledged</span>`}</p>
       ${queue.why && html`<p>${queue.why[0].toUpperCase()}${queue.why.slice(1)}.${queue.error_name ? html` <span class="quiet">${queue.error_name}</span>` : ""}
         ${queue.last_try && html` <span class="quiet">${age(queue.last_try)} ago</span>`} ${next(queue)}</p>`}
+      ${/unknown computer name/i.test(queue.why) && html`<p><b>What to do:</b> Open the queue and move its messages to the right name, or add the name to DNS or to <code>[hosts]</code>.</p>`}
       <p class="tools"><${Action} me=${me} role="admin" onClick=${act(queue)}>${queue.paused ? "Resume" : "Pause"}<//></p></section>`)}
     <h2>Connections</h2>
     ${connections.length === 0 ? html`<p>There are no sessions with other queue managers.</p>` : html`<table class="stacks"><thead><tr><th scope="col">Address</th><th scope="col">Direction</th><th scope="col">State</th><th scope="col" class="number">In flight</th></tr></thead>

@@ -2,8 +2,9 @@
 import { html } from "../parts/html.js";
 import { useEffect, useState } from "../vendor/hooks.js";
 import { get } from "../parts/api.js";
-import { moment, queueLink, size } from "../parts/format.js";
+import { queueLink, size } from "../parts/format.js";
 import { Failure } from "../parts/dialog.js";
+import { Events, Since } from "../parts/life.js";
 
 const STATES = {
   waiting: "It waits in its queue for a reader.", held: "A reader holds it.", claimed: "A consumer has claimed it.", outgoing: "It waits for another computer.",
@@ -46,14 +47,13 @@ function Story({ found }) {
   const events = [...found.events.map((each) => ({ ...each, at: "" })), ...hops.flatMap((hop) => hop.answer.events.map((each) => ({ ...each, at: hop.name })))];
   events.sort((a, b) => (a.time || "").localeCompare(b.time || ""));
   return html`<section class="card"><h2>${found.label || "Message"}</h2>
-    <p><b>${STATES[found.state]}</b> ${found.size ? size(found.size) : ""}</p>
-    ${events.length > 0 && html`<table class="stacks"><thead><tr><th scope="col">Time</th><th scope="col">What happened</th></tr></thead><tbody>
-      ${events.map((each) => html`<tr><td data-name="Time">${moment(each.time)}</td><td>${each.at ? `${each.at}: ` : ""}${each.text}</td></tr>`)}</tbody></table>`}
+    <p><b>${STATES[found.state]}</b> <span class="quiet">${[found.size ? size(found.size) : "", found.sent_by ? `sent by ${found.sent_by}` : ""].filter(Boolean).join(", ")}</span></p>
+    <${Events} events=${events} />
     ${found.places.map((place) => html`<p><a href=${`${queueLink(place.queue)}/${place.lookup_id}`}>Open it in ${place.queue}</a></p>`)}
     ${found.fix && html`<p><b>What to do:</b> ${sentence(found.fix)}</p>`}
     ${found.commands.map((each) => html`<p><code>${each}</code></p>`)}
     ${(found.hops || []).filter((hop) => hop.error).map((hop) => html`<p class="quiet">${hop.name} gave no answer: ${hop.error}</p>`)}
-    ${found.state === "unknown" && html`<p class="quiet">${found.discards_since ? `Dropped messages are recorded since ${moment(found.discards_since)}.` : "No message was ever dropped here."}</p>`}</section>`;
+    ${["unknown", "ended"].includes(found.state) && html`<${Since} found=${found} />`}</section>`;
 }
 
 function Explain() {

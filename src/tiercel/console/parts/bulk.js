@@ -4,7 +4,7 @@ import { useEffect, useState } from "../vendor/hooks.js";
 import { get, post, queuePath, remove } from "./api.js";
 import { plural, size } from "./format.js";
 import { Action, Failure, Form } from "./dialog.js";
-import { notify } from "./notice.js";
+import { follow, notify } from "./notice.js";
 
 export const MOST_CHOSEN = 1000; // that a request may name
 const FIRST = 5;
@@ -19,30 +19,33 @@ const ACTIONS = {
 export const hasTrash = (queue) => ["private", "public"].includes(queue.kind);
 const keepsCopies = (queue) => ["journal", "system", "subqueue"].includes(queue.kind);
 
-/** The buttons for `messages`, or with `null` for all messages of the queue. */
-export function BulkActions({ me, queue, messages, onDone }) {
+/** The buttons for `messages`; with `null` for all of the queue, or those that `query` (a filter or a pattern) finds. */
+export function BulkActions({ me, queue, messages, query = null, onDone }) {
   const [action, setAction] = useState(null);
-  const names = ["move", "copy", ...(keepsCopies(queue) ? ["replay"] : []), ...(messages || hasTrash(queue) ? ["delete"] : [])];
-  const suffix = messages ? "" : " all";
-  return html`${names.map((name) => html`<${Action} me=${me} role=${ACTIONS[name].role} danger=${ACTIONS[name].danger} onClick=${() => setAction(name)}>${ACTIONS[name].title}${suffix}<//>`)}
-    ${!messages && html`<${Action} me=${me} role="admin" danger onClick=${() => setAction("purge")}>Purge<//>`}
+  const isMany = !messages;
+  const names = ["move", "copy", ...(keepsCopies(queue) ? ["replay"] : []), ...(messages || query || hasTrash(queue) ? ["delete"] : [])];
+  const suffix = messages ? "" : query ? " matching" : " all";
+  const role = (name) => {
+    if (name === "delete") return query && !hasTrash(queue) ? "admin" : query ? ["receive", "send"] : "receive";
+    return isMany ? ["receive", "send"] : ACTIONS[name].role;
+  };
+  return html`${names.map((name) => html`<${Action} me=${me} role=${role(name)} danger=${ACTIONS[name].danger} onClick=${() => setAction(name)}>${ACTIONS[name].title}${suffix}<//>`)}
+    ${isMany && !query && html`<${Action} me=${me} role="admin" danger onClick=${() => setAction("purge")}>Purge<//>`}
     ${action === "purge" && html`<${Purge} queue=${queue} onClose=${() => setAction(null)} onDone=${onDone} />`}
-    ${action && action !== "purge" && html`<${Bulk} key=${action} action=${action} queue=${queue} messages=${messages} onClose=${() => setAction(null)} onDone=${onDone} />`}`;
+    ${action && action !== "purge" && html`<${Bulk} key=${action} action=${action} queue=${queue} messages=${messages} query=${query} onClose=${() => setAction(null)} onDone=${onDone} />`}`;
 }
 
-function Bulk({ action, queue, messages, onClose, onDone }) {
+function Bulk({ action, queue, messages, query, onClose, onDone }) {
   const { title, done, danger } = ACTIONS[action];
   const needsGoal = ["move", "copy"].includes(action);
-  const isFinal = action === "delete" && !hasTrash(queue);
   const [counted, setCounted] = useState(null); // the answer of the dry run, and where the messages go
   const [error, setError] = useState(null);
-  const path = `${queuePath(queue.name)}/${action}`;
-  const request = { ...(messages ? { lookup_ids: messages.map((each) => each.lookup_id) } : {}) };
+  const work = workOf(action, queue, messages, query);
   const count = async (to) => {
     const goal = to ? { to } : {};
-    const found = isFinal ? { count: messages.length, bytes: total(messages), undoable: false } : await dryRun(path, { ...request, ...goal });
-    const shown = messages ?? (await get(`${queuePath(queue.name)}/messages`, { limit: FIRST, fields: "lookup_id,label" })).messages;
-    setCounted({ ...found, goal, first: shown.slice(0, FIRST) });
+    const found = await work.count(goal);
+    const shown = messages ?? (await labelsOf(queue, query));
+    setCounted({ ...found, goal, first: shown.slice(0, Math.min(FIRST, found.count)) });
   };
   useEffect(() => {
     if (!needsGoal) count(null).catch(setError);
@@ -54,19 +57,45 @@ function Bulk({ action, queue, messages, onClose, onDone }) {
       return true; // the dialog stays, and shows what was counted
     }
     if (mustType && values.count !== String(counted.count)) throw new Error(`Type ${counted.count} to confirm.`);
-    const result = mustType ? await dropForGood(queue, messages) : await perform(path, { ...request, ...counted.goal }, counted.plan);
-    notify(`${plural(result.count, "message")} of ${queue.name} ${done}.`, result.id);
+    const result = mustType ? await dropForGood(queue, messages, query, counted.plan) : await work.act({ ...counted.goal, ...(values.rate ? { rate: Number(values.rate) } : {}) }, counted.plan);
+    if (result.state === "running") follow(result, done, onDone);
+    else notify(`${plural(result.count, "message")} of ${queue.name} ${done}.`, result.id);
     onDone();
     return false;
   };
   const label = counted || !needsGoal ? title : "Count";
-  return html`<${Form} title=${`${title} ${messages ? `${plural(messages.length, "message")}` : "the messages"} of ${queue.name}`} label=${label} danger=${danger} act=${act} onClose=${onClose}>
+  const what = messages ? plural(messages.length, "message") : query ? "matching messages" : "the messages";
+  return html`<${Form} title=${`${title} ${what} of ${queue.name}`} label=${label} danger=${danger} act=${act} onClose=${onClose}>
     <${Failure} error=${error} />
     ${needsGoal && html`<label>To queue <input name="to" required autofocus readonly=${Boolean(counted)} placeholder="archive, or DIRECT=OS:server-b\\private$\\orders" /></label>`}
     ${!counted && !needsGoal && !error && html`<p class="loading">Counting</p>`}
     ${counted && html`<${Counted} action=${action} counted=${counted} />`}
+    ${counted && !messages && action !== "delete" && html`<label>At most, messages per second (optional) <input name="rate" type="number" min="1" max="1000000" placeholder="no limit" /></label>`}
     ${mustType && html`<label>Number of messages, to confirm <input name="count" inputmode="numeric" autocomplete="off" required autofocus /></label>`}
   <//>`;
+}
+
+/** How to count, and how to act: chosen messages in one request, many in the background. */
+function workOf(action, queue, messages, query) {
+  const path = `${queuePath(queue.name)}/${action}`;
+  if (messages && action === "delete" && !hasTrash(queue)) return { count: async () => ({ count: messages.length, bytes: total(messages), undoable: false }) };
+  if (messages || (action === "delete" && !query)) {
+    const chosen = messages ? { lookup_ids: messages.map((each) => each.lookup_id) } : {};
+    return { count: (goal) => post(path, { ...chosen, ...goal, dry_run: true }), act: (goal, plan) => post(path, { ...chosen, ...goal, ...(plan ? { plan } : {}) }) };
+  }
+  const request = { action: action === "delete" && !hasTrash(queue) ? "purge" : action, ...query };
+  const begin = (more) => post(`${queuePath(queue.name)}/operations`, { ...request, ...more });
+  const count = async (goal) => {
+    if (goal.to) await post(path, { ...goal, limit: 1, dry_run: true }); // opens the destination
+    return begin({ ...goal, dry_run: true });
+  };
+  return { count, act: (goal, plan) => begin({ ...goal, plan }) };
+}
+
+async function labelsOf(queue, query) {
+  const fields = { fields: "lookup_id,label" };
+  const found = query ? await get(`${queuePath(queue.name)}/search`, { ...query, limit: FIRST }) : await get(`${queuePath(queue.name)}/messages`, { limit: FIRST, ...fields });
+  return found.messages;
 }
 
 function Counted({ action, counted }) {
@@ -101,22 +130,8 @@ function Purge({ queue, onClose, onDone }) {
 
 const total = (messages) => messages.reduce((sum, each) => sum + (each.body_size ?? 0), 0);
 
-/** Pages of at most 10,000 messages, counted together. */
-async function dryRun(path, request) {
-  return perform(path, { ...request, dry_run: true }, null);
-}
-
-async function perform(path, request, plan) {
-  const isDelete = path.endsWith("/delete");
-  const found = await post(path, { ...request, ...(plan ? { plan } : {}), ...(isDelete || request.lookup_ids ? {} : { limit: 10_000 }) });
-  while (found.next && !request.lookup_ids) {
-    const page = await post(path, { ...request, limit: 10_000, after: found.next });
-    [found.count, found.bytes, found.next] = [found.count + page.count, found.bytes + page.bytes, page.next];
-  }
-  return found;
-}
-
-async function dropForGood(queue, messages) {
+async function dropForGood(queue, messages, query, plan) {
+  if (query) return post(`${queuePath(queue.name)}/operations`, { action: "purge", ...query, plan });
   if (!messages) return post(`${queuePath(queue.name)}/purge`);
   let count = 0;
   for (const each of messages) {

@@ -1,16 +1,33 @@
 // What was done last, with a way back; shown above every page.
 import { html } from "./html.js";
 import { useEffect, useState } from "../vendor/hooks.js";
-import { post } from "./api.js";
+import { get, post } from "./api.js";
 import { plural } from "./format.js";
 
 const listeners = new Set();
 let current = null;
 
-/** Shows a sentence; with the id of an operation, a button that undoes it. */
-export function notify(text, operation = null) {
-  current = text ? { text, operation } : null;
+/** Shows a sentence; with the id of an operation, a button that undoes it. `isRunning`: with a way to its progress. */
+export function notify(text, operation = null, isRunning = false) {
+  current = text ? { text, operation, isRunning } : null;
   for (const each of listeners) each(current);
+}
+
+/** Tells of an operation in the background until it has ended; `verb` says what was done. */
+export async function follow(operation, verb, onDone) {
+  for (let wait = 200; operation.state === "running"; wait = 1000) {
+    notify(`${plural(operation.count, "message")} of ${operation.queue} ${verb} so far.`, null, true);
+    await new Promise((done) => setTimeout(done, wait));
+    try {
+      operation = await get(`/operations/${operation.id}`, {}, { refresh: true });
+    } catch (error) {
+      notify(error.message);
+      return;
+    }
+  }
+  const end = { paused: " It is paused.", failed: ` It failed: ${operation.note}`, cancelled: " It was cancelled." }[operation.state] ?? "";
+  notify(`${plural(operation.count, "message")} of ${operation.queue} ${verb}.${end}`, operation.state === "done" ? operation.id : null);
+  onDone();
 }
 
 export function Notice() {
@@ -28,6 +45,7 @@ export function Notice() {
     }
   };
   return html`<div role="status">${notice && html`<p class="note notice"><span>${notice.text}</span>
+    ${notice.isRunning && html`<a href="#/operations">Progress</a>`}
     ${notice.operation && html`<button type="button" onClick=${undo}>Undo</button>`}
     <button type="button" class="plain" onClick=${() => notify(null)} aria-label="Dismiss">×</button></p>`}</div>`;
 }
