@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from tiercel.model.identifiers import MessageId
+from tiercel.store.interface import Keyspace
 from tiercel.wire.internal_packets import RESPONSE_PADDING, ConnectionParameters, EstablishConnection
 from tiercel.wire.kinship import with_mark
 from tiercel.wire.order_ack import build_order_ack
@@ -263,3 +264,11 @@ class TestBytesInFlight:
             sent += len(heard)
             peer.acks(sent, *((sent, 0) if delivery else ()))
         assert site.bodies() == []
+
+    def test_damaged_records_do_not_count(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("tiercel.engine.queue_state.RUN_BYTES", 2_000)
+        site.sends(*[bytes(900)] * 10, b"sound", delivery=1)
+        records = site.store.spaces[Keyspace.MESSAGES]
+        for key in sorted(records)[:10]:
+            records[key] = records[key][:-1] + b"?"
+        assert site.reaches().hears_messages() == [b"sound"]

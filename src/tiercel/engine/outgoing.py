@@ -21,6 +21,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from uuid import UUID
 
+from tiercel.engine import queue_state
 from tiercel.engine.belief import Doubt
 from tiercel.engine.carriers import Carriers
 from tiercel.engine.catalog import Catalog
@@ -139,7 +140,7 @@ class Outgoing:
     # In flight.
 
     def take(self, queue: QueueState, limit: int, receiver: UUID = UNIDENTIFIED) -> list[Taken]:
-        """The next messages to send, as one run; fewer than `limit` if there are no more.
+        """The next messages to send, as one run; fewer than `limit` if there are no more, or they are large.
 
         They are put on the wire after the commit of this batch, for the queue manager `receiver`: only its
         acknowledgements will count.
@@ -150,7 +151,8 @@ class Outgoing:
         run: list[Taken] = []
         while wanted := limit - sum(map(len, run)):
             found = queue.lock_available(self._core, wanted)
-            if not self._add_sendable(run, self._runs(queue, found)) or len(found) < wanted:
+            is_stopped = not self._add_sendable(run, self._runs(queue, found))
+            if is_stopped or not found or sum(taken.size for taken in run) >= queue_state.RUN_BYTES:
                 break
         self._put_on_wire(queue, run, receiver)
         return run
