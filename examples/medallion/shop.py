@@ -40,6 +40,11 @@ def _body(draw: random.Random, number: int) -> str:
     return json.dumps(order)
 
 
+def line(body: str) -> str:
+    """A message for `tiercel import`."""
+    return json.dumps({"text": body, "label": "order", "delivery": "recoverable"})
+
+
 if __name__ == "__main__":
-    for text in orders(2000):
-        print(json.dumps({"text": text, "label": "order", "delivery": 1}))
+    for each in orders(2000):
+        print(line(each))

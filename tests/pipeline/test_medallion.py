@@ -1,5 +1,6 @@
 """The example: a week of orders becomes bronze, silver and gold, and a picture."""
 
+import json
 import shutil
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from matplotlib.image import imread
 from pyspark.sql import SparkSession
 
 from spark.served import Served
+from tiercel.admin.message_json import from_json
 from tiercel.pipeline.config import load
 from tiercel.pipeline.quarantine import listed
 from tiercel.pipeline.running import run
@@ -42,6 +44,7 @@ def test_from_a_queue_to_a_picture(example: Path, daemon: Served, spark: SparkSe
     wrong = sum("quantiy" in each for each in bodies)
     assert len(bodies) - wrong > 400
     assert wrong
+    assert from_json(json.loads(shop.line(bodies[0]))).body == bodies[0].encode()
     daemon.send(queue, *bodies)
     pipeline = load(example / "pipeline.toml")
     summary = run(pipeline, spark, lambda _query, _summary: None)
