@@ -15,7 +15,7 @@ DATA ?= data
 TARGET ?= test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-runs bench-remote-read bench-data bench-api bench-console bench-srmp bench-pgm bench-tls bench-protected bench-spark bench-growth conformance crash crash-wcf attacks soak spark-soak proof-spark spark-4.2 model simulate simulate-multicast arrival-stories mutants fuzz interop console-test pictures docs docs-serve docs-test package lock clean pythons
+.PHONY: help setup demo run test format synchronous check unit bench bench-daemon bench-pairs bench-runs bench-remote-read bench-data bench-api bench-console bench-srmp bench-pgm bench-tls bench-protected bench-checks bench-spark bench-growth conformance crash crash-wcf attacks soak spark-soak proof-spark spark-4.2 model simulate simulate-multicast arrival-stories mutants fuzz interop console-test pictures docs docs-serve docs-test package lock clean pythons
 SEEDS ?= 1000
 FROM ?= 1
 
@@ -144,6 +144,9 @@ crash: $(VENV)/.ready ## kill a working queue manager N times (1000) and check w
 crash-wcf: N = 100
 crash-wcf: $(VENV)/.ready ## kill a WCF service N (100) times in the middle of an operation: no message lost, none repeated after its commit
 	@TIERCEL_WCF_KILLS=$(N) $(BIN)/pytest --quiet tests/wcf/test_kills.py
+
+bench-checks: $(VENV)/.ready ## what message security (WITHOUT=security) or the doubts about peers (belief) cost plain messages
+	@$(BIN)/python bench/bench_checks.py $(or $(WITHOUT),security) $(ARGS)
 
 attacks: $(VENV)/.ready ## what strangers try on every port of real daemons, in full; prints a table
 	@$(BIN)/python tests/attacks/run.py
