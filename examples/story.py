@@ -259,17 +259,21 @@ def started(spark: "Future[SparkSession]") -> SparkSession:
     return spark.result()
 
 
-def visit(address: str) -> None:
+def visit(address: str, seconds: float) -> None:
     """The console of the warehouse; it stays until Ctrl-C if that was asked for."""
-    if not os.environ.get("SHOW"):
+    is_left = bool(os.environ.get("SHOW"))
+    if is_left:
+        print(f"its console: {address} (Ctrl-C ends it)")
+    else:
         print(f"its console was {address} (make demo SHOW=1 leaves it running)")
-        return
-    print(f"its console: {address} (Ctrl-C ends it)", flush=True)
-    with suppress(KeyboardInterrupt):
-        signal.pause()
+    print(f"\n{seconds:.0f} seconds. The README shows each of these steps by hand.", flush=True)
+    if is_left:
+        with suppress(KeyboardInterrupt):
+            signal.pause()
 
 
 def tell(spark: "Future[SparkSession]") -> None:
+    began = time.monotonic()
     ports = free_ports()
     shop, warehouse = Machine("shop", SHOP, ports), Machine("warehouse", WAREHOUSE, ports)
     survive()
@@ -288,14 +292,13 @@ def tell(spark: "Future[SparkSession]") -> None:
             time.sleep(0.05)
         land(started(spark), ports[1])
         print(f"  left in the queue of the warehouse: {warehouse.count()}", end="; ")
-        visit(f"http://{WAREHOUSE}:{ports[4]}/console/")
+        visit(f"http://{WAREHOUSE}:{ports[4]}/console/", time.monotonic() - began)
     finally:
         shop.end()
         warehouse.end()
 
 
 def main() -> None:
-    began = time.monotonic()
     with ThreadPoolExecutor() as pool, tempfile.TemporaryDirectory() as folder:
         spark = pool.submit(open_session, "demo", "local[2]", OPTIONS)  # slow to start, so start it now
         try:
@@ -303,7 +306,6 @@ def main() -> None:
                 tell(spark)
         finally:
             spark.result().stop()
-    print(f"\n{time.monotonic() - began:.0f} seconds. The README shows each of these steps by hand.")
 
 
 if __name__ == "__main__":
