@@ -15,7 +15,7 @@ from tiercel.engine.audit import broken_links
 from tiercel.engine.catalog import AWAITING_FINAL_ACK_NUMBER, FIRST_SLOT, JOURNAL_SLOT, decode_queue
 from tiercel.engine.check_claims import ClaimChecker
 from tiercel.engine.discards import Discard
-from tiercel.engine.life import is_damaged
+from tiercel.engine.life import TAIL_KEY, is_damaged, tail_row
 from tiercel.engine.problem import UNREADABLE, Problem, amount, named, why
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import (
@@ -222,6 +222,8 @@ class Checker:
 
     def _check_stats(self) -> Iterator[Problem]:
         for key, data in self._records(Keyspace.STATS):
+            if key == TAIL_KEY:
+                continue
             slot = int.from_bytes(key, "big")
             queue = self._queues.get(slot)
             if len(key) != 4 or queue is None:
@@ -399,6 +401,8 @@ class Checker:
                 yield Problem("discards", f"line {int.from_bytes(key, 'big')} cannot be read ({why(error)})")
 
     def _check_life(self) -> Iterator[Problem]:
+        if is_damaged(tail_row(self.view)):
+            yield Problem("life", "the newest events cannot be read")
         for key, row in self._records(Keyspace.LIFE):
             if is_damaged(row):
                 yield Problem("life", f"row {int.from_bytes(key, 'big')} cannot be read")

@@ -1,7 +1,9 @@
-"""The life of messages: what happened to each of them, where and when. One row of the store per commit.
+"""The life of messages: what happened to each of them, where and when.
 
 Messages to which the same thing happens together share one entry, so that a run of 100 costs little more than
-a single message. A row has the total size of all rows before it, then its entries:
+a single message. The entries of a commit are stored with it. They are collected in the tail, a record among
+the counts of queues, whose page every such commit writes anyway: a row of its own would cost each commit two
+more pages, 60 us. A full tail becomes a row, which has the total size of all rows before it, then entries:
 
     seconds 4, queue slot 4, actor 4, count 4, class 2, kind 1, unused 1, source GUID 16, numbers 4 each
 
@@ -20,7 +22,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tiercel.engine.records import packet_at
-from tiercel.store.interface import Keyspace
+from tiercel.store.interface import Keyspace, View
 from tiercel.wire.user_message import SOURCE_AT, UNIQUIFIER_AT
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 DEFAULT_MAX_BYTES: Final = 256 << 20
 _SHARE: Final = 8  # of the store's limit, at most one part in so many
 _ROW_BYTES: Final = 64 << 10  # a larger row is written before the end of its batch
+_TAIL_BYTES: Final = 1500  # a larger record would need a page of its own
+TAIL_KEY: Final = b"\0\0\0\0life"  # in Keyspace.STATS, before those of queues
 _MAX_NAMES: Final = 4096  # of each kind
 _MAX_NAME: Final = 200  # characters
 
@@ -82,6 +86,9 @@ class Life:
         self.actor = 0  # who acts in the present command; 0 is the queue manager, or somebody unknown
         self._groups: list[tuple[_Group, list[bytes]]] = []  # that wait for their row, in order
         self._waiting_bytes = 0
+        self._tail = b""  # entries that are stored already, and not in a row yet
+        self._tail_bytes = min(_TAIL_BYTES, self.max_bytes // 8)
+        self._ring_bytes = self.max_bytes - self._tail_bytes
         self._next = self._total = self._first_total = 0
         self._actors: dict[str, int] = {}
         self._removed: list[int] = []  # slots whose names are kept, the oldest first
@@ -89,6 +96,7 @@ class Life:
 
     def _load(self) -> None:
         batch = self._core.batch
+        self._tail = batch.get(Keyspace.STATS, TAIL_KEY) or b""
         first, last = batch.first(_ROWS, b"\0", _LAST), batch.last(_ROWS, b"\0", _LAST)
         if first is not None and last is not None:
             self._first_total = _total_of(first[1])
@@ -107,9 +115,13 @@ class Life:
         """Something happened to the messages with these packets, of any source."""
         if not self.max_bytes or not packets:
             return
+        sources = [packet[SOURCE_AT:_SOURCE_END] for packet in packets]
+        if sources.count(sources[0]) == len(sources):  # nearly always
+            self.add_alike(kind, slot, packets, message_class)
+            return
         by_source: dict[bytes, list[bytes]] = {}
-        for packet in packets:
-            by_source.setdefault(packet[SOURCE_AT:_SOURCE_END], []).append(packet)
+        for source, packet in zip(sources, packets, strict=True):
+            by_source.setdefault(source, []).append(packet)
         for own in by_source.values():
             self.add_alike(kind, slot, own, message_class)
 
@@ -150,20 +162,34 @@ class Life:
     def flush(self) -> None:
         """Writes the events so far as a row of the batch."""
         if not self._groups:
-            if self.size_bytes > self.max_bytes:  # it was switched off, or its limit was lowered
+            if self.size_bytes > self._ring_bytes:  # it was switched off, or its limit was lowered
                 self._make_room(0, 0)
+            if self._tail and not self.max_bytes:
+                self._keep_tail(b"")
             return
-        parts = [_TOTAL.pack(self._total)]
+        parts = [self._tail]
         for (seconds, slot, actor, message_class, kind, source), numbers in self._groups:
             parts.append(_ENTRY.pack(seconds, slot, actor, len(numbers), message_class, kind, source))
             parts += numbers
         self._groups.clear()
         self._waiting_bytes = 0
-        row, batch = b"".join(parts), self._core.batch
+        found, batch = b"".join(parts), self._core.batch
+        if len(found) <= self._tail_bytes:
+            self._keep_tail(found)
+            return
+        self._keep_tail(b"")
+        row = _TOTAL.pack(self._total) + found
         if self._make_room(len(row), 0 if batch.has_room(len(row)) else len(row)):
             batch.put(_ROWS, self._next.to_bytes(8, "big"), row)
             self._next += 1
             self._total += len(row)
+
+    def _keep_tail(self, tail: bytes) -> None:
+        if tail:
+            self._core.batch.put(Keyspace.STATS, TAIL_KEY, tail)
+        elif self._tail:
+            self._core.batch.delete(Keyspace.STATS, TAIL_KEY)
+        self._tail = tail
 
     def _make_room(self, size: int, missing: int) -> bool:
         """Drops old rows, `missing` bytes at least; whether a row of `size` bytes fits now.
@@ -171,12 +197,12 @@ class Life:
         The work is bounded: a ring that is far above its limit, because that was lowered, shrinks by and by.
         """
         freed = 0
-        while freed < missing or self.size_bytes + size > self.max_bytes:
+        while freed < missing or self.size_bytes + size > self._ring_bytes:
             dropped = self._drop_oldest()
             freed += dropped
             if not dropped or freed > size + _ROW_BYTES:
                 break
-        return freed >= missing and (freed >= size or self.size_bytes + size <= self.max_bytes)
+        return freed >= missing and (freed >= size or self.size_bytes + size <= self._ring_bytes)
 
     @property
     def size_bytes(self) -> int:
@@ -260,6 +286,7 @@ class Life:
                 found += _events(row, source, number)
             if looked >= limit:
                 return found, key + b"\0"
+        found += _events(tail_row(self._core.batch), source, number)
         for (seconds, slot, actor, message_class, kind, of), numbers in self._groups:
             if of == source and number in numbers:
                 found.append(LifeEvent(seconds, LifeKind(kind), slot, message_class, actor))
@@ -269,10 +296,16 @@ class Life:
     def oldest(self) -> int | None:
         """The time from which on everything is recorded; None if nothing is."""
         first = self._core.batch.first(_ROWS, b"\0", _LAST)
-        if first is not None and len(first[1]) >= _TOTAL.size + _ENTRY.size:
-            seconds: int = _ENTRY.unpack_from(first[1], _TOTAL.size)[0]
-            return seconds
+        for row in (b"" if first is None else first[1], tail_row(self._core.batch)):
+            if len(row) >= _TOTAL.size + _ENTRY.size:
+                seconds: int = _ENTRY.unpack_from(row, _TOTAL.size)[0]
+                return seconds
         return self._groups[0][0][0] if self._groups else None
+
+
+def tail_row(view: View) -> bytes:
+    """The tail as if it was a row."""
+    return bytes(_TOTAL.size) + (view.get(Keyspace.STATS, TAIL_KEY) or b"")
 
 
 def _events(row: bytes, source: bytes, number: bytes) -> Iterator[LifeEvent]:

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 
 from tiercel.engine.catalog import FIRST_SLOT
-from tiercel.engine.life import LifeKind, entries
+from tiercel.engine.life import LifeKind, entries, tail_row
 from tiercel.engine.records import decode_record, split_message_key
 from tiercel.store.interface import Keyspace, View
 from tiercel.wire.user_message import SOURCE_AT, UNIQUIFIER_AT
@@ -65,7 +65,8 @@ def disagreements(view: View, is_recoverable: Callable[[bytes], bool]) -> Iterat
 
 def _replayed(view: View) -> dict[bytes, _Life]:
     lives: defaultdict[bytes, _Life] = defaultdict(_Life)
-    for _, row in view.range(Keyspace.LIFE, _FIRST, _END):
+    rows = [row for _, row in view.range(Keyspace.LIFE, _FIRST, _END)]
+    for row in (*rows, tail_row(view)):
         for (_, slot, _, _, _, kind, source), numbers in entries(row):
             for at in range(0, len(numbers), 4) if _is_told(slot) else ():
                 lives[source + numbers[at : at + 4]].happen(LifeKind(kind), slot)
