@@ -31,6 +31,7 @@ HOST = "127.0.0.1"
 LONG, INCOMING = "long", "in"
 CONSOLES = ("", f"queue/{LONG}", f"queue/{INCOMING}?view=tail")
 SENT = 20_000  # messages of a turn
+WINDOW = 64
 JUMPS = 20
 FRAMES_S = 3
 WIDTH, HEIGHT = 1280, 800
@@ -93,7 +94,8 @@ class Daemon:
                 queue.send_many(
                     [tiercel.Message(bytes(500), label=f"message {each}", delivery=1) for each in numbers]
                 )
-        config.write_text('[api]\nenabled = true\nport = 0\n[log]\nformat = "json"\n')
+        window = f"window_size = {WINDOW}\ntiercel_window_size = {WINDOW}\n"
+        config.write_text(f'[api]\nenabled = true\nport = 0\n[binary]\n{window}[log]\nformat = "json"\n')
         words = [sys.executable, "-m", "tiercel", "serve", "--data", str(data), "--config", str(config)]
         self.process = subprocess.Popen([*words, "--listen", f"{HOST}:0"], stderr=subprocess.PIPE, text=True)  # noqa: S603
         assert self.process.stderr is not None
@@ -162,7 +164,7 @@ def show(name: str, values: list[float], target: str) -> None:
 
 def cost(daemon: Daemon) -> float:
     """Microseconds of the daemon's processor time for a message that comes in on port 1801."""
-    sender = mqqb.Sender((HOST, daemon.port), rf"DIRECT=TCP:{HOST}\private$\{INCOMING}", 1024, 64)
+    sender = mqqb.Sender((HOST, daemon.port), rf"DIRECT=TCP:{HOST}\private$\{INCOMING}", 1024, WINDOW)
     meter = Meter(daemon.process.pid)
     sender.send(SENT)
     used = meter.seconds
