@@ -48,9 +48,7 @@ class BatchReader(DataSourceReader):
         if options.source == "discards":  # a bounded ledger: new entries replace the oldest
             yield Piece(endpoint, queue, lo, hi)
             return
-        pieces = how_many(
-            head["count"], head["bytes"], options.min_partitions, options.max_messages_per_partition
-        )
+        pieces = how_many(head["count"], head["bytes"], options)
         for end, rows, _ in client.cuts(queue, options.source, lo, hi, rows=-(-head["count"] // pieces)):
             yield Piece(endpoint, queue, lo, end, None if options.filters else rows)
             lo = end

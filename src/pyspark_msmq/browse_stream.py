@@ -76,9 +76,7 @@ class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if span.guid not in self._names_of:
                 self._lose(f"the queue {span.guid} of the checkpoint is gone")
                 continue
-            count = how_many(
-                span.count, span.size_bytes, options.min_partitions, options.max_messages_per_partition
-            )
+            count = how_many(span.count, span.size_bytes, options)
             name = self._names_of[span.guid]
             pieces += [Piece(options.endpoint, name, lo, hi) for lo, hi in cut(span.lo, span.hi, count)]
         return pieces

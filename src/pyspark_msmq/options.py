@@ -200,6 +200,7 @@ class ReadOptions(Connection):
     starting_position: Position = _option("startingPosition", _position, "earliest")
     min_partitions: int = _option("minPartitions", _count, "1")
     max_messages_per_partition: int = _option("maxMessagesPerPartition", _count, "250000")
+    max_bytes_per_partition: int = _option("maxBytesPerPartition", _size, "64m")
     fail_on_data_loss: bool = _option("failOnDataLoss", _flag, "true")
     include_body: bool = _option("includeBody", _flag, "true")
     include_raw: bool = _option("includeRaw", _flag, "false")

@@ -6,9 +6,9 @@ Reading has no side effects: a piece may be read twice, concurrently, or again a
 import logging
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Final, TypeVar
 
 import pyarrow as pa
 
@@ -17,9 +17,11 @@ from pyspark_msmq.options import ReadOptions, StreamOptions
 from pyspark_msmq.partitions import Piece
 from pyspark_msmq.quick_workers import spare_imports
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 _PAUSE_S: Final = 0.5
 _ATTEMPTS: Final = 5
+_THREADS: Final = 16
 _ERROR: Final = "decode_error"
 _NUMBER: Final = "claim_seq"
 
@@ -40,6 +42,20 @@ def read_piece(
     """The messages of a piece; the next batch is fetched while Spark takes this one."""
     spare_imports()
     return _fetched_ahead(_batches(options, names, piece, consumer))
+
+
+def read_small(
+    options: ReadOptions, names: Sequence[str], pieces: Sequence[Piece], consumer: str | None
+) -> Iterator[pa.RecordBatch]:
+    """The messages of small pieces, which are read side by side and yielded in their order."""
+    spare_imports()
+    for found in side_by_side(lambda piece: list(_batches(options, names, piece, consumer)), pieces):
+        yield from found
+
+
+def side_by_side(read: Callable[[Piece], T], pieces: Sequence[Piece]) -> Iterator[T]:
+    with ThreadPoolExecutor(min(len(pieces), _THREADS)) as threads:
+        yield from threads.map(read, pieces)
 
 
 def _fetched_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -27,8 +27,8 @@ from pyspark_msmq.admission import Budget, default_limit
 from pyspark_msmq.managers import Managers
 from pyspark_msmq.offsets import Offsets, spans
 from pyspark_msmq.options import StreamOptions
-from pyspark_msmq.partitions import Piece, cut, how_many
-from pyspark_msmq.reading import read_piece
+from pyspark_msmq.partitions import Piece, Pieces, cut, gather, how_many
+from pyspark_msmq.reading import read_piece, read_small
 
 
 class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -65,21 +65,19 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         before, after, options = Offsets.of_json(start), Offsets.of_json(end), self._options
         parts = {guid: spans(before.part(guid), part) for guid, part in after.parts.items()}
         wanted = {guid for guid, found in parts.items() if found}
-        consumers, pieces = self._made().find(wanted, after), []
+        consumers, pieces = self._made().find(wanted, after), list[tuple[Piece, int]]()
         for guid in sorted(wanted & consumers.keys()):
             consumer = consumers[guid]
             for span in parts[guid]:
                 queue = consumer.queue_of(span)
                 if queue is None:
                     continue
-                count = how_many(
-                    span.count, span.size_bytes, options.min_partitions, options.max_messages_per_partition
-                )
+                count = how_many(span.count, span.size_bytes, options)
                 pieces += [
-                    Piece(consumer.endpoint, queue, lo, hi, hi - lo)
+                    (Piece(consumer.endpoint, queue, lo, hi, hi - lo), span.size_bytes // count)
                     for lo, hi in cut(span.lo, span.hi, count)
                 ]
-        return pieces
+        return gather(pieces, options)
 
     def commit(self, end: dict[str, Any]) -> None:
         self._made().commit(Offsets.of_json(end))
@@ -87,6 +85,8 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # In tasks.
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, Pieces):
+            return read_small(self._options, self._names, partition.pieces, self._options.consumer)
         assert isinstance(partition, Piece)
         return read_piece(self._options, self._names, partition, self._options.consumer)
 

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from pyspark_msmq.offsets import Offset, OffsetError, Offsets, Reached, Span, spans
-from pyspark_msmq.partitions import PARTITION_BYTES, cut, how_many
+from pyspark_msmq.options import read_batch_options
+from pyspark_msmq.partitions import Piece, Pieces, cut, gather, how_many
 
 A, B = "11111111-0000-0000-0000-000000000000", "22222222-0000-0000-0000-000000000000"
 
@@ -91,6 +92,23 @@ class TestCutting:
         assert len(found) == min(pieces, hi - lo)
 
     def test_how_many(self) -> None:
-        assert how_many(1000, 0, 1, 250) == 4
-        assert how_many(1000, 0, 8, 250) == 8
-        assert how_many(1000, 3 * PARTITION_BYTES + 1, 1, 250_000) == 4
+        def pieces(count: int, size_bytes: int, **options: str) -> int:
+            return how_many(count, size_bytes, read_batch_options({"queue": "orders", **options}))
+
+        assert pieces(1000, 0, maxMessagesPerPartition="250") == 4
+        assert pieces(1000, 0, maxMessagesPerPartition="250", minPartitions="8") == 8
+        assert pieces(1000, 3 * (64 << 20) + 1) == 4
+        assert pieces(1000, 3 * (64 << 20) + 1, maxBytesPerPartition="1g") == 1
+
+    def test_small_pieces_share_a_task(self) -> None:
+        def tasks(*rows: int, size: int = 0, **options: str) -> list[list[int]]:
+            read = read_batch_options({"queue": "orders", **options})
+            pieces = [(Piece(read.endpoint, "orders", 0, many, many), size) for many in rows]
+            found = [each.pieces if isinstance(each, Pieces) else (each,) for each in gather(pieces, read)]
+            return [[piece.hi for piece in task if isinstance(piece, Piece)] for task in found]
+
+        assert tasks(1, 2, 3) == [[1, 2, 3]]
+        assert tasks(400, 600, 1, 5000, 1, 2) == [[400, 600], [1], [5000], [1, 2]]
+        assert tasks(1, 2, 3, size=1 << 19) == [[1, 2], [3]]
+        assert tasks(1, 2, 3, minPartitions="2") == [[1], [2], [3]]
+        assert tasks(50, 50, maxMessagesPerPartition="50") == [[50], [50]]

@@ -27,7 +27,8 @@ class TestKnown:
     def test_every_option_of_the_design(self) -> None:
         wanted = """url tokenFile tlsCa queue queuePattern from mode consumer startingPosition endingPosition
             maxMessagesPerTrigger maxBytesPerTrigger minMessagesPerTrigger maxTriggerDelay minPartitions
-            maxMessagesPerPartition failOnDataLoss ackTiming pollTimeoutMs includeBody includeRaw labelLike
+            maxMessagesPerPartition maxBytesPerPartition failOnDataLoss ackTiming pollTimeoutMs includeBody
+            includeRaw labelLike
             class sentAfter sentBefore badMessageMode resumeConsumer txnAppId transactional maxBatchBytes"""
         known = {name for role in (BatchOptions, StreamOptions, WriteOptions) for name in names(role)}
         assert set(wanted.split()) <= known

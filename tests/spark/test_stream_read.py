@@ -118,6 +118,25 @@ class TestLimits:
         assert sum(sizes(query)) == 10
         assert max(sizes(query)) <= 3
 
+    @pytest.mark.parametrize(("limit", "tasks"), [("1g", 1), ("64m", 2)])
+    def test_strict_order_above_64_mb(
+        self, stream: Stream, queue: str, daemon: Served, tmp_path: Path, limit: str, tasks: int
+    ) -> None:
+        """One task reads the batch in the order of the queue, if its limits allow that."""
+        daemon.fill(queue, 70, size=1 << 20)
+        found: list[list[int]] = []
+
+        def note(batch: DataFrame, _: int) -> None:
+            parts = batch.rdd.mapPartitions(lambda rows: [[row.claim_seq for row in rows]])
+            found.extend(parts.collect())
+
+        frame = stream(queue=queue, consumer=f"order{tasks}", minPartitions=1, maxBytesPerPartition=limit)
+        writer = frame.schema("claim_seq long, body binary").load().writeStream.foreachBatch(note)
+        writer = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
+        end(writer.start())
+        assert len(found) == tasks
+        assert [number for part in found for number in part] == list(range(1, 71))
+
     def test_a_whole_transaction_goes_beyond(
         self, stream: Stream, table: Table, make_queue: MakeQueue, daemon: Served
     ) -> None:

@@ -83,6 +83,7 @@ class Schedule:
             stack.enter_context(mock.patch.object(writers, "spare_imports"))
             stack.enter_context(mock.patch.object(reading, "spare_imports"))
             stack.enter_context(mock.patch.object(reading, "_fetched_ahead", iter))
+            stack.enter_context(mock.patch.object(reading, "side_by_side", map))
             try:
                 self._run()
             finally:
