@@ -156,8 +156,9 @@ soak: TRANSPORT = binary
 soak: $(VENV)/.ready ## N (100000) messages between two daemons, KILLS (30) kills and CUTS (30) cuts, TRANSPORT (binary), tls, http or https; SEED=... again
 	@$(BIN)/python tests/soak/run.py $(TRANSPORT) $(N) $(KILLS) $(CUTS) $(SEED)
 
-proof-spark: $(VENV)/.ready ## what docs/spark.md promises: N random schedules without a JVM, then the kill matrix as one table
-	@$(BIN)/python tests/spark_schedules/run.py --schedules $(or $(N),10000) $(if $(SEED),--seed $(SEED))
+proof-spark: N = 10000
+proof-spark: $(VENV)/.ready ## what docs/spark.md promises: N (10000) random schedules without a JVM, twenty daemons in one query, then the kill matrix as one table
+	@$(BIN)/python tests/spark_schedules/run.py --schedules $(N) $(if $(SEED),--seed $(SEED))
 	@$(BIN)/python tests/spark_schedules/fleet.py $(if $(SEED),--seed $(SEED))
 	@$(BIN)/python tests/spark_soak/run.py $(if $(SEED),--seed $(SEED)) $(ARGS)
 
