@@ -128,9 +128,7 @@ def test_whole_messages_from_an_archive(shop: Shop, tmp_path: Path) -> None:
     shop.daemon.send(
         from_,
         "one",
-        extension="AAEC",
         message_class=0x7001,
-        correlation_id="00" * 20,
         tracing=True,
         time_to_be_received=77,
     )
