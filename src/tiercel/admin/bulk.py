@@ -192,7 +192,7 @@ class Bulk:
                 del self._tasks[number]
 
     async def _step(self, row: OperationRow) -> OperationRow:
-        """Looks at a stretch of the queue, and does what is wanted in commits of their own."""
+        """Look at a stretch of the queue and act on the messages that match, each slice in its own commit."""
         look = await self._look(row, row.next)
         rate = row.request["rate"]
         at_once = _SLICE if rate is None else max(1, min(_SLICE, int(rate)))
