@@ -193,11 +193,8 @@ class Invariants:
         was_told = self._drop_echo(sent, evidence, at_source, at_target)
         refused = [line for _, line in at_target if not _CLASSES[line.message_class].is_receive]
         ended = [line for _, line in at_target if _CLASSES[line.message_class].is_receive]
-        if sent.queue in {
-            "nowhere",
-            *sent.target.deleted,
-        }:  # repeated refusals there are not remembered, and need not be
-            refused = refused[:1]
+        if sent.queue in {"nowhere", *sent.target.deleted} and (sent.is_over_http or not sent.is_transactional):
+            refused = refused[:1]  # repeated refusals there are not remembered, and need not be
         arrivals = len(sent.receipts) + len(ended) + len(evidence.waiting)
         if evidence.elsewhere:
             self._report(f"{sent}: is in {', '.join(evidence.elsewhere)}")
@@ -273,8 +270,8 @@ class Invariants:
             return
         if not count and lost:
             self._report(f"{sent}: is lost")
-        if sent.queue in sent.target.deleted:
-            # Its stream history was deleted with the queue, and a refused message may arrive again.
+        if sent.queue in sent.target.deleted and not sent.is_transactional:
+            # Its history may be over, and a refused message may arrive again.
             count = min(count, 1 + len(self._evidence[sent.label].lines))
             count -= bool(self._evidence[sent.label].lines) and count > 1
         if count > 1 and (sent.is_transactional or self._history_holds):
