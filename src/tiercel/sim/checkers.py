@@ -193,7 +193,8 @@ class Invariants:
         was_told = self._drop_echo(sent, evidence, at_source, at_target)
         refused = [line for _, line in at_target if not _CLASSES[line.message_class].is_receive]
         ended = [line for _, line in at_target if _CLASSES[line.message_class].is_receive]
-        if sent.queue in {"nowhere", *sent.target.deleted} and (sent.is_over_http or not sent.is_transactional):
+        is_in_binary_stream = sent.is_transactional and not sent.is_over_http
+        if sent.queue in {"nowhere", *sent.target.deleted} and not is_in_binary_stream:
             refused = refused[:1]  # repeated refusals there are not remembered, and need not be
         arrivals = len(sent.receipts) + len(ended) + len(evidence.waiting)
         if evidence.elsewhere:
