@@ -43,6 +43,7 @@ class Keyspace(StrEnum):
     TRANSACTIONS = "transactions"
     SEQUENCES = "sequences"
     INCOMING = "incoming"
+    ORPHANS = "orphans"
     AWAITING = "awaiting"
     HISTORY = "history"
     PEERS = "peers"
