@@ -133,7 +133,7 @@ def run_pair(
         costs(trees[1], place, case, arguments.window, count) as of_head,
     ):
         base, head = take_turns((of_base, of_head), arguments.slices, count)
-    return statistics.mean(base), statistics.mean(head)
+    return statistics.median(base), statistics.median(head)  # a slice that was disturbed does not count
 
 
 def take_turns(

@@ -116,6 +116,10 @@ def test_the_class_of_a_dead_letter_is_its_reason() -> None:
     assert is_found("class:nack_bad_dst_q class:normal", reason=reason)
 
 
+def test_names_that_are_escaped_in_json() -> None:
+    assert is_found("json.total>0", Message(b'{"tot\\u0061l": 1}'))
+
+
 @pytest.mark.parametrize("body", [b"", b"no JSON", b"[" * 5000, b"\xff\xfe\x00", b'{"a": NaN}'])
 def test_bodies_that_are_not_json(body: bytes) -> None:
     assert not is_found("json.total>0", Message(body))

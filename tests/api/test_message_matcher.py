@@ -1,5 +1,6 @@
 """A search by the bytes finds what a search in the decoded message finds."""
 
+import json
 import re
 import struct
 
@@ -25,6 +26,10 @@ MESSAGES = {
     "UTF-16": Message("grüße 4711".encode("utf-16-le")),
     "big-endian": Message("\ufeffgrüße 4711".encode("utf-16-be")),
     "string of COM": Message("grüße 4711".encode("utf-16-le"), body_type=8),
+    "letters that match two": Message("\N{KELVIN SIGN}elvin ma\N{LATIN SMALL LETTER LONG S}s".encode()),
+    "NULs": Message(b"4711\0\0\0<a>order</a>"),
+    "NULs in UTF-16": Message("\ufeff4711\0\0order".encode("utf-16-le")),
+    "control characters": Message(b"4711\x01order"),
     "number": Message(struct.pack("<i", 4711), body_type=3),
     "XML": Message(b"<a><b>4711</b><c>&#52;&#55;</c></a>"),
     "value in XML": Message(b'<?xml version="1.0"?>\r\n<string>4&#55;11</string>'),
@@ -38,7 +43,23 @@ MESSAGES = {
     "binary": Message(b"\x00\x01\xff4711"),
     "encrypted": Message(b"4711", symmetric_key=b"key", label="4711"),
 }
-PATTERNS = ["4711", "^4711$", "gr..e", "(?s)^.*$", "4.*1", "&", "a", "^$", r"\\u0034", "<"]
+PATTERNS = [
+    "4711",
+    "GRÜSSE",
+    "order",
+    "(?i)ORDER 47",
+    "kelvin",
+    "mass",
+    "^4711$",
+    "gr..e",
+    "(?s)^.*$",
+    "4.*1",
+    "&",
+    "a",
+    "^$",
+    r"\\u0034",
+    "<",
+]
 
 
 def packet(message: Message) -> bytes:
@@ -67,10 +88,11 @@ def test_what_is_decoded_is_found(name: str, ignore_case: bool) -> None:
 def test_a_pattern_that_takes_forever_skips_its_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tiercel.api.search_process.MESSAGE_S", 0.02)
     packets = [packet(Message(body)) for body in (b"aaa", b"a" * 40 + b"b", b"aa")]
-    answer = Search().answer(question_of(Query(r"^(a|a)+$"), [Record(packet, 0) for packet in packets]))
-    assert answer == b'{"found": [0, 2], "skipped": [1]}'
+    rows = [(number, Record(packet, 0)) for number, packet in enumerate(packets)]
+    answer = json.loads(Search().answer(question_of(Query(r"^(a|a)+$"), rows, None, 100)))
+    assert (answer["found"], answer["skipped"], answer["looked"]) == ([0, 2], [1], 3)
 
 
 def test_an_invalid_pattern() -> None:
-    assert b"missing )" in Search().answer(question_of(Query("("), []))
-    assert b"error" in Search().answer(question_of(Query("(" * 2000 + ")" * 2000), []))
+    assert b"missing )" in Search().answer(question_of(Query("("), [], None, 1))
+    assert b"error" in Search().answer(question_of(Query("(" * 2000 + ")" * 2000), [], None, 1))

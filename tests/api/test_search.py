@@ -104,3 +104,49 @@ class TestFilter:
 
 
 EXPECTED = [i for i in range(1110, 1200) if "7" in str(i) and i != 1147]
+
+
+class TestMemoryAndStore:
+    """Express messages are in memory, the others are read from the store by the process that searches."""
+
+    def mixed(self, served: Asked, queue: str, count: int) -> None:
+        kinds = ("express", "recoverable", "recoverable")
+        lines = b"".join(
+            b'{"label": "order %d", "delivery": "%s", "priority": %d}\n' % (i, kinds[i % 3].encode(), i % 5)
+            for i in range(count)
+        )
+        assert send_lines(served, queue, lines).status_code == 201
+
+    def test_both_are_found_in_the_order_of_the_queue(
+        self, served: Asked, queue: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(searching, "_IN_MEMORY", 7)  # several stretches
+        self.mixed(served, queue, 200)
+        found = search(served, queue, "order 1", limit=200)
+        listed = served.get(f"{at(queue)}/messages", limit=1000).json()["messages"]
+        assert labels(found) == [each["label"] for each in listed if each["label"].startswith("order 1")]
+        assert (found["looked"], found["matched"], found["next"]) == (200, 111, None)
+
+    def test_pages_of_both_follow_each_other(
+        self, served: Asked, queue: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(searching, "_IN_MEMORY", 7)
+        self.mixed(served, queue, 200)
+        found: list[str] = []
+        after, looked = "start", 0
+        while after is not None:
+            page = search(served, queue, "order", limit=9, after=after)
+            found, after, looked = found + labels(page), page["next"], looked + page["looked"]
+        assert sorted(found) == sorted(f"order {i}" for i in range(200))
+        assert looked == 200
+
+    def test_what_was_received_is_not_found(self, served: Asked, queue: str) -> None:
+        self.mixed(served, queue, 6)
+        for each in served.get(f"{at(queue)}/messages").json()["messages"][1:]:
+            assert served.ask("DELETE", f"{at(queue)}/messages/{each['lookup_id']}").status_code < 300
+        assert search(served, queue, "order")["looked"] == 1
+
+    def test_nothing_stands_behind_the_last_position(self, served: Asked, queue: str) -> None:
+        self.mixed(served, queue, 6)
+        found = search(served, queue, "order", after=str(2**64 - 1))
+        assert (found["looked"], found["next"]) == (0, None)

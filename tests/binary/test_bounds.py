@@ -9,7 +9,7 @@ from tiercel.binary import lookups
 from tiercel.binary.actions import Action, Resolve
 from tiercel.binary.next_hop import NextHop
 from tiercel.binary.settings import Peer
-from tiercel.engine import acknowledgements, final_acks, peers
+from tiercel.engine import acknowledgements, final_acks, incoming_streams, peers
 from tiercel.engine.acknowledgements import ACKNOWLEDGEMENT_QUEUES_MAX
 from tiercel.engine.belief import Doubt
 from tiercel.model.codes import Acknowledgements, MessageClass
@@ -221,10 +221,11 @@ class TestRefusedStrangers:
     def kept(qm: Qm) -> tuple[int, int, int]:
         """Known senders and streams in the store, and outgoing queues."""
         batch, queues = qm.engine.batch, list(qm.engine.outgoing.queues())
-        return batch.count(Keyspace.PEERS), batch.count(Keyspace.INCOMING), len(queues)
+        streams = batch.count(Keyspace.INCOMING) + batch.count(Keyspace.ORPHANS)
+        return batch.count(Keyspace.PEERS), streams, len(queues)
 
-    @pytest.mark.parametrize(("queue", "streams"), [("q", 1), ("missing", 0)])
-    def test_leave_no_record_of_their_sender(self, here: Qm, hand: Hand, queue: str, streams: int) -> None:
+    @pytest.mark.parametrize("queue", ["q", "missing"])
+    def test_leave_no_record_of_their_sender(self, here: Qm, hand: Hand, queue: str) -> None:
         """The queue is not transactional, or there is none."""
         here.create("q")
         hand.call(here).send(hand.transactional(here.name_of(queue), 1))
@@ -233,7 +234,7 @@ class TestRefusedStrangers:
         hand.ack()
         hand.hang_up()
         here.net.sleep(100)
-        assert self.kept(here) == (0, streams, 0)
+        assert self.kept(here) == (0, 1, 0)
         assert len(here.discarded()) == 1
 
     @pytest.mark.parametrize("queue", ["q", "missing"])
@@ -241,22 +242,19 @@ class TestRefusedStrangers:
     def test_are_answered_up_to_a_limit(
         self, net: Net, here: Qm, monkeypatch: pytest.MonkeyPatch, queue: str, limit: str
     ) -> None:
-        """Nothing is stored of a stream to a queue that does not exist, so only the answers have a limit."""
         assert (final_acks.STREAMS_OF_STRANGERS_MAX, final_acks.QUEUES_MAX) == (10_000, 1000)
         monkeypatch.setattr(final_acks, limit, 5)
         here.create("q")
-        is_limited = queue == "q" or limit == "QUEUES_MAX"
-        answered = 5 if is_limited else 20
         for number in range(20):
             hand = net.hand().call(here)
             hand.send(hand.transactional(here.name_of(queue), 1))
             net.sleep(1)
-            assert len(hand.final_acks) == len(hand.order_acks) == (number < answered)
+            assert len(hand.final_acks) == len(hand.order_acks) == (number < 5)
             net.down.add(hand.address)
             hand.hang_up()
-        assert self.kept(here) == (0, answered if queue == "q" else 0, answered)
-        assert len(here.discarded()) == answered
-        assert here.protocol.doubts[Doubt.REFUSED_STRANGER] == 20 - answered
+        assert self.kept(here) == (0, 5, 5)
+        assert len(here.discarded()) == 5
+        assert here.protocol.doubts[Doubt.REFUSED_STRANGER] == 15
 
     def test_answers_to_strangers_end_after_days(self, net: Net, here: Qm, hand: Hand) -> None:
         net.down.add(hand.address)
@@ -264,8 +262,51 @@ class TestRefusedStrangers:
         hand.hang_up()
         net.now += TIME_TO_REACH_QUEUE_DEFAULT_S + 2
         net.sleep(100)
-        assert self.kept(here) == (0, 0, 0)
+        assert self.kept(here) == (0, 1, 0)
         assert here.discarded() == [MessageClass.NACK_BAD_DST_Q, MessageClass.NACK_REACH_QUEUE_TIMEOUT]
+        here.restart()
+        assert self.kept(here) == (0, 0, 0)
+
+    def test_old_ones_make_room(
+        self, net: Net, here: Qm, hand: Hand, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Those to queues that do not exist, when their answers are over; without a restart."""
+        monkeypatch.setattr(final_acks, "STREAMS_OF_STRANGERS_MAX", 1)
+        net.down.add(hand.address)
+        hand.call(here).send(hand.transactional(here.name_of("missing"), 1))
+        hand.hang_up()
+        net.now += TIME_TO_REACH_QUEUE_DEFAULT_S + 2
+        other = net.hand().call(here)
+        for _ in range(2):
+            other.send(other.transactional(here.name_of("missing"), 1))
+            net.sleep(1)
+        assert [code for _, code in other.final_acks] == [MessageClass.NACK_BAD_DST_Q]
+
+    def test_known_senders_have_room_beyond_that_of_strangers(
+        self, here: Qm, hand: Hand, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What was taken from them makes them known; names of queues can be made up."""
+        assert incoming_streams.ORPHANS_MAX == 2 * final_acks.STREAMS_OF_STRANGERS_MAX
+        monkeypatch.setattr(final_acks, "STREAMS_OF_STRANGERS_MAX", 0)
+        monkeypatch.setattr(incoming_streams, "ORPHANS_MAX", 5)
+        here.create("tx", transactional=True)
+        hand.call(here).send(hand.transactional(here.name_of("tx"), 1))
+        for number in range(20):
+            hand.send(hand.transactional(here.name_of(f"missing{number}"), 1))
+        assert self.kept(here)[:2] == (1, 1 + 5)
+        assert len(here.discarded()) == 5
+        assert here.protocol.doubts[Doubt.REFUSED_STRANGER] == 15
+        hand.send(hand.transactional(here.name_of("missing4"), 2, 1))
+        assert len(here.discarded()) == 6
+        box = here.create("missing9", transactional=True)
+        hand.send(hand.transactional(here.name_of("missing9"), 1))
+        assert box.bodies() == [b"1"]
+
+    def test_names_of_queues_that_do_not_exist_take_no_room(self, here: Qm, hand: Hand) -> None:
+        hand.call(here).send(hand.transactional(here.name_of("x" * 124), 1))
+        assert len(here.discarded()) == 1
+        ((_, data),) = here.engine.batch.range(Keyspace.ORPHANS, b"", b"\xff" * 25)
+        assert len(data) < 100
 
     def test_are_refused_once_also_after_a_restart(self, net: Net, here: Qm, hand: Hand) -> None:
         here.create("q")

@@ -178,6 +178,12 @@ class TestQueuesThatComeAndGo:
     def there(self, net: Net) -> Qm:
         return net.qm("THERE")
 
+    @staticmethod
+    def crash(here: Qm, hand: Hand) -> None:
+        """The sender connects again before it can be dialled."""
+        here.net.down.add(hand.address)
+        here.kill()
+
     def test_a_queue_that_is_created_after_a_refusal(self, net: Net, here: Qm, there: Qm) -> None:
         orders = there.to(here, "orders")
         there.send_together((orders, b"1"))
@@ -218,6 +224,56 @@ class TestQueuesThatComeAndGo:
         box = here.create("orders", transactional=True)
         sender.send(packet, sender.transactional(here.name_of("orders"), 2, 0))
         assert box.bodies() == [b"2"]
+
+    def test_a_run_that_was_refused_stays_refused_after_a_crash(self, here: Qm, hand: Hand) -> None:
+        """Its answers are stored, so its place in its stream is, in the same commit."""
+        run = [hand.transactional(here.name_of("orders"), number, number - 1) for number in (1, 2, 3)]
+        hand.call(here).send(*run)
+        self.crash(here, hand)
+        box = here.create("orders", transactional=True)
+        hand.call(here).send(*run)
+        here.net.sleep(1)
+        assert box.bodies() == []
+        assert here.discarded() == [MessageClass.NACK_BAD_DST_Q] * 3
+        assert [number for _, number in hand.order_acks][-1] == 3
+        hand.send(hand.transactional(here.name_of("orders"), 4, 3))
+        assert box.bodies() == [b"4"]
+
+    def test_a_message_refused_twice_is_answered_once(self, here: Qm, hand: Hand) -> None:
+        packet = hand.transactional(here.name_of("orders"), 1)
+        hand.call(here).send(packet)
+        self.crash(here, hand)
+        hand.call(here).send(packet)
+        here.net.sleep(1)
+        assert here.discarded() == [MessageClass.NACK_BAD_DST_Q]
+        assert hand.order_acks
+
+    @pytest.mark.parametrize("first", ["taken", "refused"])
+    def test_the_middle_of_a_stream_whose_queue_is_deleted(self, here: Qm, hand: Hand, first: str) -> None:
+        """A queue of the wrong kind refuses what comes, and is replaced; or one that takes it is deleted."""
+        name = here.name_of("orders")
+        here.create("orders", transactional=first == "taken")
+        hand.call(here).send(hand.transactional(name, 1))
+        here.box("orders").delete()
+        self.crash(here, hand)
+        hand.call(here).send(hand.transactional(name, 2, 1))
+        self.crash(here, hand)
+        box = here.create("orders", transactional=True)
+        hand.call(here).send(*(hand.transactional(name, number, number - 1) for number in (1, 2, 3)))
+        assert box.bodies() == [b"3"]
+
+    def test_whatever_came_to_the_new_queue_in_between(self, here: Qm, hand: Hand) -> None:
+        """Messages of older sequences, or of none that can begin, do not hide what was refused."""
+        name = here.name_of("orders")
+        refused = hand.transactional(name, 1)
+        hand.call(here).send(refused)
+        self.crash(here, hand)
+        box = here.create("orders", transactional=True)
+        older = SEQUENCE._replace(ordinal=SEQUENCE.ordinal - 1)
+        hand.call(here).send(hand.transactional(name, 8, 7, tx_sequence_id=older))
+        hand.send(hand.transactional(name, 5, 0, tx_sequence_id=older))
+        hand.send(refused, hand.transactional(name, 2, 1))
+        assert box.bodies() == [b"5", b"2"]
 
     def test_another_sequence_begins_as_in_any_new_queue(self, here: Qm, sender: Hand) -> None:
         """A stranger who claimed to be the sender has not blocked a queue before it exists."""

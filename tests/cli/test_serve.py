@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+import httpx
 import pytest
 
 import tiercel
@@ -388,3 +389,15 @@ def test_a_commit_that_fails_ends_the_process(tmp_path: Path) -> None:
     assert "Traceback" not in ended.stderr
     with tiercel.open(tmp_path / "data") as qm:
         assert qm.properties["queue_manager_quota_kib"] != 7
+
+
+def test_the_address_of_the_console_is_printed(tmp_path: Path) -> None:
+    config = tmp_path / "tiercel.toml"
+    config.write_text('[api]\nport = 0\n[log]\nformat = "json"\n')
+    with started(
+        "--data", tmp_path / "data", "--config", config, "--listen", "127.0.0.1:0", "--console"
+    ) as daemon:
+        api = daemon.next_event("start")["api"]
+        assert daemon.process.stdout is not None
+        assert daemon.process.stdout.readline() == f"console: {api}/console/\n"
+        assert httpx.get(f"{api}/console/", follow_redirects=True).status_code == 200

@@ -8,8 +8,9 @@ import sys
 import termios
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, TypeVarTuple
 from uuid import UUID
 
 from tiercel.engine.records import Record
@@ -31,6 +32,7 @@ from tiercel.wire.message import encode_message
 from tiercel.wire.user_message import UserMessage
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 PATIENCE_S = 60.0  # only a test that fails waits that long
 ORDERS = r"private$\orders"
 SENT = 1_700_000_000
@@ -258,10 +260,22 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         self.now = 0.0
+        self.in_threads = 0
         super().__init__(_Impatient(self))
 
     def time(self) -> float:
         return self.now
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        future = super().run_in_executor(executor, func, *args)
+        self.in_threads += 1
+        future.add_done_callback(self._left_thread)
+        return future
+
+    def _left_thread(self, _future: asyncio.Future[Any]) -> None:
+        self.in_threads -= 1
 
 
 class _Impatient(selectors.DefaultSelector):
@@ -284,8 +298,8 @@ class _Impatient(selectors.DefaultSelector):
         return []
 
     def _is_something_under_way(self) -> bool:
-        """Whether a socket is being connected, or has sent what has not arrived: the kernel may be busy."""
-        return any(
+        """Whether a thread works, a socket is being connected, or what it has sent has not arrived."""
+        return self._loop.in_threads > 0 or any(
             key.events & selectors.EVENT_WRITE or _unacknowledged(key.fd) for key in self.get_map().values()
         )
 

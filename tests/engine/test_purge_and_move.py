@@ -95,6 +95,15 @@ class TestPurgeQueue:
         assert world.run(lambda: world.engine.purging.purge(opened)) == 1
         assert admin.classes() == [MessageClass.NACK_DELETED] * 2
 
+    def test_nor_one_that_was_chosen(self, world: World, admin: Box) -> None:
+        away = world.box(r"DIRECT=OS:there\private$\q")
+        away.send(b"1", acknowledgements=ALL_ACKNOWLEDGEMENTS, administration_queue=admin.name)
+        (seen,) = world.engine.browsing.in_order(away.state, 0)
+        world.run(
+            lambda: world.engine.purging.end_one(away.state, seen.lookup_id, MessageClass.NACK_Q_PURGED)
+        )
+        assert admin.classes() == [MessageClass.NACK_DELETED]
+
 
 def sum_of(*boxes: Box) -> int:
     return sum(box.state.size_bytes for box in boxes)

@@ -61,6 +61,13 @@ class TestReading:
         assert batch.first(MESSAGES, LOWEST, HIGHEST) == (b"d", b"D")
         assert batch.count(MESSAGES) == 2
 
+    def test_keys_are_those_of_the_range(self, batch: Batch) -> None:
+        for name in (b"a", b"b", b"bb", b"c"):
+            batch.put(Keyspace.MESSAGES, name, b"value")
+        for ends in ((b"a", b"d"), (b"b", b"c"), (b"b", b"bb"), (b"c", b"a"), (b"d", b"e")):
+            expected = [name for name, _ in batch.range(Keyspace.MESSAGES, *ends)]
+            assert list(batch.keys(Keyspace.MESSAGES, *ends)) == expected
+
     def test_a_range_goes_on_while_what_it_gave_is_deleted(self, batch: Batch) -> None:
         seen = []
         for name, _ in batch.range(MESSAGES, LOWEST, HIGHEST):

@@ -28,6 +28,7 @@ from tiercel.engine.engine import Engine
 from tiercel.engine.handles import OpenQueue
 from tiercel.engine.operations import OperationRow, OperationState
 from tiercel.engine.queue_state import QueueState
+from tiercel.engine.records import LAST_LOOKUP_ID
 from tiercel.model.codes import MessageClass
 from tiercel.model.errors import (
     IllegalOperationError,
@@ -231,9 +232,18 @@ class Bulk:
         wanted = [each for each in seen if _is_meant(each, request)]
         if request["query"] is not None and wanted:
             query = Query(*request["query"])._replace(now=now)
-            found = await self._searcher.search(query, [each.record for each in wanted])
-            wanted = [wanted[number] for number in found.found]
+            wanted = await self._matching(query, wanted)
         return _Look(wanted, len(seen), seen[-1].lookup_id if seen else at, is_last)
+
+    async def _matching(self, query: Query, seen: list[Seen]) -> list[Seen]:
+        found: set[int] = set()
+        rows = [(each.lookup_id, each.record) for each in seen]
+        while rows:
+            searched = await self._searcher.search(query, rows)
+            found.update(searched.found)
+            reached = LAST_LOOKUP_ID if searched.reached is None else searched.reached
+            rows = [row for row in rows if row[0] > reached]
+        return [each for each in seen if each.lookup_id in found]
 
 
 def _is_meant(seen: Seen, request: Json) -> bool:

@@ -17,6 +17,7 @@ What the headers of a packet tell is compared first; bodies are decoded only for
 import json
 import operator
 import re
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -24,20 +25,21 @@ from typing import Any, Final, NamedTuple
 
 from tiercel.bodies import bus_headers, decode
 from tiercel.bodies.nrbf_records import has_header
-from tiercel.bodies.text import read_text
+from tiercel.bodies.text import is_ascii_text, is_binary, read_text
 from tiercel.bodies.wcf_envelopes import is_wcf
 from tiercel.model.codes import MessageClass, message_class
 from tiercel.model.identifiers import MessageId
 from tiercel.wire.message import read_message
 from tiercel.wire.security_header import ENCRYPTED_BODY
-from tiercel.wire.user_message import PROPERTIES, UserMessage
+from tiercel.wire.user_message import UserMessage, packet_has_id, packet_priority
 
 MAX_FILTER: Final = 1000  # characters
 MAX_TERMS: Final = 32
 _MAX_DEPTH: Final = 32  # names in a json. term
 _MAX_NUMBER: Final = 40  # characters
-_BODY_TYPE: Final = 4  # its index in PROPERTIES
-_MASSTRANSIT: Final = (b"messageType", "messageType".encode("utf-16-le"))  # it has headers in the body
+_BODY_TYPE: Final = struct.Struct("<24xI")  # in the properties
+_MASSTRANSIT: Final = b"messageType"  # it has headers in the body
+_MASSTRANSIT_UTF_16: Final = "messageType".encode("utf-16-le")
 
 _TERM: Final = re.compile(
     r"(?P<minus>-?)(?:(?P<field>label|body|priority|size|age|class|id|json(?:\.[\w-]+)+)"
@@ -76,11 +78,19 @@ class Candidate:
     """A message that is compared; what takes time is done once, and only if a term asks for it."""
 
     def __init__(self, packet: bytes, arrival_time: int, reason: int, now: int) -> None:
-        self.packet = UserMessage(packet)
+        self.data = packet
+        self._packet: UserMessage | None = None
         self.age = max(now - arrival_time, 0)
         self.reason = reason
         self._text: str | None = None
+        self._json_text: str | None = None
         self._json: Any = _MISSING
+
+    @property
+    def packet(self) -> UserMessage:
+        if self._packet is None:
+            self._packet = UserMessage(self.data)
+        return self._packet
 
     @property
     def label(self) -> str:
@@ -95,8 +105,12 @@ class Candidate:
 
     def value(self, names: tuple[str, ...]) -> Any:
         """The value in a JSON body, or _MISSING."""
+        if self._json_text is None:
+            self._json_text = _shown_text(self.packet)
+        if not _may_have(self._json_text, names):
+            return _MISSING
         if self._json is _MISSING:
-            self._json = _parsed(self.packet)
+            self._json = _parsed(self._json_text)
         found = self._json
         for name in names:
             if isinstance(found, dict):
@@ -128,7 +142,10 @@ class MessageFilter:
         return any(term.has_field for term in self.terms)
 
     def matches(self, candidate: Candidate) -> bool:
-        return all(term.holds(candidate) is not term.is_negated for term in self.terms)
+        for term in self.terms:  # noqa: SIM110  # all() is slow here
+            if term.holds(candidate) is term.is_negated:
+                return False
+        return True
 
 
 def parse_filter(text: str) -> MessageFilter:
@@ -180,9 +197,9 @@ def _condition(field: str | None, sign: str, value: str) -> tuple[int, Callable[
             return 0, lambda each: any(fnmatchcase(name, text) for name in _class_names(each))
         case "id":
             wanted = _message_id(value)
-            return 0, lambda each: each.packet.id == wanted
+            return 0, lambda each: packet_has_id(each.data, wanted)
         case "priority":
-            return 0, _number_condition(field, sign, value, {"": 1}, lambda each: each.packet.priority)
+            return 0, _number_condition(field, sign, value, {"": 1}, lambda each: packet_priority(each.data))
         case "size":
             return 0, _number_condition(field, sign, value, _SIZES, lambda each: each.packet.sent_body_size)
         case "age":
@@ -241,22 +258,32 @@ def _class_names(each: Candidate) -> tuple[str, ...]:
 # Bodies.
 
 
-def is_text_as_it_stands(found: UserMessage) -> bool:
-    """Whether the decoded text is that of the bytes, or there is none."""
+def _plain_text(found: UserMessage) -> str | None:
+    """The decoded text if it is that of the bytes, "" if there is none; None: only decoding tells."""
+    if found.security_flags & ENCRYPTED_BODY or found.is_over_http or found.extension:
+        return None
+    if _BODY_TYPE.unpack_from(found.data, found.properties_at)[0]:
+        return None
     body = found.body
-    if found.is_over_http or found.extension or found.security_flags & ENCRYPTED_BODY:
-        return False
-    if PROPERTIES.unpack_from(found.data, found.properties_at)[_BODY_TYPE]:
-        return False
-    if b"<" in body and body.count(b"</") <= 1:  # an XML document with one element is shown as its value
-        return False
-    return not any(mark in body for mark in _MASSTRANSIT) and not has_header(body) and not is_wcf(body, 0)
+    if is_ascii_text(body):
+        return None if _has_parts(body) else body.decode("ascii")
+    if has_header(body) or is_wcf(body, 0):
+        return None
+    if is_binary(body):
+        return ""
+    return None if _has_parts(body) or _MASSTRANSIT_UTF_16 in body else read_text(body) or ""
+
+
+def _has_parts(body: bytes) -> bool:
+    """An XML document with one element is shown as its value, and MassTransit has headers in the body."""
+    return (b"<" in body and body.count(b"</") <= 1) or _MASSTRANSIT in body
 
 
 def body_texts(found: UserMessage) -> tuple[str, ...]:
     """The body as people see it, and the headers of service buses; nothing of an encrypted one."""
-    if is_text_as_it_stands(found):
-        return (read_text(found.body) or "",)
+    text = _plain_text(found)
+    if text is not None:
+        return (text,)
     message = read_message(found)
     if message.symmetric_key:
         return ()
@@ -265,10 +292,22 @@ def body_texts(found: UserMessage) -> tuple[str, ...]:
     return *headers.values(), decoded.text or ""
 
 
-def _parsed(found: UserMessage) -> Any:
-    message = read_message(found)
-    text = None if message.symmetric_key else decode(message.body, message.body_type).text
+def _shown_text(found: UserMessage) -> str:
+    """The decoded body; "" if it is not text, or encrypted."""
+    text = _plain_text(found)
+    if text is None:
+        message = read_message(found)
+        text = None if message.symmetric_key else decode(message.body, message.body_type).text
+    return text or ""
+
+
+def _may_have(text: str, names: tuple[str, ...]) -> bool:
+    """Whether the names are in the text; with a backslash they may be escaped."""
+    return "\\" in text or all(name in text for name in names if not name.isdecimal())
+
+
+def _parsed(text: str) -> Any:
     try:
-        return None if text is None else json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None

@@ -1,8 +1,8 @@
 """Searching the messages of a queue by regular expression or filter, without taking them."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+import sys
+from collections.abc import Sequence
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from tiercel.admin import queue_lookup
@@ -10,30 +10,30 @@ from tiercel.admin.browsing import BrowseOptions, Json, start_of
 from tiercel.admin.errors import BusyError
 from tiercel.admin.message_filter import Query
 from tiercel.admin.runner import Runner
-from tiercel.engine.browsing import Seen
+from tiercel.admin.searched import Searched, Stretch
 from tiercel.engine.engine import Engine
-from tiercel.engine.records import Record
+from tiercel.engine.records import LAST_LOOKUP_ID, Record
 
 MAX_PATTERN: Final = 1000  # characters
 _MAX_SEARCHES: Final = 4  # at once
-_SLICE: Final = 500  # messages per turn: about 3 ms
-_SLICE_BYTES: Final = 1 << 20
+_IN_MEMORY: Final = 500  # messages in memory per turn
+_IN_MEMORY_BYTES: Final = 1 << 20
 _MAX_LOOKED: Final = 50_000  # messages per request; the caller continues with `next`
 _MAX_LOOKED_BYTES: Final = 64 << 20
 _PAGE_BYTES: Final = 4 << 20  # of packets that match
-_REST_S: Final = 0.02  # pause between slices while there are other clients
+_ROWS: Final = 50  # per turn: about 10 ms
 _OPTIONS: Final = BrowseOptions()
 
 
-class Searched(NamedTuple):
-    """Numbers of packets: those that match, and those that took too long."""
-
-    found: Sequence[int]
-    skipped: Sequence[int]
-
-
 class Searcher(Protocol):
-    async def search(self, query: Query, records: Sequence[Record]) -> Searched: ...
+    async def search(
+        self,
+        query: Query,
+        rows: Sequence[tuple[int, Record]],
+        stretch: Stretch | None = None,
+        limit: int = sys.maxsize,
+    ) -> Searched:
+        """Compares messages with their lookup ids, and those of a stretch of the store."""
 
 
 class Matches(NamedTuple):
@@ -68,60 +68,53 @@ class Searching:
         at, now = await self._runner.call(begin)
         query, matches = query._replace(now=now), Matches([], 0, 0, [], None)
         looked = looked_bytes = found_bytes = 0
-        async with aclosing(self._slices(queue, at)) as slices:
-            async for seen, is_last in slices:
-                records = [each.record for each in seen]
-                found, skipped = await self._searcher.search(query, records)
-                kept = found[: limit - len(matches.messages)]
-                done = seen if len(kept) == len(found) else seen[: kept[-1] + 1]
-                matches.messages.extend(_OPTIONS.row(seen[number]).json for number in kept)
-                matches.skipped.extend(str(seen[each].lookup_id) for each in skipped if each < len(done))
-                looked += len(done)
-                looked_bytes += sum(len(record.packet) for record in records)
-                found_bytes += sum(len(records[number].packet) for number in kept)
-                matches = matches._replace(looked=looked, matched=len(matches.messages))
-                if is_last and len(done) == len(seen):
-                    return matches
-                if (
-                    len(matches.messages) >= limit
-                    or looked >= _MAX_LOOKED
-                    or looked_bytes >= _MAX_LOOKED_BYTES
-                    or found_bytes >= _PAGE_BYTES
-                ):
-                    return matches._replace(next=str(done[-1].lookup_id))
-        raise AssertionError("the last slice says so")
+        while at < LAST_LOOKUP_ID:
+            rows, stretch = await self._stretch(queue, at)
+            searched = await self._searcher.search(query, rows, stretch, limit - len(matches.messages))
+            found_bytes += await self._add_rows(queue, searched.found, matches.messages)
+            matches.skipped.extend(map(str, searched.skipped))
+            looked, looked_bytes = looked + searched.looked, looked_bytes + searched.looked_bytes
+            matches = matches._replace(looked=looked, matched=len(matches.messages))
+            at = stretch.last if searched.reached is None else searched.reached
+            if at < LAST_LOOKUP_ID and (
+                len(matches.messages) >= limit
+                or looked >= _MAX_LOOKED
+                or looked_bytes >= _MAX_LOOKED_BYTES
+                or found_bytes >= _PAGE_BYTES
+            ):
+                return matches._replace(next=str(at))
+        return matches
 
-    async def _slices(self, queue: str, at: int) -> AsyncGenerator[tuple[list[Seen], bool], None]:
-        """The messages behind a lookup id; the next slice is read while this one is searched."""
-        following = self._begin(queue, at)
-        try:
-            while True:
-                before = self._runner.turns
-                seen, is_last = await following
-                if not is_last:
-                    following = self._begin(queue, seen[-1].lookup_id)
-                yield seen, is_last
-                if self._runner.turns - before > 2:  # other clients come first
-                    await asyncio.sleep(_REST_S)
-        finally:
-            following.cancel()
+    async def _stretch(self, queue: str, after: int) -> tuple[list[tuple[int, Record]], Stretch]:
+        """The next messages that only memory has, and the stretch of the store in which they stand."""
+        directory = str(self._runner.driver.directory)
 
-    def _begin(self, queue: str, at: int) -> "asyncio.Future[tuple[list[Seen], bool]]":
-        slice_ = asyncio.ensure_future(self._slice(queue, at))
-        slice_.add_done_callback(lambda done: None if done.cancelled() else done.exception() and None)
-        return slice_
-
-    async def _slice(self, queue: str, at: int) -> tuple[list[Seen], bool]:
-        """The next messages, and whether these are the last."""
-
-        def command(engine: Engine) -> tuple[list[Seen], bool]:
-            seen: list[Seen] = []
+        def command(engine: Engine) -> tuple[list[tuple[int, Record]], Stretch]:
+            state = queue_lookup.find(engine, queue)
+            rows: list[tuple[int, Record]] = []
             size_bytes = 0
-            for each in engine.browsing.in_order(queue_lookup.find(engine, queue), at):
-                seen.append(each)
-                size_bytes += len(each.record.packet)
-                if len(seen) >= _SLICE or size_bytes >= _SLICE_BYTES:
-                    return seen, False
-            return seen, True
+            for lookup_id in state.express.irange(after + 1) if state.express else ():
+                if len(rows) >= _IN_MEMORY or size_bytes >= _IN_MEMORY_BYTES:
+                    return rows, Stretch(directory, state.slot, after + 1, rows[-1][0])
+                rows.append((lookup_id, state.express[lookup_id]))
+                size_bytes += len(rows[-1][1].packet)
+            return rows, Stretch(directory, state.slot, after + 1, LAST_LOOKUP_ID)
 
         return await self._runner.call(command)
+
+    async def _add_rows(self, queue: str, found: Sequence[int], messages: list[Json]) -> int:
+        """Adds the messages that are still there; returns the size of their packets."""
+        size_bytes = 0
+        for start in range(0, len(found), _ROWS):
+            command = partial(_rows, queue, found[start : start + _ROWS])
+            rows, size = await self._runner.call(command)
+            messages += rows
+            size_bytes += size
+        return size_bytes
+
+
+def _rows(queue: str, lookup_ids: Sequence[int], engine: Engine) -> tuple[list[Json], int]:
+    state = queue_lookup.find(engine, queue)
+    seen = (next(engine.browsing.in_order(state, each - 1), None) for each in lookup_ids)
+    there = [each for each in seen if each is not None and each.lookup_id in lookup_ids]
+    return [_OPTIONS.row(each).json for each in there], sum(len(each.record.packet) for each in there)

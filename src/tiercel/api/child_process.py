@@ -76,7 +76,8 @@ class ChildProcess:
 
 def serve(answer: Callable[[bytes], bytes]) -> None:
     """The child's side: answers until stdin is closed, which happens at the latest when the parent ends."""
-    resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
+    # Not the address space: a store that is mapped to be read takes no memory.
+    resource.setrlimit(resource.RLIMIT_DATA, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
     with suppress(OSError):  # may be forbidden
         os.nice(_NICE)
     source, sink = sys.stdin.buffer, sys.stdout.buffer

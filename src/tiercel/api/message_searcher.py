@@ -5,11 +5,12 @@ Both the bodies and the pattern come from strangers, and either can be made to t
 
 import asyncio
 import json
+import sys
 from collections.abc import Sequence
 from typing import Final
 
 from tiercel.admin.message_filter import Query
-from tiercel.admin.searching import Searched
+from tiercel.admin.searched import Searched, Stretch
 from tiercel.api.child_process import ChildFailedError, ChildProcess
 from tiercel.api.search_process import question_of
 from tiercel.engine.records import Record
@@ -23,9 +24,15 @@ class MessageSearcher:
         self._child = ChildProcess("tiercel.api.search_process")
         self._turn = asyncio.Lock()  # one question at a time, so that searches take turns
 
-    async def search(self, query: Query, records: Sequence[Record]) -> Searched:
-        """The numbers of the messages that match, and of those that took too long."""
-        question = question_of(query, records)
+    async def search(
+        self,
+        query: Query,
+        rows: Sequence[tuple[int, Record]],
+        stretch: Stretch | None = None,
+        limit: int = sys.maxsize,
+    ) -> Searched:
+        """Searches messages with their lookup ids, and a stretch of the store; at most `limit` are found."""
+        question = question_of(query, rows, stretch, limit)
         async with self._turn:
             try:
                 answer = json.loads(await self._child.ask(question, _SLICE_S))
@@ -38,7 +45,7 @@ class MessageSearcher:
                 raise InvalidParameterError("filter", problem=answer["error"], fix="correct it")
             wrong = f"not a valid regular expression ({answer['error']})"
             raise InvalidParameterError("pattern", problem=wrong, fix="correct it")
-        return Searched(answer["found"], answer["skipped"])
+        return Searched(**answer)
 
     async def close(self) -> None:
         await self._child.close()

@@ -10,12 +10,26 @@ _DECLARED = re.compile(rb"""^<\?xml[^>]{0,100}?\bencoding\s*=\s*["']([A-Za-z0-9.
 _ENCODINGS = re.compile(r"us-ascii|utf-?8|iso-8859-\d\d?|windows-125\d|cp125\d", re.IGNORECASE)
 
 
+def is_ascii_text(body: bytes) -> bool:
+    """Whether it is text in ASCII: most bodies, which need no other test."""
+    return body.isascii() and b"\0" not in body and len(body.translate(None, _CONTROLS)) == len(body)
+
+
+def is_binary(body: bytes) -> bool:
+    """Whether it has a NUL in every encoding that `read_text` tries, which text does not contain."""
+    return b"\0\0\0" in body
+
+
 def read_text(body: bytes) -> str | None:
     """The body as text, or None if it does not look like text.
 
     Without a byte order mark, UTF-8 is tried, then UTF-16 of mostly Latin text: arbitrary pairs of bytes are
     often valid Chinese characters, so other UTF-16 cannot be told from binary data.
     """
+    if is_ascii_text(body):
+        return body.decode("ascii")
+    if is_binary(body):
+        return None
     for mark, encoding in (BOM_UTF8, "utf-8"), (BOM_UTF16_LE, "utf-16-le"), (BOM_UTF16_BE, "utf-16-be"):
         if body.startswith(mark):
             return _plain(body[len(mark) :], encoding)

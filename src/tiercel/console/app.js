@@ -36,6 +36,16 @@ const PAGES = [
   ["access", "Access", "l", AccessPage],
   ["health", "Health", "h", HealthPage],
 ];
+const ADMIN_PAGES = ["audit", "access"];
+const roleOf = (page) => (ADMIN_PAGES.includes(page) ? "admin" : "read");
+const mayRead = (me) => me.roles.includes("read");
+
+/** Said once for a page that the token may not see, instead of an error for each request. */
+function Refused({ me, role, title }) {
+  return html`<h1>${title}</h1><p class="problem" role="alert">The token ${me.name} lacks the role ${role}, which this page needs; its roles: ${me.roles.join(", ") || "none"}.
+    Log in with another token, or let an administrator make one with <code>tiercel token add NAME --role ${role}</code>.</p>`;
+}
+
 const KEYS = [
   ["/", "filter or search"], ["j k ↓ ↑", "next and previous row"], ["Enter", "open it"], ["x", "choose it"], ["e", "edit and resend it"],
   ...PAGES.map(([, title, key]) => [`g ${key}`, title.toLowerCase()]), ["?", "this list"], ["Esc", "close"],
@@ -104,7 +114,8 @@ function Page({ me, place }) {
   }, [key]);
   let content = html`<h1>No such page</h1><p><a href="#/">Overview</a></p>`;
   const known = PAGES.find(([name]) => name === page);
-  if (page === "queue" && rest.length === 1) content = html`<${QueuePage} key=${key} me=${me} name=${rest[0]} />`;
+  if (!me.roles.includes(roleOf(page))) content = html`<${Refused} key=${key} me=${me} role=${roleOf(page)} title=${known?.[1] ?? rest[0] ?? "Tiercel"} />`;
+  else if (page === "queue" && rest.length === 1) content = html`<${QueuePage} key=${key} me=${me} name=${rest[0]} />`;
   else if (page === "queue" && rest.length === 2) content = html`<${MessagePage} key=${key} me=${me} name=${rest[0]} id=${rest[1]} />`;
   else if (page === "edit" && rest.length === 2) content = html`<${EditPage} key=${key} me=${me} name=${rest[0]} id=${rest[1]} />`;
   else if (known && rest.length <= (page === "why" ? 1 : 0)) content = html`<${known[3]} key=${key} me=${me} rest=${rest} />`;
@@ -119,10 +130,11 @@ function App() {
   const place = usePlace();
   const ask = async () => {
     try {
-      setMe(await get("/me"));
+      const who = await get("/me");
+      setMe(who);
       setNeedsLogin(false);
       setError(null);
-      connect();
+      if (mayRead(who)) connect();
     } catch (problem) {
       if (problem.status === 401) setNeedsLogin(true);
       else setError(problem);
@@ -143,8 +155,8 @@ function App() {
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>Skip to content</a>
     <header>
       <a class="brand" href="#/">Tiercel</a>
-      <nav aria-label="Pages">${PAGES.map(([name, title]) => html`<a href=${`#/${name}`} aria-current=${place.page === name ? "page" : undefined}>${title}</a>`)}</nav>
-      <p class="who"><${Live} /><span title=${`${me.name} on ${me.computer}`}>${me.logged_in ? `${me.name} on ` : ""}${me.computer}</span>
+      <nav aria-label="Pages">${PAGES.filter(([name]) => me.roles.includes(roleOf(name))).map(([name, title]) => html`<a href=${`#/${name}`} aria-current=${place.page === name ? "page" : undefined}>${title}</a>`)}</nav>
+      <p class="who">${mayRead(me) && html`<${Live} />`}<span title=${`${me.name} on ${me.computer}`}>${me.logged_in ? `${me.name} on ` : ""}${me.computer}</span>
         <button type="button" class="plain" onClick=${() => setHelp(true)} aria-label="Keyboard shortcuts">?</button>
         ${me.logged_in && html`<button type="button" class="plain" onClick=${async () => { await logOut(); session.ended(); }}>Log out</button>`}</p>
     </header>

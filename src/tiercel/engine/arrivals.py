@@ -236,7 +236,10 @@ class Arrivals:
         is_new = stream.accepts(sequence, number, packet.previous_number)
         is_known = self._peers.knows(packet.source_queue_manager)
         is_refused = not is_known and self._delivery.refusal(packet, queue) is not None
-        if not self.meet(packet, source, is_refused=is_refused, is_new=is_new):
+        may_answer = self.meet(packet, source, is_refused=is_refused, is_new=is_new)
+        is_orphan = queue is None and not stream.sequence
+        if not may_answer or (is_orphan and self.streams.are_too_many_orphans):
+            self.streams.forget_old_orphans()
             return Arrival(messages, False, None, Doubt.REFUSED_STRANGER)
         address = source.address_of(packet.source_queue_manager)
         if sequence == stream.sequence and stream.answers_to != address:

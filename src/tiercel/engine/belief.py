@@ -37,6 +37,6 @@ _MEANINGS = {
     Doubt.OTHER_URL: "it did not come to the URL that was given out for the stream",
     Doubt.FOREIGN_SENDER: "it has another sender; a router has to be in [routing] in_routing_servers",
     Doubt.EARLY_TIMESTAMP: "its sequence begins more than a day in the future; check the sender's clock",
-    Doubt.REFUSED_STRANGER: "its queue refuses it, and too many unknown senders are remembered already",
+    Doubt.REFUSED_STRANGER: "its queue refuses it, and too many refused senders are remembered already",
     Doubt.OTHER_ADDRESS: "the messages were sent to another address",
 }

@@ -6,7 +6,7 @@ The sequence is the lower part of the lookup id, above it stands the priority. S
 
 import heapq
 from collections.abc import Iterator
-from itertools import islice, takewhile
+from itertools import islice
 from typing import NamedTuple
 
 from tiercel.engine.core import Core
@@ -77,16 +77,22 @@ class Browsing:
         """Walks over `count` messages behind a lookup id, and before another one, without reading them: the
         last one, and how many.
         """
-        passed, reached = 0, after
-        walk = takewhile(lambda lookup_id: lookup_id < before, self._lookup_ids(queue, after + 1))
-        for lookup_id in islice(walk, count):
-            passed, reached = passed + 1, lookup_id
-        return reached, passed
+        if after >= LAST_LOOKUP_ID:
+            return after, 0
+        passed, reached = 0, b""
+        for passed, reached in enumerate(islice(self._keys(queue, after + 1, before), count), 1):  # noqa: B007
+            pass
+        return (lookup_id_of(reached), passed) if passed else (after, 0)
 
-    def _lookup_ids(self, queue: QueueState, at: int) -> Iterator[int]:
-        ends = message_key(queue.slot, at), message_key(queue.slot + 1, 0)
-        stored = (lookup_id_of(key) for key, _ in self._core.batch.range(Keyspace.MESSAGES, *ends))
-        return heapq.merge(stored, list(queue.express.irange(at))) if queue.express else stored
+    def _keys(self, queue: QueueState, at: int, before: int) -> Iterator[bytes]:
+        """Keys of messages in [at, before), also of those in memory, as if they were stored."""
+        slot = queue.slot
+        end = message_key(slot + 1, 0) if before > LAST_LOOKUP_ID else message_key(slot, before)
+        stored = self._core.batch.keys(Keyspace.MESSAGES, message_key(slot, at), end)
+        if not queue.express:
+            return stored
+        express = queue.express.irange(at, before, inclusive=(True, False))
+        return heapq.merge(stored, [message_key(slot, each) for each in express])
 
     def _seen(self, queue: QueueState, at: int, last: int) -> Iterator[Seen]:
         while (found := queue.at_or_after(self._core, at)) is not None and found[0] <= last:

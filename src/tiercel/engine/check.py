@@ -350,6 +350,9 @@ class Checker:
                 yield Problem("incoming", f"the stream {key.hex()} leads into no queue")
             elif len(data) < value_size or not _is_text(data[value_size:]):
                 yield Problem("incoming", f"the stream {key.hex()} cannot be read", self._name(slot))
+        for key, data in self._records(Keyspace.ORPHANS):
+            if len(key) != key_size - 4 or len(data) < value_size or not _is_text(data[value_size:]):
+                yield Problem("incoming", f"the stream {key.hex()} into no queue cannot be read")
 
     def _awaiting_at(self, number: bytes) -> bytes | None:
         place = self.view.get(Keyspace.AWAITING, number)

@@ -102,7 +102,7 @@ class Engine:
         self.notes, self.audit, self.operations = Notes(core), Audit(core), Operations(core)
         self.administration = Administration(core, manager)
         self.peers = Peers(core)
-        streams = IncomingStreams(core)
+        streams = IncomingStreams(core, self.peers)
         self.numbering = Numbering(core, manager.identifier)
         catalog = self._catalog = Catalog(core, manager)
         self.carriers = Carriers(core)

@@ -58,7 +58,7 @@ class FinalAcks:
         Anybody can send such messages. Each is answered once, even after a crash, so its place in its stream
         is stored, and the answer until it is delivered.
         """
-        streams = self._core.batch.count(Keyspace.INCOMING)
+        streams = self._core.batch.count(Keyspace.INCOMING) + self._core.batch.count(Keyspace.ORPHANS)
         return streams >= STREAMS_OF_STRANGERS_MAX or len(self._catalog.for_final_acks) >= QUEUES_MAX
 
     def removed(self, packet: UserMessage, reason: MessageClass) -> None:

@@ -3,10 +3,14 @@
 Kept per sending queue manager and destination queue, not per session or transport (MQQB T18), and stored in
 the commit of the messages they speak of. A sender has one stream for each name that it uses for the queue, so
 the name is part of the key.
+
+Messages to a queue that does not exist are refused in order, too: an order ack for one of them speaks for all
+before it. Such a stream is an orphan, as are those of a deleted queue. It is stored in the commit of the
+answers, so that a message that was refused stays refused, also after a crash, if its queue is created then.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -14,9 +18,11 @@ from typing import Self
 from uuid import UUID
 
 from tiercel.engine.core import Core
+from tiercel.engine.peers import Peers
 from tiercel.engine.queue_state import QueueState
 from tiercel.engine.records import slot_key
 from tiercel.model.format_name import FormatName, PrivateFormatName
+from tiercel.model.limits import TIME_TO_REACH_QUEUE_DEFAULT_S
 from tiercel.model.queue import IncomingTransactionalTransferInfo
 from tiercel.store.interface import Keyspace
 from tiercel.wire.message import decode_destination
@@ -26,10 +32,12 @@ from tiercel.wire.user_message import UserMessage
 _KEY = struct.Struct(">I16s")
 # Then the name that the sender calls the queue by and, after a NUL, where answers go, if that is known.
 _VALUE = struct.Struct("<QIII")
-_NO_QUEUE = 0  # also of streams whose queue was deleted
+_NO_QUEUE = 0  # of orphans; in the store also of streams over HTTP whose queue was deleted
+_ORPHAN = slot_key(_NO_QUEUE)
 _HTTP = b"DIRECT=HTTP"
 _STREAMS_KEPT = 10_000  # in memory; the store has them all
 _FORGOTTEN_AFTER_S = 180 * 86400
+ORPHANS_MAX = 20_000  # in the store; twice what strangers can leave there, the rest is for known senders
 _CLOCKS_DIFFER_S = 86400  # at most
 
 
@@ -82,35 +90,48 @@ class DamagedStreamError(Exception):
 
 
 class IncomingStreams:
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, peers: Peers) -> None:
         self._core = core
+        self._peers = peers
         self._streams: dict[bytes, IncomingStream] = {}
         self._changed: dict[bytes, IncomingStream] = {}
         self._digests: dict[bytes, bytes] = {}
+        self._orphans_kept_until = 0
 
     def of(self, packet: UserMessage, queue: QueueState | None) -> IncomingStream:
-        """The stream of a message.
-
-        Messages to a queue that does not exist are refused in order, too: an order ack for one of them speaks
-        for all before it. Their streams are in memory alone, where strangers cannot fill anything.
-        """
+        """The stream of a message, as an orphan if there is no queue."""
         key = self._key(packet, queue)
-        return self._streams.get(key) or self._continue(key, queue, packet)
-
-    def _continue(self, key: bytes, queue: QueueState | None, packet: UserMessage) -> IncomingStream:
-        """The stream, which may have begun while the queue did not exist, or in one of the same name.
-
-        Its next message may be on the way already, and names the one before it, so it would be rejected here
-        until its sender repeats it. Ids of sequences are random: nobody else could have begun this one.
-        """
-        stream = self._load(key, queue, decode_destination(packet))
-        left = slot_key(_NO_QUEUE) + key[4:]
-        before = self._streams.get(left)
-        if not stream.sequence and before is not None and before.sequence == packet.sequence[0]:
-            stream.sequence, stream.number = before.sequence, before.number
-            stream.answers_to = before.answers_to
-            del self._streams[left]
+        stream = self._streams.get(key)
+        if stream is None:
+            stream = self._load(key, queue, None if queue is None else decode_destination(packet))
+        sequence = packet.sequence[0]
+        if sequence > stream.sequence and queue is not None:  # rare
+            self._adopt(stream, sequence)
         return stream
+
+    def _adopt(self, stream: IncomingStream, sequence: int) -> None:
+        """Go on with a sequence that began while the queue did not exist, or in one of the same name.
+
+        What was refused of it stays refused, and its next message may be on the way already. Ids of sequences
+        are random: nobody else could have begun this one.
+        """
+        left = _ORPHAN + stream.key[4:]
+        orphan = self._streams.get(left) or self._stored_orphan(left)
+        if orphan is None or orphan.sequence != sequence:
+            return
+        stream.sequence, stream.number, stream.answers_to = sequence, orphan.number, orphan.answers_to
+        self._touch(stream)
+        self._streams.pop(left, None)
+        self._changed.pop(left, None)
+        self._core.batch.delete(Keyspace.ORPHANS, left[4:])
+
+    def _stored_orphan(self, key: bytes) -> IncomingStream | None:
+        stored = self._core.batch.get(Keyspace.ORPHANS, key[4:])
+        return None if stored is None else _decode(key, stored, None)
+
+    @property
+    def are_too_many_orphans(self) -> bool:
+        return self._core.batch.count(Keyspace.ORPHANS) >= ORPHANS_MAX
 
     def of_sender(self, sender: UUID, queue: QueueState, name: FormatName) -> IncomingStream:
         """The stream of a sender that is not that of the message, as in SRMP (SRMP-137)."""
@@ -118,13 +139,9 @@ class IncomingStreams:
         return self._streams.get(key) or self._load(key, queue, name)
 
     def _load(self, key: bytes, queue: QueueState | None, name: FormatName | None) -> IncomingStream:
-        stored = None if queue is None else self._core.batch.get(Keyspace.INCOMING, key)
-        if queue is not None and stored is None:
-            stored = self._inherit(key)
-        if stored and queue is not None:
-            stream = _decode(key, stored, queue)
-        else:
-            stream = IncomingStream(key, name=str(name))
+        stream = self._stored_orphan(key) if queue is None else self._stored(key, queue)
+        if stream is None:  # orphans have no name: strangers can invent long ones
+            stream = IncomingStream(key, name="" if name is None else str(name))
         stream.queue = queue
         if len(self._streams) >= _STREAMS_KEPT:
             self.flush()
@@ -132,25 +149,34 @@ class IncomingStreams:
         self._streams[key] = stream
         return stream
 
+    def _stored(self, key: bytes, queue: QueueState) -> IncomingStream | None:
+        stored = self._core.batch.get(Keyspace.INCOMING, key)
+        if stored is None:
+            stored = self._inherit(key)
+        return None if stored is None else _decode(key, stored, queue)
+
     def bequeath(self, queue: QueueState) -> None:
         """A queue is deleted: its streams go on without it, and in a queue of the same name that follows it.
 
-        Those over HTTP are stored. Their senders could not go on if we forgot them: each message names one
-        before it, which must be known here (SRMP-127). In the binary protocol, the first message in flight
-        names none, so memory is enough.
+        Those over HTTP are always stored. Their senders could not go on if we forgot them: each message names
+        one before it, which must be known here (SRMP-127). In the binary protocol, the first message in
+        flight names none; if there are too many orphans, memory has to do.
         """
         self.flush()
         for key, data in list(self._core.batch.range(Keyspace.INCOMING, *_keys_of(queue.slot))):
-            left = slot_key(_NO_QUEUE) + key[4:]
+            left = _ORPHAN + key[4:]
             if data[_VALUE.size :].startswith(_HTTP):
                 self._core.batch.put(Keyspace.INCOMING, left, data)
+            elif not self.are_too_many_orphans:
+                self._streams.pop(left, None)
+                self._core.batch.put(Keyspace.ORPHANS, left[4:], data)
             elif len(self._streams) < _STREAMS_KEPT:
                 with suppress(struct.error, UnicodeDecodeError):  # damaged
                     self._streams[left] = IncomingStream.decode(left, data)
 
     def _inherit(self, key: bytes) -> bytes | None:
         """The record of the stream in a deleted queue of the same name."""
-        left = slot_key(_NO_QUEUE) + key[4:]
+        left = _ORPHAN + key[4:]
         stored = self._core.batch.get(Keyspace.INCOMING, left)
         if stored is not None:
             self._core.batch.delete(Keyspace.INCOMING, left)
@@ -173,11 +199,30 @@ class IncomingStreams:
         return digest
 
     def forget_old(self) -> None:
-        """Drops the streams of senders that have been silent for half a year; theirs begin anew by then."""
-        oldest = self._core.seconds - _FORGOTTEN_AFTER_S
-        for key, data in list(self._core.batch.range(Keyspace.INCOMING, b"\0", b"\xff" * 8)):
-            if len(data) >= _VALUE.size and _VALUE.unpack_from(data)[3] < oldest:
-                self._core.batch.delete(Keyspace.INCOMING, key)
+        """Drops the streams of senders that have been silent for half a year; theirs begin anew by then.
+
+        Orphans of strangers last as long as the answers to them.
+        """
+        self._forget(Keyspace.INCOMING, lambda _key: _FORGOTTEN_AFTER_S)
+        self.forget_old_orphans()
+
+    def forget_old_orphans(self) -> None:
+        """At most once an hour, because strangers can ask for it."""
+        if self._core.seconds < self._orphans_kept_until:
+            return
+        self._orphans_kept_until = self._core.seconds + 3600
+        self._forget(Keyspace.ORPHANS, self._lifetime_of_orphan)
+
+    def _lifetime_of_orphan(self, key: bytes) -> int:
+        is_known = self._peers.knows(decode_guid(key[:16]))
+        return _FORGOTTEN_AFTER_S if is_known else TIME_TO_REACH_QUEUE_DEFAULT_S
+
+    def _forget(self, space: Keyspace, lifetime_of: Callable[[bytes], int]) -> None:
+        for key, data in list(self._core.batch.range(space, b"\0", b"\xff" * 25)):
+            is_whole = len(data) >= _VALUE.size
+            if is_whole and _VALUE.unpack_from(data)[3] < self._core.seconds - lifetime_of(key):
+                self._streams.pop(_ORPHAN + key, None)
+                self._core.batch.delete(space, key)
 
     def accept(self, stream: IncomingStream, sequence: int, number: int, answers_to: str) -> None:
         """Only for what was accepted: a message out of order leaves the state alone (MQQB T03)."""
@@ -220,22 +265,23 @@ class IncomingStreams:
         """Where the sender of a message is told how it ended; empty if that is not known."""
         key = self._key(packet, queue)
         stream = self._streams.get(key)
-        if stream is None and (stored := self._core.batch.get(Keyspace.INCOMING, key)):
+        if stream is None:
+            space, stored_key = _place(key)
             with suppress(struct.error, UnicodeDecodeError):
-                stream = IncomingStream.decode(key, stored)
+                if stored := self._core.batch.get(space, stored_key):
+                    stream = IncomingStream.decode(key, stored)
         return "" if stream is None else stream.answers_to
 
     def _touch(self, stream: IncomingStream) -> None:
         stream.last_access = self._core.seconds & 0xFFFF_FFFF
-        if stream.queue is not None:
-            self._changed[stream.key] = stream
+        self._changed[stream.key] = stream
 
     def flush(self) -> None:
         """Writes what this batch has changed, once for each stream."""
         for key, stream in self._changed.items():
             if stream.queue is not None and stream.queue.is_deleted:
                 continue
-            self._core.batch.put(Keyspace.INCOMING, key, stream.encode())
+            self._core.batch.put(*_place(key), stream.encode())
         self._changed.clear()
 
     def infos(self, queue: QueueState) -> list[IncomingTransactionalTransferInfo]:
@@ -277,6 +323,13 @@ class IncomingStreams:
         return len({*stored, *(stream.key for stream in known)})
 
 
+def _place(key: bytes) -> tuple[Keyspace, bytes]:
+    """Where a stream is stored."""
+    if key.startswith(_ORPHAN):
+        return Keyspace.ORPHANS, key[4:]
+    return Keyspace.INCOMING, key
+
+
 def _keys_of(slot: int) -> tuple[bytes, bytes]:
     return slot_key(slot), slot_key(slot + 1)
 
@@ -287,9 +340,10 @@ def _digest(name: FormatName | None) -> bytes:
     return blake2b(canonical.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
-def _decode(key: bytes, stored: bytes, queue: QueueState) -> IncomingStream:
+def _decode(key: bytes, stored: bytes, queue: QueueState | None) -> IncomingStream:
     try:
         return IncomingStream.decode(key, stored)
     except (struct.error, UnicodeDecodeError) as problem:
         sender = decode_guid(key[4:20])
-        raise DamagedStreamError(f"the record of what {sender} sent to {queue} is damaged") from problem
+        where = queue or "a queue that did not exist"
+        raise DamagedStreamError(f"the record of what {sender} sent to {where} is damaged") from problem

@@ -263,10 +263,18 @@ class Outgoing:
     def delivered(self, run: Iterable[Taken]) -> None:
         """The next hop has the messages; those outside our streams are complete."""
         for taken in _landed(run):
-            is_journaled = taken.packet.flags & user_header.POSITIVE_JOURNALING
-            records = self._records(taken) if is_journaled else []
-            self._delivery.detach_run(taken)
-            self._tell(LifeKind.DELIVERED, taken)
+            if taken.packet.flags & user_header.POSITIVE_JOURNALING:
+                self._journal(taken)
+            else:
+                self._delivery.detach_run(taken)
+                self._tell(LifeKind.DELIVERED, taken)
+
+    def _journal(self, taken: Taken) -> None:
+        """One by one: each copy may need the room that its message leaves."""
+        for each in taken.singles():
+            records = self._records(each)
+            self._delivery.detach_run(each)
+            self._tell(LifeKind.DELIVERED, each)
             for _, record in records:
                 self._delivery.copies.journal_at_source(UserMessage(record.packet), record)
 

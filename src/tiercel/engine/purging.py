@@ -34,9 +34,8 @@ class Purging:
         newest = self._numbering.newest_sequence if newest is None else newest
         taken = [each for each in state.locks.items() if lookup_id_sequence(each[0]) <= newest]
         doomed = [lookup_id for lookup_id, lock in taken if lock.doom is None]
-        reason = MessageClass.NACK_DELETED if state.is_outgoing else MessageClass.NACK_Q_PURGED
         for lookup_id in doomed:
-            state.doom(lookup_id, reason)
+            state.doom(lookup_id, _reason(state, MessageClass.NACK_Q_PURGED))
             self._deadlines.purge_later(state, lookup_id)
         count = self._end_available(state, MessageClass.NACK_Q_PURGED, newest, limit)
         if (count or doomed) and not state.is_deleted:  # a subqueue may go with its last message
@@ -55,12 +54,11 @@ class Purging:
         """Ends one message, if it is there and no reader holds it."""
         record = None if lookup_id in state.locks else state.get(self._core, lookup_id)
         if record is not None:
-            self._delivery.finish(state, lookup_id, record, reason)
+            self._delivery.finish(state, lookup_id, record, _reason(state, reason))
 
     def _end_available(self, state: QueueState, reason: MessageClass, newest: int, limit: float) -> int:
         """Ends the messages that are available now, and none that comes of it; how many there were."""
-        if state.is_outgoing:
-            reason = MessageClass.NACK_DELETED
+        reason = _reason(state, reason)
         count, at = 0, START
         while count < limit and (found := state.next_available(self._core, at)) is not None:
             at = found[0]
@@ -68,3 +66,8 @@ class Purging:
                 self._delivery.finish(state, *found, reason)
                 count += 1
         return count
+
+
+def _reason(state: QueueState, reason: MessageClass) -> MessageClass:
+    """A message in an outgoing queue has not reached the queue whose end the reason speaks of."""
+    return MessageClass.NACK_DELETED if state.is_outgoing else reason

@@ -103,6 +103,13 @@ def packet_of(data: bytes) -> bytes:
     return data[_HEAD_SIZE + name_size :]
 
 
+def packet_arrival_reason(data: bytes) -> tuple[bytes, int, int]:
+    """What a search needs of a record; raises StoreDamagedError for a damaged one."""
+    packet = packet_of(data)
+    _, version, _, _, arrival = _GLANCE.unpack_from(data)
+    return packet, arrival, 0 if version == VERSION else _REASON.unpack_from(data, _HEAD_SIZE)[0]
+
+
 def glance(data: bytes, at: int = 0) -> tuple[int, int, int | None, int]:
     """Packet size, flags, expiry time (or None) and arrival of the message whose record begins at `at`.
 

@@ -43,6 +43,7 @@ class Keyspace(StrEnum):
     TRANSACTIONS = "transactions"
     SEQUENCES = "sequences"
     INCOMING = "incoming"
+    ORPHANS = "orphans"
     AWAITING = "awaiting"
     HISTORY = "history"
     PEERS = "peers"
@@ -75,6 +76,9 @@ class View(Protocol):
 
         The batch may be written to during the iteration, which sees changes ahead of its position only.
         """
+
+    def keys(self, space: Keyspace, at_least: bytes, below: bytes) -> Iterator[bytes]:
+        """The keys in [at_least, below) in order, without reading values; write nothing meanwhile."""
 
     def count(self, space: Keyspace) -> int:
         """The number of records in the keyspace."""

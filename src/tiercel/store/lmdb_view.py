@@ -6,6 +6,7 @@ methods.
 """
 
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Never
 
 import lmdb
@@ -85,6 +86,14 @@ class LmdbView:
         except lmdb.Error as error:
             self._explain(error)
 
+    def keys(self, space: Keyspace, at_least: bytes, below: bytes) -> Iterator[bytes]:
+        try:
+            with self._transaction.cursor(self._databases[space]) as cursor:
+                if cursor.set_range(at_least):
+                    yield from takewhile(below.__gt__, cursor.iternext(keys=True, values=False))
+        except lmdb.Error as error:
+            self._explain(error)
+
     def count(self, space: Keyspace) -> int:
         try:
             return self._transaction.stat(self._databases[space])["entries"]
@@ -115,6 +124,9 @@ class SnapshotView(LmdbView):
 
     def range(self, space: Keyspace, at_least: bytes, below: bytes) -> Iterator[tuple[bytes, bytes]]:
         return super().range(space, at_least, below) if space in self._databases else iter(())
+
+    def keys(self, space: Keyspace, at_least: bytes, below: bytes) -> Iterator[bytes]:
+        return super().keys(space, at_least, below) if space in self._databases else iter(())
 
     def count(self, space: Keyspace) -> int:
         return super().count(space) if space in self._databases else 0

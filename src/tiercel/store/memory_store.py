@@ -157,6 +157,9 @@ class MemoryView:
             yield found
             at_least = found[0] + b"\0"
 
+    def keys(self, space: Keyspace, at_least: bytes, below: bytes) -> Iterator[bytes]:
+        return (key for key, _ in self.range(space, at_least, below))
+
     def count(self, space: Keyspace) -> int:
         return len(self._spaces[space])
 

@@ -88,6 +88,7 @@ _SEQUENCE = struct.Struct("<QI")
 packet_summary = struct.Struct("<II4xI").unpack_from
 SUMMARY_AT = 48
 SOURCE_AT, UNIQUIFIER_AT = 16, 56  # of SourceQueueManager and MessageID, which form the id of a message
+_PRIORITY = struct.Struct("<2xH56xI").unpack_from  # both flags
 _PLACE = TransactionHeader.LAYOUT.struct
 _NO_GUID = bytes(16)
 _DIRECT = 7
@@ -101,6 +102,21 @@ RARE_HEADERS = ARRIVED_OVER_HTTP | SOAP_HEADER | MULTI_QUEUE_FORMAT_HEADER
 _HTTP_HEADERS = ARRIVED_OVER_HTTP | SOAP_HEADER
 _SESSION_SIZE = SessionHeader.LAYOUT.size
 _SECURITY_HEADER_SIZE = SecurityHeader.LAYOUT.size
+
+
+def packet_priority(packet: bytes) -> int:
+    """`UserMessage.priority` of a valid packet, without decoding the rest."""
+    base_flags, flags = _PRIORITY(packet)
+    return 0 if flags & TRANSACTION_HEADER else base_flags & PRIORITY
+
+
+def packet_has_id(packet: bytes, wanted: MessageId) -> bool:
+    """Whether a valid packet is that message, without decoding the rest."""
+    number = packet[UNIQUIFIER_AT : UNIQUIFIER_AT + 4]
+    return (
+        number == wanted.uniquifier.to_bytes(4, "little")
+        and packet[SOURCE_AT : SOURCE_AT + 16] == wanted.lineage.bytes_le
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,7 +389,8 @@ class UserMessage:
         """
         if self.flags & ARRIVED_OVER_HTTP:
             return self.data[self._request_body_at : self._request_body_at + self.body_size]
-        return self.data[self.body_at : self.body_at + self.sent_body_size]
+        at = self.body_at
+        return self.data[at : at + self.sent_body_size]
 
     @property
     def label_end(self) -> int:
