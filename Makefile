@@ -213,7 +213,7 @@ object-stores: $(VENV)/.ready .venv-object-stores/.ready ## write tables to a re
 	@touch $@
 
 .PHONY: shipping
-shipping: $(VENV)/.ready .venv-shipping/.ready ## run the Spark source where it is not installed: --py-files, a packed environment, Spark Connect
+shipping: $(VENV)/.ready .venv-shipping/.ready .venv-object-stores/.ready ## run the Spark source where it is not installed (--py-files, a packed environment, Spark Connect), and docs/lake.md on a cluster
 	@TIERCEL_SHIPPING=1 $(BIN)/pytest --verbose tests/spark_shipping
 
 interop: $(VENV)/.ready ## let impacket, Samba, Wine, Kerberos, curl, nginx, OpenPGM and .NET (Mono) meet Tiercel; installs them where it can

@@ -56,8 +56,10 @@ class Session:
         for name in ("examples", "tests"):
             (self._folder / name).symlink_to(ROOT / name)
 
-    def run(self, without: Collection[str] = ()) -> None:
-        """Runs the blocks on a computer that lacks some programs of this one."""
+    def run(
+        self, without: Collection[str] = (), more: Sequence[Path] = (), patience_s: float = PATIENCE_S
+    ) -> None:
+        """Runs the blocks on a computer that lacks some programs of this one and has those in `more`."""
         script = self._notes / "session.sh"
         steps = [self._step(number, block) for number, block in enumerate(self._blocks)]
         wait = self._notes / "wait.py"
@@ -67,7 +69,7 @@ class Session:
         script.write_text("".join([_PRELUDE, begin, *steps]), "utf-8")
         quick_program.write_program(self._notes, self._program)
         tools = self._tools(without) if without else os.environ["PATH"]
-        path = f"{self._notes}:{Path(sys.executable).parent}:{tools}"
+        path = ":".join(map(str, [self._notes, Path(sys.executable).parent, *more, tools]))
         environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
         said = self._notes / "stderr"
         with said.open("wb") as errors:
@@ -88,7 +90,7 @@ class Session:
                 start_new_session=True,
             )
         try:
-            code = process.wait(PATIENCE_S)
+            code = process.wait(patience_s)
         except subprocess.TimeoutExpired:
             code = None
         finally:
@@ -98,7 +100,7 @@ class Session:
         if code != 0:
             reached = self._notes / "reached"
             at = self._blocks[int(reached.read_text())] if reached.exists() else "the beginning"
-            how = f"takes longer than {PATIENCE_S} s" if code is None else f"ended with {code}"
+            how = f"takes longer than {patience_s} s" if code is None else f"ended with {code}"
             raise AssertionError(f"{at} {how}:\n{said.read_text('utf-8')[-4000:]}")
         self._compare()
 

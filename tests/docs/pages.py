@@ -5,6 +5,7 @@ would type them. A line of its own before a block, or before the first heading o
 
     <!-- run: alone -->            each block of the page is a program of its own, in a folder of its own
     <!-- run: with Spark -->       the same in one program, with the Spark session of the tests
+    <!-- run: on a cluster -->     the page is a session that only `make shipping` runs (tests/spark_shipping)
     <!-- run: slow, and why -->    only `make docs-test` runs it
     <!-- not run: why -->          nobody runs it
     <!-- prints -->                what the block before it prints; `...` stands for anything
@@ -67,7 +68,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def manner(page: Path) -> str:
-    """How all blocks of a page are run: `alone`, `with Spark`, or as a session."""
+    """How all blocks of a page are run: `alone`, `with Spark`, `on a cluster`, or as a session."""
     found = re.match(r"<!-- run: (.*) -->", page.read_text("utf-8"))
     return found[1] if found else "session"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 _SHIM = """\
 #!{python} -IS
 import json, os, socket, sys
-if sys.argv[1:2] == ["serve"]:  # a daemon gets the signals that are meant for it
+if sys.argv[1:2] == ["serve"] or sys.argv[1:3] == ["pipeline", "run"]:  # it gets the signals meant for it
     os.execv({real!r}, [{real!r}, *sys.argv[1:]])
 line = socket.socket(socket.AF_UNIX)
 line.connect({address!r})
