@@ -345,21 +345,17 @@ class Message:
 
     def check(self) -> None:
         """Raise an error for the first invalid property, with its value and limit."""
-        for name, kinds in _TYPES.items():
-            _check_type(name, getattr(self, name), kinds)
-        for name, limit in _LARGEST.items():
-            if not 0 <= (value := getattr(self, name) or 0) <= limit:
-                raise IllegalPropertyValueError(f"message {name}", limit=f"0 to {limit}", present=value)
-        if (length := utf16_length(self.label)) > LABEL_MAX_UTF16_UNITS:
-            raise LabelTooLongError("message label", limit=LABEL_MAX_UTF16_UNITS, present=length)
-        if (size := len(self.correlation_id)) != CORRELATION_ID_BYTES:
-            raise IllegalPropertySizeError("message correlation_id", limit=CORRELATION_ID_BYTES, present=size)
+        # The defaults are valid, and most properties have theirs.
+        given = {
+            name: value
+            for name, default in _DEFAULTS.items()
+            if (value := getattr(self, name)) is not default
+        }
+        for name, value in given.items():
+            _check_type(name, value, _TYPES[name])
+        for name, value in given.items():
+            _check_value(name, value)
         self._check_identifiers()
-        for name in ("destination_queue", "administration_queue", "response_queue"):
-            _check_direct_name(name, getattr(self, name))
-        for name, limit in _LONGEST.items():
-            if (size := len(getattr(self, name))) > limit:
-                raise IllegalPropertySizeError(f"message {name}", limit=limit, present=size)
 
     def _check_identifiers(self) -> None:
         numbers = (("id", self.id.uniquifier), *(("tx_sequence_id", each) for each in self.tx_sequence_id))
@@ -467,6 +463,23 @@ def _check_type(name: str, value: object, kinds: tuple[type, ...]) -> None:
         raise _wrong_type(name, value, " or ".join(kind.__name__ for kind in kinds))
 
 
+def _check_value(name: str, value: Any) -> None:
+    if name in _LARGEST:
+        limit = _LARGEST[name]
+        if not 0 <= (value or 0) <= limit:
+            raise IllegalPropertyValueError(f"message {name}", limit=f"0 to {limit}", present=value or 0)
+    elif name in _LONGEST:
+        if (size := len(value)) > (limit := _LONGEST[name]):
+            raise IllegalPropertySizeError(f"message {name}", limit=limit, present=size)
+    elif name in _NAMES:
+        _check_direct_name(name, value)
+    elif name == "label":
+        if (length := utf16_length(value)) > LABEL_MAX_UTF16_UNITS:
+            raise LabelTooLongError("message label", limit=LABEL_MAX_UTF16_UNITS, present=length)
+    elif name == "correlation_id" and (size := len(value)) != CORRELATION_ID_BYTES:
+        raise IllegalPropertySizeError("message correlation_id", limit=CORRELATION_ID_BYTES, present=size)
+
+
 def _types_of(name: str, default: object) -> tuple[type, ...]:
     """A property has the type of its default; optional ones default to None."""
     if default is None:
@@ -487,6 +500,7 @@ ENUMERATIONS: dict[str, type[IntEnum] | type[IntFlag]] = {
     "hash_algorithm": HashAlgorithm,
     "encryption_algorithm": EncryptionAlgorithm,
 }
+_NAMES = ("destination_queue", "administration_queue", "response_queue")
 _OPTIONAL: dict[str, type] = {"dead_letter_queue": PathName, "transaction_id": int}
 _U16 = 0xFFFF
 _U32 = 0xFFFF_FFFF
