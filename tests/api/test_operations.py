@@ -69,6 +69,11 @@ class TestDelete:
         assert delete(served, queue)["count"] == 2
         assert served.count(queue) == 1
 
+    def test_of_an_empty_queue_leaves_nothing_to_undo(self, served: Asked, queue: str) -> None:
+        done = delete(served, queue)
+        assert (done["count"], done["state"]) == (0, "finished")
+        assert served.post(f"/operations/{done['id']}/undo").status_code == 400
+
     def test_no_trash(self, served: Asked) -> None:
         refused = served.post(f"{at(';deadletter')}/delete", {})
         assert (refused.status_code, "cannot be undone" in refused.json()["detail"]) == (400, True)

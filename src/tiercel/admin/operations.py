@@ -75,6 +75,8 @@ class Operations:
             step = partial(_throw, plan=plan, row=row, after=at, left=left, token=token)
             at, count, is_last = await self._runner.call(step)
             left -= count
+        if not row.parts:  # nothing was there
+            await self._runner.call(partial(_close, row=row, state=OperationState.FINISHED))
         return self.described(row)
 
     async def undo(self, number: int) -> Json:
