@@ -275,6 +275,19 @@ class TestQueuesThatComeAndGo:
         hand.send(refused, hand.transactional(name, 2, 1))
         assert box.bodies() == [b"5", b"2"]
 
+    def test_a_clock_that_was_set_back_for_a_while(self, net: Net, here: Qm, hand: Hand) -> None:
+        """The receiver started with it, and does not forget the stream when it is right again."""
+        box = here.create("orders", transactional=True)
+        packets = [hand.transactional(here.name_of("orders"), number, number - 1) for number in (1, 2)]
+        hand.call(here).send(packets[0])
+        net.now -= 400 * 86400
+        self.crash(here, hand)
+        hand.call(here).send(packets[1])
+        net.now += 400 * 86400
+        self.crash(here, hand)
+        hand.call(here).send(*packets)
+        assert box.bodies() == [b"1", b"2"]
+
     def test_another_sequence_begins_as_in_any_new_queue(self, here: Qm, sender: Hand) -> None:
         """A stranger who claimed to be the sender has not blocked a queue before it exists."""
         name = here.name_of("orders")

@@ -273,7 +273,8 @@ class IncomingStreams:
         return "" if stream is None else stream.answers_to
 
     def _touch(self, stream: IncomingStream) -> None:
-        stream.last_access = self._core.seconds & 0xFFFF_FFFF
+        # Never back: a clock that is set back, and right again later, would make the stream seem old.
+        stream.last_access = max(stream.last_access, self._core.seconds & 0xFFFF_FFFF)
         self._changed[stream.key] = stream
 
     def flush(self) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
+from tiercel.server.process_tuning import collect_garbage_rarely
 from tiercel.sim.simulation import Result, run
 
 _PROGRESS_S = 5.0
@@ -35,6 +36,7 @@ def main() -> int:
         print(result)
         return 1 if result.problems else 0
     seeds = range(options.first, options.first + options.seeds)
+    collect_garbage_rarely()
     with _results(run_one, seeds, options.jobs) as results:
         return _report(results, keep_going=options.keep_going)
 

@@ -123,7 +123,9 @@ class Enemy:
             "transactional": lambda: forgery.transactional(
                 victim, other, ahead=self.options.is_pinned and self._random.random() < 0.5
             ),
-            "passing": lambda: forgery.passing(victim, self._random.choice((other, forgery.guid_of(victim)))),
+            "passing": lambda: forgery.passing(
+                victim, self._random.choice((other, forgery.guid_of(victim))), ahead=self.options.is_pinned
+            ),
             "plain": lambda: forgery.plain(victim, other),
             "flood": lambda: forgery.flood(victim, forgery.guid, ADDRESS),
             "session_acks": lambda: iter([forgery.session_ack() for _ in range(3)]),

@@ -169,8 +169,11 @@ class Forgery:
             kind = self._random.choice((Kind.EXPRESS, Kind.RECOVERABLE))
             yield self._message(victim, source, kind)
 
-    def passing(self, victim: Machine, source: UUID) -> Iterator[bytes]:
-        """Messages for another machine, which a router would pass on."""
+    def passing(self, victim: Machine, source: UUID, *, ahead: bool) -> Iterator[bytes]:
+        """Messages for another machine, which a router would pass on.
+
+        With `ahead`, perhaps of sequences that begin later than those of an honest sender.
+        """
         target = self._random.choice(self._machines)
         guid, numbers, _ = installed(NAMES.index(target.name))
         queue = FormatName.parse(f"PRIVATE={guid}\\{numbers['orders']:08x}")
@@ -181,7 +184,7 @@ class Forgery:
                 source,
                 Kind.TRANSACTIONAL,
                 transaction_id=1,
-                tx_sequence_id=self.sequence(victim),
+                tx_sequence_id=self.sequence(victim) if ahead else TxSequenceId(1, number),
                 destination_queue=queue,
                 positive_journaling=True,
                 **place,
