@@ -104,6 +104,24 @@ class TestFinalAcks:
         net.sleep(700)
         assert {code for _, code in moved.final_acks} == {MessageClass.ACK_RECEIVE}
 
+    def test_go_through_the_router_to_a_sender_that_cannot_be_reached_for_an_hour(
+        self, net: Net, here: Qm, hand: Hand
+    ) -> None:
+        """It has another address, where only the router finds it, and nothing to send to the same queue."""
+        router, box = net.hand(), here.create("tx", transactional=True)
+        here.create("other", transactional=True)
+        here.configure(out_routing_servers=(router.address,))
+        hand.call(here).send(hand.transactional(here.name_of("tx"), 1, final_ack_required=True))
+        hand.hang_up()
+        net.down.add(hand.address)
+        assert box.receive().body == b"1"
+        router.call(here).send(hand.transactional(here.name_of("other"), 1))
+        router.clear()
+        net.sleep(3000)
+        assert router.final_acks == []
+        net.sleep(700)
+        assert [code for _, code in router.final_acks] == [MessageClass.ACK_RECEIVE]
+
     def test_of_an_unknown_sender_wait_for_it_however_long(
         self, net: Net, here: Qm, hand: Hand, enemy: Hand
     ) -> None:

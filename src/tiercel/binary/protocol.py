@@ -421,11 +421,13 @@ class BinaryProtocol(CarrierMachine[Action]):
         """Where a peer is told what became of its messages.
 
         That is where they came from. Anybody may have claimed to be the peer since then, so the address where
-        it was last seen counts only after an hour in which the other could not be reached.
+        it was last seen, or our routers if its messages come through them, count only after an hour in which
+        the other could not be reached.
         """
         peers = self._engine.peers
         seen, origin = peers.address(guid), next_hop.answers_to
-        if not origin or (seen and next_hop.is_lost):
+        comes_through_router = peers.knows(guid) and self._context.settings.out_routing_servers
+        if not origin or (next_hop.is_lost and (seen or comes_through_router)):
             return seen
         return peers.now_at(guid, origin) or seen
 
