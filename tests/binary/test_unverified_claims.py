@@ -124,3 +124,32 @@ class TestSenders:
         hand.call(here).send(hand.message(here.name_of("closed"), b"x", sender_id=sender))
         assert box.bodies() == ([b"x"] if is_believed else [])
         assert here.discarded() == ([] if is_believed else [MessageClass.NACK_ACCESS_DENIED])
+
+    @pytest.mark.parametrize("is_believed", [False, True])
+    @pytest.mark.parametrize("wanted", [Acknowledgements.POS_ARRIVAL, Acknowledgements.NEG_RECEIVE])
+    def test_nobody_gets_an_acknowledgement_into_a_queue_that_takes_nothing_of_his(
+        self, net: Net, hand: Hand, wanted: Acknowledgements, is_believed: bool
+    ) -> None:
+        here = net.qm("HERE", believe_unsigned_senders=is_believed)
+        closed = here.create("closed", security=ADMINISTRATORS_ONLY)
+        name, properties = here.create("q").name, asking(closed, wanted)
+        expiring: dict[str, Any] = {"time_to_be_received": 1, "sender_id": ADMINISTRATORS.encode()}
+        hand.call(here).send(hand.message(name, b"my own words", **expiring, **properties))
+        net.sleep(2)
+        assert len(closed.bodies()) == is_believed
+        refused = [line.reason for line in here.discards() if line.queue == str(closed.name)]
+        why = "the sender of the message that it is about may not write to the queue"
+        assert refused == ([] if is_believed else [why])
+
+    def test_nor_a_report(self, here: Qm, hand: Hand) -> None:
+        closed = here.create("closed", security=ADMINISTRATORS_ONLY)
+        identifier = closed.state.queue.identifier
+        hand.call(here)
+        hand.send(hand.message(here.create("q").name, tracing=True, tracing_queue=identifier))
+        assert closed.bodies() == []
+        assert here.discarded() == [MessageClass.NACK_ACCESS_DENIED]
+
+    def test_applications_of_this_computer_get_theirs(self, here: Qm) -> None:
+        closed = here.create("closed", security=ADMINISTRATORS_ONLY)
+        here.create("q").send(b"x", **asking(closed, Acknowledgements.POS_ARRIVAL))
+        assert closed.classes() == [MessageClass.ACK_REACH_QUEUE]

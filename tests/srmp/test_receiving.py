@@ -205,6 +205,16 @@ class TestAMessageThatIsNotKept:
         assert [event.event for event in side.events] == ["dropped"]
         assert side.srmp.dropped == {"refused": 1}
 
+    def test_counts_as_of_nobody_also_if_it_claims_to_be_ours(self, side: Side) -> None:
+        side.box("simpleq").set(security=SecurityDescriptor.parse("O:SYG:SYD:(A;;GA;;;SY)").encode())
+        source, own = (
+            "<SourceQmGuid>caf195ea-615c-4264-ae08-11a4e60194c0",
+            side.engine.queue_manager.identifier,
+        )
+        assert side.post(envelope(changed("02_msmq_element", source, f"<SourceQmGuid>{own}"))) == OK
+        assert state(side) == (0, 0, 0)
+        assert side.discarded() == [MessageClass.NACK_ACCESS_DENIED]
+
     @pytest.mark.conformance("SRMP-117")
     def test_is_answered_with_200_if_its_kind_is_unknown(self, side: Side) -> None:
         assert side.post(envelope(changed("02_msmq_element", "<Class>0<", "<Class>1<"))) == OK

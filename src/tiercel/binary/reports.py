@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 
 from tiercel.engine.engine import Engine
 from tiercel.model.codes import DeliveryGuarantee, MessageClass
-from tiercel.model.errors import MqError
 from tiercel.model.format_name import PublicFormatName
 from tiercel.model.message import Message
 from tiercel.wire.base_header import TRACING
@@ -16,7 +15,7 @@ from tiercel.wire.user_message import UserMessage
 def report_trace(engine: Engine, packet: UserMessage, next_hop: str | None = None) -> None:
     """Sending a Trace Message: [MS-MQQB] 3.1.5.8.9, 3.1.7.1.7.
 
-    Send a report if the message is traced; a report without a queue is recorded in the ledger.
+    Send a report if the message is traced; one that cannot be put into its queue has a line in the ledger.
     """
     if not packet.base_flags & TRACING:
         return
@@ -34,11 +33,7 @@ def report_trace(engine: Engine, packet: UserMessage, next_hop: str | None = Non
     message.id = engine.numbering.new_message_id()
     message.sent_time = engine.seconds
     report = UserMessage(encode_message(message))
-    try:
-        engine.sending.post(report, queue)
-    except MqError as problem:
-        detail = f"the report has no queue: {problem.problem}"
-        engine.ledger.add(str(queue), report, MessageClass.NACK_BAD_DST_Q, detail)
+    engine.delivery.post(report, queue, packet)
 
 
 def _label(packet: UserMessage, seconds: int) -> str:

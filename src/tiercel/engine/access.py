@@ -66,8 +66,9 @@ class Access:
         `verified` is the SID of a verified signature. Everybody else is anonymous, and checked as well (MQQB
         T26), unless the configuration believes the senders that packets name without proof.
         """
-        is_ours = packet.comes_from(self._own) or self._catalog.is_internal(state)
-        if state.is_outgoing or is_ours:
+        # Over HTTP and by multicast anybody can claim our GUID; sessions refuse messages that do.
+        is_ours = packet.comes_from(self._own) and not packet.is_over_http
+        if is_ours or state.is_outgoing or self._catalog.is_internal(state):
             return True
         security = state.queue.security
         if security is None:

@@ -3,6 +3,7 @@
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from tiercel.engine.admission import Admission
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.core import Core
 from tiercel.engine.numbering import Numbering
@@ -42,19 +43,26 @@ _LARGEST_RETURNED = MAX_PACKET_SIZE - 1024
 
 class AdministrationAcks:
     def __init__(
-        self, core: Core, catalog: Catalog, resolver: Resolver, numbering: Numbering, delivery: "Delivery"
+        self,
+        core: Core,
+        catalog: Catalog,
+        resolver: Resolver,
+        admission: Admission,
+        numbering: Numbering,
+        delivery: "Delivery",
     ) -> None:
         self._core = core
+        self._admission = admission
         self._catalog = catalog
         self._resolver = resolver
         self._numbering = numbering
         self._delivery = delivery
         self.receipts: Receipts = NoReceipts()
 
-    def send(self, packet: UserMessage, reason: MessageClass) -> None:
+    def send(self, packet: UserMessage, reason: MessageClass, verdict: bytes = b"") -> None:
         """Send Administration Acknowledgment ([MS-MQQB] 3.1.7.15): a message to the administration queue.
 
-        The caller has checked that the message asks for it.
+        The caller has checked that the message asks for it. The verdict is that on its signature.
         """
         if packet.admin_queue is None or packet.message_class in ACKNOWLEDGEMENTS:
             return
@@ -78,23 +86,37 @@ class AdministrationAcks:
             detail = f"the acknowledgement cannot be sent: {problem.problem}"
             self._core.ledger.add(str(name), packet, reason, detail)
             return
-        self.post(UserMessage(encode_message(acknowledgement)), name)
+        self.post(UserMessage(encode_message(acknowledgement)), name, packet, verdict)
 
-    def post(self, sent: UserMessage, name: FormatName) -> None:
-        """Puts an acknowledgement on its way; one that cannot be delivered has a line in the ledger."""
+    def post(
+        self, sent: UserMessage, name: FormatName, about: UserMessage | None = None, verdict: bytes = b""
+    ) -> None:
+        """Puts an acknowledgement on its way; one that cannot be delivered has a line in the ledger.
+
+        It is about a message with this verdict, whose sender must not get anything into a queue of this
+        computer that it may not write to itself.
+        """
+        if about is not None and not self._may_cause(about, verdict, name):
+            detail = "the sender of the message that it is about may not write to the queue"
+            self._core.ledger.add(str(name), sent, MessageClass.NACK_ACCESS_DENIED, detail)
+            return
         try:
             self._core.reserve(NEW_QUEUE_BYTES)
             queue = self._resolver.destination(name, for_acknowledgements=True, is_receipt=sent.is_over_http)
             self._keep_within_budget(queue)
         except MqError as problem:  # an undeliverable acknowledgement is not acknowledged itself
-            detail = f"the acknowledgement has no queue: {problem.problem}"
+            detail = f"the {_kind(sent)} has no queue: {problem.problem}"
             self._core.ledger.add(str(name), sent, MessageClass.NACK_BAD_DST_Q, detail)
             return
         try:
             self._delivery.arrive(sent, None if self._catalog.is_internal(queue) else queue, str(name))
         except (InsufficientResourcesError, StoreFullError) as problem:
-            detail = f"there is no room for the acknowledgement: {problem.problem}"
+            detail = f"there is no room for the {_kind(sent)}: {problem.problem}"
             self._core.ledger.add(str(name), sent, MessageClass.NACK_Q_EXCEED_QUOTA, detail)
+
+    def _may_cause(self, packet: UserMessage, verdict: bytes, name: FormatName) -> bool:
+        queue = self._resolver.find(name) if self._resolver.is_local(name) else None
+        return queue is None or self._admission.may_write(queue, packet, verdict)
 
     def _keep_within_budget(self, new: QueueState) -> None:
         """Give up the oldest acknowledgements if there are too many outgoing queues for them.
@@ -122,6 +144,10 @@ class AdministrationAcks:
         while (found := queue.next_available(self._core, START)) is not None:
             self._delivery.finish(queue, *found, MessageClass.NACK_DELETED)
         self._catalog.remove(queue)
+
+
+def _kind(sent: UserMessage) -> str:
+    return "report" if sent.message_class == MessageClass.REPORT else "acknowledgement"
 
 
 def _acknowledgement(original: Message, reason: MessageClass) -> Message:

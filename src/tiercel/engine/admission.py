@@ -134,6 +134,10 @@ class Admission:
             return MessageClass.NACK_ACCESS_DENIED
         return reason
 
+    def may_write(self, queue: QueueState, packet: UserMessage, verdict: bytes) -> bool:
+        """Whether the sender of a message, with its stored verdict, may write to a queue."""
+        return self._access.may_write(queue, packet, decode_verdict(verdict).sender)
+
     # Encryption and signatures.
 
     def needs_private_key(self, packet: UserMessage) -> bool:
@@ -150,6 +154,11 @@ class Admission:
         """A message that was not refused: in clear, and what is proved about it."""
         found = self._judge(packet)
         return Judged(packet, NOTHING) if isinstance(found, MessageRefusedError) else found
+
+    def known_verdict(self, packet: UserMessage) -> Verdict:
+        """What is known about a refused message; nothing if it was refused before anybody looked."""
+        found = self._judged[1] if self._judged is not None and self._judged[0] is packet else None
+        return found.verdict if isinstance(found, Judged) else NOTHING
 
     def settle(self, packet: UserMessage, verdict: Verdict) -> None:
         """Its transport has verified the message that comes next by other means."""

@@ -88,16 +88,16 @@ class Delivery:
         self._outgoing_index = outgoing_index
         self.waiting = Waiting(core, self)
         self.copies = Copies(core, catalog, resolver, quotas, numbering, self.waiting)
-        self._acknowledgements = AdministrationAcks(core, catalog, resolver, numbering, self)
+        self._acknowledgements = AdministrationAcks(core, catalog, resolver, admission, numbering, self)
         self.final_acks = FinalAcks(core, catalog, resolver, numbering, self, peers, streams)
 
     def tell_by(self, receipts: Receipts) -> None:
         """From now on, the senders of messages that came over HTTP are told by these receipts."""
         self._acknowledgements.receipts = self.final_acks.receipts = receipts
 
-    def post(self, sent: UserMessage, name: FormatName) -> None:
-        """Puts an acknowledgement that the queue manager itself has made on its way."""
-        self._acknowledgements.post(sent, name)
+    def post(self, sent: UserMessage, name: FormatName, about: UserMessage | None = None) -> None:
+        """Puts what the queue manager itself has made on its way: a receipt, or a report about a message."""
+        self._acknowledgements.post(sent, name, about)
 
     # Coming in.
 
@@ -177,7 +177,7 @@ class Delivery:
             self._core.ready[queue] = None
             return
         if packet.acknowledgements & _POS_ARRIVAL:
-            self._acknowledgements.send(packet, MessageClass.ACK_REACH_QUEUE)
+            self._acknowledgements.send(packet, MessageClass.ACK_REACH_QUEUE, record.verdict)
         if packet.flags & user_header.POSITIVE_JOURNALING and not packet.is_transactional:
             self.copies.journal_at_source(packet, record)
         if self._deadlines.is_over(packet):
@@ -237,7 +237,10 @@ class Delivery:
         self._core.ledger.add(name, packet, reason, why)
         self._core.life.add_one(LifeKind.REFUSED, 0, packet.data, reason)
         self._core.effects.append(Refused(name, packet.id, why))
-        self._tell_failure(packet, record or Record(packet.data, self._core.seconds), reason)
+        if record is None:
+            verdict = self._admission.known_verdict(packet).encode()
+            record = Record(packet.data, self._core.seconds, verdict=verdict)
+        self._tell_failure(packet, record, reason)
 
     def refused_elsewhere(self, acknowledgement: UserMessage) -> None:
         """A negative acknowledgement for a message of ours, of which nothing else may be left to see."""
@@ -305,7 +308,7 @@ class Delivery:
             self._tell_failure(packet, record, reason, queue)
             return
         if packet.acknowledgements & _POS_RECEIVE:
-            self._acknowledgements.send(packet, reason)
+            self._acknowledgements.send(packet, reason, record.verdict)
         if packet.flags & user_header.POSITIVE_JOURNALING and packet.is_transactional:
             self.copies.journal_at_source(packet, record)
         self.copies.journal(queue, record, packet)
@@ -315,7 +318,7 @@ class Delivery:
     ) -> None:
         asked = _NEG_RECEIVE if reason.is_receive else _NEG_ARRIVAL
         if packet.acknowledgements & asked:
-            self._acknowledgements.send(packet, reason)
+            self._acknowledgements.send(packet, reason, record.verdict)
         self.copies.dead_letter(packet, record, reason, queue)
 
     def detach(
