@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -25,7 +26,7 @@ from tiercel.remote_read.queue_format import QueueFormat
 from tiercel.rpc.client import Answered, Bound, ClientConnection, Faulted
 from tiercel.rpc.endpoint_mapper import ENDPOINT_MAPPER, EPT_LOOKUP, EPT_MAP, map_request, read_map_answer
 from tiercel.rpc.ndr import NULL_HANDLE, ContextHandle, NdrWriter
-from tiercel.rpc.status import RpcFault
+from tiercel.rpc.status import ERROR_ACCESS_DENIED, RpcFault
 from tiercel.rpc.syntax import Interface
 from tiercel.rpc.towers import Tower
 from tiercel.security.access import Token
@@ -465,6 +466,28 @@ class TestStrangers:
             assert await reader.open()
 
         play(scene, logon_s=1)
+
+    def test_incomplete_calls_do_not_fill_memory(self, play: Play) -> None:
+        async def scene(daemon: Daemon) -> None:
+            for interface, port in ((REMOTE_READ, port_of(daemon)), (ENDPOINT_MAPPER, MAPPER_PORT)):
+                stranger = await Reader(interface).connect(port)
+                stranger.rpc.call(0, bytes(300_000))
+                stranger.sink.write(stranger.rpc.data_to_send()[:-1])  # its end never comes
+                (refused,) = await stranger.events()
+                assert isinstance(refused, Faulted)
+                assert refused.fault.status == ERROR_ACCESS_DENIED
+
+        play(scene, endpoint_mapper=True, endpoint_mapper_port=MAPPER_PORT)
+
+    def test_a_call_with_the_largest_argument_is_taken(self, play: Play) -> None:
+        async def scene(daemon: Daemon) -> None:
+            reader = await Reader().connect(port_of(daemon))
+            token = bytes(calls.TOKEN_MAX_BYTES)
+            request = calls.EnlistRemoteTransaction(uuid4(), token, QueueFormat.of(NAME))
+            answer = await reader.call(request)
+            assert isinstance(answer, calls.Done)
+
+        play(scene)
 
     def test_the_endpoint_mapper_closes_silent_connections(self, play: Play) -> None:
         async def scene(_daemon: Daemon) -> None:

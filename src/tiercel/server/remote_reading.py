@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from typing import Final, cast
 
 from tiercel.remote_read.actions import Action, Enlist, Fault
-from tiercel.remote_read.calls import REMOTE_READ
+from tiercel.remote_read.calls import REMOTE_READ, TOKEN_MAX_BYTES
 from tiercel.remote_read.server_stub import ServerStub
 from tiercel.remote_read.service import RemoteReadService
 from tiercel.rpc.associations import Associations
 from tiercel.rpc.endpoint_mapper import ENDPOINT_MAPPER, EndpointMapper, MappedEndpoint
 from tiercel.rpc.security import Providers
-from tiercel.rpc.server import Call, ServerConnection, Service
+from tiercel.rpc.server import Call, Limits, ServerConnection, Service
 from tiercel.server import log
 from tiercel.server.config import Endpoint, RemoteReadOptions
 from tiercel.server.connection_limits import ConnectionLimits, Standing
@@ -21,6 +21,9 @@ from tiercel.server.connection_limits import ConnectionLimits, Standing
 _NEXT_PORT: Final = 11  # [MS-MQRR] note 4: the step to the next port if one is taken
 _PORTS_TRIED: Final = 50
 _UNHURRIED_S: Final = 0.005  # delay of an answer that no call waits for, so that it travels with the next one
+# Strangers may begin a call on every connection: no call has room for more than it can need.
+_CALLS: Final = Limits(max_request_bytes=TOKEN_MAX_BYTES + 4096)  # the largest argument, and the others
+_MAPPER_CALLS: Final = Limits(max_request_bytes=16384)
 
 Put = Callable[..., None]
 
@@ -42,9 +45,9 @@ class RemoteReading:
         self.options = options
         self._host = options.host or host
         self._stub = ServerStub(service)
-        self._rpc = Service((REMOTE_READ,), Associations(os.urandom), providers)
+        self._rpc = Service((REMOTE_READ,), Associations(os.urandom), providers, _CALLS)
         self._mapper = EndpointMapper()
-        self._mapper_rpc = Service((ENDPOINT_MAPPER,), Associations(os.urandom))
+        self._mapper_rpc = Service((ENDPOINT_MAPPER,), Associations(os.urandom), limits=_MAPPER_CALLS)
         self._servers: list[asyncio.Server] = []
         self._connections: set[RpcConnection] = set()
         self.limits = ConnectionLimits("reader", options.connections, options.connections_per_address)
