@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from api.asked import Asked, asked, at
-from api.test_operations import filled
+from api.test_operations import filled, places
 from data.served import until
 
 
@@ -38,10 +38,20 @@ class TestWork:
     def test_move_those_that_a_filter_finds(self, served: Asked, queue: str, goal: str) -> None:
         filled(served, queue, 25)
         done = ended(served, begin(served, queue, "move", to=goal, filter="label:1"))
-        assert (done["state"], done["count"], done["looked"], done["next"]) == ("finished", 12, 25, None)
+        assert (done["state"], done["count"], done["looked"], done["next"]) == ("done", 12, 25, None)
         assert (done["kind"], done["queue"]) == ("move", queue)
         assert served.labels(goal) == [str(i) for i in range(25) if "1" in str(i)]
         assert served.labels(queue) == [str(i) for i in range(25) if "1" not in str(i)]
+
+    def test_a_move_is_undone(self, served: Asked, queue: str, goal: str) -> None:
+        filled(served, queue, 250)
+        before = places(served, queue)
+        served.send(goal, {"label": "there before"})
+        done = ended(served, begin(served, queue, "move", to=goal))
+        assert (done["count"], served.count(queue), served.count(goal)) == (250, 0, 251)
+        undone = served.post(f"/operations/{done['id']}/undo").json()
+        assert (undone["state"], undone["restored"]) == ("undone", 250)
+        assert (places(served, queue), served.labels(goal)) == (before, ["there before"])
 
     def test_more_than_a_look_in_order(self, served: Asked, queue: str, goal: str) -> None:
         lines = b"".join(b'{"label": "%d"}\n' % i for i in range(1100))
@@ -114,7 +124,7 @@ class TestControl:
         assert served.post(f"/operations/{begun['id']}/resume").json()["state"] == "running"
         cancelled = served.post(f"/operations/{begun['id']}/cancel").json()
         done = cancelled["count"]  # a resumed one begins with a message at once
-        assert (cancelled["state"], done in {1, 2}) == ("cancelled", True)
+        assert (cancelled["state"], cancelled["note"], done in {1, 2}) == ("done", "cancelled", True)
         assert (served.count(goal), served.count(queue)) == (done, 5 - done)
         assert served.post(f"/operations/{begun['id']}/resume").status_code == 400
         assert served.post("/operations/999999/pause").status_code == 404
@@ -135,7 +145,7 @@ class TestControl:
         assert missing in failed["note"]
         served.create(missing)
         served.post(f"/operations/{failed['id']}/resume")
-        assert ended(served, failed)["state"] == "finished"
+        assert ended(served, failed)["state"] == "done"
         assert served.labels(missing) == ["0", "1", "2"]
 
     @pytest.mark.parametrize(

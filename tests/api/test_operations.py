@@ -7,11 +7,16 @@ import pytest
 
 from addresses import own_address
 from api.asked import Asked, asked, at
+from data.served import until
 
 
 def messages(served: Asked, queue: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = served.get(f"{at(queue)}/messages").json()["messages"]
     return found
+
+
+def places(served: Asked, queue: str) -> list[str]:
+    return [each["lookup_id"] for each in messages(served, queue)]
 
 
 def filled(served: Asked, queue: str, count: int = 5) -> list[dict[str, Any]]:
@@ -80,6 +85,74 @@ class TestDelete:
 
     def test_no_such_operation(self, served: Asked) -> None:
         assert served.post("/operations/999999/undo").status_code == 404
+
+
+def move(served: Asked, queue: str, to: str, **wanted: Any) -> dict[str, Any]:
+    answer = served.post(f"{at(queue)}/move", {"to": to, "undo": True, **wanted})
+    assert answer.status_code == 200, answer.text
+    done: dict[str, Any] = answer.json()
+    return done
+
+
+class TestUndoOfMoves:
+    @pytest.fixture
+    def goal(self, served: Asked, queue: str) -> str:
+        served.create(f"{queue}-goal")
+        return f"{queue}-goal"
+
+    def test_old_places_of_what_nobody_has_received(self, served: Asked, queue: str, goal: str) -> None:
+        before = filled(served, queue)
+        served.send(goal, {"label": "there before"})
+        chosen = [before[at]["lookup_id"] for at in (1, 2, 3)]
+        done = move(served, queue, goal, lookup_ids=chosen)
+        assert served.labels(goal) == ["there before", "1", "2", "3"]
+        served.receive(goal, acknowledge="now", limit=2)
+        undone = served.post(f"/operations/{done['operation']}/undo").json()
+        assert (undone["count"], undone["restored"], undone["request"]) == (3, 2, {"to": goal})
+        assert places(served, queue) == [each["lookup_id"] for each in before if each["label"] != "1"]
+        assert served.labels(goal) == []
+
+    def test_several_requests_are_one_operation(self, served: Asked, queue: str, goal: str) -> None:
+        filled(served, queue, 4)
+        first = move(served, queue, goal, limit=2)
+        second = move(served, queue, goal, limit=2, operation=first["operation"])
+        assert second["operation"] == first["operation"]
+        assert served.post(f"/operations/{first['operation']}/undo").json()["restored"] == 4
+        assert served.labels(queue) == ["0", "1", "2", "3"]
+
+    def test_of_another_move_cannot_be_gone_on_with(self, served: Asked, queue: str, goal: str) -> None:
+        filled(served, queue, 2)
+        first = move(served, queue, goal, limit=1)
+        wanted = {"to": f"{queue};other", "undo": True, "operation": first["operation"]}
+        refused = served.post(f"{at(queue)}/move", wanted)
+        assert (refused.status_code, "another move" in refused.json()["detail"]) == (400, True)
+        unknown = served.post(f"{at(queue)}/move", {"to": goal, "undo": True, "operation": "999999"})
+        assert unknown.status_code == 404
+        assert served.count(queue) == 1
+
+    def test_into_a_subqueue_and_out_of_it(self, served: Asked, queue: str) -> None:
+        before = filled(served, queue, 2)
+        into = move(served, queue, f"{queue};later")
+        out = move(served, f"{queue};later", queue)
+        assert served.post(f"/operations/{out['operation']}/undo").json()["restored"] == 2
+        assert served.labels(f"{queue};later") == ["0", "1"]
+        assert served.post(f"/operations/{into['operation']}/undo").json()["restored"] == 2
+        assert places(served, queue) == [each["lookup_id"] for each in before]
+
+    def test_the_queue_that_they_went_to_was_deleted(self, served: Asked, queue: str, goal: str) -> None:
+        filled(served, queue, 2)
+        done = move(served, queue, goal)
+        served.http.delete(f"/api/v1{at(goal)}")
+        assert served.post(f"/operations/{done['operation']}/undo").json()["restored"] == 0
+
+    def test_what_becomes_another_message_cannot_be_undone(self, served: Asked, queue: str) -> None:
+        served.create(f"{queue}-transactional", transactional=True)
+        filled(served, queue, 1)
+        assert move(served, queue, f"{queue}-transactional")["operation"] is None
+
+    def test_only_if_asked_for(self, served: Asked, queue: str, goal: str) -> None:
+        filled(served, queue, 1)
+        assert move(served, queue, goal, undo=False)["operation"] is None
 
 
 class TestEdit:
@@ -173,3 +246,27 @@ def test_after_a_restart(tmp_path: Path) -> None:
         assert served.post(f"/operations/{done['id']}/undo").json()["restored"] == 2
         assert served.labels("orders") == ["0", "1", "2"]
         assert len(served.get("/audit").json()["lines"]) == 3
+
+
+def test_moves_can_be_undone_after_a_restart_and_not_for_ever(tmp_path: Path) -> None:
+    """When the time is over the trash is emptied, and what was moved stays where it is."""
+    with asked(tmp_path) as served:
+        served.create("orders")
+        served.create("archive")
+        filled(served, "orders", 4)
+        first, second = (move(served, "orders", "archive", limit=1)["operation"] for _ in range(2))
+        deleted = delete(served, "orders", limit=1)["id"]
+        third = move(served, "orders", "orders;trash")["operation"]
+    with asked(tmp_path) as served:
+        assert served.post(f"/operations/{first}/undo").json()["restored"] == 1
+        assert (served.labels("orders"), served.labels("archive")) == (["0"], ["1"])
+    with asked(tmp_path, "[api]\ntrash_s = 0\n") as served:
+        states = {second: "finished", deleted: "over", third: "finished"}
+        until(lambda: {each: state(served, each) for each in states} == states)
+        assert (served.labels("archive"), served.labels("orders;trash")) == (["1"], ["3"])
+        assert served.post(f"/operations/{second}/undo").status_code == 400
+
+
+def state(served: Asked, operation: str) -> str:
+    found: str = served.get(f"/operations/{operation}").json()["state"]
+    return found

@@ -1,3 +1,4 @@
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,7 +30,8 @@ def in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_move_all(run: Run, filled: str, queue: str) -> None:
     before = labels(run, filled)
-    assert run.fine("mv", filled, queue).out == f"25 messages of {filled} moved to {queue}\n"
+    moved = run.fine("mv", filled, queue).out
+    assert moved.startswith(f"25 messages of {filled} moved to {queue}; `tiercel undo ")
     assert labels(run, queue) == before
     assert run.fine("count", filled).out == "0\n"
     assert run.fine("mv", filled, queue).out == f"0 messages of {filled} moved to {queue}\n"
@@ -57,6 +59,15 @@ def test_a_dry_run(run: Run, filled: str, queue: str) -> None:
     assert run.fine("cp", "-n", filled, queue).out == f"25 messages of {filled} would be copied to {queue}\n"
     assert run.fine("count", filled).out == "25\n"
     assert run.fine("count", queue).out == "0\n"
+
+
+def test_a_move_is_undone(run: Run, filled: str, queue: str) -> None:
+    before = labels(run, filled)
+    moved = run.fine("mv", filled, queue)
+    (number,) = re.findall(r"`tiercel undo (\d+)` puts them back", moved.out)
+    undone = run.fine("undo", number)
+    assert undone.out == f"25 of 25 messages put back into {filled}\n"
+    assert (labels(run, filled), run.fine("count", queue).out) == (before, "0\n")
 
 
 def test_refused(run: Run, filled: str) -> None:

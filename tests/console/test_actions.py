@@ -48,6 +48,9 @@ class TestChosenRows:
         dialog.get_by_role("button", name="Move").click()
         expect(page.get_by_text(f"2 messages of {source} moved.")).to_be_visible()
         assert (site.served.labels(source), site.served.labels(goal)) == (["b"], ["a", "c"])
+        page.get_by_role("button", name="Undo").click()
+        expect(page.get_by_text(f"2 messages put back into {source}.")).to_be_visible()
+        assert (site.served.labels(source), site.served.labels(goal)) == (["a", "b", "c"], [])
 
     def test_are_deleted_with_a_way_back(self, page: Any, site: Site, queue: Callable[..., str]) -> None:
         source = queue("a", "b", "c")
@@ -152,6 +155,9 @@ def test_all_messages_are_moved(page: Any, site: Site, queue: Callable[..., str]
     dialog.get_by_role("button", name="Move").click()
     expect(page.get_by_text("The queue is empty.")).to_be_visible()
     assert site.served.labels(goal) == ["a", "b"]
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text(f"2 messages put back into {source}.")).to_be_visible()
+    assert site.served.labels(source) == ["a", "b"]
 
 
 def test_matching_messages_are_deleted_and_it_can_be_undone(

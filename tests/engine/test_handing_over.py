@@ -18,7 +18,7 @@ def box(world: World) -> Box:
     return world.create("q")
 
 
-def hand_over(box: Box, goal: Box, message: Message | None = None) -> bool:
+def hand_over(box: Box, goal: Box, message: Message | None = None) -> int | None:
     opened, target = box.receiving, goal.handle(QueueAccess.SEND)
     lookup_id = (message or box.peek()).lookup_id
     return box.world.run(lambda: box.world.engine.moving.hand_over(opened, lookup_id, target))

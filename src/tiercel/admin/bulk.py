@@ -327,8 +327,9 @@ def _carry(engine: Engine, slice_: _Slice, token: Token, limit: int) -> Operatio
     state, most = queue_lookup.find(engine, row.queue), row.request["limit"]
     done: list[Seen] = []
     failure: MqError | None = None
+    moved: list[tuple[int, int]] = []
     with engine.life.acting(row.who), ExitStack() as stack:
-        work = _work(engine, row, state, token, limit, stack)
+        work = _work(engine, row, state, token, limit, stack, moved)
         for seen in _there(engine, state, slice_.lookup_ids):
             if most is not None and row.count + len(done) >= most:
                 break
@@ -338,7 +339,7 @@ def _carry(engine: Engine, slice_: _Slice, token: Token, limit: int) -> Operatio
                 failure = problem
                 break
             done.append(seen)
-    _count(engine, row, done)
+    _count(engine, row, done, moved)
     if failure is not None:
         row.state, row.note = OperationState.FAILED, str(failure)
         row.next = done[-1].lookup_id if done else row.next
@@ -350,13 +351,15 @@ def _carry(engine: Engine, slice_: _Slice, token: Token, limit: int) -> Operatio
     return row
 
 
-def _count(engine: Engine, row: OperationRow, done: Sequence[Seen]) -> None:
+def _count(engine: Engine, row: OperationRow, done: Sequence[Seen], moved: Sequence[tuple[int, int]]) -> None:
     size = sum(len(each.record.packet) for each in done)
     if done and row.kind == Action.DELETE:
         engine.operations.add(row, [each.lookup_id for each in done], size)
-    else:
-        row.count += len(done)
-        row.size_bytes += size
+        return
+    row.count += len(done)
+    row.size_bytes += size
+    if moved and row.kind == Action.MOVE:  # a replay goes to many queues
+        engine.operations.add_moved(row, moved)
 
 
 def _there(engine: Engine, state: QueueState, lookup_ids: Sequence[int]) -> Iterator[Seen]:
@@ -368,9 +371,18 @@ def _there(engine: Engine, state: QueueState, lookup_ids: Sequence[int]) -> Iter
 
 
 def _work(
-    engine: Engine, row: OperationRow, state: QueueState, token: Token, limit: int, stack: ExitStack
+    engine: Engine,
+    row: OperationRow,
+    state: QueueState,
+    token: Token,
+    limit: int,
+    stack: ExitStack,
+    moved: list[tuple[int, int]],
 ) -> Callable[[Seen], object]:
-    """What is done to each message of a commit; the queues stay open as long as the stack."""
+    """What is done to each message of a commit; the queues stay open as long as the stack.
+
+    `moved` gets the places of messages whose move can be undone.
+    """
     action, request = Action(row.kind), row.request
     if action is Action.PURGE:
         return lambda seen: engine.purging.end_one(state, seen.lookup_id, MessageClass.NACK_Q_PURGED)
@@ -383,7 +395,9 @@ def _work(
     goals = Goals(engine, token, state, moves=moves)
     stack.callback(goals.close)
     wanted = TransferRequest(row.queue, request["to"], moves, transactional=request["transactional"])
-    return TransferStep(engine, opened, goals, wanted).carry
+    step = TransferStep(engine, opened, goals, wanted)
+    step.moved = moved
+    return step.carry
 
 
 def _throw_away(engine: Engine, opened: OpenQueue, trash: OpenQueue, limit: int, seen: Seen) -> None:

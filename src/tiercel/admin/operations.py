@@ -1,11 +1,12 @@
-"""Deleting messages so that it can be undone, and undoing it.
+"""Deleting messages so that it can be undone, and undoing it; undoing moves.
 
 Deleted messages go to the subqueue `;trash` of their queue, in slices of one commit each; the same commit
-writes down which ones. Undoing puts them back into their old places, whatever was restarted meanwhile.
+writes down which ones. Undoing puts them back into their old places, whatever was restarted meanwhile. A
+move within this computer is undone in the same way, as far as nobody has received the messages.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -19,7 +20,12 @@ from tiercel.engine.handles import OpenQueue
 from tiercel.engine.operations import OperationRow, OperationState
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import MessageClass, QueueAccess
-from tiercel.model.errors import IllegalOperationError, InsufficientResourcesError, OperationNotFoundError
+from tiercel.model.errors import (
+    IllegalOperationError,
+    InsufficientResourcesError,
+    OperationNotFoundError,
+    QueueNotFoundError,
+)
 from tiercel.model.identifiers import lookup_id_sequence
 from tiercel.model.queue_name import parse_queue_name, short_queue_name
 from tiercel.security.access import Token
@@ -27,6 +33,7 @@ from tiercel.security.access import Token
 Json = dict[str, Any]
 
 TRASH: Final = "trash"
+MOVE: Final = "move"  # the kind of an operation whose messages are in another queue, not in the trash
 TRASH_S: Final = 86_400  # how long a deletion can be undone
 TRASH_BYTES: Final = 256 << 20  # of all trash together
 _SLICE: Final = 100  # messages per commit
@@ -80,7 +87,7 @@ class Operations:
         return self.described(row)
 
     async def undo(self, number: int) -> Json:
-        """Puts the messages back that are still in the trash."""
+        """Puts the messages back that are still in the trash, or where they were moved to."""
         token, part = self._runner.driver.token, 0
         while True:
             step = partial(_undo_part, number=number, part=part, token=token)
@@ -94,7 +101,7 @@ class Operations:
         return [self.described(each) for each in found]
 
     async def tend(self) -> None:
-        """Empties the trash of operations that are too old to be undone."""
+        """Empties the trash of operations that are too old to be undone; what was moved stays where it is."""
         due = await self._runner.call(
             lambda engine: [
                 each
@@ -104,9 +111,10 @@ class Operations:
         )
         token, over = self._runner.driver.token, OperationState.OVER
         for row in due:
-            for part in range(1, row.parts + 1):
+            for part in range(1, 1 if row.kind == MOVE else row.parts + 1):
                 await self._runner.call(partial(_empty, row=row, part=part, token=token))
-            await self._runner.call(partial(_close, row=row, state=over))
+            state = OperationState.FINISHED if row.kind == MOVE else over
+            await self._runner.call(partial(_close, row=row, state=state))
         if due:
             await self._runner.call(lambda engine: engine.operations.forget_oldest())
 
@@ -240,7 +248,10 @@ def _to_undo(engine: Engine, number: int) -> OperationRow:
 def _undo_part(engine: Engine, number: int, part: int, token: Token) -> OperationRow:
     """The messages of one part; part 0 only checks. The last one ends the operation."""
     row = _to_undo(engine, number)
-    if part:
+    if part and row.kind == MOVE:
+        with suppress(QueueNotFoundError):  # deleted since, or a subqueue that has become empty
+            _move_back(engine, row, engine.operations.moved_part(row, part), token)
+    elif part:
         _put_back(engine, row, engine.operations.part(row, part), token)
     if part == row.parts:
         engine.operations.close(row, OperationState.UNDONE)
@@ -251,11 +262,25 @@ def _undo_part(engine: Engine, number: int, part: int, token: Token) -> Operatio
 
 def _put_back(engine: Engine, row: OperationRow, lookup_ids: list[int], token: Token) -> None:
     home = queue_lookup.find(engine, row.queue)
-    goal = engine.opening.open(engine.queues.format_name(home), QueueAccess.MOVE, token=token)
+    with _opened_home(engine, row, token) as goal, opened_trash(engine, home, token, to_take=True) as trash:
+        for lookup_id in lookup_ids:
+            row.restored += engine.moving.put_back(trash, lookup_id, goal, lookup_id)
+
+
+def _move_back(engine: Engine, row: OperationRow, places: list[tuple[int, int]], token: Token) -> None:
+    moved_to = queue_lookup.find(engine, row.request["to"])
+    with _opened_home(engine, row, token) as goal, _opened(engine, moved_to, token) as source:
+        for place, lookup_id in places:
+            row.restored += engine.moving.put_back(source, lookup_id, goal, place)
+
+
+@contextmanager
+def _opened_home(engine: Engine, row: OperationRow, token: Token) -> Iterator[OpenQueue]:
+    """The queue that the messages came from; a subqueue that has become empty is made again."""
+    name = parse_queue_name(short_queue_name(row.queue))
+    goal = engine.opening.open(name, QueueAccess.MOVE, token=token)
     try:
-        with opened_trash(engine, home, token, to_take=True) as trash:
-            for lookup_id in lookup_ids:
-                row.restored += engine.moving.put_back(trash, lookup_id, goal)
+        yield goal
     finally:
         engine.opening.close(goal)
 

@@ -6,7 +6,8 @@ sender may set, in the commit that removes the original. Another computer's queu
 transactional message is sent in a transaction.
 
 A dead letter, or a copy in a journal, becomes a message again when it is moved. Replaying moves each message
-to the queue that it was sent to.
+to the queue that it was sent to. A move can be undone if that is asked for: an operation then keeps the old
+places of its messages.
 """
 
 from collections.abc import Iterator
@@ -17,14 +18,23 @@ from typing import Final
 from tiercel.admin import queue_lookup
 from tiercel.admin.browsing import START, BrowseOptions, Order, message_of, start_of
 from tiercel.admin.message_json import Json
+from tiercel.admin.operations import MOVE
 from tiercel.admin.queues import open_to_take
 from tiercel.admin.runner import Runner
+from tiercel.admin.sources import name_of
 from tiercel.engine.browsing import Seen
 from tiercel.engine.engine import Engine
 from tiercel.engine.handles import OpenQueue
+from tiercel.engine.operations import OperationRow, OperationState
 from tiercel.engine.queue_state import QueueState
 from tiercel.model.codes import QueueAccess
-from tiercel.model.errors import InvalidParameterError, MessageNotFoundError, MqError, QueueNotFoundError
+from tiercel.model.errors import (
+    InvalidParameterError,
+    MessageNotFoundError,
+    MqError,
+    OperationNotFoundError,
+    QueueNotFoundError,
+)
 from tiercel.model.format_name import DirectFormatName, FormatName
 from tiercel.model.identifiers import MessageId
 from tiercel.model.message import Message, anew
@@ -51,6 +61,9 @@ class TransferRequest:
     lookup_ids: tuple[int, ...] | None = None
     transactional: bool | None = None
     dry_run: bool = False
+    who: str = ""
+    can_undo: bool = False  # a move to one queue
+    operation: int | None = None  # the one of an earlier request, which this one goes on with
 
 
 @dataclass(slots=True)
@@ -60,6 +73,7 @@ class _Progress:
     size_bytes: int = 0
     is_over: bool = False
     problem: MqError | None = None
+    operation: OperationRow | None = None
 
     def done(self, seen: Seen) -> None:
         self.at = seen.lookup_id
@@ -85,6 +99,7 @@ class Transfers:
             "bytes": progress.size_bytes,
             "next": str(progress.at) if progress.count >= request.limit else None,
             "dry_run": request.dry_run,
+            "operation": None if progress.operation is None else str(progress.operation.number),
         }
 
     def _begin(self, engine: Engine, request: TransferRequest) -> tuple[_Progress, int]:
@@ -94,29 +109,40 @@ class Transfers:
         if request.to is not None:
             with self._goals(engine, request, source) as goals:
                 goals.named(parse_queue_name(request.to))
-        return _Progress(at), engine.browsing.newest
+        earlier = None if request.operation is None else _earlier(engine, request, source)
+        return _Progress(at, operation=earlier), engine.browsing.newest
 
     def _slice(self, engine: Engine, request: TransferRequest, progress: _Progress, newest: int) -> None:
         source = queue_lookup.find(engine, request.queue)
+        name = name_of(engine, source)  # a subqueue goes away with its last message
         with self._goals(engine, request, source) as goals, self._source(engine, source) as opened:
             step = TransferStep(engine, opened, goals, request)
             before = progress.count, progress.size_bytes
-            try:
-                for seen in _chosen(engine, source, request, progress):
-                    if seen.sequence > newest or seen.is_locked:
-                        progress.at = seen.lookup_id
-                        continue
-                    step.carry(seen)
-                    progress.done(seen)
-                    is_enough = progress.count >= request.limit
-                    if is_enough or progress.count - before[0] >= _SLICE:
-                        progress.is_over = is_enough
-                        return
-                    if progress.size_bytes - before[1] >= _SLICE_BYTES:
-                        return
-                progress.is_over = True
-            except MqError as problem:
-                progress.problem, progress.is_over = problem, True
+            self._carry_slice(step, _chosen(engine, source, request, progress), progress, newest)
+            if request.can_undo and step.moved:
+                done = progress.count - before[0], progress.size_bytes - before[1]
+                progress.operation = _remembered(engine, request, name, progress.operation, step.moved, done)
+
+    def _carry_slice(
+        self, step: "TransferStep", chosen: Iterator[Seen], progress: _Progress, newest: int
+    ) -> None:
+        before, limit = (progress.count, progress.size_bytes), step.request.limit
+        try:
+            for seen in chosen:
+                if seen.sequence > newest or seen.is_locked:
+                    progress.at = seen.lookup_id
+                    continue
+                step.carry(seen)
+                progress.done(seen)
+                is_enough = progress.count >= limit
+                if is_enough or progress.count - before[0] >= _SLICE:
+                    progress.is_over = is_enough
+                    return
+                if progress.size_bytes - before[1] >= _SLICE_BYTES:
+                    return
+            progress.is_over = True
+        except MqError as problem:
+            progress.problem, progress.is_over = problem, True
 
     @contextmanager
     def _source(self, engine: Engine, source: QueueState) -> Iterator[OpenQueue]:
@@ -133,6 +159,34 @@ class Transfers:
             yield goals
         finally:
             goals.close()
+
+
+def _earlier(engine: Engine, request: TransferRequest, source: QueueState) -> OperationRow:
+    """The operation that an earlier request has begun for the same move."""
+    row = engine.operations.get(request.operation or 0)
+    if row is None:
+        raise OperationNotFoundError(f"operation {request.operation}")
+    same = (MOVE, name_of(engine, source), request.who, request.to)
+    if row.state is not OperationState.DONE or (row.kind, row.queue, row.who, row.request.get("to")) != same:
+        problem = "it is another move, or was undone"
+        raise InvalidParameterError(f"operation {row.number}", problem=problem, fix="leave it out")
+    return row
+
+
+def _remembered(
+    engine: Engine,
+    request: TransferRequest,
+    queue: str,
+    row: OperationRow | None,
+    moved: list[tuple[int, int]],
+    done: tuple[int, int],
+) -> OperationRow:
+    """Writes down the old places, in the commit of the move."""
+    row = engine.operations.begin(MOVE, queue, request.who) if row is None else row
+    row.request = {"to": request.to}
+    row.count, row.size_bytes = row.count + done[0], row.size_bytes + done[1]
+    engine.operations.add_moved(row, moved)
+    return row
 
 
 class Goals:
@@ -204,26 +258,31 @@ class TransferStep:
         self._engine = engine
         self._opened = opened
         self._goals = goals
-        self._request = request
+        self.request = request
+        self.moved: list[tuple[int, int]] = []  # old and new lookup id of what undoing can put back
         self._to = None if request.to is None else parse_queue_name(request.to)
 
     def carry(self, seen: Seen) -> None:
         """Moves or copies one message, or only checks its destination; raises without effect."""
         goal = self._goals.own(seen) if self._to is None else self._goals.named(self._to)
-        if self._request.dry_run:
+        if self.request.dry_run:
             return
-        engine, lookup_id = self._engine, seen.lookup_id
-        if goal.access is QueueAccess.MOVE:
-            engine.moving.move(self._opened, lookup_id, goal)
-            return
-        if self._request.moves and engine.moving.hand_over(self._opened, lookup_id, goal):
-            return
-        self._send(message_of(lookup_id, seen.record), goal)
-        if self._request.moves:
-            engine.moving.take_away(self._opened, lookup_id)
+        place = self._move(seen, goal) if self.request.moves else None
+        if place is None:
+            self._send(message_of(seen.lookup_id, seen.record), goal)
+            if self.request.moves:
+                self._engine.moving.take_away(self._opened, seen.lookup_id)
+        elif not seen.record.is_copy:  # a copy has become a message again, which undoing could not take back
+            self.moved.append((seen.lookup_id, place))
+
+    def _move(self, seen: Seen, goal: OpenQueue) -> int | None:
+        """The new lookup id; None if the message has to be sent anew."""
+        moving = self._engine.moving
+        how = moving.move if goal.access is QueueAccess.MOVE else moving.hand_over
+        return how(self._opened, seen.lookup_id, goal)
 
     def _send(self, original: Message, goal: OpenQueue) -> None:
-        send_in_batch(self._engine, goal, anew(original), original, self._request.transactional)
+        send_in_batch(self._engine, goal, anew(original), original, self.request.transactional)
 
 
 def send_in_batch(

@@ -416,6 +416,14 @@ class Chosen(RequestModel):
 
 class Transfer(Chosen):
     to: str = Field(max_length=4000, description="destination queue", examples=["orders;poison"])
+    undo: bool = Field(
+        default=False, description="of a move: keep the old places, so that the operation can be undone"
+    )
+    operation: str | None = Field(
+        default=None,
+        pattern="^[0-9]{1,18}$",
+        description="with `undo`: the operation of the previous response, which this request goes on with",
+    )
 
 
 class Replay(Chosen):
@@ -430,6 +438,7 @@ class Transferred(ResponseModel):
     bytes: int
     next: str | None
     dry_run: bool
+    operation: str | None = Field(description="which undo takes; of a move that asks for it")
 
 
 class HistoryEntry(ResponseModel):

@@ -109,6 +109,7 @@ def _verb(verb: str, words: str) -> Callable[..., ExitCode | None]:
             )
         chosen = chosen_ids(context, source, lookup_id, match)
         how = {"to": to, "dry_run": dry_run} | ({"transactional": True} if transactional else {})
+        how |= {"undo": True} if verb == "move" else {}
         return _transfer(context, _Transfer(verb, source, limit, chosen, how))
 
     transfer.__doc__ = words
@@ -119,8 +120,9 @@ verbs.command(
     "mv",
     epilog=r"""
 Each message is received and sent in one commit, so it is always in exactly one queue, even if a process is
-killed. Within one computer it keeps its id. Messages leased by other readers are not moved. A dead letter
-becomes a message again: its time to live starts anew, and its end is acknowledged and journaled.
+killed. Within one computer it keeps its id, and for 24 hours `tiercel undo` puts it back. Messages leased by
+other readers are not moved. A dead letter becomes a message again: its time to live starts anew, and its end
+is acknowledged and journaled.
 
 Examples:
 
@@ -308,20 +310,22 @@ _DONE: Final = {"copy": "copied", "move": "moved", "replay": "replayed"}
 
 
 def _transfer(context: Context, transfer: _Transfer) -> ExitCode | None:
-    count, to = _run(context, transfer), transfer.how["to"]
+    (count, operation), to = _run(context, transfer), transfer.how["to"]
     if context.out.as_json:
         record = {"from": transfer.source, "to": to, "count": count, "dry_run": transfer.how["dry_run"]}
+        record |= {"operation": operation} if transfer.verb == "move" else {}
         context.out.record(record)
     else:
         done = _DONE[transfer.verb]
         what = f"would be {done}" if transfer.how["dry_run"] else done
         where = "to their destinations" if to is None else f"to {to}"
-        context.out.say(f"{plural(count, 'message')} of {transfer.source} {what} {where}")
+        back = f"; `tiercel undo {operation}` puts them back" if operation else ""
+        context.out.say(f"{plural(count, 'message')} of {transfer.source} {what} {where}{back}")
     return ExitCode.NOTHING if transfer.lookup_ids is not None and not count else None
 
 
-def _run(context: Context, transfer: _Transfer) -> int:
-    """Make the requests one by one; return the number of messages."""
+def _run(context: Context, transfer: _Transfer) -> tuple[int, str | None]:
+    """Make the requests one by one; return the number of messages, and the operation that undo takes."""
     total, requests = transfer.requests(context)
     common = dict(transfer.how)
     count = 0
@@ -330,7 +334,8 @@ def _run(context: Context, transfer: _Transfer) -> int:
             answer = context.api.post(queue_path(transfer.source, transfer.verb), common | request)
             count += answer["count"]
             advance(answer["count"])
+            common |= {"operation": answer["operation"]} if answer.get("operation") else {}
             if "limit" in request and answer["next"] is None:  # the queue has fewer messages by now
                 break
             common |= {"after": answer["next"]} if "limit" in request else {}
-    return count
+    return count, common.get("operation")

@@ -349,25 +349,30 @@ class Delivery:
 
     def transfer(
         self, queue: QueueState, lookup_id: int, record: Record, packet: UserMessage, target: QueueState
-    ) -> None:
-        """Takes a message out of one queue and puts it into another; its sender is not told."""
+    ) -> int:
+        """Takes a message out of one queue and puts it into another; its sender is not told.
+
+        Returns the new lookup id.
+        """
         self.detach(queue, lookup_id, record, packet)
         new_lookup_id = self._insert(target, record, packet)
         self._core.life.add_one(_MOVED, target.slot, record.packet)
         if record.is_copy or not self._deadlines.is_over(packet):
             self.waiting.offer(target, new_lookup_id, record)
+        return new_lookup_id
 
     def relocate(
-        self, queue: QueueState, lookup_id: int, record: Record, packet: UserMessage, target: QueueState
+        self, queue: QueueState, lookup_id: int, record: Record, target: QueueState, place: int
     ) -> None:
-        """`transfer` that keeps the lookup id; only to and from a subqueue, where the id cannot be taken."""
+        """`transfer` to a place: a lookup id that is free, because this message had it or has it."""
+        packet = UserMessage(record.packet)
         self.detach(queue, lookup_id, record, packet)
-        target.insert(self._core, lookup_id, record, recoverable=packet.is_recoverable)
+        target.insert(self._core, place, record, recoverable=packet.is_recoverable)
         self._core.life.add_one(_MOVED, target.slot, record.packet)
         if not record.is_copy:
-            self._deadlines.watch(target, lookup_id, packet)
+            self._deadlines.watch(target, place, packet)
         if record.is_copy or not self._deadlines.is_over(packet):
-            self.waiting.offer(target, lookup_id, record)
+            self.waiting.offer(target, place, record)
 
 
 def _priority_of_plain(packet: bytes, queue: QueueState) -> tuple[int, bool] | None:

@@ -26,8 +26,11 @@ class Moving:
 
     def move(
         self, opened: OpenQueue, lookup_id: int, target: OpenQueue, transaction: Transaction | None = None
-    ) -> None:
-        """Move Message ([MS-MQDMPR] 3.1.7.1.16), between a queue and its subqueues."""
+    ) -> int | None:
+        """Move Message ([MS-MQDMPR] 3.1.7.1.16), between a queue and its subqueues.
+
+        Returns the new lookup id; None if a transaction has still to commit.
+        """
         queue, goal = opened.queue_for(QueueAccess.RECEIVE), target.queue_for(QueueAccess.MOVE)
         if not queue.can_move_to(goal):
             problem = f"messages move only between a queue and its subqueues, not to {goal}"
@@ -36,32 +39,32 @@ class Moving:
         record = self._available(queue, lookup_id)
         if transaction is None:
             self._core.reserve(len(record.packet))
-            self._transactions.move(queue, lookup_id, record, goal)
-            return
+            return self._transactions.move(queue, lookup_id, record, goal)
         queue.lock(lookup_id, Lock(transaction, opened))
         goal.pending_moves += 1  # keeps a subqueue that is still empty
         kind = TransactionalOperationType.MOVE
         transaction.operations.append(Operation(kind, queue, record, lookup_id, goal))
+        return None
 
-    def hand_over(self, opened: OpenQueue, lookup_id: int, target: OpenQueue) -> bool:
+    def hand_over(self, opened: OpenQueue, lookup_id: int, target: OpenQueue) -> int | None:
         """Moves a message to any other queue of this computer without telling its sender.
 
-        A copy out of a journal or dead-letter queue becomes a message again. False when the message would
-        have to change in other ways: the caller then sends it anew and calls `take_away`.
+        Returns the new lookup id. A copy out of a journal or dead-letter queue becomes a message again. None
+        when the message would have to change in other ways: the caller then sends it anew and calls
+        `take_away`.
         """
         queue, goal = opened.queue_for(QueueAccess.RECEIVE), target.queue_for(QueueAccess.SEND)
         record = self._available(queue, lookup_id)
         packet = UserMessage(record.packet)
         misfit = self._admission.check_transaction(goal, is_transactional=packet.is_transactional)
         if queue.is_outgoing or goal.is_outgoing or misfit is not None:
-            return False
+            return None
         self._admission.check_goal(goal, packet, record)
         if packet.is_recoverable:
             self._core.reserve(len(record.packet))
         if record.is_copy:
             record = _revived(record, packet, self._core.seconds)
-        self._transactions.move(queue, lookup_id, record, goal)
-        return True
+        return self._transactions.move(queue, lookup_id, record, goal)
 
     def take_away(self, opened: OpenQueue, lookup_id: int) -> None:
         """Ends a message that was sent anew elsewhere in the same batch.
@@ -80,16 +83,16 @@ class Moving:
         """Moves a message to the trash of its queue, where it keeps its lookup id; returns its size."""
         queue, goal = opened.queue_for(QueueAccess.RECEIVE), trash.queue_for(QueueAccess.MOVE)
         record = self._available(queue, lookup_id)
-        self._relocate(queue, lookup_id, record, goal)
+        self._relocate(queue, lookup_id, record, goal, lookup_id)
         return len(record.packet)
 
-    def put_back(self, trash: OpenQueue, lookup_id: int, goal: OpenQueue) -> bool:
-        """Undoes `throw_away`; False if the message is not in the trash any more.
+    def put_back(self, opened: OpenQueue, lookup_id: int, goal: OpenQueue, place: int) -> bool:
+        """Undoes `throw_away` or a move; False if the message is not there any more.
 
-        It gets its old place. Where consumers claim messages by number, it gets a new one at the end: they
-        would never see it behind the place that they have reached.
+        It gets its old place, the lookup id that it had. Where consumers claim messages by number, it gets a
+        new one at the end: they would never see it behind the place that they have reached.
         """
-        queue, home = trash.queue_for(QueueAccess.RECEIVE), goal.queue_for(QueueAccess.MOVE)
+        queue, home = opened.queue_for(QueueAccess.RECEIVE), goal.queue_for(QueueAccess.MOVE)
         record = None if lookup_id in queue.locks else queue.get(self._core, lookup_id)
         if record is None:
             return False
@@ -97,15 +100,16 @@ class Moving:
             self._core.reserve(len(record.packet))
             self._transactions.move(queue, lookup_id, record, home)
         else:
-            self._relocate(queue, lookup_id, record, home)
+            self._relocate(queue, lookup_id, record, home, place)
         return True
 
-    def _relocate(self, queue: QueueState, lookup_id: int, record: Record, goal: QueueState) -> None:
-        packet = UserMessage(record.packet)
-        if packet.is_recoverable:
+    def _relocate(
+        self, queue: QueueState, lookup_id: int, record: Record, goal: QueueState, place: int
+    ) -> None:
+        if UserMessage(record.packet).is_recoverable:
             self._core.reserve_to_move(1, len(record.packet))
         moved = record._replace(move_count=record.move_count + 1, last_move_time=self._core.seconds)
-        self._delivery.relocate(queue, lookup_id, moved, packet, goal)
+        self._delivery.relocate(queue, lookup_id, moved, goal, place)
 
     def _available(self, queue: QueueState, lookup_id: int) -> Record:
         record = None if lookup_id in queue.locks else queue.get(self._core, lookup_id)

@@ -5,7 +5,8 @@ operation number, 0     JSON: kind, queue, who, when, state, counts, the request
 operation number, n     the lookup ids of the messages of one commit, 8 bytes each
 
 Messages that are deleted go to the subqueue `;trash` of their queue and keep their lookup id, which nobody
-else gets, so undoing puts them back into their old place.
+else gets, so undoing puts them back into their old place. Of a message that is moved to another queue both
+lookup ids are there, by turns: the one that it had, and the one that it has now.
 """
 
 import json
@@ -79,9 +80,16 @@ class Operations:
 
     def add(self, row: OperationRow, lookup_ids: Sequence[int], size_bytes: int) -> None:
         """Remembers the messages that the operation takes in this commit."""
-        row.parts += 1
         row.count += len(lookup_ids)
         row.size_bytes += size_bytes
+        self._remember(row, lookup_ids)
+
+    def add_moved(self, row: OperationRow, places: Sequence[tuple[int, int]]) -> None:
+        """The same for messages in another queue: the lookup ids that they had, and that they have now."""
+        self._remember(row, [each for pair in places for each in pair])
+
+    def _remember(self, row: OperationRow, lookup_ids: Sequence[int]) -> None:
+        row.parts += 1
         packed = b"".join(each.to_bytes(_ID_SIZE, "big") for each in lookup_ids)
         self._core.batch.put(Keyspace.OPERATIONS, _KEY.pack(row.number, row.parts), packed)
         self.save(row)
@@ -94,6 +102,11 @@ class Operations:
         """The lookup ids of one commit; parts count from 1."""
         data = self._core.batch.get(Keyspace.OPERATIONS, _KEY.pack(row.number, part)) or b""
         return [int.from_bytes(data[at : at + _ID_SIZE], "big") for at in range(0, len(data), _ID_SIZE)]
+
+    def moved_part(self, row: OperationRow, part: int) -> list[tuple[int, int]]:
+        """What `add_moved` has kept."""
+        ids = iter(self.part(row, part))
+        return list(zip(ids, ids, strict=True))
 
     def all(self) -> list[OperationRow]:
         """Newest first."""

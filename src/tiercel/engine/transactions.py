@@ -197,11 +197,11 @@ class Transactions:
         if operation.lookup_id in operation.queue.locks:
             self._waiting.give_back(operation.queue, operation.lookup_id, operation.record)
 
-    def move(self, queue: QueueState, lookup_id: int, record: Record, target: QueueState) -> None:
+    def move(self, queue: QueueState, lookup_id: int, record: Record, target: QueueState) -> int:
         """Gives a message a place in another queue: a new lookup id, and no acknowledgement (DMPR T-09)."""
         packet = UserMessage(record.packet)
         moved = record._replace(move_count=record.move_count + 1, last_move_time=self._core.seconds)
-        self._delivery.transfer(queue, lookup_id, moved, packet, target)
+        return self._delivery.transfer(queue, lookup_id, moved, packet, target)
 
     def _number_streams(self, transaction: Transaction) -> None:
         streams: dict[QueueState, list[Operation]] = {}

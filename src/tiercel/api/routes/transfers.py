@@ -23,6 +23,7 @@ async def move_messages(api: Context, request: Request, queue: QueueName, wanted
     Within this computer a message keeps its id. To another computer, and between transactional and
     non-transactional queues, it is sent as a new message with a new id. A dead letter or a copy of a journal
     becomes a message again: its time to be received starts anew, and its end is acknowledged and journaled.
+    With `undo`, messages that stayed in this computer and kept their id can be put back for 24 hours.
     """
     return await _transfer(api, request, queue, wanted, moves=True)
 
@@ -53,6 +54,8 @@ async def _transfer(
 ) -> Response:
     about(request, **({} if wanted.to is None else {"to": wanted.to}), dry_run=wanted.dry_run)
     lookup_ids = None if wanted.lookup_ids is None else lookup_ids_of(wanted.lookup_ids)
+    undo = moves and isinstance(wanted, Transfer) and wanted.undo
+    earlier = wanted.operation if undo and isinstance(wanted, Transfer) else None
     counts = await api.transfers.run(
         TransferRequest(
             queue,
@@ -63,6 +66,9 @@ async def _transfer(
             lookup_ids,
             wanted.transactional,
             wanted.dry_run,
+            request.state.who,
+            undo,
+            None if earlier is None else int(earlier),
         )
     )
     about(request, count=counts["count"])

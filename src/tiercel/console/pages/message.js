@@ -52,7 +52,7 @@ export function MessagePage({ me, name, id }) {
     ${view === "life" && html`<${Life} id=${message.id} />`}
     ${view === "packet" && html`<${Packet} path=${path} />`}
     ${dialog === "move" && html`<${Form} title="Move the message" label="Move" onClose=${() => setDialog(null)}
-      act=${async ({ to }) => { await post(`${queuePath(name)}/move`, { to, lookup_ids: [id] }); back(); }}>
+      act=${async ({ to }) => { notify(`1 message moved to ${to}.`, (await post(`${queuePath(name)}/move`, { to, lookup_ids: [id], undo: true })).operation); back(); }}>
       <label>To queue <input name="to" required autofocus /></label><p class="quiet">It leaves one queue and enters the other in the same commit.</p><//>`}
     ${dialog === "replay" && html`<${Form} title="Replay the message" label="Replay" onClose=${() => setDialog(null)}
       act=${async ({ to }) => { await post(`${queuePath(name)}/replay`, { lookup_ids: [id], ...(to ? { to } : {}) }); notify("1 message replayed."); back(); }}>

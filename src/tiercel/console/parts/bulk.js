@@ -59,7 +59,7 @@ function Bulk({ action, queue, messages, query, onClose, onDone }) {
     if (mustType && values.count !== String(counted.count)) throw new Error(`Type ${counted.count} to confirm.`);
     const result = mustType ? await dropForGood(queue, messages, query, counted.plan) : await work.act({ ...counted.goal, ...(values.rate ? { rate: Number(values.rate) } : {}) }, counted.plan);
     if (result.state === "running") follow(result, done, onDone);
-    else notify(`${plural(result.count, "message")} of ${queue.name} ${done}.`, result.id);
+    else notify(`${plural(result.count, "message")} of ${queue.name} ${done}.`, result.id ?? result.operation);
     onDone();
     return false;
   };
@@ -81,6 +81,7 @@ function workOf(action, queue, messages, query) {
   if (messages && action === "delete" && !hasTrash(queue)) return { count: async () => ({ count: messages.length, bytes: total(messages), undoable: false }) };
   if (messages || (action === "delete" && !query)) {
     const chosen = messages ? { lookup_ids: messages.map((each) => each.lookup_id) } : {};
+    if (action === "move") chosen.undo = true;
     return { count: (goal) => post(path, { ...chosen, ...goal, dry_run: true }), act: (goal, plan) => post(path, { ...chosen, ...goal, ...(plan ? { plan } : {}) }) };
   }
   const request = { action: action === "delete" && !hasTrash(queue) ? "purge" : action, ...query };
