@@ -114,6 +114,23 @@ class TestMove:
         assert carry(served, how, source, far).json()["count"] == 2
         assert ["transaction_id" in each for each in messages(served, far)] == [transactional] * 2
 
+    @pytest.mark.parametrize("transactional", [True, False])
+    def test_what_cannot_be_delivered_elsewhere_is_not_gone(self, served: Asked, transactional: bool) -> None:
+        source, far = f"lost-{transactional}", rf"DIRECT=TCP:{own_address(7)}\private$\lost-{transactional}"
+        served.create(source, transactional=transactional)
+        served.send(source, {"label": "a"})
+        assert carry(served, "move", source, far).json()["count"] == 1
+        served.post(f"{at(far)}/purge")
+        dead = ";deadxact" if transactional else ";deadletter"
+        assert "a" in served.labels(dead)
+        served.post(f"{at(dead)}/purge")
+
+    def test_a_copy_asks_for_no_dead_letter(self, served: Asked, queue: str) -> None:
+        far = rf"DIRECT=TCP:{own_address(7)}\private$\copied"
+        served.send(queue, {"label": "a"})
+        assert carry(served, "copy", queue, far).json()["count"] == 1
+        assert "negative_journaling" not in messages(served, far)[0]
+
     def test_another_computer_gets_what_is_asked_for(self, served: Asked, queue: str) -> None:
         far = rf"DIRECT=TCP:{own_address(7)}\private$\asked"
         served.send(queue, {"label": "a"})

@@ -3,7 +3,8 @@
 A message that moves within this computer keeps its id, and its sender is not notified. To another computer,
 and between transactional and non-transactional queues, it is sent as a new message with every property that a
 sender may set, in the commit that removes the original. Another computer's queue gets it as it was: a
-transactional message is sent in a transaction.
+transactional message is sent in a transaction. One that is moved there asks for its dead letter: it returns
+if it cannot be delivered, and a transactional one also if the other computer refuses it.
 
 A dead letter, or a copy in a journal, becomes a message again when it is moved. Replaying moves each message
 to the queue that it was sent to. A move can be undone if that is asked for: an operation then keeps the old
@@ -282,7 +283,10 @@ class TransferStep:
         return how(self._opened, seen.lookup_id, goal)
 
     def _send(self, original: Message, goal: OpenQueue) -> None:
-        send_in_batch(self._engine, goal, anew(original), original, self.request.transactional)
+        message = anew(original)
+        if self.request.moves and _leaves(goal) and not message.signature:  # which covers the property
+            message.negative_journaling = True  # or nothing is left of it if the other computer refuses it
+        send_in_batch(self._engine, goal, message, original, self.request.transactional)
 
 
 def send_in_batch(
@@ -304,10 +308,18 @@ def send_in_batch(
 
 def _wanted(goal: OpenQueue, original: Message) -> bool:
     """Whether to send in a transaction: as the goal takes it; to another computer, as the original was."""
-    states = [each.state for each in goal.children or (goal,)]
-    if any(state is None or state.is_outgoing for state in states):
+    if _leaves(goal):
         return original.is_transactional
-    return all(state is not None and state.queue.transactional for state in states)
+    return all(state is not None and state.queue.transactional for state in _states(goal))
+
+
+def _leaves(goal: OpenQueue) -> bool:
+    """Whether a message to the goal leaves this computer."""
+    return any(state is None or state.is_outgoing for state in _states(goal))
+
+
+def _states(goal: OpenQueue) -> list[QueueState | None]:
+    return [each.state for each in goal.children or (goal,)]
 
 
 def _chosen(
