@@ -224,6 +224,16 @@ class TestAFullDisk:
         )
         assert left == "full\nempty\n"
 
+    @pytest.mark.parametrize("size", [2, 8, 24])
+    def test_a_store_fits_on_a_small_disk(self, tmp_path: Path, size: int) -> None:
+        """What is kept free for receiving depends on the disk, so most of a small one is for messages."""
+        disk = tmp_path / "disk"
+        disk.mkdir()
+        mount = f"mount -t tmpfs -o size={size}m tmpfs {disk}"
+        found = json.loads(in_own_mounts(mount, *program(SEND_AND_RECEIVE, disk / "data")))
+        assert found["sent"] * 2048 > size * MIB // 2
+        assert found["received"] == found["sent"]
+
     def test_the_file_is_allocated_in_steps_and_to_the_limit(self, tmp_path: Path) -> None:
         path = tmp_path / "data"
         path.write_bytes(b"x" * 8192)
@@ -330,3 +340,42 @@ def count_trials(store: LmdbStore) -> list[object]:
 
     store.begin_trial = counted  # type: ignore[method-assign]
     return trials
+
+
+SEND_AND_RECEIVE = """
+    import json, sys
+    from pathlib import Path
+    from store.helpers import *
+    from tiercel.model.errors import StoreFullError
+    from tiercel.store.lmdb_store import LmdbStore
+    store = LmdbStore.open(Path(sys.argv[1]))
+    sent = received = 0
+    try:
+        while True:
+            batch = store.begin()
+            batch.reserve(2000)
+            batch.put(MESSAGES, key(1, sent), record(sent))
+            batch.commit()
+            sent += 1
+    except StoreFullError:
+        batch.abort()
+    for number in range(sent):
+        batch = store.begin()
+        received += batch.delete(MESSAGES, key(1, number))
+        batch.commit()
+    print(json.dumps({"sent": sent, "received": received}))
+"""
+
+
+def in_own_mounts(mount: str, *command: str) -> str:
+    """What a program prints that runs with a mount of its own."""
+    script = f'{mount} || exit 99; exec "$@"'
+    arguments = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", *command]
+    try:
+        done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=60)  # noqa: S603
+    except FileNotFoundError:
+        pytest.skip("unshare is not installed")
+    if "unshare:" in done.stderr or done.returncode == 99:
+        pytest.skip(f"no mounts of its own: {done.stderr}")
+    assert done.returncode == 0, done.stderr
+    return done.stdout

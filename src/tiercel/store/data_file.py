@@ -5,6 +5,7 @@ where a failure only refuses one sender. LMDB accepts a file that is longer than
 """
 
 import os
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -64,3 +65,9 @@ class DataFile:
         self.allocated = size
         self.refusal = None
         return True
+
+
+def disk_size(path: Path) -> int:
+    """Bytes of the file system of `path`, used or free."""
+    disk = os.statvfs(path)
+    return disk.f_blocks * disk.f_frsize or sys.maxsize  # some network file systems do not say

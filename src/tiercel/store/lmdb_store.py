@@ -24,7 +24,7 @@ import lmdb
 
 from tiercel.model.errors import StoreFailedError, StoreFullError
 from tiercel.store import lmdb_files, lmdb_pages
-from tiercel.store.data_file import DataFile
+from tiercel.store.data_file import DataFile, disk_size
 from tiercel.store.directory_lock import DirectoryLock
 from tiercel.store.interface import DEFAULT_MAX_BYTES, MIN_MAX_BYTES, Keyspace, Space, View
 from tiercel.store.lmdb_view import Databases, LmdbView
@@ -46,8 +46,8 @@ class LmdbStore:
         self._batch: LmdbBatch | None = None
         self._snapshots = 0
         self._closed = False
-        self.reserve_bytes = min(max(max_bytes // 16, 128 * 1024), 32 * 2**20)
         path = directory / lmdb_files.DATA_NAME
+        self.reserve_bytes = _reserve_bytes(min(max_bytes, disk_size(path)))
         # Even with a limit below the used size there must be room to receive and to add a keyspace.
         widest = max(max_bytes, path.stat().st_size) + 2 * self.reserve_bytes
         self._environment = lmdb_files.open_to_write(directory, widest)
@@ -242,6 +242,11 @@ class LmdbStore:
         if size != self._mapped and not self._snapshots:
             self._environment.set_mapsize(size)
             self._mapped = size
+
+
+def _reserve_bytes(capacity: int) -> int:
+    """What senders leave for receiving, in a store or on a disk of `capacity` bytes."""
+    return min(max(capacity // 16, 128 * 1024), 32 * 2**20)
 
 
 class LmdbBatch(LmdbView):
