@@ -1,11 +1,15 @@
 """With whom the verbs speak: a daemon that runs, one elsewhere, a store at rest, and nobody."""
 
 import os
+import resource
 import socket
 import ssl
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from threading import Thread
 
@@ -16,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 import tiercel
+from tiercel.store import MIN_MAX_BYTES
 
 from .running_verbs import Daemon, Run
 
@@ -205,6 +210,16 @@ class TestStoreAtRest:
         run.fine("import", "orders", tmp_path / "f", "--recoverable", "--data", data)
         run.fine("import", "paid", tmp_path / "f", "--data", data)
         assert run.fine("count", "orders", "--data", data).out == "3\n"
+
+    def test_without_room_says_so_once(self, tmp_path: Path) -> None:
+        with tiercel.open(tmp_path / "data", max_bytes=MIN_MAX_BYTES):
+            pass
+        command = [sys.executable, "-m", "tiercel", "create", "orders", "--data", str(tmp_path / "data")]
+        full = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (MIN_MAX_BYTES, resource.RLIM_INFINITY))
+        done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=full)  # noqa: S603
+        assert done.returncode == 1
+        (line,) = done.stderr.splitlines()
+        assert "the disk has no more space" in line
 
     def test_that_another_process_has(self, run: Run, data: Path) -> None:
         with tiercel.open(data):

@@ -5,6 +5,7 @@ with local.serving(Path("data")):
 """
 
 import asyncio
+import logging
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -16,10 +17,16 @@ from tiercel.api.endpoint import ApiServer
 from tiercel.server.config import ApiOptions
 from tiercel.store import SOCKET_NAME
 
+_NOBODY = logging.NullHandler()
+
 
 @contextmanager
 def serving(directory: Path, *, create: bool = False) -> Iterator[Path]:
-    """Serves the store from a thread; yields the path of the socket."""
+    """Serves the store from a thread; yields the path of the socket.
+
+    Answers carry the errors; without a handler, Python would print the name of each event beside them.
+    """
+    logging.getLogger("tiercel").addHandler(_NOBODY)
     ready: Future[asyncio.Event] = Future()
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_until_complete, args=[_serve(directory, create, ready)])
