@@ -3,10 +3,13 @@
 `hand` is the honest sender. It is behind NAT, so it cannot be dialled; nothing is pinned.
 """
 
+from typing import Any
+
 import pytest
 
 from engine.harness import Box
-from tiercel.model.codes import MessageClass
+from tiercel.model.codes import Acknowledgements, MessageClass
+from tiercel.model.format_name import PrivateFormatName
 from tiercel.model.identifiers import TxSequenceId
 from tiercel.wire.queue_names import DirectQueueFormatName
 
@@ -144,6 +147,68 @@ class TestFinalAcks:
         net.sleep(10)
         names = [each.destination_queue for _, each in hand.arrivals]
         assert names == [DirectQueueFormatName.of(rf"TCP:{hand.address}\PRIVATE$\order_queue$")] * 2
+
+
+class TestAcknowledgements:
+    """Those of an administration queue at the sender, which is named by its GUID."""
+
+    ASKED = Acknowledgements.FULL_REACH_QUEUE | Acknowledgements.FULL_RECEIVE
+
+    @staticmethod
+    def classes(hand: Hand) -> list[int]:
+        return [each.message_class for each in hand.messages]
+
+    @pytest.mark.parametrize("kind", ["express", "recoverable", "transactional"])
+    @pytest.mark.parametrize("ends", [False, True])
+    def test_go_to_the_sender_although_an_enemy_came_first_and_stays(
+        self, net: Net, here: Qm, hand: Hand, enemy: Hand, kind: str, *, ends: bool
+    ) -> None:
+        """Whether its session stays, or it comes back after them."""
+        box = here.create("tx", transactional=kind == "transactional")
+        name, admin = here.name_of("tx"), PrivateFormatName(hand.guid, 9)
+        asking: dict[str, Any] = {"administration_queue": admin, "acknowledgements": self.ASKED}
+        enemy.call(here).send(enemy.recoverable(name, b"-"))
+        hand.call(here)
+        if kind == "transactional":
+            hand.send(hand.transactional(name, 1, **asking))
+        else:
+            build = hand.recoverable if kind == "recoverable" else hand.message
+            hand.send(build(name, b"1", **asking))
+        net.sleep(1)
+        assert self.classes(hand) == [MessageClass.ACK_REACH_QUEUE]
+        if ends:
+            hand.hang_up()
+        while box.state.count:
+            box.receive()
+        net.sleep(10)
+        if ends:
+            hand.call(here)
+            net.sleep(1)
+        assert self.classes(hand)[-1] == MessageClass.ACK_RECEIVE
+        assert self.classes(enemy) == []
+
+    def test_follow_a_sender_that_cannot_be_reached_for_an_hour(
+        self, net: Net, here: Qm, hand: Hand, box: Box
+    ) -> None:
+        """It has a new address, from which it continues with a transactional message."""
+        here.create("plain")
+        admin = PrivateFormatName(hand.guid, 9)
+        hand.call(here).send(
+            hand.recoverable(
+                here.name_of("plain"), b"1", administration_queue=admin, acknowledgements=self.ASKED
+            )
+        )
+        hand.hang_up()
+        net.down.add(hand.address)
+        here.box("plain").receive()
+        moved = net.hand()
+        moved.guid = hand.guid
+        moved.call(here).send(moved.transactional(here.name_of("tx"), 1))
+        net.sleep(3000)
+        assert self.classes(moved) == []
+        net.sleep(700)
+        assert MessageClass.ACK_RECEIVE in self.classes(moved)
+        assert box.state.count == 1
 
 
 class TestOrderAcks:

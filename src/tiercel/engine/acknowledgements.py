@@ -7,6 +7,7 @@ from tiercel.engine.admission import Admission
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.core import Core
 from tiercel.engine.numbering import Numbering
+from tiercel.engine.origins import Origins
 from tiercel.engine.queue_state import START, QueueState
 from tiercel.engine.receipts import NoReceipts, Receipts
 from tiercel.engine.resolver import Resolver
@@ -50,6 +51,7 @@ class AdministrationAcks:
         admission: Admission,
         numbering: Numbering,
         delivery: "Delivery",
+        origins: Origins,
     ) -> None:
         self._core = core
         self._admission = admission
@@ -57,6 +59,7 @@ class AdministrationAcks:
         self._resolver = resolver
         self._numbering = numbering
         self._delivery = delivery
+        self._origins = origins
         self.receipts: Receipts = NoReceipts()
 
     def send(self, packet: UserMessage, reason: MessageClass, verdict: bytes = b"") -> None:
@@ -102,7 +105,12 @@ class AdministrationAcks:
             return
         try:
             self._core.reserve(NEW_QUEUE_BYTES)
-            queue = self._resolver.destination(name, for_acknowledgements=True, is_receipt=sent.is_over_http)
+            queue = self._resolver.destination(
+                name,
+                for_acknowledgements=True,
+                answers_to="" if about is None else self._origins.for_acknowledgement(about, name),
+                is_receipt=sent.is_over_http,
+            )
             self._keep_within_budget(queue)
         except MqError as problem:  # an undeliverable acknowledgement is not acknowledged itself
             detail = f"the {_kind(sent)} has no queue: {problem.problem}"

@@ -119,6 +119,7 @@ class Arrivals:
         self._core = core
         self.history = History(core)
         self.streams = streams
+        self._origins = delivery.origins
         self._admission = admission
         self._delivery = delivery
         self._final_acks = final_acks
@@ -143,7 +144,7 @@ class Arrivals:
                     if messages.first.is_transactional:
                         arrivals.append(self._take_in_order(messages, queue, source))
                     else:
-                        arrivals.append(self._take(messages, queue))
+                        arrivals.append(self._take(messages, queue, source))
         except (InsufficientResourcesError, StoreFullError) as problem:  # its sender shall keep it (MQQB-127)
             return ArrivedRun(arrivals, f"there is no room for the message: {problem}")
         except DamagedStreamError as problem:
@@ -203,11 +204,13 @@ class Arrivals:
         except (InsufficientResourcesError, StoreFullError):
             return False
 
-    def _take(self, messages: Alike, queue: QueueState | None) -> Arrival:
+    def _take(self, messages: Alike, queue: QueueState | None, source: Source) -> Arrival:
         """Duplicate Detection ([MS-MQQB] 3.1.5.8.1) and General Processing (3.1.5.8.2)."""
         identities = self._identities(messages, queue)
         if self._is_duplicate(messages, identities):
             return Arrival(messages, False)
+        packet = messages.first
+        self._origins.remember(packet, identities[0], source.address_of(packet.source_queue_manager))
         reason = self._put(messages, queue)
         self.history.remember(identities, recoverable=messages.first.is_recoverable)
         if messages.first.message_class & NEGATIVE:  # rare

@@ -32,6 +32,7 @@ from tiercel.engine.final_acks import FinalAcks
 from tiercel.engine.incoming_streams import IncomingStreams
 from tiercel.engine.life import LifeKind
 from tiercel.engine.numbering import Numbering
+from tiercel.engine.origins import Origins
 from tiercel.engine.outgoing_index import OutgoingIndex
 from tiercel.engine.peers import Peers
 from tiercel.engine.queue_state import QueueState
@@ -88,8 +89,11 @@ class Delivery:
         self._outgoing_index = outgoing_index
         self.waiting = Waiting(core, self)
         self.copies = Copies(core, catalog, resolver, quotas, numbering, self.waiting)
-        self._acknowledgements = AdministrationAcks(core, catalog, resolver, admission, numbering, self)
-        self.final_acks = FinalAcks(core, catalog, resolver, numbering, self, peers, streams)
+        self.origins = origins = Origins(resolver, streams, peers)
+        self._acknowledgements = AdministrationAcks(
+            core, catalog, resolver, admission, numbering, self, origins
+        )
+        self.final_acks = FinalAcks(core, catalog, resolver, numbering, self, peers, origins)
 
     def tell_by(self, receipts: Receipts) -> None:
         """From now on, the senders of messages that came over HTTP are told by these receipts."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from tiercel.engine.catalog import Catalog
 from tiercel.engine.core import Core
-from tiercel.engine.incoming_streams import IncomingStreams
 from tiercel.engine.numbering import Numbering
+from tiercel.engine.origins import Origins
 from tiercel.engine.peers import Peers
 from tiercel.engine.receipts import NoReceipts, Receipts
 from tiercel.engine.records import Record
@@ -18,7 +18,6 @@ from tiercel.model.errors import MqError
 from tiercel.model.format_name import FormatName, PrivateFormatName
 from tiercel.model.limits import INFINITE, TIME_TO_REACH_QUEUE_DEFAULT_S
 from tiercel.store.interface import Keyspace
-from tiercel.wire.message import decode_destination
 from tiercel.wire.order_ack import ORDER_QUEUE_NUMBER, build_final_ack
 from tiercel.wire.structure import encode_guid
 from tiercel.wire.user_message import UserMessage
@@ -39,14 +38,14 @@ class FinalAcks:
         numbering: Numbering,
         delivery: "Delivery",
         peers: Peers,
-        streams: IncomingStreams,
+        origins: Origins,
     ) -> None:
         self._core = core
         self._resolver = resolver
         self._numbering = numbering
         self._delivery = delivery
         self._peers = peers
-        self._streams = streams
+        self._origins = origins
         self._catalog = catalog
         self._own = encode_guid(catalog.queue_manager.identifier)
         self.receipts: Receipts = NoReceipts()
@@ -66,12 +65,7 @@ class FinalAcks:
         if packet.is_over_http:
             self.receipts.ended(packet, reason)
         elif packet.wants_final_ack:
-            self.rejected(packet, reason, self._answers_to(packet))
-
-    def _answers_to(self, packet: UserMessage) -> str:
-        name = decode_destination(packet)
-        queue = None if name is None else self._resolver.find(name)
-        return self._streams.answers_to(packet, queue)
+            self.rejected(packet, reason, self._origins.of(packet))
 
     def rejected(self, packet: UserMessage, reason: MessageClass, answers_to: str = "") -> None:
         """The message never came into its queue: its sender hears of it in any case.

@@ -38,6 +38,11 @@ class Peers:
         self._is_connected, self._moved = is_connected, moved
         self._is_configured, self._has_routers = is_configured, has_routers
 
+    @property
+    def has_routers(self) -> bool:
+        """Whether the configuration names routing servers to send through."""
+        return self._has_routers()
+
     def learn(self, peer: UUID, address: str, *, is_direct: bool, is_new: bool = True) -> None:
         """`is_direct`: it reaches us by direct names, so that acknowledgements take that form.
 
