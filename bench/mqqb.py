@@ -3,6 +3,7 @@
 Both keep to the window, and acknowledge as a queue manager does; neither stores anything.
 """
 
+import select
 import socket
 import ssl
 import struct
@@ -191,13 +192,9 @@ class Sender:
         connection, start = self._stream.connection, time.monotonic() + 0.01
         for index in range(count):
             due = start + index / rate
-            while (wait := due - time.monotonic()) > 0:
-                connection.settimeout(wait)
-                try:
-                    self._take_acks()
-                except TimeoutError:
-                    break
-            connection.settimeout(None)
+            # Not a timeout of the socket: those are whole milliseconds, as long as what is measured.
+            while (wait := due - time.monotonic()) > 0 and select.select([connection], [], [], wait)[0]:
+                self._take_acks()
             while self._sent - self._acked >= self._window:
                 self._take_acks()
             self._number += 1

@@ -129,6 +129,9 @@ class Publisher(_End):
     """Persistent messages with confirms; `rate` a second, or as fast as it goes."""
 
     def __init__(self, port: int, body_size: int, count: int, rate: int = 0) -> None:
+        # The timeouts of epoll are whole milliseconds, as long as what is measured.
+        pollers: Any = importlib.import_module("pika.adapters.select_connection")
+        pollers.SELECT_TYPE = "select" if rate else None
         super().__init__(port)
         self._body = bytes(body_size)
         self._count = count
