@@ -3,9 +3,10 @@
 import asyncio
 import json
 import re
+import socket
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -16,17 +17,19 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
+from data.served import PATIENCE_S
 from data.test_authorization import add_token
 from tiercel.admin.browsing import BrowseOptions
 from tiercel.admin.local import LocalRunner
 from tiercel.admin.waits import Waits
-from tiercel.api.app import build_routes
+from tiercel.api.app import build
 from tiercel.api.audit import Audit
 from tiercel.api.authorization import Authorization, OwnerAuthorization, TokenAuthorization
 from tiercel.api.context import Api
 from tiercel.api.dispatcher import Dispatcher
+from tiercel.api.http_server import PunctualHttp, Serving
 from tiercel.api.listening import connection_limits
 from tiercel.api.short_way import ShortWay
 from tiercel.engine.engine import Engine
@@ -52,24 +55,49 @@ _NUMBERS = count()
 
 
 class Both:
-    """Asks the short way and the routes the same, and compares the answers and the messages."""
+    """Asks a server with the short way and one without, and compares the answers and the messages.
+
+    It is their application, too.
+    """
 
     def __init__(self, api: Api, authorization: Authorization) -> None:
         self.api = api
-        self._routes = build_routes(api)
+        self.is_alone = True
+        self.addresses: list[tuple[str, int]] = []
+        self._app = Dispatcher(build(api), authorization)
         self._authorization = authorization
+        self._clients: list[httpx.AsyncClient] = []
         self._routed = 0
 
-    async def _counted(self, scope: Scope, receive: Receive, send: Send) -> None:
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        short = ShortWay(self.api, self._authorization, lambda: self.is_alone)
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(asyncio.timeout(PATIENCE_S))
+            for shortcut in (short, None):
+                listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+                server = Serving(self, listener, http=PunctualHttp, shortcut=shortcut)
+                stack.push_async_callback(server.stop)
+                self.addresses.append(listener.getsockname())
+                client = httpx.AsyncClient(base_url=f"http://localhost:{listener.getsockname()[1]}")
+                self._clients.append(await stack.enter_async_context(client))
+            yield
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._routed += 1
-        await self._routes(scope, receive, send)
+        await self._app(scope, receive, send)
+
+    @property
+    def is_short_only(self) -> bool:
+        """Whether no request came to the routes so far."""
+        return not self._routed
 
     async def ask(self, method: str, path: str, **options: Any) -> tuple[int, bool]:
         """The status, and whether it came by the short way."""
         self._routed = 0
-        short = await self._answer(ShortWay(self._counted, self.api), method, path, **options)
+        short = await self._answer(self._clients[0], method, path, **options)
         was_short = not self._routed
-        assert short == await self._answer(self._routes, method, path, **options)
+        assert short == await self._answer(self._clients[1], method, path, **options)
         return short[0], was_short
 
     async def send(self, queue: str, message: Any, **headers: str) -> tuple[int, bool]:
@@ -77,11 +105,11 @@ class Both:
         path = f"/api/v1/queues/{quote(queue, safe='')}/messages"
         return await self.ask("POST", path, content=data, headers=_JSON | headers)
 
-    async def _answer(self, app: ASGIApp, method: str, path: str, **options: Any) -> tuple[Any, ...]:
+    async def _answer(
+        self, client: httpx.AsyncClient, method: str, path: str, **options: Any
+    ) -> tuple[Any, ...]:
         before = await self.messages()
-        transport = httpx.ASGITransport(Dispatcher(app, self._authorization))
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            answer = await client.request(method, path, **options)
+        answer = await client.request(method, path, **options)
         headers = [pair for pair in answer.headers.multi_items() if pair[0] != "content-length"]
         new = {key: row for key, row in (await self.messages()).items() if key not in before}
         added = [(queue, row) for (queue, _), row in new.items()]
@@ -117,8 +145,10 @@ async def opened(
         for name, properties in _QUEUES.items():
             path = PathName.parse(rf".\private$\{name}")
             await runner.call(partial(_create, path, runner.driver.owner, properties))
+        both = Both(api, authorization or OwnerAuthorization())
         try:
-            yield Both(api, authorization or OwnerAuthorization())
+            async with both.serving():
+                yield both
         finally:
             audit.close()
     finally:
@@ -175,12 +205,6 @@ _UNUSUAL: list[tuple[str, str, dict[str, Any], int]] = [
     ),
     ("POST", "/queues/orders/messages", {"content": b"{}\n{}", "headers": _LINES}, 201),
     ("POST", "/queues/orders/messages", {"content": b"{}", "headers": _WITH_CHARSET}, 201),
-    (
-        "POST",
-        "/queues/orders/messages",
-        {"content": b"{}", "headers": _JSON | {"content-length": "-1"}},
-        201,
-    ),
 ]
 
 
@@ -240,36 +264,125 @@ def test_audited_sends_go_to_the_routes(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_client_that_hangs_up_sends_nothing(tmp_path: Path) -> None:
+_HEAD = (
+    b"POST /api/v1/queues/orders/messages HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+)
+
+
+async def _said(both: Both, *pieces: bytes) -> bytes:
+    """What the server with the short way says to these bytes, which come in pieces, until it hangs up."""
+    reader, writer = await asyncio.open_connection(*both.addresses[0])
+    for piece in pieces:
+        writer.write(piece)
+        await writer.drain()
+        await _turns()
+    writer.write_eof()
+    said = await reader.read()
+    writer.close()
+    return said
+
+
+async def _turns() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("declared", [b"-1", b"+2", b"2_0", b"\xb2", b"", b"0", b"9" * 30])
+def test_a_strange_size_is_not_usual(tmp_path: Path, declared: bytes) -> None:
     async def story() -> None:
         async with opened(tmp_path) as both:
-            answers: list[Message] = []
-            messages: list[Message] = [
-                {"type": "http.disconnect"},
-                {"type": "http.request", "body": b"{}", "more_body": True},
-            ]
-
-            async def receive() -> Message:
-                return messages.pop() if len(messages) > 1 else messages[0]
-
-            async def send(message: Message) -> None:
-                answers.append(message)
-
-            path = "/api/v1/queues/orders/messages"
-            headers = [(b"content-type", b"application/json"), (b"content-length", b"10")]
+            path = b"/api/v1/queues/orders/messages"
             scope: Scope = {
                 "type": "http",
                 "method": "POST",
-                "path": path,
-                "raw_path": path.encode(),
+                "path": path.decode(),
+                "raw_path": path,
                 "query_string": b"",
-                "headers": headers,
+                "headers": [(b"content-type", b"application/json"), (b"content-length", b"2")],
                 "client": None,
             }
-            app = Dispatcher(ShortWay(build_routes(both.api), both.api), OwnerAuthorization())
-            await app(scope, receive, send)
-            assert [each.get("status") for each in answers] == [400, None]
+            short = ShortWay(both.api, OwnerAuthorization(), lambda: True)
+            usual = short.begin(scope)
+            assert usual is not None
+            usual.end()
+            scope["headers"][1] = (b"content-length", declared)
+            assert short.begin(scope) is None
+
+    asyncio.run(story())
+
+
+def test_a_body_in_pieces(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as both:
+            said = await _said(both, _HEAD, b"Content-Length: 13\r\n", b"\r\n", b'{"text"', b': "a"', b"}")
+            assert said.startswith(b"HTTP/1.1 201 Created\r\n")
+            assert len(await both.messages()) == 1
+            assert both.is_short_only
+
+    asyncio.run(story())
+
+
+def test_requests_in_one_piece_are_answered_in_their_order(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as both:
+            requests = [_HEAD + b'Content-Length: 14\r\n\r\n{"label": "%d"}' % number for number in range(3)]
+            unknown = _HEAD.replace(b"orders", b"unknown") + b"Content-Length: 2\r\n\r\n{}"
+            said = await _said(both, b"".join([*requests[:2], unknown, requests[2]]))
+            assert re.findall(rb"HTTP/1.1 (\d+)", said) == [b"201", b"201", b"404", b"201"]
+            labels = [row["label"] for row in (await both.messages()).values()]
+            assert labels == ["0", "1", "2"]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("head", "is_short"),
+    [
+        (_HEAD, True),
+        (_HEAD + b"Connection: close\r\n", False),
+        (_HEAD.replace(b"1.1", b"1.0"), False),
+        (_HEAD + b"Expect: 100-continue\r\n", False),
+    ],
+    ids=["usual", "close", "HTTP/1.0", "expect"],
+)
+def test_what_the_connection_asks_for(tmp_path: Path, head: bytes, is_short: bool) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as both:
+            said = await _said(both, head + b"Content-Length: 2\r\n\r\n{}")
+            assert said.count(b"HTTP/1.1 201 Created") == 1
+            assert (b"100 Continue" in said) == (b"Expect" in head)
+            assert (b"connection: close" in said) == (b"close" in head or b"1.0" in head)
+            assert both.is_short_only == is_short
+
+    asyncio.run(story())
+
+
+def test_a_client_that_hangs_up_sends_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as both:
+            reader, writer = await asyncio.open_connection(*both.addresses[0])
+            writer.write(_HEAD + b"Content-Length: 10\r\n\r\n{}")
+            while not both.api.intake.bytes:  # noqa: ASYNC110  # nothing tells
+                await asyncio.sleep(0)
+            writer.write_eof()
+            assert await reader.read() == b""
+            writer.close()
+            assert both.api.intake.bytes == 0
             assert await both.messages() == {}
+
+    asyncio.run(story())
+
+
+def test_all_bodies_count_for_the_limit(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as both:
+            both.api.intake.take(128 << 20)
+            assert await both.send("orders", _USUAL) == (503, False)
+            both.api.intake.give_back(128 << 20)
+            assert await both.send("orders", _USUAL) == (201, True)
+            assert both.api.intake.bytes == 0
+            assert await both.send("unknown", _USUAL) == (404, False)
+            assert both.api.intake.bytes == 0
 
     asyncio.run(story())
 

@@ -122,6 +122,37 @@ class TestCalls:
 
         play(scene)
 
+    def test_the_last_of_all_clients_runs_at_once(self, play: Callable[..., None]) -> None:
+        async def scene(daemon: Daemon, _protocol: Any) -> None:
+            earlier, before = daemon.call(lambda _: "earlier"), daemon.turns
+            assert daemon.call(lambda _: "last", is_last=True).result() == "last"
+            assert earlier.result() == "earlier"
+            assert daemon.turns == before + 1
+
+        play(scene)
+
+    def test_the_last_of_its_clients_waits_for_other_connections(self, play: Callable[..., None]) -> None:
+        async def scene(daemon: Daemon, protocol: Any) -> None:
+            _, writer = await connect(daemon)
+            await protocol.until_input("accepted", 1)
+            call = daemon.call(lambda _: "last", is_last=True)
+            assert not call.done()
+            assert await call == "last"
+            writer.close()
+
+        play(scene)
+
+    def test_the_last_of_all_clients_waits_for_the_present_batch(self, play: Callable[..., None]) -> None:
+        async def scene(daemon: Daemon, _protocol: Any) -> None:
+            inner = await daemon.call(lambda _: [daemon.call(lambda _: "inner", is_last=True)])
+            assert await inner[0] == "inner"
+            with daemon.driver.batch():
+                call = daemon.call(lambda _: "after it", is_last=True)
+                assert not call.done()
+            assert await call == "after it"
+
+        play(scene)
+
     def test_after_the_end_is_refused(self, play: Callable[..., None]) -> None:
         async def scene(daemon: Daemon, _protocol: Any) -> None:
             await daemon.stop()

@@ -92,8 +92,13 @@ class QueueManager:
 
     turns = 0
 
-    async def call(self, command: Callable[[Engine], T]) -> T:
-        return self.driver.run(lambda: command(self.driver.engine))
+    def call(self, command: Callable[[Engine], T], *, is_last: bool = False) -> "asyncio.Future[T]":  # noqa: ARG002  # it always is
+        future: asyncio.Future[T] = self._loop.create_future()
+        try:
+            future.set_result(self.driver.run(lambda: command(self.driver.engine)))
+        except MqError as problem:
+            future.set_exception(problem)
+        return future
 
     async def read(self, command: Callable[[Engine], Found | Waiter]) -> Found:
         raise NotImplementedError  # nobody receives here

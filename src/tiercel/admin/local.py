@@ -31,7 +31,7 @@ class LocalRunner:
             create=create,
         )
 
-    def call(self, command: Callable[[Engine], T]) -> "asyncio.Future[T]":
+    def call(self, command: Callable[[Engine], T], *, is_last: bool = False) -> "asyncio.Future[T]":  # noqa: ARG002  # it always is
         future: asyncio.Future[T] = self._loop.create_future()
         try:
             future.set_result(self.driver.run(lambda: command(self.driver.engine)))

@@ -424,9 +424,12 @@ def _body_of_text(text: Any, body_type: int) -> bytes:
     return bodies.encode(_read("text", _STRING, text), form).body
 
 
+_compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode  # made once: it is slow
+
+
 def dumps(value: object) -> bytes:
     """JSON as UTF-8; a lone surrogate, which a label may contain, is escaped."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = _compact(value)
     try:
         return text.encode()
     except UnicodeEncodeError:

@@ -52,6 +52,15 @@ class Sender:
             )
         return await self._send_in_slices(name, messages, transactional)
 
+    def start(
+        self, queue: str, message: Message, *, is_last: bool = False
+    ) -> "asyncio.Future[list[MessageId]]":
+        """`send` for one message; `is_last` as in `Runner.call`."""
+        name = parse_queue_name(queue)
+        return self._runner.call(
+            lambda engine: self._send_at_once(engine, name, [message], None), is_last=is_last
+        )
+
     async def _sign(self, name: FormatName, messages: list[Message], transactional: bool | None) -> None:
         """Signs with the key of this queue manager, in a thread: it takes a millisecond for each message."""
         signer = await asyncio.to_thread(self._runner.driver.signing_key.signer)

@@ -39,7 +39,6 @@ from tiercel.api.routes import (
     transfers,
     why,
 )
-from tiercel.api.short_way import ShortWay
 from tiercel.model.errors import InvalidParameterError
 
 _DESCRIPTION: Final = """\
@@ -71,10 +70,6 @@ _ROUTERS: Final = (
 
 
 def build(api: Api) -> ASGIApp:
-    return ShortWay(build_routes(api), api)
-
-
-def build_routes(api: Api) -> ASGIApp:
     app = _routes()
     app.state.api = api
     return _Segments(app)

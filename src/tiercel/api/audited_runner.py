@@ -4,7 +4,8 @@ The line is in the store before, or together with, everything that the request c
 without its line.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Final, TypeVar
 
@@ -57,8 +58,8 @@ class AuditedRunner:
     def turns(self, value: int) -> None:
         self._runner.turns = value
 
-    def call(self, command: Callable[[Engine], T]) -> Awaitable[T]:
-        return self._runner.call(_acting(_with_line(command)))
+    def call(self, command: Callable[[Engine], T], *, is_last: bool = False) -> "asyncio.Future[T]":
+        return self._runner.call(_acting(_with_line(command)), is_last=is_last)
 
     async def read(self, command: Callable[[Engine], Found | Waiter]) -> Found:
         return await self._runner.read(_acting(_with_line(command)))

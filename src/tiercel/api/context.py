@@ -79,19 +79,25 @@ class Intake:
     """Limits the total size of the request bodies in progress."""
 
     def __init__(self) -> None:
-        self._bytes = 0
+        self.bytes = 0
 
     @contextmanager
     def hold(self, size: int) -> Iterator[None]:
-        if self._bytes and self._bytes + size > _MAX_INTAKE_BYTES:
-            present, limit = f"{self._bytes} bytes", f"{_MAX_INTAKE_BYTES} bytes"
-            problem = "too many large requests at once"
-            raise BusyError("HTTP API", problem=problem, present=present, limit=limit)
-        self._bytes += size
+        self.take(size)
         try:
             yield
         finally:
-            self._bytes -= size
+            self.give_back(size)
+
+    def take(self, size: int) -> None:
+        if self.bytes and self.bytes + size > _MAX_INTAKE_BYTES:
+            present, limit = f"{self.bytes} bytes", f"{_MAX_INTAKE_BYTES} bytes"
+            problem = "too many large requests at once"
+            raise BusyError("HTTP API", problem=problem, present=present, limit=limit)
+        self.bytes += size
+
+    def give_back(self, size: int) -> None:
+        self.bytes -= size
 
 
 async def _api(request: Request) -> Api:  # a plain function would be run in a thread

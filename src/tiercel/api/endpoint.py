@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tiercel.admin.runner import Runner
     from tiercel.api.context import Api
-    from tiercel.api.http_server import Serving
+    from tiercel.api.http_server import Serving, Shortcut
 
     DataRoutes = Callable[[Runner, Waits], ASGIApp]
 
@@ -122,7 +122,7 @@ class ApiServer:
 
     async def _load(self) -> None:
         try:
-            api, local, public = await asyncio.to_thread(self._build)
+            api, *applications = await asyncio.to_thread(self._build)
         except Exception as problem:  # noqa: BLE001  # port 1801 goes on, whatever it is
             log.LOGGER.critical("api_failed", exc_info=problem, extra=log.fields(reason=problem))
             for each in self._listeners:
@@ -134,17 +134,21 @@ class ApiServer:
         api.receiver.attach()
         if api.daemon is not None:
             self._sampling = self._loop.create_task(_sample(api))
-        for each in self._listeners:
-            options: dict[str, Any] = {"http": LocalHttp, "limit_concurrency": _LOCAL_CONNECTIONS}
-            if each is not self._local:
-                options = {
-                    "tls": self._tls,
-                    "limits": self.limits,
-                    "trusted_proxies": self._options.trusted_proxies,
-                }
-            self._servings.append(Serving(local if each is self._local else public, each, **options))
+        of_local: dict[str, Any] = {"http": LocalHttp, "limit_concurrency": _LOCAL_CONNECTIONS}
+        of_public = {
+            "tls": self._tls,
+            "limits": self.limits,
+            "trusted_proxies": self._options.trusted_proxies,
+        }
+        of_all = zip(self._listeners, applications, (of_local, of_public), strict=False)
+        for listener, (app, shortcut), options in of_all:  # without TCP there is only the first
+            self._servings.append(Serving(app, listener, shortcut=shortcut, **options))
 
-    def _build(self) -> "tuple[Api, ASGIApp, ASGIApp]":
+    def _is_alone(self) -> bool:
+        """Whether no more than one client is connected."""
+        return sum(each.connections for each in self._servings) <= 1
+
+    def _build(self) -> "tuple[Api, tuple[ASGIApp, Shortcut], tuple[ASGIApp, Shortcut]]":
         """The applications of the Unix socket and of TCP; runs in a thread, because loading is slow."""
         from tiercel.api.app import build  # noqa: PLC0415  # not before the first connection
         from tiercel.api.audit import Audit  # noqa: PLC0415
@@ -155,6 +159,7 @@ class ApiServer:
         )
         from tiercel.api.context import Api  # noqa: PLC0415
         from tiercel.api.dispatcher import Dispatcher  # noqa: PLC0415
+        from tiercel.api.short_way import ShortWay  # noqa: PLC0415
 
         audit = Audit(self._options.audit, messages=self._options.audit_messages)
         logins = BrowserLogins(self._options.trusted_origins)
@@ -162,7 +167,12 @@ class ApiServer:
         api = Api(self._runner, self._waits, audit, self._started, self.limits, tokens)
         app = build(api)
         data_routes = None if self._data_routes is None else self._data_routes(self._runner, self._waits)
-        return api, Dispatcher(app, OwnerAuthorization(), data_routes), Dispatcher(app, tokens)
+        owner = OwnerAuthorization()
+        return (
+            api,
+            (Dispatcher(app, owner, data_routes), ShortWay(api, owner, self._is_alone)),
+            (Dispatcher(app, tokens), ShortWay(api, tokens, self._is_alone)),
+        )
 
     async def close(self) -> None:
         if self._resuming is not None:

@@ -6,11 +6,11 @@ import struct
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Protocol, cast
 
 import uvicorn
-from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from starlette.types import ASGIApp, Scope
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.utils import get_remote_addr
 
 from tiercel.server import log
@@ -24,8 +24,30 @@ _MIN_BODY_BYTES: Final = 1 << 10  # in each `silence_s`, so that single bytes ca
 _BUSY: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 1\r\nconnection: close\r\n\r\n"
 )
+_CREATED: Final = b"HTTP/1.1 201 Created\r\ncontent-length: %d\r\ncontent-type: application/json\r\n%b\r\n%b"
+_CLOSE: Final = b"connection: close\r\n"
 _report_invalid: Final = log.Repeated("http_request_refused")
 _CREDENTIALS: Final = struct.Struct("3i")  # struct ucred: process, user, group
+
+
+class ShortRequest(Protocol):
+    """One request on the short way."""
+
+    def start(self, body: bytes) -> "asyncio.Future[Any] | None":
+        """Called when the whole body is there. None, or an exception later, means that nothing was done."""
+
+    def answer(self, result: Any) -> bytes:
+        """The JSON of the response, whose status is 201."""
+
+    def end(self) -> None:
+        """Called once in any case, also without a `start`."""
+
+
+class Shortcut(Protocol):
+    """Answers usual requests without the application, which answers all others."""
+
+    def begin(self, scope: Scope) -> ShortRequest | None:
+        """None for a request that is not usual, or that is refused."""
 
 
 class Server(uvicorn.Server):
@@ -54,6 +76,7 @@ def new_server(
     http: "type[PunctualHttp] | None" = None,
     *,
     limits: ConnectionLimits | None = None,
+    shortcut: Shortcut | None = None,
     tls: RenewableContext | None = None,
     trusted_proxies: Iterable[str] = (),
     **options: Any,
@@ -62,7 +85,7 @@ def new_server(
     server = Server(
         uvicorn.Config(
             app,
-            http=partial(http or PunctualHttp, limits),  # type: ignore[arg-type]  # it is called, as a class would be
+            http=partial(http or PunctualHttp, limits, shortcut),  # type: ignore[arg-type]  # it is called, as a class would be
             forwarded_allow_ips=list(trusted_proxies),
             ws="none",
             lifespan="off",
@@ -86,6 +109,10 @@ class Serving:
         self._server = new_server(app, **options)
         self._task = asyncio.get_running_loop().create_task(self._server.serve([listener]))
 
+    @property
+    def connections(self) -> int:
+        return len(self._server.server_state.connections)
+
     async def stop(self) -> None:
         self._server.should_exit = True
         with suppress(asyncio.CancelledError):
@@ -97,16 +124,24 @@ class PunctualHttp(HttpToolsProtocol):
 
     The headers have one deadline, which more bytes do not extend, and a maximum size. A body must arrive at a
     minimum rate. `limits` decides who may connect, and who is evicted when there are too many.
+
+    A task, the layers of the framework and a write for the headers alone cost more than a usual request:
+    `shortcut` answers it as soon as its last byte is here.
     """
 
     headers_s: ClassVar[float] = 10
     silence_s: ClassVar[float] = 60
     _hangs_up: asyncio.TimerHandle | None = None
 
-    def __init__(self, limits: ConnectionLimits | None, *arguments: Any, **options: Any) -> None:
+    def __init__(
+        self, limits: ConnectionLimits | None, shortcut: Shortcut | None, *arguments: Any, **options: Any
+    ) -> None:
         super().__init__(*arguments, **options)
         self._limits = limits
+        self._shortcut = shortcut
+        self._short: ShortRequest | None = None
         self._has_headers = False
+        self._is_between = False  # two requests
         self._bytes = 0  # since the timer was set
         self._framing = 0  # bytes since the last headers or piece of a body: of headers or a trailer
         self._socket: asyncio.Transport | None = None  # below TLS, if there is TLS
@@ -153,13 +188,18 @@ class PunctualHttp(HttpToolsProtocol):
             return
         self._bytes += len(data)
         self._framing += len(data)
-        if self._hangs_up is None:  # another request begins
-            self._hang_up_after(self.headers_s)
-        elif self._has_headers and self._bytes >= _MIN_BODY_BYTES:
-            self._hang_up_after(self.silence_s)
+        had_headers, self._is_between = self._has_headers, False
         super().data_received(data)
         if self._framing > _MAX_HEADER_BYTES:
             self._refuse_framing()
+        elif not self._is_between:  # no timer for a request that came at once
+            self._wait_for_more(had_headers)
+
+    def _wait_for_more(self, had_headers: bool) -> None:
+        if self._has_headers and (not had_headers or self._bytes >= _MIN_BODY_BYTES):
+            self._hang_up_after(self.silence_s)
+        elif self._hangs_up is None:  # another request begins
+            self._hang_up_after(self.headers_s)
 
     def _refuse_framing(self) -> None:
         """The parser would keep headers without end, and a trailer after a chunked body as well."""
@@ -169,6 +209,10 @@ class PunctualHttp(HttpToolsProtocol):
         else:
             self.send_400_response(f"The headers are larger than {_MAX_HEADER_BYTES} bytes.")
 
+    def on_message_begin(self) -> None:
+        self._is_between = False
+        super().on_message_begin()
+
     def on_body(self, body: bytes) -> None:
         self._framing = 0
         super().on_body(body)
@@ -176,12 +220,51 @@ class PunctualHttp(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._has_headers = True
         self._framing = 0
-        self._hang_up_after(self.silence_s)
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        self._stop_waiting()  # the request is complete
+        self._is_between = True
+        self._stop_waiting()
         super().on_message_complete()
+        if self._short is not None:
+            short, self._short = self._short, None
+            self._take_short_way(short, self.cycle)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """Not yet for a request that may go the short way: its body has not arrived."""
+        self._unset_keepalive_if_required()  # set by an answer to what came in the same piece, before it
+        is_usual = app is self.app and cycle.more_body and cycle.keep_alive
+        if self._shortcut is not None and is_usual and not cycle.waiting_for_100_continue:
+            self._short = self._shortcut.begin(cast("Scope", cycle.scope))
+        if self._short is None:
+            super()._start_asgi_task(cycle, app)
+
+    def _take_short_way(self, short: ShortRequest, cycle: RequestResponseCycle) -> None:
+        done = None if self.flow.write_paused else short.start(bytes(cycle.body))
+        if done is None:
+            short.end()
+            super()._start_asgi_task(cycle, self.app)
+        elif done.done():
+            self._end_short_way(short, cycle, done)
+        else:
+            done.add_done_callback(partial(self._end_short_way, short, cycle))
+
+    def _end_short_way(
+        self, short: ShortRequest, cycle: RequestResponseCycle, done: "asyncio.Future[Any]"
+    ) -> None:
+        short.end()
+        failure = done.exception()
+        if cycle.disconnected:
+            return
+        if failure is not None:  # the application says why, in its way
+            super()._start_asgi_task(cycle, self.app)
+            return
+        body = short.answer(done.result())
+        self.transport.write(_CREATED % (len(body), b"" if cycle.keep_alive else _CLOSE, body))
+        cycle.response_started = cycle.response_complete = True
+        if not cycle.keep_alive:  # the server stops
+            self.transport.close()
+        self.on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
         _report_invalid(msg)
@@ -189,6 +272,9 @@ class PunctualHttp(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        if self._short is not None:
+            self._short.end()
+            self._short = None
         if self._limits is not None:
             self._limits.leave(self)
         self._is_lost = True

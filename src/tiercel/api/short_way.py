@@ -5,20 +5,24 @@ the route calls too. All other requests go to the routes, and those that are ref
 start: an error means that nothing was sent, and every error is reported in one way.
 """
 
+import asyncio
 import re
+from collections.abc import Callable
 from typing import Final
 from urllib.parse import unquote
 
-from starlette.requests import ClientDisconnect, Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.requests import Request
+from starlette.types import Scope
 
+from tiercel.admin.message_json import dumps
 from tiercel.admin.sending import message_of_json
 from tiercel.api.audited_runner import ACTOR
-from tiercel.api.context import Api, answer
-from tiercel.api.parameters import declared_size, read_body, replay
+from tiercel.api.authorization import Authorization
+from tiercel.api.context import Api
+from tiercel.api.parameters import declared_size
 from tiercel.api.paths import API
-from tiercel.api.routing import AUTHORIZATION
 from tiercel.model.errors import MqError
+from tiercel.model.identifiers import MessageId
 from tiercel.security.tokens import Role
 
 _PATH: Final = re.compile(rf"{API}/queues/([^/]{{1,500}})/messages".encode("ascii"))
@@ -26,34 +30,53 @@ _MAX_BYTES: Final = 64 << 10  # what is larger takes longer to parse than to rou
 
 
 class ShortWay:
-    """`routes` serve all other requests."""
+    """`is_alone`: whether the API has no other connection."""
 
-    def __init__(self, routes: ASGIApp, api: Api) -> None:
-        self._routes = routes
+    def __init__(self, api: Api, authorization: Authorization, is_alone: Callable[[], bool]) -> None:
         self._api = api
+        self._authorization = authorization
+        self._is_alone = is_alone
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        queue, size = _queue_of(scope), declared_size(request)
-        if queue is None or not size or size > _MAX_BYTES or not self._is_usual(request):
-            await self._routes(scope, receive, send)
-            return
-        body = b""
+    def begin(self, scope: Scope) -> "ShortSend | None":
+        queue = _queue_of(scope)
+        if queue is None or self._api.audit.covers_messages:
+            return None
+        request = Request(scope)
+        size = declared_size(request)
+        if not size or size > _MAX_BYTES or request.headers.get("content-type") != "application/json":
+            return None
         try:
-            scope[AUTHORIZATION].check(request, Role.SEND)
-            ACTOR.set(scope[AUTHORIZATION].who(request))
-            with self._api.intake.hold(size):
-                body = await read_body(request, size)
-                [sent] = await self._api.sender.send(queue, [message_of_json(body)], None)
-        except (MqError, ClientDisconnect):
-            await self._routes(scope, replay(body, receive) if body else receive, send)
-        else:
-            await answer({"id": str(sent)}, 201)(scope, receive, send)
+            self._authorization.check(request, Role.SEND)
+            who = self._authorization.who(request)
+            self._api.intake.take(size)
+        except MqError:
+            return None
+        return ShortSend(self._api, self._is_alone, who, queue, size)
 
-    def _is_usual(self, request: Request) -> bool:
-        return (
-            request.headers.get("content-type") == "application/json" and not self._api.audit.covers_messages
-        )
+
+class ShortSend:
+    def __init__(self, api: Api, is_alone: Callable[[], bool], who: str, queue: str, size: int) -> None:
+        self._api = api
+        self._is_alone = is_alone
+        self._who = who
+        self._queue = queue
+        self._size = size
+
+    def start(self, body: bytes) -> "asyncio.Future[list[MessageId]] | None":
+        actor = ACTOR.set(self._who)
+        try:
+            message = message_of_json(body)
+            return self._api.sender.start(self._queue, message, is_last=self._is_alone())
+        except MqError:
+            return None
+        finally:
+            ACTOR.reset(actor)
+
+    def answer(self, sent: list[MessageId]) -> bytes:
+        return dumps({"id": str(sent[0])})
+
+    def end(self) -> None:
+        self._api.intake.give_back(self._size)
 
 
 def _queue_of(scope: Scope) -> str | None:

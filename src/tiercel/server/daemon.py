@@ -319,18 +319,21 @@ class Daemon:
         self._refuse_calls()
         self.driver.close()
 
-    def call(self, command: Callable[[Engine], T]) -> "asyncio.Future[T]":
+    def call(self, command: Callable[[Engine], T], *, is_last: bool = False) -> "asyncio.Future[T]":
         """Run a command in the next batch; the future resolves when that batch is durable.
 
         An `MqError` means that the command did nothing. Any other exception stops the daemon, because the
-        command may have been half done.
+        command may have been half done. `is_last`: the caller's clients have no more for this batch.
         """
         future: asyncio.Future[T] = self._loop.create_future()
         if self._is_stopped or self.failure is not None:
             future.set_exception(_not_running() if self.failure is None else _failed(self.failure))
             return future
         self._calls.append((command, future))
-        self._schedule()
+        if is_last and not self._is_turning and not self.driver.is_in_batch and not self._has_connections():
+            self._turn()  # polls for more input would be in vain
+        else:
+            self._schedule()
         return future
 
     async def read(self, command: Callable[[Engine], Found | Waiter]) -> Found:
@@ -413,6 +416,12 @@ class Daemon:
         if reading is not None and reading.are_all_heard(len(self._inputs)):
             return True
         return http is not None and not self.network.connections and http.are_all_heard(len(self._inputs))
+
+    def _has_connections(self) -> bool:
+        """Whether other computers may have input for the next batch."""
+        networks = (self.network, self.http, self.remote_reading)
+        is_connected = any(each is not None and each.connections for each in networks)
+        return is_connected or self.multicast is not None
 
     def _turn(self) -> None:
         calls, self._calls = self._calls, []

@@ -49,7 +49,7 @@ class RemoteReading:
         self._mapper = EndpointMapper()
         self._mapper_rpc = Service((ENDPOINT_MAPPER,), Associations(os.urandom), limits=_MAPPER_CALLS)
         self._servers: list[asyncio.Server] = []
-        self._connections: set[RpcConnection] = set()
+        self.connections: set[RpcConnection] = set()
         self.limits = ConnectionLimits("reader", options.connections, options.connections_per_address)
         self.mapper_limits = ConnectionLimits(
             "endpoint_mapper", options.connections, options.connections_per_address
@@ -107,7 +107,7 @@ class RemoteReading:
             self._timer.cancel()
         for server in self._servers:
             server.close()
-        for connection in list(self._connections):
+        for connection in list(self.connections):
             connection.transport.abort()
 
     # Input of connections; the feeds run inside a batch.
@@ -115,7 +115,7 @@ class RemoteReading:
     def opened(self, connection: "RpcConnection") -> bool:
         if not self.limits.enter(connection, connection.address):
             return False
-        self._connections.add(connection)
+        self.connections.add(connection)
         self._by_rpc[connection.rpc] = connection
         return True
 
@@ -125,7 +125,7 @@ class RemoteReading:
 
     def are_all_heard(self, inputs: int) -> bool:
         """Whether every reader has sent its input: then no more can come before one is answered."""
-        return inputs == len(self._heard) == len(self._connections)
+        return inputs == len(self._heard) == len(self.connections)
 
     def feed_received(self, arrived: "tuple[RpcConnection, bytes]") -> None:
         connection, data = arrived
@@ -136,7 +136,7 @@ class RemoteReading:
         """Abandon the calls of the connection; with the last one of its group, also the handles."""
         for event in connection.rpc.connection_lost():
             self._stub.take(connection.rpc, event)
-        self._connections.discard(connection)
+        self.connections.discard(connection)
         self._by_rpc.pop(connection.rpc, None)
         self._touched.pop(connection, None)
         self._unhurried.pop(connection, None)
